@@ -1,0 +1,45 @@
+# Each target works on a machine that has Python 3.11 or newer and make: what it needs is put into .venv, once.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+# the first Python that is new enough; PYTHON=… chooses another
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
+
+.PHONY: demo test check bench replicate clean
+
+demo: $(VENV)/.base  ## the whole way on a real table; files in out/
+	$(BIN)/sfumato demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not replication"
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev
+	@for file in benchmarks/*.py; do [ ! -e "$$file" ] || $(BIN)/python "$$file" || exit 1; done
+
+replicate: $(VENV)/.dev  ## the numbers of the papers, and the pages that show them
+	$(BIN)/python -m pytest -n $(WORKERS) -m replication || [ $$? -eq 5 ]  # 5: there is none yet
+	@for file in docs/replication/*.py; do [ ! -e "$$file" ] || $(BIN)/python "$$file" || exit 1; done
+
+clean:
+	rm -rf $(VENV) out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: install it, or make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.base: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.base

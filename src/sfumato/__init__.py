@@ -1,0 +1,58 @@
+"""Anonymize tables of people so that the statistics people will compute stay accurate, and prove both.
+
+The public names, and nothing else. Each is imported when it is first used, so that ``import sfumato`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sfumato.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from sfumato.errors import SfumatoError as SfumatoError
+    from sfumato.methods.boxes import Boxes as Boxes
+    from sfumato.release.read import read_release as read_release
+    from sfumato.release.release import Release as Release
+    from sfumato.schema.schema import Schema as Schema
+    from sfumato.statistics.characteristics import Correlation as Correlation
+    from sfumato.statistics.characteristics import Covariance as Covariance
+    from sfumato.statistics.characteristics import Mean as Mean
+    from sfumato.statistics.characteristics import Regression as Regression
+    from sfumato.statistics.characteristics import Sd as Sd
+    from sfumato.statistics.characteristics import Variance as Variance
+    from sfumato.statistics.estimate import Estimate as Estimate
+    from sfumato.table.read import read as read
+    from sfumato.table.table import Table as Table
+
+# name → the module that defines it
+NAMES = {
+    "read": "sfumato.table.read",
+    "Table": "sfumato.table.table",
+    "Schema": "sfumato.schema.schema",
+    "Boxes": "sfumato.methods.boxes",
+    "Release": "sfumato.release.release",
+    "read_release": "sfumato.release.read",
+    "Estimate": "sfumato.statistics.estimate",
+    "Mean": "sfumato.statistics.characteristics",
+    "Variance": "sfumato.statistics.characteristics",
+    "Sd": "sfumato.statistics.characteristics",
+    "Covariance": "sfumato.statistics.characteristics",
+    "Correlation": "sfumato.statistics.characteristics",
+    "Regression": "sfumato.statistics.characteristics",
+    "SfumatoError": "sfumato.errors",
+}
+
+__all__ = ["__version__", *NAMES]  # noqa: PLE0604 - names are words, listed once
+
+
+def __getattr__(name: str) -> Any:
+    if name not in NAMES:
+        raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(NAMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

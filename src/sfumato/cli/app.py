@@ -1,0 +1,82 @@
+"""The commands put together, and how a command ends.
+
+Exit codes: 0 done, 1 a promise could not be kept (nothing was written), 2 the request is wrong, 3 the input cannot be
+read. A user's mistake ends with a sentence and no traceback. Nothing that is printed quotes a cell: of an error that
+nobody foresaw only its kind and place are told, because the libraries' own words may hold cells.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Sequence
+
+import typer
+
+from sfumato.cli import console, demo, estimate, inspect, release
+from sfumato.errors import SfumatoError
+from sfumato.version import __version__
+
+app = typer.Typer(
+    name="sfumato",
+    help="Anonymize tables of people so that the statistics people will compute stay accurate.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("inspect")(inspect.command)
+app.command("release")(release.command)
+app.command("estimate")(estimate.command)
+app.command("demo")(demo.command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sfumato {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+) -> None:
+    pass
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="sfumato")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except SfumatoError as error:
+        console.say_error(error.message, error.found, error.fix)
+        if _debugging():
+            console.say(_places(error))
+        return error.exit_code
+    except Exception as error:
+        console.say_error(
+            "This should not have happened, and nothing was written.",
+            f"{type(error).__name__} {_place(error)}",
+            None if _debugging() else "SFUMATO_DEBUG=1 to see where, and report it",
+        )
+        if _debugging():
+            console.say(_places(error))
+        return 1
+    return 0
+
+
+def _debugging() -> bool:
+    return os.environ.get("SFUMATO_DEBUG", "") not in ("", "0")
+
+
+def _place(error: Exception) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"in {last.name}, line {last.lineno}"
+
+
+def _places(error: Exception) -> str:
+    """The lines of code that led there: no values of variables, and no words of the error itself."""
+    return "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__

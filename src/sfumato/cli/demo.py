@@ -1,0 +1,104 @@
+"""``sfumato demo``: the whole way on a real table that comes with scikit-learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from sfumato.cli import console
+
+if TYPE_CHECKING:
+    from sfumato.release.release import Release
+    from sfumato.statistics.estimate import Estimate
+    from sfumato.table.table import Table
+
+ROLES = {
+    "age": "quasi",
+    "sex": "quasi",
+    "bmi": "quasi",
+    "blood_pressure": "quasi",
+    "progression": "sensitive",
+}
+KEEP = [
+    "mean(bmi)",
+    "sd(blood_pressure)",
+    "corr(bmi, progression)",
+    "corr(bmi, blood_pressure)",
+    "regress(progression ~ bmi)",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A statistic of the original beside what the release says of it."""
+
+    truth: float
+    estimate: Estimate
+
+
+def command(
+    *,
+    out: str = typer.Option("out", "-o", "--out", metavar="DIR", help="Folder to write."),
+    k: int = typer.Option(5, "--k", help="Rows that must look alike, at least."),
+    l: int = typer.Option(2, "--l", help="Values of the sensitive column in each group, at least."),  # noqa: E741
+    seed: int | None = typer.Option(None, "--seed", help="For tests: repeats the order of rows."),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Show the whole way on 442 diabetes patients, and hold the released statistics against the true ones."""
+    from sfumato.methods.registry import make_method
+    from sfumato.release import bundle
+    from sfumato.report import figures, terminal
+    from sfumato.report.summary import pictured_columns, shown_estimates
+
+    console.say("· 442 diabetes patients (Efron, Hastie, Johnstone and Tibshirani 2004), from scikit-learn")
+    patients = diabetes_patients()
+    console.say_progress()
+    console.say_compiling()
+    released = make_method("boxes", k=k, l=l, keep=KEEP).release(patients, schema=ROLES, seed=seed)
+    estimates = shown_estimates(released)
+    truths = true_values(patients, released)
+    pictures = {"statistics.png": figures.png(figures.statistics(estimates, truths))}
+    columns = pictured_columns(released)
+    if columns:
+        pictures["boxes.png"] = figures.png(figures.boxes(released.table, *columns))
+    folder = bundle.write(released, out, beside=pictures)
+    console.say(f"· written to {out}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
+    if json:
+        compared = [Comparison(truth=truths[estimate.name], estimate=estimate) for estimate in estimates]
+        console.show_json({"folder": str(folder), "manifest": released.manifest, "statistics": compared})
+    else:
+        console.show(terminal.findings(released.findings), "", terminal.estimates(estimates, truths))
+
+
+def diabetes_patients() -> Table:
+    """Age, sex, body mass index, blood pressure, and how far the disease went in a year."""
+    import pyarrow as pa
+    from sklearn.datasets import load_diabetes
+
+    from sfumato.table.table import Table
+
+    rows, progression = load_diabetes(return_X_y=True, scaled=False)
+    return Table.from_arrow(
+        pa.table(
+            {
+                "age": rows[:, 0].astype("int64"),
+                "sex": pa.array(rows[:, 1].astype("int64").astype("str")),  # 1 and 2: the source does not say which
+                "bmi": rows[:, 2],
+                "blood_pressure": rows[:, 3],
+                "progression": progression,
+            }
+        )
+    )
+
+
+def true_values(original: Table, released: Release) -> dict[str, float]:
+    """The same statistics of the original, whose cells are boxes without width."""
+    from sfumato.release.release import Release
+    from sfumato.report.summary import shown_statistics
+
+    exact = Release(original)
+    return {
+        estimate.name: estimate.value for words in shown_statistics(released) for estimate in exact.estimates(words)
+    }

@@ -1,0 +1,25 @@
+"""``sfumato estimate DIR STATISTIC…``: what a release says of statistics."""
+
+from __future__ import annotations
+
+import typer
+
+from sfumato.cli import console
+
+
+def command(
+    *,
+    release: str = typer.Argument(..., metavar="DIR", help="A release's folder, or a file with x_low, x_high columns."),
+    statistic: list[str] = typer.Argument(..., metavar="STATISTIC…", help='Such as "corr(age, income)".'),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Give guaranteed intervals for statistics of the original, from a release alone."""
+    from sfumato.release.read import read_release
+    from sfumato.report import terminal
+
+    read = read_release(release)
+    estimates = [estimate for words in statistic for estimate in read.estimates(words)]
+    if json:
+        console.show_json(estimates)
+    else:
+        console.show(terminal.estimates(estimates))

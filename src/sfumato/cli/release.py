@@ -1,0 +1,94 @@
+"""``sfumato release FILE -o DIR``: anonymize a table, verify the result and write it."""
+
+from __future__ import annotations
+
+import json as encoding_of_values
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sfumato.cli import console, source
+from sfumato.errors import OptionError
+from sfumato.params import require_choice
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sfumato.release.release import Release
+
+ENGINES = ("memory",)
+
+
+def command(
+    *,
+    file: str = source.FILE,
+    out: str = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder to write; replaced if it is a release."),
+    method: str = typer.Option("boxes", "--method", help="The method's word."),
+    k: int | None = typer.Option(None, "--k", help="Rows that must look alike, at least."),
+    l: int | None = typer.Option(None, "--l", help="Values of a protected column in each group, at least."),  # noqa: E741
+    keep: list[str] = typer.Option(
+        [], "--keep", metavar="STATISTIC", help='Stays accurate, e.g. "corr(age, income)"; repeatable.'
+    ),
+    suppress: float | None = typer.Option(None, "--suppress", help="Share of rows that may be left out."),
+    edges: str | None = typer.Option(None, "--edges", help="How the faces of boxes lie: hull or cells."),
+    epsilon: float | None = typer.Option(None, "--epsilon", help="How far apart two values count as two."),
+    population: float | None = typer.Option(None, "--population", help="People among whom to hide."),
+    beta: float | None = typer.Option(None, "--beta", help="Share of people who may be hidden among fewer."),
+    option: list[str] = typer.Option([], "--option", metavar="NAME=VALUE", help="Any other option; repeatable."),
+    schema: str | None = source.SCHEMA,
+    role: list[str] = source.ROLE,
+    seed: int | None = typer.Option(None, "--seed", help="For tests: whoever knows it can undo the order of rows."),
+    engine: str = typer.Option("memory", "--engine", help="Where the work is done."),
+    separator: str | None = source.SEPARATOR,
+    encoding: str | None = source.ENCODING,
+    decimal: str | None = source.DECIMAL,
+    missing: list[str] = source.MISSING,
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Anonymize FILE and write released.parquet, released.csv, manifest.json and report.html into DIR."""
+    from sfumato.methods.registry import make_method
+
+    require_choice(engine, name="--engine", choices=ENGINES)
+    given = {"k": k, "l": l, "keep": list(keep) or None, "suppress": suppress, "edges": edges, "epsilon": epsilon}
+    given |= {"population": population, "beta": beta}
+    chosen = {name: value for name, value in given.items() if value is not None} | dict(
+        _option(words) for words in option
+    )
+    anonymizer = make_method(method, **chosen)
+    table, roles = source.table_and_schema(
+        file, schema=schema, roles=role, separator=separator, encoding=encoding, decimal=decimal, missing=missing
+    )
+    source.say_roles(roles)
+    console.say_progress()
+    console.say_compiling()
+    released = anonymizer.release(table, schema=roles, seed=seed)
+    folder = released.write(out)
+    console.say(f"· written to {out}")
+    show(released, folder, as_json=json)
+
+
+def show(released: Release, folder: Path, *, as_json: bool) -> None:
+    """Print what was promised, what was found, and the statistics that were kept."""
+    from sfumato.report import terminal
+    from sfumato.report.summary import shown_estimates
+
+    estimates = shown_estimates(released)
+    assert released.manifest is not None
+    if as_json:
+        console.show_json({"folder": str(folder), "manifest": released.manifest, "estimates": estimates})
+    else:
+        console.show(terminal.fates(released.manifest), "", terminal.findings(released.findings))
+        console.show(*(["", terminal.estimates(estimates)] if estimates else []))
+
+
+def _option(words: str) -> tuple[str, Any]:
+    """A name and a value, which is read as JSON (0.5, true, [1, 2]) or else as a word."""
+    name, mark, value = words.partition("=")
+    if not mark or not name:
+        raise OptionError("--option needs a name and a value.", found=repr(words), fix="--option others=0.2")
+    if name == "seed":
+        raise OptionError("A seed is no option of a method.", fix="--seed")
+    try:
+        return name, encoding_of_values.loads(value)
+    except ValueError:
+        return name, value

@@ -1,0 +1,132 @@
+"""Largest sums of products over boxes.
+
+Every second-order statistic is a covariance of two linear combinations of the columns, so the one question that all
+enclosures ask is: how large can Σ w · L₁(z) · L₂(z) become when each z may be anywhere in its box? It falls apart box by
+box. In the plane (L₁, L₂) a box is a zonogon (a polygon with parallel, equal, opposite sides) and the product is largest
+on its edge, so a walk around the 2n sides finds it exactly.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+BLOCK = 1024  # boxes summed together first, so that rounding grows with the blocks and not with the boxes
+
+
+@njit(cache=True, nogil=True)
+def _walk(first, second):
+    """The sides of every zonogon in walking order: L₁ and L₂ per unit of width, the column, and the column's sign.
+
+    The walk starts at the point with the least L₂ and turns one way, so the directions are sorted by angle; the
+    second half of the sides is the first half backwards.
+    """
+    n = first.size - 1
+    angle = np.empty(n)
+    sign = np.empty(n)
+    for i in range(n):
+        a, b = first[i + 1], second[i + 1]
+        sign[i] = -1.0 if b < 0.0 or (b == 0.0 and a < 0.0) else 1.0
+        angle[i] = math.atan2(sign[i] * b, sign[i] * a)
+    order = np.argsort(angle)
+    side_first, side_second = np.empty(2 * n), np.empty(2 * n)
+    column = np.empty(2 * n, dtype=np.int64)
+    for side in range(2 * n):
+        i = order[side % n]
+        turn = sign[i] if side < n else -sign[i]
+        side_first[side], side_second[side], column[side] = turn * first[i + 1], turn * second[i + 1], i
+    return side_first, side_second, column, sign
+
+
+@njit(cache=True, nogil=True)
+def _best(low, high, g, first, second, side_first, side_second, column, sign):
+    """Largest L₁·L₂ on box g, L₂ there, and the side and share of it where that is."""
+    n = sign.size
+    p1, p2 = first[0], second[0]
+    for i in range(n):
+        end = low[g, i] if sign[i] > 0.0 else high[g, i]
+        p1 += first[i + 1] * end
+        p2 += second[i + 1] * end
+    best, best_second, best_side, best_share = p1 * p2, p2, 0, 0.0
+    for side in range(2 * n):
+        width = high[g, column[side]] - low[g, column[side]]
+        e1, e2 = side_first[side] * width, side_second[side] * width
+        bend = e1 * e2
+        if bend < 0.0:
+            slope = p1 * e2 + p2 * e1
+            if slope > 0.0 and slope + 2.0 * bend < 0.0:
+                share = -slope / (2.0 * bend)
+                value = (p1 + share * e1) * (p2 + share * e2)
+                if value > best:
+                    best, best_second, best_side, best_share = value, p2 + share * e2, side, share
+        p1 += e1
+        p2 += e2
+        value = p1 * p2
+        if value > best:
+            best, best_second, best_side, best_share = value, p2, side, 1.0
+    return best, best_second, best_side, best_share
+
+
+@njit(cache=True, nogil=True)
+def _coordinate(low, high, g, side, column, sign, best_side, best_share):
+    """The coordinate that belongs to a side of the first half, at the best point of box g."""
+    n = sign.size
+    if best_side < n:
+        share = 1.0 if side < best_side else (best_share if side == best_side else 0.0)
+    else:
+        share = 0.0 if side < best_side - n else (1.0 - best_share if side == best_side - n else 1.0)
+    i = column[side]
+    if sign[i] < 0.0:
+        share = 1.0 - share
+    if share == 1.0:
+        return high[g, i]
+    return min(low[g, i] + share * (high[g, i] - low[g, i]), high[g, i])
+
+
+@njit(cache=True, nogil=True)
+def largest_product_sum(low, high, weight, extra, first, second, offset):
+    """Σ of weight · v + extra · max(v, 0), v = max over the box of L₁·L₂ − offset; and Σ of weight · (1, z) · L₂ there.
+
+    ``first`` and ``second`` hold a constant and one coefficient for each column. The vector in the answer is the
+    derivative of the sum by ``first``.
+    """
+    boxes, n = low.shape
+    side_first, side_second, column, sign = _walk(first, second)
+    total, block = 0.0, 0.0
+    slope, block_slope = np.zeros(n + 1), np.zeros(n + 1)
+    for g in range(boxes):
+        best, best_second, best_side, best_share = _best(
+            low, high, g, first, second, side_first, side_second, column, sign
+        )
+        value = best - offset
+        heft = weight[g] + extra[g] if value > 0.0 else weight[g]
+        block += heft * value
+        pull = heft * best_second
+        block_slope[0] += pull
+        for side in range(n):
+            at = _coordinate(low, high, g, side, column, sign, best_side, best_share)
+            block_slope[column[side] + 1] += pull * at
+        if (g + 1) % BLOCK == 0 or g + 1 == boxes:
+            total += block
+            block = 0.0
+            for i in range(n + 1):
+                slope[i] += block_slope[i]
+                block_slope[i] = 0.0
+    return total, slope
+
+
+@njit(cache=True, nogil=True)
+def best_points(low, high, first, second):
+    """Where each box attains its largest L₁·L₂, and that product."""
+    boxes, n = low.shape
+    side_first, side_second, column, sign = _walk(first, second)
+    points, products = np.empty((boxes, n)), np.empty(boxes)
+    for g in range(boxes):
+        products[g], _, best_side, best_share = _best(
+            low, high, g, first, second, side_first, side_second, column, sign
+        )
+        for side in range(n):
+            points[g, column[side]] = _coordinate(low, high, g, side, column, sign, best_side, best_share)
+    return points, products

@@ -1,0 +1,440 @@
+"""Boxes by a kd partition that keeps a weighted sum of widths small (XK §II, made constructive).
+
+The cost of a cell is Σ_i (Σ_p a_i(p)) · width_i, the contribution of its records to the uncertainty of the kept
+statistics. Cells are cut where it falls most:
+
+- a large cell is cut along the axis with the largest pressure a_i · width_i, at the multiple of k nearest to its median,
+  or beside a value that many records share (a cut there makes one side of no width and costs little of the budget);
+- a small cell (at most ``lookahead`` × k records) tries every axis and every cut, and judges a side of c · k records by
+  the least cost that c boxes can reach in it.
+
+Numbers are as wide as their range, categories as wide as the number of values in the set less one. A cut may part equal
+values: every leaf is counted in records, so ties can never make one smaller than k.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+SAMPLE = 4096  # records that stand for a larger cell when its axis is chosen
+ATOM_SAMPLE = 256  # records among which a shared value is looked for
+ATOM_SHARE = 0.15  # share of them that makes a value worth a cut of its own
+
+
+class Problem(NamedTuple):
+    """What is to be cut. Rows are records, columns are axes."""
+
+    values: NDArray[np.float64]  # numbers, or the rank of a category (0, 1, …)
+    weights: NDArray[np.float64]  # sensitivity a_i of each record, per unit of width
+    set_start: NDArray[np.int64]  # first bit of a categorical axis among all sets; −1 for a number
+    set_words: int  # 64-bit words that hold all sets
+    scale: NDArray[np.float64]  # range of the axis: what the median rule divides by
+    protected: NDArray[np.float64]  # columns whose diversity is protected, categories as codes
+    separation: NDArray[np.float64]  # how far apart two of their values must be to count as different; 0: any
+    k: int
+    l: int
+    lookahead: int
+    median: bool  # the usual Mondrian instead: widest range ÷ scale, cut at the median
+
+
+# A tally is the running extent and weight of a set of records: one row a quantity, one column an axis.
+LOW, HIGH, WEIGHT, MEMBERS, ORDERED = range(5)
+
+
+@njit(cache=True, nogil=True)
+def clear(tally, bits):  # type: ignore[no-untyped-def]
+    """Forget all records."""
+    tally[LOW] = np.inf
+    tally[HIGH] = -np.inf
+    tally[WEIGHT] = 0.0
+    tally[MEMBERS] = 0.0
+    bits[:] = 0
+
+
+@njit(cache=True, nogil=True)
+def add(tally, bits, values, weights, set_start, row):  # type: ignore[no-untyped-def]
+    """Take one more record in."""
+    for axis in range(values.shape[1]):
+        value = values[row, axis]
+        tally[WEIGHT, axis] += weights[row, axis]
+        start = set_start[axis]
+        if start >= 0:
+            bit = start + int(value)
+            mask = np.uint64(1) << np.uint64(bit & 63)
+            if bits[bit >> 6] & mask == 0:
+                bits[bit >> 6] |= mask
+                tally[MEMBERS, axis] += 1.0
+        else:
+            if value < tally[LOW, axis]:
+                tally[LOW, axis] = value
+            if value > tally[HIGH, axis]:
+                tally[HIGH, axis] = value
+
+
+@njit(cache=True, nogil=True)
+def width(tally, set_start, axis):  # type: ignore[no-untyped-def]
+    """How wide the records lie along an axis."""
+    if set_start[axis] >= 0:
+        return tally[MEMBERS, axis] - 1.0
+    return tally[HIGH, axis] - tally[LOW, axis]
+
+
+@njit(cache=True, nogil=True)
+def least_cost(tally, set_start, boxes):  # type: ignore[no-untyped-def]
+    """The least Σ s_i / c_i with Π c_i = boxes and c_i ≥ 1: what ``boxes`` boxes can make of these pressures s_i.
+
+    The axes with the largest pressures are cut down to one level, the others stay whole (the solution of XK §IV with the
+    cell's range as the upper bound of each width).
+    """
+    axes = tally.shape[1]
+    total = 0.0
+    for axis in range(axes):
+        pressure = tally[WEIGHT, axis] * width(tally, set_start, axis)
+        total += pressure
+        place = axis
+        while place > 0 and tally[ORDERED, place - 1] < pressure:
+            tally[ORDERED, place] = tally[ORDERED, place - 1]
+            place -= 1
+        tally[ORDERED, place] = pressure
+    if boxes <= 1:
+        return total
+    log_product = -np.log(float(boxes))
+    rest, level = total, 0.0
+    for cut in range(axes):
+        pressure = tally[ORDERED, cut]
+        if pressure <= 0.0:
+            return rest + cut * level
+        log_product += np.log(pressure)
+        rest -= pressure
+        level = np.exp(log_product / (cut + 1))
+        if cut + 1 == axes or level >= tally[ORDERED, cut + 1]:
+            return rest + (cut + 1) * level
+    return rest + axes * level
+
+
+@njit(cache=True, nogil=True)
+def select(keys, rows, position):  # type: ignore[no-untyped-def]
+    """Reorder so that no key before ``position`` is above any key from it on (Hoare's selection)."""
+    low, high = 0, len(keys)
+    while high - low > 1:
+        a, b, c = keys[low], keys[(low + high) // 2], keys[high - 1]
+        pivot = max(min(a, b), min(max(a, b), c))
+        left, right = low, high - 1
+        while left <= right:
+            while keys[left] < pivot:
+                left += 1
+            while keys[right] > pivot:
+                right -= 1
+            if left <= right:
+                keys[left], keys[right] = keys[right], keys[left]
+                rows[left], rows[right] = rows[right], rows[left]
+                left += 1
+                right -= 1
+        if position <= right:
+            high = right + 1
+        elif position >= left:
+            low = left
+        else:
+            return
+
+
+@njit(cache=True, nogil=True)
+def diverse(problem, rows):  # type: ignore[no-untyped-def]
+    """Whether the records hold l values of each protected column that are pairwise ``separation`` apart.
+
+    Greedy from the smallest value up, which finds the most values that such a set can have (XK §IV).
+    """
+    for column in range(problem.protected.shape[1]):
+        last = -np.inf
+        for found in range(problem.l):
+            least = last + problem.separation[column] if found else -np.inf
+            best = np.inf
+            for row in rows:
+                value = problem.protected[row, column]
+                if value < best and value >= least and value > last:
+                    best = value
+            if best == np.inf:
+                return False
+            last = best
+    return True
+
+
+@njit(cache=True, nogil=True)
+def both_diverse(problem, rows, position):  # type: ignore[no-untyped-def]
+    """Whether a cut leaves both sides diverse."""
+    if problem.l < 2 or problem.protected.shape[1] == 0:
+        return True
+    return diverse(problem, rows[:position]) and diverse(problem, rows[position:])
+
+
+@njit(cache=True, nogil=True)
+def entropy(share):  # type: ignore[no-untyped-def]
+    """Bits that a cut into ``share`` and 1 − ``share`` takes from the budget of log2(records ÷ k) bits."""
+    return -(share * np.log2(share) + (1.0 - share) * np.log2(1.0 - share))
+
+
+@njit(cache=True, nogil=True)
+def commonest(keys):  # type: ignore[no-untyped-def]
+    """The value that most of the sorted keys share, and how many do."""
+    best, value, run = 0, keys[0], 0
+    for place in range(len(keys)):
+        run = run + 1 if place and keys[place] == keys[place - 1] else 1
+        if run > best:
+            best, value = run, keys[place]
+    return value, best
+
+
+@njit(cache=True, nogil=True)
+def atom_gain(values, weights, set_start, tally, axis, rows, atom, above):  # type: ignore[no-untyped-def]
+    """Cost saved per bit by a cut beside ``atom``: below it, above it, or (categories) between it and all others."""
+    is_set = set_start[axis] >= 0
+    left_weight, right_weight, left_records = 0.0, 0.0, 0
+    left_high, right_low = -np.inf, np.inf
+    for row in rows:
+        value = values[row, axis]
+        if (value == atom) if is_set else (value < atom or (above and value == atom)):
+            left_records += 1
+            left_weight += weights[row, axis]
+            left_high = max(left_high, value)
+        else:
+            right_weight += weights[row, axis]
+            right_low = min(right_low, value)
+    if left_records == 0 or left_records == len(rows):
+        return 0.0
+    whole = width(tally, set_start, axis)
+    if is_set:
+        left_cost, right_cost = 0.0, right_weight * (whole - 1.0)
+    else:
+        left_cost = left_weight * (left_high - tally[LOW, axis])
+        right_cost = right_weight * (tally[HIGH, axis] - right_low)
+    return (tally[WEIGHT, axis] * whole - left_cost - right_cost) / entropy(left_records / len(rows))
+
+
+@njit(cache=True, nogil=True)
+def coarse_cut(problem, rows, keys, tally, bits):  # type: ignore[no-untyped-def]
+    """Cut a large cell: order ``rows`` and say where and along which axis. Position 0: no cut helps."""
+    values, weights, set_start = problem.values, problem.weights, problem.set_start
+    count, axes = len(rows), values.shape[1]
+    exact = problem.median or count <= 2 * SAMPLE
+    step = 1 if exact else count // SAMPLE
+    sample = rows[::step].copy()
+    clear(tally, bits)
+    for row in sample:
+        add(tally, bits, values, weights, set_start, row)
+    chosen, best, atom, above, beside = -1, 0.0, 0.0, False, False
+    few = sample[:: max(1, len(sample) // ATOM_SAMPLE)]
+    for axis in range(axes):
+        extent = width(tally, set_start, axis)
+        if problem.median:
+            gain = extent / problem.scale[axis] if problem.scale[axis] > 0.0 else 0.0
+        else:
+            gain = 0.5 * tally[WEIGHT, axis] * extent  # a cut at the median halves the width and takes one bit
+        if gain > best:
+            chosen, best, beside = axis, gain, False
+        if problem.median or gain <= 0.0:
+            continue
+        some = np.empty(len(few))
+        for place in range(len(few)):
+            some[place] = values[few[place], axis]
+        some.sort()
+        value, shared = commonest(some)
+        if shared < ATOM_SHARE * len(few):
+            continue
+        for side in range(1 if set_start[axis] >= 0 else 2):
+            gain = atom_gain(values, weights, set_start, tally, axis, sample, value, side == 1)
+            if gain > best:
+                chosen, best, atom, above, beside = axis, gain, value, side == 1, True
+    if chosen < 0:
+        return 0, -1
+    for place in range(count):
+        keys[place] = values[rows[place], chosen]
+    if beside:
+        position = move_before(problem, rows, keys[:count], chosen, atom, above)
+        if position >= problem.k and count - position >= problem.k:
+            return position, chosen
+    return median_cut(problem, rows, keys[:count]), chosen
+
+
+@njit(cache=True, nogil=True)
+def move_before(problem, rows, keys, axis, atom, above):  # type: ignore[no-untyped-def]
+    """Put the records on the first side of a cut beside ``atom`` first; their number."""
+    is_set = problem.set_start[axis] >= 0
+    position = 0
+    for place in range(len(rows)):
+        value = keys[place]
+        if (value == atom) if is_set else (value < atom or (above and value == atom)):
+            keys[place], keys[position] = keys[position], value
+            rows[place], rows[position] = rows[position], rows[place]
+            position += 1
+    return position
+
+
+@njit(cache=True, nogil=True)
+def median_cut(problem, rows, keys):  # type: ignore[no-untyped-def]
+    """Cut at the multiple of k nearest to the median, moved to the nearest change of value where one is shared."""
+    count, k = len(rows), problem.k
+    if problem.median:
+        select(keys, rows, count // 2)
+        return count // 2
+    position = k * (count // k // 2)
+    select(keys, rows, position)
+    value = keys[position:].min()
+    below, equal = 0, 0
+    for key in keys:
+        if key < value:
+            below += 1
+        elif key == value:
+            equal += 1
+    moved = 0
+    if equal > 1 and below != position:
+        if below >= k and count - below >= k:
+            moved = below
+        upper = below + equal
+        if upper >= k and count - upper >= k and (moved == 0 or upper - position < position - moved):
+            moved = upper
+    if moved:
+        select(keys, rows, moved)
+        return moved
+    return position
+
+
+@njit(cache=True, nogil=True)
+def may_cut(k, keys, order, position, is_set):  # type: ignore[no-untyped-def]
+    """Whether a cut before ``position`` of the sorted keys is worth a look: at a multiple of k, or beside equal values."""
+    count = len(order)
+    if position < k or count - position < k:
+        return False
+    if position % k == 0 or (count - position) % k == 0:
+        return True
+    before, after = keys[order[position - 1]], keys[order[position]]
+    if before == after:
+        return False
+    return (
+        is_set
+        or (position > 1 and keys[order[position - 2]] == before)
+        or (position + 1 < count and keys[order[position + 1]] == after)
+    )
+
+
+@njit(cache=True, nogil=True)
+def fine_cut(problem, rows, keys, costs, tally, bits):  # type: ignore[no-untyped-def]
+    """Cut a small cell: try every axis and cut, order ``rows`` by the best. Position 0: no cut helps or is allowed."""
+    values, weights, set_start = problem.values, problem.weights, problem.set_start
+    count, axes, k = len(rows), values.shape[1], problem.k
+    clear(tally, bits)
+    for row in rows:
+        add(tally, bits, values, weights, set_start, row)
+    worth = np.empty(axes, np.bool_)
+    for axis in range(axes):
+        worth[axis] = tally[WEIGHT, axis] * width(tally, set_start, axis) > 0.0
+    best, chosen, at = np.inf, -1, 0
+    chosen_rows = rows
+    for axis in range(axes):
+        if not worth[axis]:
+            continue
+        is_set = set_start[axis] >= 0
+        for place in range(count):
+            keys[place] = values[rows[place], axis]
+        order = np.argsort(keys[:count])
+        clear(tally, bits)
+        for position in range(1, count - k + 1):
+            add(tally, bits, values, weights, set_start, rows[order[position - 1]])
+            costs[position] = np.inf
+            if may_cut(k, keys, order, position, is_set):
+                costs[position] = least_cost(tally, set_start, position // k)
+        clear(tally, bits)
+        for position in range(count - 1, k - 1, -1):
+            add(tally, bits, values, weights, set_start, rows[order[position]])
+            if position > count - k or costs[position] >= best:
+                continue
+            cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
+            if cost < best:
+                ordered = rows[order]
+                if both_diverse(problem, ordered, position):
+                    best, chosen, at, chosen_rows = cost, axis, position, ordered
+    if chosen >= 0:
+        rows[:] = chosen_rows
+    return at, chosen
+
+
+@njit(cache=True, nogil=True)
+def split(problem, order, begins, cuts, first, last, enough):  # type: ignore[no-untyped-def]
+    """Cut the cell order[first:last] down to cells of at most ``enough`` records, or to leaves.
+
+    Reorders ``order`` so that cells are contiguous, marks their first places in ``begins``, and notes in ``cuts`` (when it
+    has rows) axis, value, and range of each cut at the place where its second side begins.
+    """
+    axes = problem.values.shape[1]
+    tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
+    keys = np.empty(last - first)
+    costs = np.empty(last - first + 1)
+    stack = [(first, last)]
+    while len(stack) > 0:
+        first, last = stack.pop()
+        count = last - first
+        begins[first] = True
+        if count < 2 * problem.k or count <= enough:
+            continue
+        rows = order[first:last]
+        position, axis = 0, -1
+        large = problem.median or count > problem.lookahead * problem.k
+        if large:
+            position, axis = coarse_cut(problem, rows, keys, tally, bits)
+            if position and not both_diverse(problem, rows, position):
+                position = 0
+        if position == 0 and not (large and axis < 0):
+            position, axis = fine_cut(problem, rows, keys, costs, tally, bits)
+        if position == 0:
+            continue
+        if len(cuts) > 0:
+            note_cut(problem, rows, cuts, first, last, position, axis)
+        stack.append((first, first + position))
+        stack.append((first + position, last))
+
+
+@njit(cache=True, nogil=True)
+def note_cut(problem, rows, cuts, first, last, position, axis):  # type: ignore[no-untyped-def]
+    """Note a cut half-way between the two sides."""
+    left, right = -np.inf, np.inf
+    for row in rows[:position]:
+        left = max(left, problem.values[row, axis])
+    for row in rows[position:]:
+        right = min(right, problem.values[row, axis])
+    cut = cuts[first + position]
+    cut[0], cut[1], cut[2], cut[3] = axis, 0.5 * (left + right), first, last
+
+
+@njit(cache=True, nogil=True)
+def split_cells(problem, order, begins, cuts, starts, first, last):  # type: ignore[no-untyped-def]
+    """Cut the cells number first … last − 1, which begin at ``starts``, down to leaves."""
+    for cell in range(first, last):
+        split(problem, order, begins, cuts, starts[cell], starts[cell + 1], 0)
+
+
+@njit(cache=True, nogil=True)
+def hulls(values, order, starts):  # type: ignore[no-untyped-def]
+    """Smallest and largest value of each column in each leaf."""
+    leaves, axes = len(starts) - 1, values.shape[1]
+    low, high = np.full((leaves, axes), np.inf), np.full((leaves, axes), -np.inf)
+    for leaf in range(leaves):
+        for place in range(starts[leaf], starts[leaf + 1]):
+            for axis in range(axes):
+                value = values[order[place], axis]
+                low[leaf, axis] = min(low[leaf, axis], value)
+                high[leaf, axis] = max(high[leaf, axis], value)
+    return low, high
+
+
+@njit(cache=True, nogil=True)
+def cells(cuts, starts, low, high):  # type: ignore[no-untyped-def]
+    """Shrink the outer faces ``low`` and ``high`` of each leaf to the cuts around it (a true subdivision)."""
+    for leaf in range(1, len(starts) - 1):
+        axis, value, first, last = cuts[starts[leaf]]
+        for other in range(np.searchsorted(starts, first), leaf):
+            high[other, int(axis)] = min(high[other, int(axis)], value)
+        for other in range(leaf, np.searchsorted(starts, last)):
+            low[other, int(axis)] = max(low[other, int(axis)], value)

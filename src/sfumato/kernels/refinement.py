@@ -1,0 +1,82 @@
+"""Partitions of rows, refined by one more column at a time.
+
+A partition lists the rows of its groups one group after the other: group g is ``rows[starts[g]:starts[g + 1]]``. Groups
+of one row are left out, because no further column can split them: the deeper a search goes, the less is left to count.
+
+``wanted`` marks the rows that are asked about. A group without one is left out too, so asking about a random sample of
+rows costs little below the first levels, and yet each of them is compared with the whole table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int32]
+Starts = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def split_groups(
+    rows: Rows, starts: Starts, codes: Rows, size: int, wanted: NDArray[np.bool_]
+) -> tuple[Rows, Starts, int]:
+    """Split each group by the codes (0 … size − 1); also the number of wanted rows that are alone now."""
+    new_rows = np.empty_like(rows)
+    new_starts = np.empty(len(rows) // 2 + 2, np.int64)
+    new_starts[0] = 0
+    count = np.zeros(size, np.int32)
+    place = np.empty(size, np.int64)
+    hit = np.zeros(size, np.bool_)
+    seen = np.empty(size, np.int32)
+    filled, groups, alone = 0, 0, 0
+    for group in range(len(starts) - 1):
+        first, last = starts[group], starts[group + 1]
+        kinds = 0
+        for position in range(first, last):
+            row = rows[position]
+            code = codes[row]
+            if count[code] == 0:
+                seen[kinds] = code
+                kinds += 1
+            count[code] += 1
+            if wanted[row]:
+                hit[code] = True
+        for kind in range(kinds):
+            code = seen[kind]
+            if not hit[code]:
+                place[code] = -1
+            elif count[code] == 1:
+                alone += 1
+                place[code] = -1
+            else:
+                place[code] = filled
+                filled += count[code]
+                groups += 1
+                new_starts[groups] = filled
+            count[code] = 0
+            hit[code] = False
+        for position in range(first, last):
+            row = rows[position]
+            code = codes[row]
+            if place[code] >= 0:
+                new_rows[place[code]] = row
+                place[code] += 1
+    return new_rows[:filled].copy(), new_starts[: groups + 1].copy(), alone
+
+
+@njit(cache=True, nogil=True)
+def count_alone(rows: Rows, starts: Starts, codes: Rows, size: int, wanted: NDArray[np.bool_]) -> int:
+    """Number of wanted rows that :func:`split_groups` would find alone, without building the groups."""
+    count = np.zeros(size, np.int32)
+    alone = 0
+    for group in range(len(starts) - 1):
+        for position in range(starts[group], starts[group + 1]):
+            count[codes[rows[position]]] += 1
+        for position in range(starts[group], starts[group + 1]):
+            row = rows[position]
+            if count[codes[row]] == 1 and wanted[row]:
+                alone += 1
+        for position in range(starts[group], starts[group + 1]):
+            count[codes[rows[position]]] = 0
+    return alone

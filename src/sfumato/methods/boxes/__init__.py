@@ -1,0 +1,5 @@
+"""Boxes that minimise the uncertainty of chosen statistics (Xiang, Kreinovich et al.)."""
+
+from sfumato.methods.boxes.method import Boxes
+
+__all__ = ["Boxes"]

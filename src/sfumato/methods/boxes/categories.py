@@ -1,0 +1,62 @@
+"""How the categories of a box leave: as the set of its values, or as the tree node that covers them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.table.sets import MISSING, format_set
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sfumato.methods.boxes.axes import SetAxis
+    from sfumato.methods.boxes.partition import Leaves
+
+
+@dataclass(frozen=True, repr=False)
+class Words:
+    """What each box says of a categorical column: ``words[word_of[box]]``."""
+
+    words: pa.Array
+    word_of: NDArray[np.int64]
+
+
+def sets(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> Words:
+    """The values in each box, as text; a box of missing values only is missing."""
+    rank, box_of = ranks[leaves.order].astype(np.int64), np.repeat(np.arange(leaves.count), leaves.sizes)
+    members = np.zeros((leaves.count, (axis.size + 7) // 8), dtype=np.uint8)
+    np.bitwise_or.at(members, (box_of, rank >> 3), np.uint8(128) >> (rank & 7).astype(np.uint8))
+    distinct, word_of = np.unique(members, axis=0, return_inverse=True)
+    texts = axis.values.cast(pa.string()).to_pylist()
+    words = [format_set([texts[rank] for rank in np.flatnonzero(row)]) for row in np.unpackbits(distinct, axis=1)]
+    return Words(pa.array(words, pa.string()), word_of.reshape(-1))
+
+
+def nodes(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> Words:
+    """The lowest node of the column's tree that covers each box; the root also covers a missing value."""
+    assert axis.tree is not None
+    positions = axis.tree.positions(axis.values, column=axis.name)[ranks.astype(np.int64)][leaves.order]
+    first = np.minimum.reduceat(positions, leaves.starts[:-1])  # −1 where a value is missing
+    last = np.maximum.reduceat(positions, leaves.starts[:-1])
+    covering = axis.tree.covering(np.maximum(first, 0), np.where(first < 0, axis.tree.size - 1, last))
+    words = [node for level in axis.tree.names for node in level]
+    offsets = np.cumsum([0, *map(len, axis.tree.names)])
+    word_of = np.where(last < 0, len(words), offsets[covering.levels] + covering.nodes)
+    return Words(pa.array([*words, None], pa.string()), word_of)
+
+
+def covered(axis: SetAxis) -> Mapping[str, frozenset[str]]:
+    """The values below each node of the column's tree, by the node's name."""
+    assert axis.tree is not None
+    below: dict[str, set[str]] = {}
+    for level in range(axis.tree.levels):
+        for value, node in axis.tree.level(level).items():
+            below.setdefault(node, set()).add(value)
+    below[axis.tree.names[-1][0]].add(MISSING)
+    return {node: frozenset(values) for node, values in below.items()}

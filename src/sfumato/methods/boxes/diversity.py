@@ -1,0 +1,93 @@
+"""Which columns must stay diverse within a box, and what counts as two values (XK §IV).
+
+ℓ protects the sensitive columns. A table without one is the papers' own case, in which every column is to be hidden:
+then ℓ protects every quasi-identifier. A column with an ε of its own is protected in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import OptionError
+from sfumato.methods.boxes.axes import Axes
+from sfumato.methods.claims import Diversity
+from sfumato.schema.schema import Role, Schema
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.table.kinds import Kind
+    from sfumato.table.table import Table
+
+
+@dataclass(frozen=True, repr=False)
+class Protected:
+    """The protected columns of some rows as numbers (categories as codes) with the least distance that counts."""
+
+    l: int  # noqa: E741 - the field's own word
+    values: NDArray[np.float64]
+    separation: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DiversityRule:
+    """ℓ values, ε apart, of each of these columns in every box."""
+
+    l: int  # noqa: E741 - the field's own word
+    columns: tuple[str, ...]
+    epsilon: Mapping[str, float]
+
+    @classmethod
+    def of(
+        cls, l: int, epsilon: float | Mapping[str, float] | None, schema: Schema, kinds: Mapping[str, Kind]
+    ) -> DiversityRule:  # noqa: E741
+        """What ℓ and ε mean for a table."""
+        if l < 2:
+            return cls(l, (), {})
+        columns = schema.names(Role.SENSITIVE) or schema.names(Role.QUASI)
+        given = dict(epsilon) if isinstance(epsilon, Mapping) else {}
+        absent = [name for name in given if name not in schema]
+        if absent:
+            raise OptionError(f"epsilon names {', '.join(map(repr, absent))}, which is no column of the table.")
+        wordy = [name for name in given if not kinds[name].is_numeric]
+        if wordy:
+            raise OptionError(
+                f"epsilon is a distance between numbers, but {', '.join(map(repr, wordy))} has none.",
+                fix="leave it out: categories count as different when they differ",
+            )
+        columns = tuple(dict.fromkeys([*columns, *given]))
+        everywhere = float(epsilon) if isinstance(epsilon, int | float) else 0.0
+        return cls(l, columns, {name: given.get(name, everywhere) for name in columns if kinds[name].is_numeric})
+
+    def protected(self, rows: Table, axes: Axes) -> Protected:
+        """The protected columns of these rows."""
+        hidden = {axis.name: axis for axis in axes.all}
+        values = np.empty((rows.rows, len(self.columns)))
+        for position, name in enumerate(self.columns):
+            if name in hidden:
+                values[:, position] = hidden[name].coordinates(rows)
+            elif rows.kinds[name].is_numeric:
+                numbers = rows.numbers(name)
+                least = np.nanmin(numbers) if not np.isnan(numbers).all() else 0.0
+                apart = 1.0 + self.epsilon.get(name, 0.0) + abs(least)
+                values[:, position] = np.where(np.isnan(numbers), least - apart, numbers)
+            else:
+                values[:, position] = rows.coded(name).codes
+        return Protected(self.l, values, np.array([self.epsilon.get(name, 0.0) for name in self.columns]))
+
+    def claims(self, group: tuple[str, ...], axes: Axes) -> tuple[Diversity, ...]:
+        """What the release promises of these columns."""
+        return tuple(
+            Diversity(
+                l=self.l,
+                columns=group,
+                column=name,
+                epsilon=self.epsilon.get(name) or None,
+                hidden=name in axes.names,
+            )
+            for name in self.columns
+        )

@@ -1,0 +1,111 @@
+"""Where the faces of a box are put, and what they disclose.
+
+*Hulls* are shrunk to the records: as narrow as can be, but each face is somebody's value. *Cells* are a true subdivision:
+faces lie half-way between records, and the outermost ones at the declared domain (or, where none is declared, at round
+numbers outside the data), so no face is anybody's value. Both can be snapped outward to a precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import CannotRelease, OptionError
+from sfumato.methods.boxes.axes import NumberAxis
+from sfumato.table.kinds import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.methods.boxes.partition import Leaves
+
+ROUND_STEPS = 50  # the outer faces without a declared domain are multiples of at least range ÷ this
+
+
+@dataclass(frozen=True, repr=False)
+class Faces:
+    """Lower and upper face of each box along each numeric axis; NaN where all its values are missing."""
+
+    low: NDArray[np.float64]  # (boxes, axes)
+    high: NDArray[np.float64]
+    missing: NDArray[np.int64]  # rows of the box without a value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edges:
+    """How faces are placed."""
+
+    kind: str  # "hull" or "cells"
+    snap: float | Mapping[str, float] | None
+    domain: Mapping[str, tuple[float, float]]
+
+    def faces(self, leaves: Leaves, values: NDArray[np.float64], axes: tuple[NumberAxis, ...]) -> Faces:
+        """The faces of all boxes; ``values`` are the coordinates of the numeric axes, one row a record."""
+        from sfumato.kernels import partition as kernel
+
+        missing = np.zeros((leaves.count, len(axes)), dtype=np.int64)
+        numbers = values
+        for position, axis in enumerate(axes):
+            if axis.has_missing:
+                lacking = values[:, position] == axis.missing_at
+                missing[:, position] = np.add.reduceat(lacking[leaves.order], leaves.starts[:-1])
+        if missing.any():
+            numbers = np.where(values == np.array([axis.missing_at for axis in axes]), np.nan, values)
+        low, high = kernel.hulls(numbers, leaves.order, leaves.starts)
+        empty = missing == leaves.sizes[:, None]
+        if self.kind == "cells":
+            hull_low, hull_high = low, high
+            low, high = (np.tile(face, (leaves.count, 1)) for face in zip(*map(self._outer, axes), strict=True))
+            kernel.cells(leaves.cuts, leaves.starts, low, high)
+            low, high = np.minimum(low, hull_low), np.maximum(high, hull_high)  # rounding never shuts a record out
+        for position, axis in enumerate(axes):
+            self._snap(axis, low[:, position], high[:, position])
+        low[empty], high[empty] = np.nan, np.nan
+        return Faces(low, high, missing)
+
+    def _outer(self, axis: NumberAxis) -> tuple[float, float]:
+        """The outermost faces of an axis."""
+        declared = self.declared(axis)
+        if declared is not None:
+            return declared
+        span = axis.high - axis.low
+        step = 10.0 ** math.ceil(math.log10(span / ROUND_STEPS)) if span > 0.0 else 1.0
+        return math.floor(axis.low / step) * step, math.ceil(axis.high / step) * step
+
+    def declared(self, axis: NumberAxis) -> tuple[float, float] | None:
+        """The declared domain of an axis, checked against the data."""
+        domain = self.domain.get(axis.name) or axis.domain
+        if domain is not None and (axis.low < domain[0] or axis.high > domain[1]):
+            raise CannotRelease(
+                f"Every value of {axis.name!r} must lie in its declared domain.",
+                found="values outside it",
+                fix="widen the domain, or leave those rows out",
+            )
+        return domain
+
+    def _snap(self, axis: NumberAxis, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
+        """Move faces outward, in place: to whole numbers where the column has no others, and to the wanted precision."""
+        if axis.kind is not Kind.CONTINUOUS and self.kind == "cells":
+            np.ceil(low, out=low)  # inward, but no whole number lies between
+            np.floor(high, out=high)
+        step = self.snap.get(axis.name) if isinstance(self.snap, Mapping) else self.snap
+        if step:
+            for face, outward in ((low, np.floor), (high, np.ceil)):
+                moved = outward(face / step) * step
+                np.copyto(face, np.minimum(moved, face) if face is low else np.maximum(moved, face))
+            declared = self.declared(axis)
+            if declared is not None:
+                np.copyto(low, np.maximum(low, declared[0]))
+                np.copyto(high, np.minimum(high, declared[1]))
+
+
+def require_snap(snap: object) -> None:
+    """A precision is a positive number, for all columns or by name."""
+    steps = list(snap.values()) if isinstance(snap, Mapping) else [snap]
+    for step in steps:
+        if step is not None and not (isinstance(step, int | float) and math.isfinite(step) and step > 0):
+            raise OptionError("snap must be a positive number, or one for each named column.")

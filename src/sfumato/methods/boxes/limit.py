@@ -1,0 +1,64 @@
+"""How near the boxes come to what theory allows (XK §II)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.methods.boxes.density import density
+from sfumato.methods.boxes.widths import contribution, half_widths
+
+if TYPE_CHECKING:
+    from sfumato.methods.boxes.plan import BoxesPlan
+    from sfumato.methods.claims import Evidence
+
+RECORDS = 50_000  # drawn evenly from a larger table
+POINTS = 5_000  # at which the best box is computed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """The linear width that was reached and the least that theory allows, all in units of the wanted accuracies.
+
+    Each is Σ_C (p_C / Δ0_C) · (half-width of C), so that 1 means: a single kept statistic is as accurate as was wanted.
+    ``asymptotic`` is the optimum for boxes that fill the space, ``shrunk`` for boxes shrunk to their records, which are
+    narrower by (k − 1)/(k + 1) a side on average. Both rest on an estimated density, so they are estimates themselves.
+    """
+
+    achieved: float
+    asymptotic: float
+    shrunk: float
+
+    @property
+    def ratio(self) -> float:
+        """Achieved width ÷ the limit for shrunk boxes; near 1 where the density can be estimated well."""
+        return self.achieved / self.shrunk if self.shrunk > 0.0 else float("nan")
+
+
+def limit(plan: BoxesPlan, evidence: Evidence) -> Limit | None:
+    """The limit for the numeric axes that matter; None where there is none, or where values are missing."""
+    numbers = plan.axes.numbers
+    if not numbers or any(axis.has_missing for axis in numbers):
+        return None
+    drawn = np.linspace(0, evidence.released.rows - 1, min(RECORDS, evidence.released.rows)).astype(np.int64)
+    rows, released = evidence.original.take(evidence.origin[drawn]), evidence.released.take(drawn)
+    weights = plan.sensitivities.of(rows)[:, : len(numbers)].astype(np.float64)
+    places = np.column_stack([axis.coordinates(rows) for axis in numbers])
+    half = np.column_stack(
+        [(released.numbers(f"{axis.name}_high") - released.numbers(f"{axis.name}_low")) / 2.0 for axis in numbers]
+    )
+    achieved = float(contribution(weights, half).mean())
+    matters = (weights.mean(axis=0) > 0.0) & (places.max(axis=0) > places.min(axis=0))
+    if not matters.any():
+        return Limit(achieved=achieved, asymptotic=0.0, shrunk=0.0)
+    places, weights = places[:, matters], weights[:, matters]
+    some = np.linspace(0, len(places) - 1, min(POINTS, len(places))).astype(np.int64)
+    records_per_volume = density(places, places[some]) * (evidence.released.rows / len(places))
+    high = (places.max(axis=0) - places.min(axis=0)) / 2.0
+    apart = np.array([plan.diversity.epsilon.get(axis.name, 0.0) for axis in numbers])[matters]
+    k = plan.options.k
+    widths = half_widths(weights[some], k / records_per_volume, plan.options.l * apart / 2.0, high)
+    asymptotic = float(contribution(weights[some], widths).mean())
+    return Limit(achieved=achieved, asymptotic=asymptotic, shrunk=asymptotic * (k - 1) / (k + 1))

@@ -1,0 +1,92 @@
+"""Rows to blocks: the first cuts of the tree, taken on a sample, so that every block can be cut alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, repr=False)
+class Routes:
+    """A binary tree of cuts in depth-first order; a leaf is a block.
+
+    Node t sends a row on to node t + 1 where its coordinate along ``axis[t]`` is at most ``threshold[t]``, else to node
+    ``other[t]``; a leaf has axis −1 and its block in ``other[t]``.
+    """
+
+    axis: NDArray[np.int64]
+    threshold: NDArray[np.float64]
+    other: NDArray[np.int64]
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return int((self.axis < 0).sum())
+
+    def of(self, places: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The block of each row."""
+        node = np.zeros(len(places), dtype=np.int64)
+        rows = np.arange(len(places))
+        while True:
+            inner = self.axis[node] >= 0
+            if not inner.any():
+                return self.other[node]
+            at = node[inner]
+            below = places[rows[inner], self.axis[at]] <= self.threshold[at]
+            node[inner] = np.where(below, at + 1, self.other[at])
+
+
+def one_block() -> Routes:
+    """Every row in block 0."""
+    return Routes(np.array([-1]), np.zeros(1), np.zeros(1, dtype=np.int64))
+
+
+def routes(places: NDArray[np.float64], weights: NDArray[np.float32], most: int, least: int) -> Routes:
+    """Cut sampled rows at values nearest to the median of the axis with the largest pressure, until no block exceeds ``most``.
+
+    A block keeps at least ``least`` sampled rows; equal values stay in one block, so a block whose rows are all alike may
+    exceed ``most``.
+    """
+    axis: list[int] = []
+    threshold: list[float] = []
+    other: list[int] = []
+    blocks = 0
+    pending: list[tuple[NDArray[np.int64], int]] = [(np.arange(len(places)), -1)]
+    while pending:
+        rows, parent = pending.pop()
+        if parent >= 0:
+            other[parent] = len(axis)
+        cut = _cut(places[rows], weights[rows], least) if len(rows) > most else None
+        if cut is None:
+            axis.append(-1)
+            threshold.append(0.0)
+            other.append(blocks)
+            blocks += 1
+            continue
+        axis.append(cut[0])
+        threshold.append(cut[1])
+        other.append(-1)
+        below = places[rows, cut[0]] <= cut[1]
+        pending.append((rows[~below], len(axis) - 1))
+        pending.append((rows[below], -1))
+    return Routes(np.array(axis), np.array(threshold), np.array(other))
+
+
+def _cut(places: NDArray[np.float64], weights: NDArray[np.float32], least: int) -> tuple[int, float] | None:
+    """Axis and threshold of the best cut that leaves ``least`` rows on both sides."""
+    pressure = weights.mean(axis=0) * (places.max(axis=0) - places.min(axis=0))
+    for axis in np.argsort(-pressure, kind="stable"):
+        if pressure[axis] <= 0.0:
+            return None
+        ordered = np.sort(places[:, axis])
+        ends = np.append(np.flatnonzero(ordered[1:] > ordered[:-1]), -1)[:-1] + 1  # rows up to each change of value
+        ends = ends[(ends >= least) & (len(ordered) - ends >= least)]
+        if len(ends):
+            end = ends[np.argmin(np.abs(ends - len(ordered) // 2))]
+            return int(axis), float(ordered[end - 1])
+    return None

@@ -1,0 +1,200 @@
+"""How much each coordinate of each record matters: the weights that the boxes are cut by (XK §II, XF §IV).
+
+A kept statistic C with importance p_C and wanted accuracy Δ0_C adds (p_C / Δ0_C) · |b_i(x)| to axis i, where b(x) is its
+derivative by record. Columns that no kept statistic names get a small constant share, so that they stay useful.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import OptionError, StatisticError
+from sfumato.methods.boxes.axes import Axes, NumberAxis, SetAxis
+from sfumato.params import require_number
+from sfumato.statistics.characteristics import Correlation, Mean, Variance
+from sfumato.statistics.language import parse
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.statistics.moments import Moments
+    from sfumato.statistics.statistic import Statistic
+    from sfumato.survey.survey import Survey
+    from sfumato.table.table import Table
+
+ACCURACY = 0.1  # wanted of a kept statistic: a share of its value or natural scale, whichever is larger
+UNNAMED_ACCURACY = 0.5  # wanted of a statistic that is not named, as a share of its natural scale
+RANGE_IN_SD = 6.0  # a set of all values counts as wide as this many standard deviations
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """A statistic to keep accurate."""
+
+    statistic: Statistic
+    importance: float  # p_C
+    accuracy: float | None  # Δ0_C, in the unit of the statistic; None: the default
+
+    def wanted(self, moments: Moments) -> float:
+        """Δ0_C: as given, or 10 % of the value or of the natural scale, whichever is larger."""
+        if self.accuracy is not None:
+            return self.accuracy
+        value, scale = self.statistic.value(moments), self.statistic.scale(moments)
+        sizes = [abs(size) for size in (value, scale) if math.isfinite(size)]
+        return ACCURACY * max(sizes, default=math.nan)
+
+
+@dataclass(frozen=True, repr=False)
+class Sensitivities:
+    """Everything that turns a row into its weights: linear terms, and a constant for each axis."""
+
+    columns: tuple[str, ...]  # what the terms read
+    weight: str | None  # sampling weight
+    axis: NDArray[np.int64]
+    constant: NDArray[np.float64]
+    starts: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    coefficients: NDArray[np.float64]
+    floor: NDArray[np.float64]  # weight of each axis whatever the record
+
+    def of(self, rows: Table) -> NDArray[np.float32]:
+        """The weight of each axis (columns) for each row."""
+        from sfumato.kernels.sensitivity import combined
+
+        weights = np.empty((rows.rows, len(self.floor)), dtype=np.float32)
+        weights[:] = self.floor
+        if len(self.axis):
+            points = rows.matrix(self.columns)
+            parts = np.linspace(0, rows.rows, 3).astype(int)
+            terms = (self.axis, self.constant, self.starts, self.positions, self.coefficients)
+            with ThreadPoolExecutor(2) as pool:
+                jobs = [
+                    pool.submit(combined, points[first:last], *terms, weights[first:last])
+                    for first, last in zip(parts[:-1], parts[1:], strict=True)
+                ]
+                for job in jobs:
+                    job.result()
+        if self.weight is not None:
+            sampling = rows.numbers(self.weight)
+            weights *= np.nan_to_num(sampling)[:, None].astype(np.float32)
+        return weights
+
+
+def kept_statistics(
+    keep: Sequence[str | Statistic] | None,
+    importance: Sequence[float] | Mapping[str, float] | None,
+    accuracy: Sequence[float] | Mapping[str, float] | None,
+    names: Sequence[str],
+    numbers: Sequence[str],
+) -> tuple[Kept, ...]:
+    """The statistics to keep, in parts; with no ``keep``, every mean, variance and correlation of ``numbers`` alike."""
+    if keep is None:
+        wholes: list[Statistic] = [kind(name) for kind in (Mean, Variance) for name in numbers]
+        wholes += [Correlation(first, second) for first, second in combinations(numbers, 2)]
+    else:
+        wholes = [parse(words, names=names) for words in keep]
+    importances = _one_each(importance, wholes, "importance", least=0.0)
+    accuracies = _one_each(accuracy, wholes, "accuracy", above=0.0)
+    total = sum(1.0 if share is None else share for share in importances) or 1.0
+    return tuple(
+        Kept(
+            statistic=part,
+            importance=(1.0 if share is None else share) * len(wholes) / total,
+            accuracy=wanted,
+        )
+        for whole, share, wanted in zip(wholes, importances, accuracies, strict=True)
+        for part in whole.parts()
+    )
+
+
+def sensitivities(
+    kept: Sequence[Kept], axes: Axes, survey: Survey, *, named: bool, others: float, weight: str | None
+) -> Sensitivities:
+    """Weigh the axes by the kept statistics; ``named`` says that the user chose them, so that others get a share."""
+    position = {axis.name: number for number, axis in enumerate(axes.all)}
+    columns = tuple(dict.fromkeys(name for one in kept for name in one.statistic.columns))
+    place = {name: number for number, name in enumerate(columns)}
+    terms: list[tuple[int, float, list[int], NDArray[np.float64]]] = []
+    for one in kept:
+        names = one.statistic.columns
+        moments = survey.moments(names, weight)
+        gradient, wanted = one.statistic.gradient(moments), one.wanted(moments)
+        share = one.importance / wanted if wanted > 0.0 else 0.0
+        slopes, level = 2.0 * gradient.covariance, gradient.mean
+        for number, name in enumerate(names):
+            row = share * slopes[number]
+            constant = share * (level[number] - slopes[number] @ moments.mean)
+            if name in position and np.isfinite(row).all() and math.isfinite(constant) and (row.any() or constant):
+                terms.append((position[name], constant, [place[other] for other in names], row))
+    floor = _unnamed(axes, survey, {name for one in kept for name in one.statistic.columns}, named, others, weight)
+    sizes = [len(chosen) for _, _, chosen, _ in terms]
+    return Sensitivities(
+        columns=columns,
+        weight=weight,
+        axis=np.array([term[0] for term in terms], dtype=np.int64),
+        constant=np.array([term[1] for term in terms]),
+        starts=np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64),
+        positions=np.array([number for term in terms for number in term[2]], dtype=np.int64),
+        coefficients=np.concatenate([term[3] for term in terms]) if terms else np.zeros(0),
+        floor=floor,
+    )
+
+
+def _unnamed(
+    axes: Axes, survey: Survey, touched: set[str], named: bool, others: float, weight: str | None
+) -> NDArray[np.float64]:
+    """The constant weight of each axis that no kept statistic touches.
+
+    It takes part in as many unnamed statistics as there are numeric columns, and one more (its mean, its variance, its
+    correlations); each counts ``others`` and is wanted at half its natural scale. Without a choice of the user's all
+    statistics count alike, so a category then counts in full as well.
+    """
+    importance, accuracy = (others, UNNAMED_ACCURACY) if named else (1.0, ACCURACY)
+    share = importance * (len(axes.numbers) + 1) / accuracy
+    return np.array(
+        [0.0 if axis.name in touched else share * _per_unit(axis, survey, weight) for axis in axes.all], dtype=np.float64
+    )
+
+
+def _per_unit(axis: NumberAxis | SetAxis, survey: Survey, weight: str | None) -> float:
+    """One over the standard deviation, or what corresponds to it for a set."""
+    if isinstance(axis, SetAxis):
+        return RANGE_IN_SD / axis.size
+    moments = survey.moments([axis.name], weight)
+    sd = float(moments.sd[0]) if moments.records else 0.0
+    return 1.0 / sd if sd > 0.0 else 0.0
+
+
+def _one_each(
+    given: Sequence[float] | Mapping[str, float] | None,
+    statistics: Sequence[Statistic],
+    option: str,
+    least: float | None = None,
+    above: float | None = None,
+) -> list[float | None]:
+    """One number for each kept statistic, from a list in order or from a mapping by words."""
+    if given is None:
+        return [None] * len(statistics)
+    if isinstance(given, Mapping):
+        by_words = {str(parse(words)): number for words, number in given.items()}
+        unknown = sorted(set(by_words) - {str(statistic) for statistic in statistics})
+        if unknown:
+            raise StatisticError(f"{option} names {', '.join(unknown)}, which is not kept.", fix="name it in keep as well")
+        chosen: list[float | None] = [by_words.get(str(statistic)) for statistic in statistics]
+    else:
+        chosen = list(given)
+        if len(chosen) != len(statistics):
+            raise OptionError(
+                f"{option} must be one number for each kept statistic, in order.",
+                found=f"{len(chosen)} for {len(statistics)} statistics",
+            )
+    return [
+        None if number is None else require_number(number, name=option, at_least=least, above=above) for number in chosen
+    ]

@@ -1,0 +1,64 @@
+"""The best box around a point: XK §II and §IV in one formula.
+
+Minimise Σ a_i Δ_i subject to Π 2Δ_i ≥ volume and lo_i ≤ Δ_i ≤ hi_i. The problem is convex in log Δ, and its solution is
+Δ_i = clip(c / a_i, lo_i, hi_i) with one number c, which the volume fixes. XK's loop over t finds the same for hi = ∞.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def half_widths(
+    sensitivity: NDArray[np.float64],
+    volume: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """The half-widths Δ (N, n) of the best box around each of N points.
+
+    ``sensitivity`` is a (N, n), not negative; ``volume`` is k/ρ at each point; ``low`` and ``high`` (n,) bound Δ, high
+    being finite (half the column's range). An axis without sensitivity takes its whole range. Where even the whole
+    ranges hold too little volume, they are the answer; where the lower bounds hold enough, those are.
+    """
+    a, log_volume = np.asarray(sensitivity, dtype=np.float64), np.log(volume)
+    low = np.minimum(low, high)
+    level = _level(a, log_volume, low, high)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wanted = np.where(a > 0.0, level[:, None] / a, np.inf)
+    return np.clip(wanted, low, high)
+
+
+def _level(
+    a: NDArray[np.float64], log_volume: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """c of each point, from the breakpoints a_i·lo_i and a_i·hi_i at which an axis is pinned."""
+    breaks = np.sort(np.concatenate([a * low, a * high], axis=1), axis=1)  # (N, 2n)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at_breaks = np.where(a[:, None, :] > 0.0, breaks[:, :, None] / a[:, None, :], np.inf)
+        log_at_breaks = np.log(2.0 * np.clip(at_breaks, low, high)).sum(axis=2)  # −inf where a width is still 0
+    # the last breakpoint whose box is not yet large enough, and how many axes grow after it
+    reached = (log_at_breaks < log_volume[:, None]).sum(axis=1)
+    last = np.clip(reached - 1, 0, breaks.shape[1] - 1)[:, None]
+    start, held = (np.take_along_axis(array, last, axis=1)[:, 0] for array in (breaks, log_at_breaks))
+    following = np.take_along_axis(breaks, np.clip(last + 1, 0, breaks.shape[1] - 1), axis=1)[:, 0]
+    # where the box at ``start`` has no volume yet, measure back from the next breakpoint instead
+    empty = ~np.isfinite(held)
+    held_next = np.take_along_axis(log_at_breaks, np.clip(last + 1, 0, breaks.shape[1] - 1), axis=1)[:, 0]
+    free = ((a * low <= start[:, None]) & (a * high > start[:, None]) & (a > 0.0)).sum(axis=1)
+    from_, volume_from = np.where(empty, following, start), np.where(empty, held_next, held)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        level = from_ * np.exp((log_volume - volume_from) / free)
+    level = np.where(free > 0, level, start)
+    level = np.where(reached == 0, breaks[:, 0], level)
+    return np.where(reached == breaks.shape[1], breaks[:, -1], level)
+
+
+def contribution(sensitivity: NDArray[np.float64], widths: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Σ a_i Δ_i of each point: n·c(x) where no width is bounded (XK §II)."""
+    return np.einsum("pi,pi->p", sensitivity, widths)

@@ -1,0 +1,234 @@
+"""Groups of neighbouring values of one numeric column, and what is shown for each of them (LT §4.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from sfumato.kernels.grouping_1d import merge_small
+from sfumato.methods.probabilistic.recoding import Recoded
+from sfumato.methods.probabilistic.summaries import Points
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Shown = Literal["median", "mean", "range", "label"]
+SHOWN: tuple[Shown, ...] = ("median", "mean", "range", "label")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Buckets:
+    """Groups of neighbouring values. Cut by value, or by rank where equal values may fall into two groups.
+
+    ``low`` and ``high`` are the least and the largest value in each group, or the ends of the cell it stands for.
+    """
+
+    name: str
+    kind: Kind
+    type: pa.DataType
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    median: NDArray[np.float64]  # a value of the group
+    mean: NDArray[np.float64]
+    sizes: NDArray[np.float64]  # rows; estimated where the column is known by a summary
+    cuts: NDArray[np.float64] | None  # least value of each group but the first; None: by rank
+    missing: int = 0
+    hidden: int = -1  # the group that is shown as missing, so that few missing values are not alone
+    shown: Shown = "median"
+
+    @classmethod
+    def by_rank(cls, table: Table, name: str, ends: NDArray[np.int64], *, shown: Shown) -> Buckets:
+        """Groups of rows in the order of their values, each up to one of these ranks."""
+        numbers = table.numbers(name)
+        present = np.sort(numbers[~np.isnan(numbers)])
+        starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+        sizes = (ends - starts).astype(np.float64)
+        offset = present[0] if len(present) else 0.0  # sums keep more digits near zero
+        return cls(
+            name=name,
+            kind=table.kinds[name],
+            type=table.arrow.column(name).type,
+            low=present[starts],
+            high=present[ends - 1],
+            median=present[(starts + ends - 1) // 2],
+            mean=np.add.reduceat(present - offset, starts) / sizes + offset if len(ends) else np.zeros(0),
+            sizes=sizes,
+            cuts=None,
+            missing=len(numbers) - len(present),
+            shown=shown,
+        )
+
+    @classmethod
+    def by_value(cls, table: Table, name: str, points: Points, ends: NDArray[np.int64], *, shown: Shown) -> Buckets:
+        """Groups of points, each up to one of these ends: equal values stay together."""
+        starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+        values, weights = points.values, points.weights
+        before = np.concatenate([[0.0], np.cumsum(weights)])
+        sizes = before[ends] - before[starts]
+        middle = np.searchsorted(before, before[starts] + sizes / 2.0, side="left") - 1
+        offset = values[0] if len(values) else 0.0
+        totals = np.add.reduceat((values - offset) * weights, starts) if len(ends) else np.zeros(0)
+        kind = table.kinds[name]
+        return cls(
+            name=name,
+            kind=kind,
+            type=table.arrow.column(name).type,
+            low=values[starts],
+            high=values[ends - 1],
+            median=values[np.clip(middle, starts, ends - 1)],
+            mean=totals / sizes + offset,
+            sizes=sizes,
+            cuts=_cuts(values[ends[:-1] - 1], values[starts[1:]], kind),
+            missing=points.missing,
+            shown=shown,
+        )
+
+    @property
+    def values(self) -> int:
+        """Number of different cells that can be shown, a missing one included."""
+        return len(self.sizes) - (self.hidden >= 0) + (self.missing > 0)
+
+    @property
+    def rank_difference(self) -> int:
+        """Sum over rows of how far a row's rank is from that of the median of its group (LT Definition 8)."""
+        sizes = np.rint(self.sizes).astype(np.int64)
+        return int((sizes * sizes // 4).sum())
+
+    def as_cells(self, domain: tuple[float, float] | None) -> Buckets:
+        """The same groups with ends that touch, so that every value of the domain lies in one of them.
+
+        Whole numbers and days end one before the next group. Without a declared domain the outermost ends are the least
+        and the largest value.
+        """
+        if self.cuts is None or not len(self.sizes):
+            return self
+        low, high = np.append(self.low[0], self.cuts), np.append(self.cuts, self.high[-1])
+        if self.kind is not Kind.CONTINUOUS:
+            high[:-1] -= 1.0
+        if domain is not None:
+            low[0], high[-1] = min(low[0], domain[0]), max(high[-1], domain[1])
+        return replace(self, low=low, high=high)
+
+    def spanning(self, ends: tuple[float, float]) -> Buckets:
+        """The same groups, the outer ones reaching at least to these ends: a summary may not hold the extremes."""
+        if not len(self.sizes):
+            return self
+        low, high = self.low.copy(), self.high.copy()
+        low[0], high[-1] = min(low[0], ends[0]), max(high[-1], ends[1])
+        return replace(self, low=low, high=high)
+
+    def anonymous(self, k: int | None) -> Buckets:
+        """The same groups, one of them shown as missing where fewer than k rows are missing or present."""
+        present = float(self.sizes.sum())
+        if k is None or not self.missing or not len(self.sizes) or (self.missing >= k and present >= k):
+            return self
+        return replace(self, hidden=int(np.argmin(self.sizes)))
+
+    @property
+    def released_names(self) -> tuple[str, ...]:
+        """Names of the columns that leave for this one."""
+        return (f"{self.name}_low", f"{self.name}_high") if self.shown == "range" else (self.name,)
+
+    @property
+    def code_size(self) -> int:
+        """Groups, and one more for what is shown as missing."""
+        return len(self.sizes) + 1
+
+    def codes(self, table: Table) -> NDArray[np.int64]:
+        """The group of each row, the number after the last where it is shown as missing."""
+        numbers = table.numbers(self.name)
+        lacking = np.isnan(numbers)
+        if self.cuts is None:
+            order = np.argsort(numbers, kind="stable")  # missing ones come last
+            codes = np.empty(len(numbers), dtype=np.int64)
+            sizes = np.append(self.sizes, self.missing).astype(np.int64)
+            codes[order] = np.repeat(np.arange(self.code_size), sizes)
+        else:
+            codes = np.searchsorted(self.cuts, numbers, side="right")
+            codes[lacking] = len(self.sizes)
+        codes[codes == self.hidden] = len(self.sizes)
+        return codes
+
+    def show(self, codes: NDArray[np.int64]) -> tuple[Recoded, ...]:
+        """The released columns: one, or two for a range."""
+        if self.shown == "range":
+            low, high = self.released_names
+            ends = _cells(self.low, self.type), _cells(self.high, self.type)
+            return (Recoded(low, _each(ends[0], codes), self.kind), Recoded(high, _each(ends[1], codes), self.kind))
+        if self.shown == "label":
+            return (Recoded(self.name, _each(pa.array(self.words, pa.string()), codes), Kind.NOMINAL),)
+        if self.shown == "median":
+            return (Recoded(self.name, _each(_cells(self.median, self.type), codes), self.kind),)
+        if self.kind is Kind.DATE:
+            return (Recoded(self.name, _each(_cells(np.rint(self.mean), self.type), codes), self.kind),)
+        return (Recoded(self.name, _each(pa.array(self.mean), codes), Kind.CONTINUOUS),)
+
+    @property
+    def note(self) -> dict[str, object]:
+        """What was done, in words and aggregates."""
+        return {
+            "how": f"{len(self.sizes):,} groups of neighbouring values, shown by their {self.shown}",
+            "values after": self.values,
+            "rank difference": self.rank_difference,
+        }
+
+    @property
+    def words(self) -> list[str]:
+        """What a label says of each group."""
+        low, high = (_cells(ends, self.type).cast(pa.string()).to_pylist() for ends in (self.low, self.high))
+        if self.kind is Kind.CONTINUOUS:
+            return [f"[{first:.12g}, {last:.12g}]" for first, last in zip(self.low, self.high, strict=True)]
+        return [first if first == last else f"{first}–{last}" for first, last in zip(low, high, strict=True)]
+
+
+def quantile_ends(weights: NDArray[np.float64], buckets: int) -> NDArray[np.int64]:
+    """Ends (exclusive) of at most ``buckets`` runs of points of nearly equal weight, at the points nearest to that.
+
+    With points of one row the runs have ⌊n/b⌋ or ⌈n/b⌉ rows (LT Definition 9), which no other choice of b runs betters
+    in rank difference.
+    """
+    if not len(weights):
+        return np.zeros(0, dtype=np.int64)
+    before = np.concatenate([[0.0], np.cumsum(weights)])
+    wanted = np.floor(before[-1] * np.arange(1, buckets + 1) / buckets + 1e-9)
+    right = np.clip(np.searchsorted(before, wanted), 1, len(weights))
+    nearer_left = wanted - before[right - 1] < before[right] - wanted
+    ends = np.unique(right - nearer_left)
+    ends = ends[ends > 0]
+    return ends if len(ends) and ends[-1] == len(weights) else np.append(ends, len(weights))
+
+
+def merged_to(k: int, ends: NDArray[np.int64], sizes: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The ends that stay when runs of fewer than k rows join their neighbours."""
+    merged = merge_small(np.floor(sizes).astype(np.int64), k)
+    return ends[np.append(np.diff(merged) > 0, True)] if len(ends) else ends
+
+
+def _cuts(last: NDArray[np.float64], first: NDArray[np.float64], kind: Kind) -> NDArray[np.float64]:
+    """Where a group begins: halfway to the one before for measured numbers, so that a face is nobody's value."""
+    if kind is not Kind.CONTINUOUS:
+        return first
+    middle = last + (first - last) / 2.0
+    return np.where(middle > last, middle, first)
+
+
+def _cells(numbers: NDArray[np.float64], kind: pa.DataType) -> pa.Array:
+    """Numbers of a column in its own type, by the units of :meth:`Table.numbers`."""
+    if pt.is_date(kind):
+        return pa.array(numbers.astype(np.int32)).cast(pa.date32()).cast(kind)
+    if pt.is_timestamp(kind):
+        return pa.array(numbers.astype(np.int64)).cast(pa.timestamp("us", tz=kind.tz)).cast(kind, safe=False)
+    if pt.is_integer(kind):
+        return pa.array(numbers.astype(np.int64))
+    return pa.array(numbers)
+
+
+def _each(cells: pa.Array, codes: NDArray[np.int64]) -> pa.Array:
+    """One cell a row; the code after the last cell is a missing one."""
+    return pa.concat_arrays([cells, pa.nulls(1, cells.type)]).take(pa.array(codes))

@@ -1,0 +1,139 @@
+"""Methods that recode each column by itself: what one recoding is, and the plan that carries them all out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import SchemaError
+from sfumato.methods.base import Outcome, Plan
+from sfumato.methods.claims import ColumnsAllowed, RowsAccountedFor
+from sfumato.table.groups import group_labels
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.methods.claims import Claim
+
+MIXER = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ ÷ the golden ratio: a product with it spreads the bits upward
+
+
+@dataclass(frozen=True, repr=False)
+class Recoded:
+    """A released column."""
+
+    name: str
+    cells: pa.Array
+    kind: Kind
+
+
+class Recoding(Protocol):
+    """What is done to the cells of one column, by their values alone or by their ranks."""
+
+    @property
+    def name(self) -> str:
+        """The column."""
+        ...
+
+    @property
+    def values(self) -> int:
+        """Number of different cells that can be shown, a missing one included."""
+        ...
+
+    @property
+    def released_names(self) -> tuple[str, ...]:
+        """Names of the columns that leave for it."""
+        ...
+
+    def codes(self, table: Table) -> NDArray[np.int64]:
+        """A number for what is shown in each row, equal where the same is shown, from 0 to below ``code_size``."""
+        ...
+
+    @property
+    def code_size(self) -> int:
+        """Above every code."""
+        ...
+
+    def show(self, codes: NDArray[np.int64]) -> tuple[Recoded, ...]:
+        """The columns that leave, from the codes."""
+        ...
+
+    @property
+    def note(self) -> Mapping[str, Any]:
+        """What was done, in words and aggregates."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RecodingPlan(Plan):
+    """Recode some columns and keep the others.
+
+    ``within`` is the least number of released rows that must look alike in the released quasi-identifiers: smaller
+    groups are left out. Blocks, where an engine wants them, hold whole groups.
+    """
+
+    columns: tuple[str, ...]  # all that may leave, in order
+    quasi: tuple[str, ...]
+    recodings: tuple[Recoding, ...]
+    promises: tuple[Claim, ...] = ()
+    said: Mapping[str, Any] = field(default_factory=dict)
+    within: int = 1
+    suppressed_at_most: float = 0.0  # share of rows
+    parts: int = 1
+
+    def __post_init__(self) -> None:
+        names = self.released_names(self.columns)
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise SchemaError(
+                "A range leaves as two columns, x_low and x_high, and these names must be free.",
+                found=f"{', '.join(map(repr, repeated))} already there",
+                fix="rename the columns, or show something else than a range",
+            )
+
+    def released_names(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Names of the columns that leave for these."""
+        by_name = {recoding.name: recoding.released_names for recoding in self.recodings}
+        return tuple(released for name in names for released in by_name.get(name, (name,)))
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        rows = RowsAccountedFor(suppressed_at_most=self.suppressed_at_most)
+        return (*self.promises, rows, ColumnsAllowed(names=self.released_names(self.columns)))
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        kept: dict[str, Any] = {name: {"how": "kept as it is"} for name in self.quasi}
+        return {**self.said, "columns": kept | {recoding.name: dict(recoding.note) for recoding in self.recodings}}
+
+    @property
+    def blocks(self) -> int:
+        return self.parts
+
+    def route(self, rows: Table) -> NDArray[np.int64]:
+        mixed = np.zeros(rows.rows, dtype=np.uint64)
+        for recoding in self.recodings:
+            mixed = mixed * MIXER + recoding.codes(rows).astype(np.uint64) + np.uint64(1)
+        return ((mixed * MIXER >> np.uint64(32)) % np.uint64(self.parts)).astype(np.int64)
+
+    def transform(self, block: Table, number: int) -> Outcome:
+        by_name = {recoding.name: recoding for recoding in self.recodings}
+        columns: list[Recoded] = []
+        for name in self.columns:
+            if name in by_name:
+                columns += by_name[name].show(by_name[name].codes(block))
+            else:
+                columns.append(Recoded(name, block.arrow.column(name), block.kinds[name]))
+        cells = pa.table({column.name: column.cells for column in columns})
+        released = Table(cells, {column.name: column.kind for column in columns})
+        if self.within <= 1:
+            return Outcome(released, np.arange(block.rows))
+        labels = group_labels(released, self.released_names(self.quasi))
+        kept = np.flatnonzero(np.bincount(labels)[labels] >= self.within)
+        return Outcome(released.take(kept), kept)

@@ -1,0 +1,180 @@
+"""Spectral clustering of the rows of a matrix into parts of about a given size (TL §5.1, equations 5.1–5.4).
+
+A few thousand rows are clustered exactly: affinities, their normalised matrix, its leading eigenvectors, k-means on the
+normalised rows of those. More rows are first cut into pieces by the same eigenvectors, taken from the affinities to some
+landmarks (Nyström's way), and each piece is cut again until it is small enough to be clustered exactly. So the cost is
+that of rows × landmarks for each level, and not of rows².
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+EXACT_ROWS = 3000  # up to here all affinities are computed
+LANDMARKS = 512
+PIECES = 32  # at most so many at one level
+SCALE_ROWS = 1000  # rows whose median distance gives the scale of the affinity
+FITTED_ROWS = 20_000  # rows that the pieces are learnt from
+BLOCK = 16_384  # rows whose affinities to the landmarks are held at a time
+
+Part = TypeVar("Part")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clustering:
+    """How rows are parted."""
+
+    size: int  # rows that a cluster should have on average
+    floor: int  # rows that every cluster must have, unless there is only one
+
+    def __call__(self, matrix: NDArray[np.float64], draw: np.random.Generator) -> NDArray[np.int64]:
+        """The cluster of each row, from 0 to clusters − 1, each with at least ``floor`` rows."""
+        pieces = _pieces(matrix, np.arange(len(matrix)), draw)
+        seeds = draw.integers(2**31, size=len(pieces))
+        parts = side_by_side(
+            lambda job: exact(matrix[pieces[job]], round(len(pieces[job]) / self.size), int(seeds[job])),
+            range(len(pieces)),
+        )
+        labels = np.empty(len(matrix), dtype=np.int64)
+        used = 0
+        for piece, part in zip(pieces, parts, strict=True):
+            labels[piece] = part + used
+            used += int(part.max()) + 1
+        return merged(matrix, labels, self.floor)
+
+
+def exact(matrix: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.int64]:
+    """Spectral clustering with all affinities: S = exp(−|x − y|²/2σ²), zero on the diagonal; D^(−½) S D^(−½)."""
+    if clusters < 2:
+        return np.zeros(len(matrix), dtype=np.int64)
+    affinity = _squared_distances(matrix, matrix)
+    draw = np.random.default_rng(seed)
+    affinity *= -0.5 / _scale_squared(affinity[np.triu_indices(len(matrix), 1)])
+    np.exp(affinity, out=affinity)
+    np.fill_diagonal(affinity, 0.0)
+    # a row so far out that it has no affinity to any other is its own direction; it is merged with the nearest cluster
+    root = 1.0 / np.sqrt(np.maximum(affinity.sum(axis=1), np.finfo(float).tiny ** 0.5))
+    affinity *= root[:, None]
+    affinity *= root
+    return _k_means(_unit_rows(_leading_eigenvectors(affinity, clusters, draw)), clusters, seed)
+
+
+def merged(matrix: NDArray[np.float64], labels: NDArray[np.int64], floor: int) -> NDArray[np.int64]:
+    """Labels in which every cluster under ``floor`` rows has joined the one with the nearest mean, smallest first."""
+    sizes = np.bincount(labels).astype(np.float64)
+    sums = np.zeros((len(sizes), matrix.shape[1]))
+    for column in range(matrix.shape[1]):
+        sums[:, column] = np.bincount(labels, weights=matrix[:, column], minlength=len(sizes))
+    goes_to = np.arange(len(sizes))
+    living = sizes > 0
+    while living.sum() > 1 and sizes[living].min() < floor:
+        small = int(np.flatnonzero(living)[np.argmin(sizes[living])])
+        living[small] = False
+        others = np.flatnonzero(living)
+        apart = sums[others] / sizes[others, None] - sums[small] / sizes[small]
+        host = int(others[np.argmin((apart**2).sum(axis=1))])
+        goes_to[goes_to == small] = host
+        sizes[host] += sizes[small]
+        sums[host] += sums[small]
+    return np.unique(goes_to[labels], return_inverse=True)[1].astype(np.int64)
+
+
+def side_by_side(work: Callable[[Part], Answer], parts: Iterable[Part]) -> list[Answer]:
+    """Work on parts at the same time, one thread a processor, each with one thread of linear algebra."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1), ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(work, parts))
+
+
+def _pieces(matrix: NDArray[np.float64], rows: NDArray[np.int64], draw: np.random.Generator) -> list[NDArray[np.int64]]:
+    """Rows cut by landmarks until no piece has more than EXACT_ROWS of them."""
+    if len(rows) <= EXACT_ROWS:
+        return [rows]
+    labels = _by_landmarks(matrix[rows], min(PIECES, -(-len(rows) * 3 // (EXACT_ROWS * 2))), draw)
+    if np.bincount(labels).max() > 0.9 * len(rows):  # nothing to cut along: rows that are all alike, or nearly
+        labels = draw.integers(-(-len(rows) // EXACT_ROWS) + 1, size=len(rows))
+    pieces = [rows[labels == label] for label in np.unique(labels)]
+    return [part for piece in pieces for part in _pieces(matrix, piece, draw)]
+
+
+def _by_landmarks(matrix: NDArray[np.float64], pieces: int, draw: np.random.Generator) -> NDArray[np.int64]:
+    """Spectral clustering by affinities to random rows only (Chen and Cai, 2011).
+
+    With Z the affinities to the landmarks, rows made to sum to one, the eigenvectors of Z diag(1/colsum) Zᵀ are the left
+    singular vectors of Z diag(colsum)^(−½): rows × landmarks work, and the eigenproblem is landmarks × landmarks.
+    """
+    marks = matrix[draw.choice(len(matrix), LANDMARKS, replace=False)]
+    narrow = _scale_squared(_squared_distances(marks, marks)[np.triu_indices(LANDMARKS, 1)])
+    blocks = range(0, len(matrix), BLOCK)
+    gram, total = np.zeros((LANDMARKS, LANDMARKS)), np.zeros(LANDMARKS)
+    for start in blocks:
+        affinity = _to_landmarks(matrix[start : start + BLOCK], marks, narrow)
+        gram += affinity.T @ affinity
+        total += affinity.sum(axis=0)
+    root = 1.0 / np.sqrt(np.maximum(total, np.finfo(float).tiny ** 0.5))
+    values, vectors = np.linalg.eigh(gram * root[:, None] * root)
+    leading = vectors[:, -pieces:] * root[:, None] / np.sqrt(np.maximum(values[-pieces:], 1e-12))
+    embedded = np.empty((len(matrix), pieces))
+    for start in blocks:
+        embedded[start : start + BLOCK] = _to_landmarks(matrix[start : start + BLOCK], marks, narrow) @ leading
+    return _k_means(_unit_rows(embedded), pieces, int(draw.integers(2**31)))
+
+
+def _to_landmarks(rows: NDArray[np.float64], marks: NDArray[np.float64], narrow: float) -> NDArray[np.float64]:
+    """Affinities to the landmarks, each row summing to one."""
+    affinity = _squared_distances(rows, marks)
+    affinity -= affinity.min(axis=1, keepdims=True)  # the nearest has affinity one, so that no row loses all of them
+    affinity *= -0.5 / narrow
+    np.exp(affinity, out=affinity)
+    affinity /= affinity.sum(axis=1, keepdims=True)
+    return affinity
+
+
+def _squared_distances(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    squared = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2.0 * (left @ right.T)
+    return np.maximum(squared, 0.0, out=squared)
+
+
+def _scale_squared(squared: NDArray[np.float64]) -> float:
+    """σ² of the affinity: the median squared distance between two rows."""
+    sparse = squared[:: max(1, squared.size // SCALE_ROWS**2)]
+    median = float(np.median(sparse)) if sparse.size else 0.0
+    return median if median > 0.0 else max(float(sparse.mean()) if sparse.size else 0.0, 1.0e-300)
+
+
+def _leading_eigenvectors(symmetric: NDArray[np.float64], count: int, draw: np.random.Generator) -> NDArray[np.float64]:
+    if count >= len(symmetric) // 3:
+        return np.asarray(np.linalg.eigh(symmetric)[1][:, -count:])
+    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+    vectors = None
+    try:
+        vectors = eigsh(symmetric, k=count, which="LA", v0=draw.uniform(0.5, 1.0, len(symmetric)))[1]
+    except ArpackNoConvergence:
+        pass
+    return np.asarray(np.linalg.eigh(symmetric)[1][:, -count:] if vectors is None else vectors)
+
+
+def _unit_rows(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(length > 0.0, length, 1.0))
+
+
+def _k_means(points: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.int64]:
+    from sklearn.cluster import KMeans
+
+    distinct = len(np.unique(points.round(12), axis=0)) if len(points) <= EXACT_ROWS else clusters
+    model = KMeans(min(clusters, distinct), n_init=3, random_state=seed)
+    fitted = points if len(points) <= FITTED_ROWS else np.random.default_rng(seed).choice(points, FITTED_ROWS, axis=0)
+    return np.asarray(model.fit(fitted).predict(points), dtype=np.int64)

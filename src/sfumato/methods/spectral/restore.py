@@ -1,0 +1,101 @@
+"""What a swap loses in the columns' own units, given back: means and covariances, or the columns' own distributions.
+
+Logarithms, limits and rounding come between the scores and the columns, so white scores alone do not keep the moments of
+the columns. Where both the moments and the limits are asked for, two steps alternate: draw the numbers into their
+limits, then map them by the smallest linear change to the wanted mean and covariance. The original meets both, so there
+is something to converge to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Marginals = Literal["free", "restored"]
+MARGINALS: tuple[Marginals, ...] = ("free", "restored")
+
+ROUNDS = 400
+EXACT = 1e-11  # relative error of mean and covariance at which the moments count as kept
+NEGLIGIBLE = 1e-13  # an eigenvalue below this share of the largest is rounding
+
+
+@dataclass(frozen=True, repr=False)
+class Restored:
+    """Numbers with the wanted moments, and how they were reached."""
+
+    numbers: NDArray[np.float64]
+    error: float  # largest relative error of a mean or a covariance
+    rounds: int
+    within: bool  # whether they also lie in their limits
+
+
+def with_moments(
+    numbers: NDArray[np.float64],
+    like: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+) -> Restored:
+    """Numbers with the means and covariances of ``like``, within limits where that can be had."""
+    mean, spread = like.mean(axis=0), like.std(axis=0)
+    scale = np.where(spread > 0.0, spread, 1.0)
+    target = (like - mean) / scale
+    wanted = target.T @ target / len(like)
+    bottom, top = (low - mean) / scale, (high - mean) / scale
+    first = _mapped((numbers - mean) / scale, wanted)
+    current = first
+    for step in range(1, ROUNDS + 1):
+        inside = np.clip(current, bottom, top)
+        error = _error(inside, wanted)
+        if error < EXACT:
+            return Restored(inside * scale + mean, error, step, within=True)
+        current = _mapped(inside, wanted)
+    return Restored(first * scale + mean, _error(first, wanted), ROUNDS, within=False)
+
+
+def with_marginals(
+    numbers: NDArray[np.float64], like: NDArray[np.float64], draw: np.random.Generator
+) -> NDArray[np.float64]:
+    """Numbers whose ranks are kept and whose values follow the distribution of ``like``, column by column.
+
+    A value is taken between two neighbouring values of ``like`` and not at one of them, so that few of them leave as
+    they are. Correlations of heavy-tailed columns suffer: that is the price.
+    """
+    restored = np.empty_like(numbers)
+    for column in range(numbers.shape[1]):
+        known = np.sort(like[~np.isnan(like[:, column]), column])
+        if not known.size:
+            restored[:, column] = numbers[:, column]
+            continue
+        rank = np.empty(len(numbers))
+        rank[np.argsort(numbers[:, column], kind="stable")] = np.arange(len(numbers))
+        share = (rank + draw.uniform(size=len(numbers))) / len(numbers)
+        restored[:, column] = np.interp(share * known.size - 0.5, np.arange(known.size), known)
+    return restored
+
+
+def _mapped(numbers: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The smallest linear change of the numbers that gives them mean 0 and the wanted covariance.
+
+    R⁻¹ (R W R)^½ R⁻¹ for R the root of their own covariance: the map of optimal transport between normal laws.
+    """
+    centred = numbers - numbers.mean(axis=0)
+    values, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
+    values = np.where(values > NEGLIGIBLE * max(values.max(initial=0.0), np.finfo(float).tiny), values, 0.0)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    inverse = (vectors * np.divide(1.0, np.sqrt(values), where=values > 0.0, out=np.zeros_like(values))) @ vectors.T
+    inner, directions = np.linalg.eigh(root @ wanted @ root)
+    return np.asarray(centred @ (inverse @ (directions * np.sqrt(np.maximum(inner, 0.0))) @ directions.T @ inverse))
+
+
+def _error(numbers: NDArray[np.float64], wanted: NDArray[np.float64]) -> float:
+    """Largest difference of a mean (in standard deviations) or of a covariance (of standardised columns)."""
+    if not numbers.shape[1]:
+        return 0.0
+    mean = numbers.mean(axis=0)
+    centred = numbers - mean
+    return float(max(np.abs(mean).max(), np.abs(centred.T @ centred / len(numbers) - wanted).max()))

@@ -1,0 +1,104 @@
+"""The way of the data, from a table to a verified release: wiring, no mathematics."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from sfumato.engines.memory import MemorySurvey, run
+from sfumato.errors import CannotRelease, SchemaError, TableError
+from sfumato.methods.claims import Evidence
+from sfumato.randomness import Randomness
+from sfumato.release.manifest import Manifest
+from sfumato.release.release import Release
+from sfumato.release.verify import verify
+from sfumato.schema.schema import Role, Schema
+from sfumato.table.frames import as_table
+from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from sfumato.methods.base import Method, Outcome
+
+log = logging.getLogger("sfumato")
+
+
+def release(
+    method: Method,
+    table: Any,
+    *,
+    schema: Schema | Mapping[str, str] | str | Path | None = None,
+    seed: int | None = None,
+) -> Release:
+    """Anonymize ``table`` by ``method`` and verify what leaves; see :meth:`sfumato.methods.base.Method.release`."""
+    randomness = Randomness(seed)
+    whole = as_table(table)
+    roles = Schema.for_table(whole, schema)
+    original, protected = _without_identifiers(roles.apply(whole), roles)
+    _require_workable(original, protected)
+    log.info("%d rows, %d columns: planning by %s", original.rows, len(original.names), method.name)
+    plan = method.plan(MemorySurvey(original), protected, randomness)
+    log.info("transforming in %d block(s)", plan.blocks)
+    evidence = _shuffled(run(plan, original), original, randomness)
+    log.info("verifying %d released rows", evidence.released.rows)
+    findings = verify(plan.claims, evidence)
+    manifest = Manifest.of(
+        method=method, schema=roles, original=whole, released=evidence.released, findings=findings, notes=plan.notes
+    )
+    return Release(evidence.released, manifest, _limit=plan.limit(evidence))
+
+
+def _without_identifiers(table: Table, schema: Schema) -> tuple[Table, Schema]:
+    """What a method may see: columns that name people end here."""
+    columns = tuple(column for column in schema.columns if column.role is not Role.IDENTIFIER)
+    return table.select([column.name for column in columns]), Schema(columns)
+
+
+def _require_workable(table: Table, schema: Schema) -> None:
+    if not table.rows:
+        raise TableError("A table must have rows to be released.", found="none")
+    if not schema.names(Role.QUASI):
+        raise SchemaError(
+            "At least one column must be a quasi-identifier, or there is nothing to protect.",
+            found=", ".join(f"{column.name!r} {column.role}" for column in schema.columns) or "no column left",
+            fix="give the role 'quasi' to what others may know of a person",
+        )
+    table.require_finite(table.names)
+
+
+def _shuffled(outcome: Outcome, original: Table, randomness: Randomness) -> Evidence:
+    """Rows in random order and boxes with random numbers: neither tells where a row stood."""
+    if not outcome.rows:
+        raise CannotRelease("No row could be released.", fix="a smaller k, or fewer protected columns")
+    order = randomness.stream("order").permutation(outcome.rows)
+    released = _cells_only(outcome.released.take(order))
+    if "box" in released.kinds:
+        released = _renumbered(released, randomness)
+    return Evidence(released, original, outcome.origin[order])
+
+
+def _renumbered(released: Table, randomness: Randomness) -> Table:
+    coded = released.coded("box")
+    numbers = randomness.stream("box numbers").permutation(coded.size)[coded.codes]
+    column = pa.array(numbers, type=pa.int64())
+    return Table(released.arrow.set_column(released.names.index("box"), "box", column), released.kinds)
+
+
+def _cells_only(released: Table) -> Table:
+    """The cells without metadata, and dictionaries without values that do not occur: those are of suppressed rows."""
+    columns = {
+        field.name: _tight_dictionary(released, field) if pt.is_dictionary(field.type) else column
+        for field, column in zip(released.arrow.schema, released.arrow.columns, strict=True)
+    }
+    return Table(pa.table(columns), released.kinds)
+
+
+def _tight_dictionary(released: Table, field: pa.Field) -> pa.DictionaryArray:
+    coded = released.coded(field.name)
+    values = coded.values.drop_null()
+    codes = pa.array(coded.codes, mask=coded.codes == len(values))
+    return pa.DictionaryArray.from_arrays(codes, values, ordered=field.type.ordered)

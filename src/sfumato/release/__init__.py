@@ -1,0 +1,1 @@
+"""What leaves: a verified table, its manifest, and the folder they are written to."""

@@ -1,0 +1,91 @@
+"""A release: rows that were verified, and what may be concluded from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import RequestError
+from sfumato.schema.schema import Role
+from sfumato.statistics.bounds import Budget, estimate
+from sfumato.statistics.characteristics import Regression
+from sfumato.statistics.interval_table import IntervalTable, released_names
+from sfumato.statistics.language import parse
+
+if TYPE_CHECKING:
+    from sfumato.methods.claims import Finding
+    from sfumato.release.manifest import Manifest
+    from sfumato.statistics.estimate import Estimate
+    from sfumato.statistics.statistic import Statistic
+    from sfumato.table.table import Table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release:
+    """The released table with its manifest. Made by a method's ``release`` or by :func:`sfumato.read_release`.
+
+    A bare data frame with ``x_low`` and ``x_high`` columns has no manifest; its statistics can be estimated as well.
+    """
+
+    table: Table  # rows in random order
+    manifest: Manifest | None = None
+    _limit: Any = field(default=None, kw_only=True)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The promises of the release, as they were measured on its rows."""
+        return self.manifest.findings if self.manifest else ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that statistics may name: ``x`` for ``x_low`` and ``x_high``, else the column itself."""
+        return released_names(self.table)
+
+    def estimate(self, statistic: str | Statistic, *, budget: Budget | None = None) -> Estimate | tuple[Estimate, ...]:
+        """What the boxes say of one statistic, e.g. ``"corr(age, income)"``.
+
+        A regression gives a tuple, the intercept first; every other statistic gives one Estimate. Columns that leave as
+        they are count as boxes without width, and a column with the role of a sampling weight weighs the rows. A
+        ``budget`` of time or accuracy may end early with a wider interval, which is as certain.
+        """
+        wanted = parse(statistic, names=self.names)
+        estimates = self.estimates(wanted, budget=budget)
+        return estimates if isinstance(wanted, Regression) else estimates[0]
+
+    def estimates(self, statistic: str | Statistic, *, budget: Budget | None = None) -> tuple[Estimate, ...]:
+        """The same, always as a tuple: one Estimate for each number of the statistic."""
+        wanted = parse(statistic, names=self.names)
+        return estimate(wanted, IntervalTable.of(self.table, wanted.columns, weight=self.weight), budget)
+
+    @property
+    def weight(self) -> str | None:
+        """The column of sampling weights, or None."""
+        weights = self.manifest.names(Role.WEIGHT) if self.manifest else ()
+        return weights[0] if weights else None
+
+    def limit(self) -> Any:
+        """How near the release comes to what theory allows: the method's own record of aggregates.
+
+        It is known where the release is made and does not leave with it.
+        """
+        if self._limit is None:
+            raise RequestError(
+                "The theoretical limit is known only where the release was made, by a method that has one.",
+                found="a release that was read" if self.manifest is None else f"a release by {self.manifest.method!r}",
+                fix="ask the object that `Boxes(...).release(table)` returned",
+            )
+        return self._limit
+
+    def write(self, folder: str | Path) -> Path:
+        """Write released.parquet, released.csv, manifest.json and report.html into ``folder``, all or nothing."""
+        from sfumato.release.bundle import write
+
+        return write(self, folder)
+
+    def __repr__(self) -> str:
+        shape = f"{self.table.rows:,} rows × {len(self.table.names)} columns"
+        if self.manifest is None:
+            return f"Release({shape}, without a manifest)"
+        promises = "; ".join(finding.claim for finding in self.findings)
+        return f"Release({shape}, {self.manifest.method}; {promises or 'no promise'})"

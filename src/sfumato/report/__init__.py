@@ -1,0 +1,1 @@
+"""Records in, documents out: terminal, HTML, JSON and figures."""

@@ -1,0 +1,128 @@
+"""Pictures of a release, drawn from its released rows alone."""
+
+from __future__ import annotations
+
+import io
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+
+from sfumato.report.palette import ACCENT, INK, MUTED, PAPER, SHADES, shade_of
+from sfumato.statistics.interval_table import IntervalTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.statistics.estimate import Estimate
+    from sfumato.table.table import Table
+
+
+def boxes(table: Table, x: str, y: str) -> Figure:
+    """The boxes of two columns: the more rows on its area, the darker a box."""
+    intervals = IntervalTable.of(table, [x, y])
+    present = ~np.isnan(intervals.low).any(axis=1)
+    low, high, rows = intervals.low[present], intervals.high[present], intervals.count[present]
+    span = np.ptp(np.vstack([low, high]), axis=0) if rows.size else np.ones(2)
+    area = np.maximum(high - low, np.where(span > 0.0, span, 1.0) / 500.0).prod(axis=1)
+    largest_first = np.argsort(-area, kind="stable")
+    figure = _paper(7.2, 5.0)
+    axes = figure.add_axes((0.09, 0.12, 0.87, 0.78))
+    collection = PolyCollection(
+        list(_corners(low, high)[largest_first]),
+        facecolors=ListedColormap(SHADES)(shade_of(rows / area)[largest_first]),
+        edgecolors=PAPER,
+        linewidths=0.6,
+        alpha=0.85,
+    )
+    axes.add_collection(collection)
+    axes.margins(0.03)
+    axes.autoscale_view()
+    _quiet(axes)
+    axes.set_xlabel(x, color=INK, fontsize=11)
+    axes.set_ylabel(y, color=INK, fontsize=11)
+    axes.set_title(
+        f"{int(rows.sum()):,} people in {len(rows):,} boxes: the darker, the more of them in the same space",
+        loc="left",
+        color=MUTED,
+        fontsize=10,
+        pad=10,
+    )
+    return figure
+
+
+def statistics(estimates: Sequence[Estimate], truths: Mapping[str, float] | None = None) -> Figure:
+    """Each statistic on an axis of its own: guaranteed interval, first-order interval, value and, if known, truth."""
+    shown = [estimate for estimate in estimates if math.isfinite(estimate.high - estimate.low)]
+    figure = _paper(7.2, 0.9 + 0.62 * max(len(shown), 1))
+    top = 1.0 - 0.55 / figure.get_figheight()
+    step = (top - 0.25 / figure.get_figheight()) / max(len(shown), 1)
+    for position, estimate in enumerate(shown):
+        axes = figure.add_axes((0.40, top - (position + 0.72) * step, 0.55, 0.44 * step))
+        _interval(axes, estimate, (truths or {}).get(estimate.name))
+        name = textwrap.fill(estimate.name, width=34)
+        figure.text(0.03, top - (position + 0.5) * step, name, color=INK, fontsize=10, va="center", linespacing=1.25)
+    legend = [("guaranteed", SHADES[3], 0.40), ("first order", SHADES[6], 0.545), ("value at midpoints", INK, 0.69)]
+    for word, colour, left in legend + ([("truth", ACCENT, 0.895)] if truths else []):
+        figure.text(left, 1.0 - 0.3 / figure.get_figheight(), f"● {word}", color=colour, fontsize=9)
+    return figure
+
+
+def png(figure: Figure, *, dots_per_inch: int = 160) -> bytes:
+    """A figure as PNG, without date or software in it."""
+    file = io.BytesIO()
+    FigureCanvasAgg(figure).print_figure(file, dpi=dots_per_inch, format="png", metadata={"Software": None})
+    return file.getvalue()
+
+
+def svg(figure: Figure) -> bytes:
+    """A figure as SVG, without date in it."""
+    file = io.BytesIO()
+    figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return file.getvalue()
+
+
+def _interval(axes: Any, estimate: Estimate, truth: float | None) -> None:
+    axes.barh(0, estimate.high - estimate.low, left=estimate.low, height=0.62, color=SHADES[2])
+    linear = estimate.linear_high - estimate.linear_low
+    if math.isfinite(linear):
+        axes.barh(0, linear, left=estimate.linear_low, height=0.26, color=SHADES[6])
+    axes.plot([estimate.value], [0], "o", color=PAPER, markeredgecolor=INK, markersize=6, markeredgewidth=1.2, zorder=3)
+    if truth is not None:
+        axes.plot([truth, truth], [-0.62, 0.62], color=ACCENT, linewidth=2.0, zorder=4)
+    room = 0.12 * (estimate.high - estimate.low) or 1.0
+    axes.set_xlim(estimate.low - room, estimate.high + room)
+    axes.set_ylim(-0.7, 0.7)
+    axes.set_yticks([])
+    axes.set_xticks(
+        [estimate.low, estimate.high], [f"{end:.4g}".replace("-", "−") for end in (estimate.low, estimate.high)]
+    )
+    _quiet(axes)
+    axes.spines["bottom"].set_visible(False)
+    axes.spines["left"].set_visible(False)
+
+
+def _corners(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Boxes as closed polygons, shape (boxes, 4, 2)."""
+    left, bottom, right, top = low[:, 0], low[:, 1], high[:, 0], high[:, 1]
+    around = [[left, bottom], [right, bottom], [right, top], [left, top]]
+    return np.array(around).transpose(2, 0, 1).reshape(-1, 4, 2)
+
+
+def _paper(width: float, height: float) -> Figure:
+    return Figure(figsize=(width, height), facecolor=PAPER)
+
+
+def _quiet(axes: Any) -> None:
+    axes.set_facecolor(PAPER)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color("#cbbda8")
+    axes.tick_params(colors=MUTED, labelsize=9, length=3)

@@ -1,0 +1,134 @@
+"""The report that lies beside the released rows: one self-contained page that loads nothing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jinja2
+import numpy as np
+import pyarrow.compute as pc
+
+from sfumato.report.palette import INK, PAPER, SHADES, shade_of
+from sfumato.report.summary import fate, pictured_columns, shown_estimates
+from sfumato.statistics.interval_table import IntervalTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.release.release import Release
+    from sfumato.statistics.estimate import Estimate
+    from sfumato.table.table import Table
+
+MOST_BOXES = 4000  # in the picture, so that the page stays small
+WIDTH, HEIGHT = 1200, 800  # of the picture, in its own units
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """The boxes of two columns as SVG paths, one for each shade, the faintest first."""
+
+    x: str
+    y: str
+    paths: tuple[tuple[str, str], ...]  # colour, path
+    x_ends: tuple[str, str]
+    y_ends: tuple[str, str]
+    drawn: int
+    boxes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """Where an estimate's value and first-order interval lie in its guaranteed interval, as shares from 0 to 1."""
+
+    linear_low: float
+    linear_high: float
+    value: float
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> Bar | None:
+        """None where the guaranteed interval has no width or no end."""
+        width = estimate.high - estimate.low
+        if not (math.isfinite(width) and width > 0.0 and math.isfinite(estimate.value)):
+            return None
+        ends = (estimate.linear_low, estimate.linear_high, estimate.value)
+        low, high, value = (min(max((end - estimate.low) / width, 0.0), 1.0) for end in ends)
+        return cls(linear_low=low, linear_high=high, value=value)
+
+
+def render(release: Release) -> str:
+    """The page, made from the released rows and the manifest alone."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("sfumato.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(number=number, count=lambda value: f"{value:,}")
+    manifest = release.manifest
+    columns = pictured_columns(release)
+    return environment.get_template("release.html.j2").render(
+        manifest=manifest,
+        rows=release.table.rows,
+        fates=[(column, fate(column.name, column.role, release.table.names)) for column in manifest.columns]
+        if manifest
+        else [],
+        estimates=[(estimate, Bar.of(estimate)) for estimate in shown_estimates(release)],
+        picture=draw(release.table, *columns) if columns else None,
+        ink=INK,
+        paper=PAPER,
+        shades=SHADES,
+        width=WIDTH,
+        height=HEIGHT,
+    )
+
+
+def number(value: float) -> str:
+    """Six figures, and a word for what is no number."""
+    if math.isnan(value):
+        return "not defined"
+    return f"{value:.6g}".replace("inf", "∞").replace("-", "−")
+
+
+def draw(table: Table, x: str, y: str) -> Picture | None:
+    """The boxes of two columns; the more rows on its area, the darker a box. None where no row has both columns."""
+    intervals = IntervalTable.of(table, [x, y])
+    present = ~np.isnan(intervals.low).any(axis=1)
+    low, high, rows = intervals.low[present], intervals.high[present], intervals.count[present]
+    if not rows.size:
+        return None
+    start, end = low.min(axis=0), high.max(axis=0)
+    scale = np.array([WIDTH, HEIGHT]) / np.where(end > start, end - start, 1.0)
+    left_top = np.rint((low - start) * scale).astype(np.int64)
+    size = np.maximum(np.rint((high - low) * scale), 1).astype(np.int64)
+    left_top[:, 1] = HEIGHT - left_top[:, 1] - size[:, 1]
+    every = -(-rows.size // MOST_BOXES)
+    shade = shade_of(rows / size.prod(axis=1))
+    chosen = np.argsort(-size.prod(axis=1), kind="stable")[::every]  # large ones first, so that small ones stay visible
+    return Picture(
+        x=x,
+        y=y,
+        paths=_paths(left_top[chosen], size[chosen], shade[chosen]),
+        x_ends=_ends(table, x),
+        y_ends=_ends(table, y),
+        drawn=int(chosen.size),
+        boxes=int(rows.size),
+    )
+
+
+def _paths(
+    left_top: NDArray[np.int64], size: NDArray[np.int64], shade: NDArray[np.int64]
+) -> tuple[tuple[str, str], ...]:
+    made = []
+    for position, colour in enumerate(SHADES):
+        mine = shade == position
+        corners = np.column_stack([left_top[mine], size[mine]]).tolist()
+        if corners:
+            made.append((colour, "".join(f"M{x} {y}h{w}v{h}h-{w}z" for x, y, w, h in corners)))
+    return tuple(made)
+
+
+def _ends(table: Table, name: str) -> tuple[str, str]:
+    """The ends of an axis in words; days are written as days."""
+    low = pc.min(table.arrow.column(f"{name}_low")).as_py()
+    high = pc.max(table.arrow.column(f"{name}_high")).as_py()
+    first, last = (number(end) if isinstance(end, int | float) else str(end)[:10] for end in (low, high))
+    return first, last

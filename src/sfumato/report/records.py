@@ -1,0 +1,28 @@
+"""Records as JSON text, for programs that read what the commands print."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from sfumato.release.manifest import plain
+from sfumato.statistics.estimate import Estimate
+
+
+def to_json(record: Any) -> str:
+    """A record, or several, as JSON; a number that is not finite becomes null."""
+    return json.dumps(as_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def as_plain(record: Any) -> Any:
+    """Dataclasses as mappings of their fields, all the way down; what starts with an underscore stays inside."""
+    if is_dataclass(record) and not isinstance(record, type):
+        told = {field.name: getattr(record, field.name) for field in fields(record) if not field.name.startswith("_")}
+        derived = {"gap": record.gap} if isinstance(record, Estimate) else {}
+        return {name: as_plain(value) for name, value in (told | derived).items()}
+    if isinstance(record, dict):
+        return {str(name): as_plain(value) for name, value in record.items()}
+    if isinstance(record, tuple | list):
+        return [as_plain(value) for value in record]
+    return plain(record)

@@ -1,0 +1,104 @@
+"""What the commands show: plain tables, made for reading."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.table import Table as Grid
+from rich.text import Text
+
+from sfumato.report.summary import fate
+from sfumato.schema.schema import Role
+
+if TYPE_CHECKING:
+    from sfumato.methods.claims import Finding
+    from sfumato.release.manifest import Manifest
+    from sfumato.statistics.estimate import Estimate
+    from sfumato.survey.inspection import Inspection
+
+ROLE_STYLE = {
+    Role.IDENTIFIER: "red",
+    Role.QUASI: "yellow",
+    Role.SENSITIVE: "magenta",
+    Role.OTHER: "default",
+    Role.WEIGHT: "default",
+}
+
+
+def inspection(found: Inspection) -> RenderableType:
+    """Kinds, roles with reasons, missing and distinct values, and how far columns single people out."""
+    grid = _grid("column", "kind", "role", ">missing", ">distinct", ">alone", "why")
+    for column in found.columns:
+        grid.add_row(
+            Text(column.name, style="bold"),
+            str(column.kind),
+            Text(str(column.role), style=ROLE_STYLE[column.role]),
+            f"{column.missing:,}",
+            f"{column.distinct:,}",
+            f"{column.unique_rows:,}",
+            Text(column.reason, style="dim"),
+        )
+    together = (
+        f"{len(found.quasi)} quasi-identifiers together: {found.unique_rows:,} of {found.rows:,} rows stand alone "
+        f"({found.unique_share:.1%}), {found.groups:,} combinations, the rarest with {found.smallest_group:,} rows."
+        if found.quasi
+        else "No column is a quasi-identifier."
+    )
+    return Group(grid, Text(together))
+
+
+def findings(measured: Sequence[Finding]) -> RenderableType:
+    """Promises and what was found on the released rows."""
+    grid = _grid("", "promise", "found")
+    for finding in measured:
+        mark = Text("kept", style="green") if finding.held else Text("broken", style="bold red")
+        grid.add_row(mark, Text(finding.claim), Text(finding.found))
+    return grid
+
+
+def fates(manifest: Manifest) -> RenderableType:
+    """What became of each column."""
+    released = [column.name for column in manifest.released]
+    grid = _grid("column", "kind", "role", "leaves as")
+    for column in manifest.columns:
+        role = Text(str(column.role), style=ROLE_STYLE[column.role])
+        grid.add_row(column.name, str(column.kind), role, fate(column.name, column.role, released))
+    return grid
+
+
+def estimates(estimated: Sequence[Estimate], truths: Mapping[str, float] | None = None) -> RenderableType:
+    """Statistics with their intervals and, where it is known, the true value."""
+    grid = _grid("statistic", *([">true value"] if truths else []), ">value", ">guaranteed", ">first order", ">rows")
+    for estimate in estimated:
+        truth = [number(truths.get(estimate.name, math.nan))] if truths else []
+        grid.add_row(
+            Text(estimate.name, style="bold"),
+            *truth,
+            number(estimate.value),
+            interval(estimate.low, estimate.high),
+            interval(estimate.linear_low, estimate.linear_high),
+            f"{estimate.records:,}",
+        )
+    return grid
+
+
+def number(value: float) -> str:
+    """Five figures; a dash for what is not defined."""
+    return "–" if math.isnan(value) else f"{value:.5g}".replace("inf", "∞")
+
+
+def interval(low: float, high: float) -> str:
+    """Two ends."""
+    return f"{number(low)} … {number(high)}"
+
+
+def _grid(*headings: str) -> Grid:
+    """A light table; a heading that starts with > stands over numbers."""
+    grid = Grid(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in headings:
+        right = heading.startswith(">")
+        grid.add_column(heading.removeprefix(">"), justify="right" if right else "left", overflow="fold")
+    return grid

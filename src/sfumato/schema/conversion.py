@@ -1,0 +1,134 @@
+"""A schema held against a table: does it fit, and what is the table with the kinds that it declares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from sfumato.errors import SchemaError
+from sfumato.schema.schema import Column, Role, Schema
+from sfumato.table.cells import Spelling, typed
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def require_fit(schema: Schema, table: Table) -> None:
+    """Raise unless every declared kind, order, domain and weight fits the cells."""
+    applied = converted(schema, table)
+    for column in schema.columns:
+        if column.domain is not None:
+            _require_within(column, applied)
+    weights = schema.names(Role.WEIGHT)
+    if len(weights) > 1:
+        raise SchemaError("There may be one column of weights.", found=", ".join(map(repr, weights)))
+    for name in weights:
+        _require_weights(applied, name)
+
+
+def converted(schema: Schema, table: Table) -> Table:
+    """The table with the declared kinds; what is stored changes only where a kind needs it."""
+    arrow, kinds = table.arrow, dict(table.kinds)
+    for column in schema.columns:
+        if column.name not in kinds or column.kind is None:
+            continue
+        place = arrow.column_names.index(column.name)
+        arrow = arrow.set_column(place, column.name, _as_kind(arrow.column(place), column))
+        kinds[column.name] = column.kind
+    return Table(arrow, kinds)
+
+
+def _as_kind(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    if column.kind is Kind.ORDERED and column.order:
+        return _in_order(cells, column)
+    if column.kind is Kind.ORDERED and _values_type(cells) == pa.string() and not getattr(cells.type, "ordered", False):
+        raise SchemaError(
+            f"Column {column.name!r} is ordered and so needs its order.", fix="order = [lowest, …, highest]"
+        )
+    if column.kind in (Kind.ORDERED, Kind.NOMINAL, Kind.TEXT):
+        return cells
+    found = _as_numbers(cells.cast(_values_type(cells)), column)
+    if found is None:
+        raise SchemaError(f"Column {column.name!r} cannot be read as {column.kind}.", found=f"type {cells.type}")
+    return found
+
+
+def _as_numbers(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray | None:
+    kind = cells.type
+    if column.kind is Kind.DATE:
+        if not pt.is_string(kind):
+            return cells if pt.is_temporal(kind) else None
+        moments = typed(cells, Spelling())
+        return moments if pt.is_temporal(moments.type) else None
+    if pt.is_temporal(kind):
+        return None
+    if column.kind is Kind.CONTINUOUS:
+        return cells if pt.is_floating(kind) or pt.is_decimal(kind) else _cast(cells, pa.float64())
+    if column.kind is Kind.WHOLE:
+        return cells if pt.is_integer(kind) else _cast(cells, pa.int64())
+    if pt.is_integer(kind) and not pc.all(pc.is_in(cells, value_set=pa.array([0, 1, None], kind))).as_py():
+        return None
+    return cells if pt.is_boolean(kind) else _cast(cells, pa.bool_())
+
+
+def _cast(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
+    try:
+        return cells.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # it quotes the cell, and ends here
+        return None
+
+
+def _values_type(cells: pa.ChunkedArray) -> pa.DataType:
+    return cells.type.value_type if pt.is_dictionary(cells.type) else cells.type
+
+
+def _in_order(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    words = cells.cast(_values_type(cells)).cast(pa.string())
+    order = pa.array(column.order, pa.string())
+    places = pc.index_in(words, value_set=order)
+    outside = places.null_count - words.null_count
+    if outside:
+        raise SchemaError(
+            f"The order of column {column.name!r} must hold every value of the column.",
+            found=f"{outside:,} cells with other values than the {len(order)} in it",
+            fix="add the values that are missing from it",
+        )
+    return pa.chunked_array(
+        [pa.DictionaryArray.from_arrays(chunk, order, ordered=True) for chunk in places.chunks],
+        pa.dictionary(pa.int32(), pa.string(), ordered=True),
+    )
+
+
+def _require_within(column: Column, table: Table) -> None:
+    if not table.kinds[column.name].is_numeric:
+        raise SchemaError(
+            f"Column {column.name!r} has a domain and so must be numeric.", found=f"kind {table.kinds[column.name]}"
+        )
+    low, high = column.domain or (-np.inf, np.inf)
+    numbers = table.numbers(column.name)
+    outside = np.count_nonzero((numbers < low) | (numbers > high))
+    if outside:
+        raise SchemaError(
+            f"The domain of column {column.name!r} must hold every number of the column.",
+            found=f"{outside:,} cells outside of it",
+            fix="widen the domain, or correct the cells",
+        )
+
+
+def _require_weights(table: Table, name: str) -> None:
+    kind = table.kinds[name]
+    if kind not in (Kind.CONTINUOUS, Kind.WHOLE):
+        raise SchemaError(f"The weights in column {name!r} must be numbers.", found=f"kind {kind}")
+    weights: NDArray[np.float64] = table.numbers(name)
+    wrong = np.count_nonzero(~(weights >= 0) | np.isinf(weights))
+    if wrong:
+        raise SchemaError(
+            f"The weights in column {name!r} must be finite numbers from 0 up, none of them missing.",
+            found=f"{wrong:,} that are not",
+        )

@@ -1,0 +1,135 @@
+"""Schema files: TOML, one table a column, or a role alone. Trees are found from the folder of the file.
+
+[columns]
+income = "sensitive"
+
+[columns.age]
+role = "quasi"
+domain = [0, 120]
+tree = "steps:5,10,50"
+
+[columns.education]
+role = "quasi"
+order = ["primary", "secondary", "tertiary"]
+tree = "trees/education.csv"
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import SchemaError
+from sfumato.schema.schema import Column, Role, Schema, nearest
+from sfumato.table.write import write_whole
+
+KEYS = ("role", "kind", "order", "domain", "tree")
+BUILT_IN = re.compile(r"(calendar|prefix)$|steps:")  # trees that need no file
+HEAD = """\
+# Roles: identifier (removed), quasi (protected), sensitive (kept, its diversity protected), other (kept),
+# weight (kept, and used by statistics).
+"""
+
+
+def read_schema(path: str | Path) -> Schema:
+    """A schema from a TOML file; trees are looked for beside it."""
+    place = Path(path).expanduser()
+    content = _content(place)
+    unknown = [key for key in content if key != "columns"]
+    if unknown or not isinstance(content.get("columns"), dict):
+        raise SchemaError(
+            f"{place.name} must have a table [columns], and nothing else beside it.",
+            found=", ".join(map(repr, unknown)) or "none",
+        )
+    return schema_of(content["columns"], folder=place.parent)
+
+
+def schema_of(columns: Mapping[str, Any], *, folder: Path | None = None) -> Schema:
+    """A schema from a mapping of column to role, or to a mapping of what a schema file says of a column."""
+    if not isinstance(columns, Mapping):
+        raise SchemaError(
+            "A schema must be a Schema, a mapping of columns to roles, or the path of a schema file.",
+            found=type(columns).__name__,
+        )
+    return Schema(tuple(_column(name, entry, folder) for name, entry in columns.items()))
+
+
+def write_schema(schema: Schema, path: str | Path) -> None:
+    """Write a schema as TOML, wholly or not at all; reasons become comments, and trees paths from the file's folder."""
+    place = Path(path).expanduser()
+    text = HEAD + "".join(_entry(column, place.parent) for column in schema.columns)
+    write_whole(place, lambda file: file.write(text.encode("utf-8")))
+
+
+def _content(place: Path) -> dict[str, Any]:
+    reason, where = "", ""
+    try:
+        return tomllib.loads(place.read_text("utf-8"))
+    except OSError as error:
+        reason = error.strerror or "it cannot be opened"
+    except UnicodeDecodeError:
+        where = "text that is not UTF-8"
+    except tomllib.TOMLDecodeError as error:
+        where = str(error).rpartition("(")[2].strip(")")  # "at line 3, column 5", and nothing of what stands there
+    if reason:
+        raise SchemaError(f"The schema file {place.name} cannot be read: {reason}.", fix="check the path")
+    raise SchemaError(f"{place.name} must be TOML.", found=f"a fault {where}")
+
+
+def _column(name: str, entry: Any, folder: Path | None) -> Column:
+    if isinstance(entry, Column):
+        return replace(entry, name=name)
+    if isinstance(entry, str):
+        return Column(name=name, role=Role(entry) if entry in list(Role) else entry)  # type: ignore[arg-type]
+    if not isinstance(entry, Mapping):
+        raise SchemaError(f"Column {name!r} must have a role, or a table of its own.", found=type(entry).__name__)
+    for key in entry:
+        if key not in KEYS:
+            raise SchemaError(f"Column {name!r} has an entry {key!r} that means nothing.", found=nearest(key, KEYS))
+    if "role" not in entry:
+        raise SchemaError(f"Column {name!r} must have a role.", fix=f"role = one of {', '.join(Role)}")
+    tree = entry.get("tree")
+    if tree is not None and not isinstance(tree, str | Path):
+        raise SchemaError(f"The tree of column {name!r} must be the path of a file.", found=type(tree).__name__)
+    return Column(
+        name=name,
+        role=entry["role"],
+        kind=entry.get("kind"),
+        order=entry.get("order", ()),
+        domain=entry.get("domain"),
+        tree=None if tree is None else _found_tree(str(tree), folder),
+    )
+
+
+def _found_tree(tree: str, folder: Path | None) -> str:
+    return tree if folder is None or BUILT_IN.match(tree) else str(folder / tree)
+
+
+def _entry(column: Column, folder: Path) -> str:
+    reason = re.sub(r"[^ -~\u00a0-\ud7ff]+", " ", column.reason)  # a comment ends with its line
+    lines = [f"[columns.{_key(column.name)}]", f"role = {_text(column.role)}" + (f"  # {reason}" if reason else "")]
+    if column.kind is not None:
+        lines.append(f"kind = {_text(column.kind)}")
+    if column.order:
+        lines.append(f"order = [{', '.join(map(_text, column.order))}]")
+    if column.domain is not None:
+        lines.append(f"domain = [{column.domain[0]!r}, {column.domain[1]!r}]")
+    if column.tree is not None:
+        tree = column.tree if BUILT_IN.match(column.tree) else os.path.relpath(column.tree, folder)
+        lines.append(f"tree = {_text(tree)}")
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+
+
+def _text(text: str) -> str:
+    """A TOML basic string: quotes, backslashes and control characters escaped."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda sign: f"\\u{ord(sign[0]):04x}", escaped) + '"'

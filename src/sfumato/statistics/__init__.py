@@ -1,0 +1,1 @@
+"""Moments, characteristics, their sensitivities, and what boxes say about them."""

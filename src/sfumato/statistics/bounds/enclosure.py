@@ -1,0 +1,51 @@
+"""What is known of one statistic, and how it was found out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.statistics.moments import Moments
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Witness:
+    """A choice of values in the boxes: ``weight[i]`` of box ``box[i]`` stands at ``points[i]``."""
+
+    box: NDArray[np.int64]  # (M,)
+    points: NDArray[np.float64]  # (M, n)
+    weight: NDArray[np.float64]  # (M,)
+
+    @property
+    def moments(self) -> Moments:
+        """Moments of the chosen values."""
+        return Moments.of(self.points, self.weight)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Enclosure:
+    """``low``–``high`` holds the statistic of every choice of values; ``lowest`` and ``highest`` are choices that attain
+    ``inner_low`` and ``inner_high`` (None where no choice is known for which the statistic is defined, NaN beside it).
+    """
+
+    low: float
+    high: float
+    inner_low: float
+    inner_high: float
+    lowest: Witness | None
+    highest: Witness | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class End:
+    """The upper end of an enclosure: no choice exceeds ``outer``, and ``points`` (one a box) attain ``inner``."""
+
+    outer: float
+    inner: float
+    points: NDArray[np.float64] | None
+    weight: NDArray[np.float64] | None

@@ -1,0 +1,161 @@
+"""Highest covariance and correlation of two columns; the lowest are those of a mirrored column, with the sign turned."""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.statistics.bounds.attain import Ascent, Ceiling, Choice, close_in
+from sfumato.statistics.bounds.budget import Clock
+from sfumato.statistics.bounds.enclosure import End
+from sfumato.statistics.bounds.problem import EPS, Problem
+from sfumato.statistics.bounds.supremum import Form, supremum
+from sfumato.statistics.moments import Moments
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.statistics.bounds.attain import Lines
+
+MOST_RATIO_CELLS = 60
+
+
+def highest_covariance(problem: Problem, width: float, clock: Clock) -> End:
+    """C = Σ w (x − Ex) y is a sum of products once Ex is known, so the cells are ranges of Ex and γ stands for Ey.
+
+    ``width`` is the expected width of the whole interval, of which a share ``clock.gap`` may stay open.
+    """
+    return _highest_covariance(problem, np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0]), clock.gap * width, clock)
+
+
+def highest_variance(problem: Problem, sign: float, width: float, clock: Clock) -> End:
+    """The variance (or, with ``sign`` −1, minus the variance) of a column when some weights are open."""
+    return _highest_covariance(problem, np.array([0.0, sign]), np.array([0.0, 1.0]), clock.gap * width, clock)
+
+
+def _highest_covariance(
+    problem: Problem, first: NDArray[np.float64], second: NDArray[np.float64], slack: float, clock: Clock
+) -> End:
+    """Highest covariance of two linear combinations."""
+    least_weight = float(problem.weight.sum())
+
+    def lines(moments: Moments) -> Lines:
+        shift = np.eye(len(first))[0]
+        return first - (first[1:] @ moments.mean) * shift, second - (second[1:] @ moments.mean) * shift
+
+    def value(moments: Moments) -> float:
+        return float(first[1:] @ moments.covariance @ second[1:])
+
+    def ceiling(at: float, choice: Choice) -> Ceiling:
+        if least_weight == 0.0:
+            reach = problem.reach(first) * problem.reach(second)
+            return Ceiling(reach, reach)
+        form = Form(first, second, np.eye(len(first))[:1], at)
+        region = np.array([problem.mean_range(second)])
+        eta, gamma = (np.array([line[1:] @ choice.moments.mean]) for line in (second, first))
+        found = supremum(problem, form, region, eta, gamma, slack * least_weight / 2.0, clock)
+        outer = at + max(found.bound, 0.0) / least_weight
+        near = ascent.at(*problem.points(*form.lines(found.gamma, found.eta), at))
+        return Ceiling(outer + 8.0 * EPS * abs(outer), outer, near)
+
+    ascent = Ascent(problem, value, lines, value)
+    return close_in(ascent, ceiling, slack)
+
+
+def _sloping_lines(
+    r: float, ratio: float, mean: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """L₁ L₂ = u v − (r/2)(t u² + v²/t) for u, v = x, y less their means and t = ``ratio``; −1 ≤ r ≤ 1."""
+    a = math.sqrt((1.0 + math.sqrt(max(1.0 - r * r, 0.0))) / 2.0)
+    b = r / (2.0 * a)
+    x, y = math.sqrt(ratio), 1.0 / math.sqrt(ratio)
+    first, second = np.array([0.0, -b * x, a * y]), np.array([0.0, a * x, -b * y])
+    first[0], second[0] = -(first[1:] @ mean), -(second[1:] @ mean)
+    return first, second
+
+
+class _Ratios:
+    """Bounds of R_t = 2C/(t Vx + Vy/t), which is r where t is the data's own ratio σy/σx, and nearer 0 elsewhere."""
+
+    def __init__(self, problem: Problem, clock: Clock) -> None:
+        self.problem = problem
+        self.clock = clock
+        self.least = (problem.least_spread(0), problem.least_spread(1))
+        self.most = (problem.largest_spread(0), problem.largest_spread(1))
+
+    def bound(self, r: float, ratio: float, choice: Choice, slack: float) -> float:
+        """At least R_t of every choice, for t = ``ratio``; sharp when r is near it."""
+        least = (ratio * self.least[0] + self.least[1] / ratio) / 2.0
+        if least <= 0.0:
+            return 1.0
+        first, second = _sloping_lines(r, ratio, np.zeros(2))
+        region = np.array([self.problem.mean_range(second)])
+        eta, gamma = (np.array([line[1:] @ choice.moments.mean]) for line in (second, first))
+        form = Form(first, second, np.eye(3)[:1])
+        found = supremum(self.problem, form, region, eta, gamma, slack * least, self.clock)
+        return min(r + max(found.bound, 0.0) / least * (1.0 + 8.0 * EPS) + 8.0 * EPS, 1.0)
+
+    def bound_over_all(self, r: float, ratio: float, choice: Choice, slack: float) -> float:
+        """At least r of every choice with C > 0: r ≤ R_t · cosh(h) where the data's ratio is within e^±h of t.
+
+        (Chords of the root √(Vx Vy) lie below it.) So the possible ratios are covered by cells: a small one about the
+        attained ratio and long ones away from it, which are cut where needed.
+        """
+        low, high = math.log(self.least[1] / self.most[0]) / 2.0, math.log(self.most[1] / self.least[0]) / 2.0
+        margin = 1e-12 * (1.0 + max(abs(low), abs(high)))
+        low, high, middle, near = low - margin, high + margin, math.log(ratio), math.sqrt(max(slack, 1e-15))
+        edges = sorted({min(max(edge, low), high) for edge in (low, middle - near, middle + near, high)})
+        target = r + slack
+
+        def bounded(left: float, right: float) -> float:
+            stretch = math.cosh((right - left) / 2.0) * (1.0 + 4.0 * EPS)
+            if target >= stretch:
+                return 1.0
+            return min(stretch * self.bound(target / stretch, math.exp((left + right) / 2.0), choice, slack / 2.0), 1.0)
+
+        heap = [(-bounded(left, right), left, right) for left, right in itertools.pairwise(edges)]
+        heapq.heapify(heap)
+        for _ in range(MOST_RATIO_CELLS):
+            worst, left, right = heap[0]
+            if -worst <= target + slack or right - left < near / 2.0 or self.clock.is_over:
+                break
+            cut = (left + right) / 2.0
+            heapq.heapreplace(heap, (max(worst, -bounded(left, cut)), left, cut))
+            heapq.heappush(heap, (max(worst, -bounded(cut, right)), cut, right))
+        return -heap[0][0]
+
+
+def highest_correlation(problem: Problem, width: float, clock: Clock) -> End:
+    """r > 0: the largest R_t over all ratios t. r ≤ 0: R_t at one good t bounds r, since R_t is nearer 0."""
+    slack = clock.gap * width
+    ratios = _Ratios(problem, clock)
+
+    @functools.cache
+    def never_positive() -> bool:
+        return highest_covariance(problem, width, clock).outer < 0.0
+
+    def value(moments: Moments) -> float:
+        x, y = moments.sd
+        return float(np.clip(moments.covariance[0, 1] / x / y, -1.0, 1.0)) if x > 0.0 and y > 0.0 else math.nan
+
+    def lines(moments: Moments) -> Lines | None:
+        r = value(moments)
+        return None if math.isnan(r) else _sloping_lines(r, float(moments.sd[1] / moments.sd[0]), moments.mean)
+
+    def ceiling(at: float, choice: Choice) -> Ceiling:
+        ratio = float(choice.moments.sd[1] / choice.moments.sd[0])
+        if at <= 0.0 and never_positive():
+            outer = ratios.bound(at, ratio, choice, slack / 2.0)
+        elif min(ratios.least) <= 0.0 or at >= 1.0:
+            outer = 1.0
+        else:
+            outer = ratios.bound_over_all(max(at, 0.0), ratio, choice, slack / 4.0)
+        return Ceiling(outer, (at + outer) / 2.0)
+
+    end = close_in(Ascent(problem, value, lines), ceiling, slack)
+    return End(min(end.outer, 1.0), end.inner, end.points, end.weight)

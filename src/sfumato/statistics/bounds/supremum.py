@@ -1,0 +1,210 @@
+"""The largest covariance of two linear combinations over all choices of values: branch and bound over a dual.
+
+Let L₁ = A − γ·f and L₂ = B − η·f be affine in the record z, where f are a few affine functions (for a covariance only
+the constant 1). Whatever the data, take η from the regression of B on f: then L₂ is orthogonal to f, and Σ w L₁ L₂ is
+the same for every γ. So for all data whose η lies in a cell,
+
+    Σ w A B̃  ≤  min over γ of max over the cell's corners of Φ(η, γ),   Φ(η, γ) = Σ w max over the box of L₁ L₂,
+
+because Φ is convex in η (a maximum of functions linear in η) and so largest at a corner, and any γ may be chosen: Φ is
+convex in γ too. Cells that touch the best η are bounded to fourth order in the boxes' size, so few are needed. What
+remains for small tables is the duality gap, a few records' worth (Shapley–Folkman).
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.statistics.bounds.budget import Clock
+from sfumato.statistics.bounds.problem import Problem
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_CELLS = 120
+PATIENCE = 8  # cuts without much gain
+MOST_ROUNDS = 40  # evaluations of a cell's corners
+MOST_CUTS = 60
+ALL_CORNERS = 5  # dimensions up to which every corner of a cell is visited
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A and B with a constant and a coefficient for each column, and the functions f (one a row) likewise."""
+
+    first: NDArray[np.float64]  # A: (n + 1,)
+    second: NDArray[np.float64]  # B: (n + 1,)
+    others: NDArray[np.float64]  # f: (m, n + 1)
+    offset: float = 0.0  # subtracted from each record's product
+
+    def lines(
+        self, gamma: NDArray[np.float64], eta: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """L₁ and L₂."""
+        return self.first - gamma @ self.others, self.second - eta @ self.others
+
+
+@dataclass(frozen=True, eq=False)
+class Supremum:
+    """A rigorous upper ``bound`` on Σ ω (A B̃ − offset), and the multipliers of the best cell."""
+
+    bound: float
+    eta: NDArray[np.float64]
+    gamma: NDArray[np.float64]
+    cells: int
+
+
+@dataclass(order=True)
+class _Cell:
+    priority: float
+    low: NDArray[np.float64] = field(compare=False)
+    high: NDArray[np.float64] = field(compare=False)
+    gamma: NDArray[np.float64] = field(compare=False)
+
+    @property
+    def bound(self) -> float:
+        return -self.priority
+
+
+def supremum(
+    problem: Problem,
+    form: Form,
+    region: NDArray[np.float64],
+    eta: NDArray[np.float64],
+    gamma: NDArray[np.float64],
+    enough: float,
+    clock: Clock,
+) -> Supremum:
+    """Bound Σ ω (A B̃ − offset) from above, as far as ``enough``, over all data; ``region`` (m, 2) holds every η.
+
+    ``eta`` and ``gamma`` are guesses (from an attained choice): good ones save cells, bad ones cost nothing else.
+    """
+    if not len(region):
+        return Supremum(problem.largest(form.first, form.second, form.offset)[0], eta, gamma, 1)
+    region = np.sort(region, axis=1)
+    scale = np.maximum(region[:, 1] - region[:, 0], 1e-300)
+    heap = [_bounded(problem, form, region[:, 0], region[:, 1], gamma, enough, clock, rounds=1)]
+    cells, tops = 1, [heap[0].bound]
+    while heap[0].bound > enough and cells < MOST_CELLS and not clock.is_over:
+        tops.append(heap[0].bound)
+        if len(tops) > PATIENCE and tops[-1] - enough > 0.9 * (tops[-PATIENCE] - enough):
+            break  # the duality gap itself: cutting further changes little
+        worst = heapq.heappop(heap)
+        width = (worst.high - worst.low) / scale
+        axis = int(np.argmax(width))
+        cut = eta[axis]
+        share = (cut - worst.low[axis]) / (worst.high[axis] - worst.low[axis])
+        if not 1e-3 < share < 1.0 - 1e-3:
+            cut = (worst.low[axis] + worst.high[axis]) / 2.0
+        for half in range(2):
+            low, high = worst.low.copy(), worst.high.copy()
+            (high if half == 0 else low)[axis] = cut
+            child = _bounded(problem, form, low, high, worst.gamma, enough, clock)
+            child.priority = max(child.priority, worst.priority)  # a part is bounded by the whole
+            cells += 1
+            heapq.heappush(heap, child)
+    worst = heap[0]
+    return Supremum(worst.bound, (worst.low + worst.high) / 2.0, worst.gamma, cells)
+
+
+def _bounded(
+    problem: Problem,
+    form: Form,
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    gamma: NDArray[np.float64],
+    enough: float,
+    clock: Clock,
+    rounds: int = MOST_ROUNDS,
+) -> _Cell:
+    corners = _corners(low, high)
+
+    def evaluate(multipliers: NDArray[np.float64]) -> list[tuple[float, NDArray[np.float64]]]:
+        first = form.first - multipliers @ form.others
+        values = []
+        for corner in corners:
+            value, slope = problem.largest(first, form.second - corner @ form.others, form.offset)
+            values.append((value, -(form.others @ slope)))
+        return values
+
+    step = max(float((high - low).max()) / 2.0, 1e-9)
+    minimise = _minimise_on_a_line if len(low) == 1 else _minimise_by_cuts
+    bound, best = minimise(evaluate, gamma, step, enough, clock, rounds)
+    return _Cell(-bound, low, high, best)
+
+
+def _corners(low: NDArray[np.float64], high: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Points whose hull holds the cell: its corners or, in many dimensions, the tips of a cross that covers it."""
+    m = len(low)
+    if (low == high).all():
+        return [low]
+    if m <= ALL_CORNERS:
+        return [np.array(corner) for corner in itertools.product(*zip(low, high, strict=True))]
+    middle, half = (low + high) / 2.0, (high - low) / 2.0
+    return [middle + sign * m * half[i] * np.eye(m)[i] for i in range(m) for sign in (-1.0, 1.0)]
+
+
+def _minimise_on_a_line(evaluate, gamma, step, enough, clock, rounds):  # type: ignore[no-untyped-def]
+    """Least maximum of convex functions of one multiplier: tangents of both sides meet below the minimum."""
+    at = float(gamma[0])
+    best, best_at = np.inf, at
+    left: tuple[float, float, float] | None = None  # position, value, slope of a tangent that falls
+    right: tuple[float, float, float] | None = None  # … that rises
+    for round_ in range(rounds):
+        value, slope = max(((v, float(s[0])) for v, s in evaluate(np.array([at]))), key=lambda pair: pair[0])
+        if value < best:
+            best, best_at = value, at
+        if best <= enough or slope == 0.0 or clock.is_over:
+            break
+        if slope < 0.0:
+            left = (at, value, slope)
+        else:
+            right = (at, value, slope)
+        if left is None or right is None:
+            at += -np.sign(slope) * step * 2.0**round_
+            continue
+        meet = (right[1] - left[1] + left[2] * left[0] - right[2] * right[0]) / (left[2] - right[2])
+        floor = left[1] + left[2] * (meet - left[0])
+        if floor > enough + 0.9 * max(best - enough, 0.0) or right[0] - left[0] <= 1e-13 * (1.0 + abs(at)):
+            break  # even the minimum is hardly better
+        inset = 0.02 * (right[0] - left[0])
+        at = float(np.clip(meet, left[0] + inset, right[0] - inset))
+    return best, np.array([best_at])
+
+
+def _minimise_by_cuts(evaluate, gamma, step, enough, clock, rounds):  # type: ignore[no-untyped-def]
+    """The same for several multipliers: Kelley's cutting planes in a box that grows and shrinks with success."""
+    from scipy.optimize import linprog
+
+    m = len(gamma)
+    best, best_at, at = np.inf, gamma, gamma
+    rows: list[NDArray[np.float64]] = []
+    sides: list[float] = []
+    for _ in range(rounds):
+        found = evaluate(at)
+        value = max(v for v, _ in found)
+        rows = [*rows[-MOST_CUTS:], *(np.append(slope, -1.0) for _, slope in found)]
+        sides = [*sides[-MOST_CUTS:], *(float(slope @ at) - v for v, slope in found)]
+        if value < best:
+            step = step * 2.0 if np.isfinite(best) else step
+            best, best_at = value, at
+        else:
+            step *= 0.5
+        if best <= enough or clock.is_over:
+            break
+        limits = [(best_at[i] - step, best_at[i] + step) for i in range(m)] + [(None, None)]
+        answer = linprog(np.append(np.zeros(m), 1.0), np.array(rows), np.array(sides), bounds=limits, method="highs")
+        if answer.x is None:
+            break
+        inside = bool((np.abs(answer.x[:m] - best_at) < 0.999 * step).all())
+        if inside and answer.x[m] > enough + 0.9 * max(best - enough, 0.0):
+            break
+        if step < 1e-12:
+            break
+        at = answer.x[:m]
+    return best, best_at

@@ -1,0 +1,1 @@
+"""Table over Arrow: kinds, frames in and out, groups of equal rows."""

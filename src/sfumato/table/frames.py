@@ -1,0 +1,145 @@
+"""Data frames at the door: anything that speaks Arrow comes in, and a frame's index ends here."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.errors import TableError
+from sfumato.table.table import Table
+
+NO_NAMES = ("None", "nan", "NaT", "<NA>")  # what stands where a name is missing
+
+
+def as_table(source: Any) -> Table:
+    """A Table from a Table, a path, or a data frame.
+
+    Frames: pandas, polars (a lazy one is collected), Arrow tables and batches, a mapping of column names to arrays, and
+    whatever narwhals understands or the Arrow PyCapsule interface carries.
+    """
+    if isinstance(source, Table):
+        return source
+    if isinstance(source, str | Path):
+        from sfumato.table.read import read
+
+        return read(source)
+    arrow = _arrow(source)
+    if arrow.num_columns == 0:
+        raise TableError("A table must have columns.", found="none")
+    return Table.from_arrow(arrow)
+
+
+def _arrow(source: Any) -> pa.Table:
+    if isinstance(source, pa.Table):
+        return source
+    if isinstance(source, pa.RecordBatch):
+        return pa.Table.from_batches([source])
+    if _is_pandas(source):
+        return _from_pandas(source)
+    if isinstance(source, Mapping):
+        return _from_columns(source.keys(), source.values())
+    if hasattr(source, "__arrow_c_stream__"):
+        return _by_capsule(source)
+    return _by_narwhals(source)
+
+
+def _is_pandas(source: Any) -> bool:
+    pandas = sys.modules.get("pandas")  # who holds a frame has imported its library
+    return pandas is not None and isinstance(source, pandas.DataFrame)
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    return _from_columns(frame.columns, (_storable(frame.iloc[:, place]) for place in range(frame.shape[1])))
+
+
+def _storable(series: Any) -> Any:
+    """A pandas column in a type that Arrow knows: intervals by their words, periods by their first moment."""
+    if series.dtype == "category" and str(series.cat.categories.dtype).startswith(("interval", "period")):
+        return series.cat.rename_categories(series.cat.categories.astype(str))
+    if str(series.dtype).startswith("interval"):
+        return series.astype(str).where(series.notna(), None)
+    if str(series.dtype).startswith("period"):
+        return series.dt.to_timestamp()
+    return series.sparse.to_dense() if str(series.dtype).startswith("Sparse") else series
+
+
+def _from_columns(names: Iterable[Any], columns: Iterable[Any]) -> pa.Table:
+    named = _names(names)
+    arrays = [_array(column, name) for name, column in zip(named, columns, strict=True)]
+    lengths = sorted({len(array) for array in arrays})
+    if len(lengths) > 1:
+        raise TableError("Every column must have the same number of cells.", found=" and ".join(map(str, lengths)))
+    return pa.table(arrays, names=named)
+
+
+def _names(names: Iterable[Any]) -> list[str]:
+    """Names as strings; 1 and "1" would become one, and None or a tuple is no name."""
+    given = list(names)
+    no_names = [
+        name for name in given if isinstance(name, tuple) or (str(name) in NO_NAMES and not isinstance(name, str))
+    ]
+    if no_names:
+        raise TableError(
+            "Column names must be words or numbers.",
+            found=f"{len(no_names)} of {len(given)} that are empty or have several levels",
+            fix="give each column one name, such as frame.columns = [...]",
+        )
+    named = [str(name) for name in given]
+    repeated = [name for name, times in Counter(named).items() if times > 1]
+    if repeated:
+        raise TableError(
+            "Every column must have a name of its own.",
+            found=f"{', '.join(map(repr, repeated))} more than once",
+            fix="rename the columns",
+        )
+    return named
+
+
+def _array(column: Any, name: str) -> pa.Array | pa.ChunkedArray:
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        return column
+    shape = getattr(column, "shape", None)
+    if shape is not None and len(shape) != 1:
+        raise TableError(f"Column {name!r} must be one-dimensional.", found=f"shape {shape}")
+    if isinstance(column, str | bytes) or not hasattr(column, "__len__"):
+        raise TableError(f"Column {name!r} must be a list or an array.", found=type(column).__name__)
+    try:
+        return pa.array(column, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass  # it quotes the cell
+    types = Counter(type(cell).__name__ for cell in column if cell is not None)
+    found = ", ".join(f"{count:,} {kind}" for kind, count in types.most_common(5))
+    raise TableError(
+        f"The cells of column {name!r} must be of one type.",
+        found=found or "a type that is not understood",
+        fix=f"turn it into text or numbers, such as frame[{name!r}].astype(str)",
+    )
+
+
+def _by_capsule(source: Any) -> pa.Table:
+    try:
+        return pa.table(source)
+    except (pa.ArrowException, TypeError, ValueError):
+        pass
+    raise TableError("The data frame could not be turned into Arrow.", found=type(source).__name__)
+
+
+def _by_narwhals(source: Any) -> pa.Table:
+    import narwhals
+
+    frame = narwhals.from_native(source, pass_through=True)
+    if isinstance(frame, narwhals.LazyFrame):
+        frame = frame.collect("pyarrow")
+    if isinstance(frame, narwhals.DataFrame):
+        return frame.to_arrow()
+    fix = "a mapping of names to columns, such as {'age': array[:, 0]}" if hasattr(source, "dtype") else None
+    raise TableError(
+        "A table must be a path, a data frame, or speak the Arrow PyCapsule interface.",
+        found=type(source).__name__,
+        fix=fix,
+    )

@@ -1,0 +1,113 @@
+"""What a column is, as a statistician would say it, and the few Arrow types that it may be stored as."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from sfumato.errors import TableError
+
+TEXT_ROWS = 100  # with fewer cells than this, distinct words say nothing
+TEXT_SHARE = 0.9  # of the cells that are distinct, from which words are free text
+
+
+class Kind(StrEnum):
+    """The kind of a column decides how it may be cut, widened, averaged and written."""
+
+    CONTINUOUS = "continuous"  # a measured number
+    WHOLE = "whole"  # a whole number
+    ORDERED = "ordered"  # categories with an order
+    NOMINAL = "nominal"  # categories without one
+    DATE = "date"  # a day or a moment
+    TEXT = "text"  # free text, nearly every cell its own
+    BOOLEAN = "boolean"
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the column leaves as an interval: numbers and dates do, categories leave as sets."""
+        return self in (Kind.CONTINUOUS, Kind.WHOLE, Kind.DATE)
+
+
+def plain(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
+    """The column in one of few types: boolean, number, decimal, day, moment, string, dictionary of strings, or null.
+
+    Strings of any width become ``string``, times of day and categories of any type become strings, extension types show
+    their storage, and NaN becomes null. Whatever has no kind (durations, lists, structs, binary) is refused.
+    """
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain(pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type), name=name)
+    if pt.is_run_end_encoded(kind):
+        decoded = [pc.run_end_decode(chunk) for chunk in column.chunks]
+        return plain(pa.chunked_array(decoded, kind.value_type), name=name)
+    if pt.is_dictionary(kind):
+        return _plain_dictionary(column, name=name)
+    if pt.is_string_view(kind) or pt.is_large_string(kind):
+        return _narrow(column)
+    if pt.is_time(kind):
+        return column.cast(pa.string())
+    if pt.is_float16(kind):
+        column = column.cast(pa.float32())
+    if pt.is_floating(kind):
+        unknown = pc.is_nan(column)
+        return pc.if_else(unknown, pa.scalar(None, column.type), column) if pc.any(unknown).as_py() else column
+    if not _has_kind(kind):
+        raise TableError(
+            f"Column {name!r} has a type that is not understood.",
+            found=f"Arrow type {_outline(kind)}",
+            fix="turn it into numbers, text, dates or booleans, or leave it out",
+        )
+    return column
+
+
+def kind_of(column: pa.ChunkedArray) -> Kind:
+    """The kind that a plain type tells; text and nominal are told apart by how often values repeat."""
+    kind = column.type
+    if pt.is_boolean(kind):
+        return Kind.BOOLEAN
+    if pt.is_integer(kind):
+        return Kind.WHOLE
+    if pt.is_floating(kind) or pt.is_decimal(kind):
+        return Kind.CONTINUOUS
+    if pt.is_date(kind) or pt.is_timestamp(kind):
+        return Kind.DATE
+    if pt.is_dictionary(kind):
+        return Kind.ORDERED if kind.ordered else Kind.NOMINAL
+    present = len(column) - column.null_count
+    if present < TEXT_ROWS or pt.is_null(kind):
+        return Kind.NOMINAL
+    return Kind.TEXT if pc.count_distinct(column).as_py() >= TEXT_SHARE * present else Kind.NOMINAL
+
+
+def _has_kind(kind: pa.DataType) -> bool:
+    tests = (pt.is_boolean, pt.is_integer, pt.is_floating, pt.is_decimal, pt.is_date, pt.is_timestamp, pt.is_string)
+    return pt.is_null(kind) or any(test(kind) for test in tests)
+
+
+def _plain_dictionary(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
+    """One dictionary for all chunks, of strings, each once and none of them null."""
+    kind = pa.dictionary(pa.int32(), pa.string(), ordered=column.type.ordered)
+    dictionaries = [plain(pa.chunked_array([chunk.dictionary]), name=name) for chunk in column.chunks]
+    words = [values.cast(pa.string()) for values in dictionaries]
+    once = pa.chunked_array([chunk for values in words for chunk in values.chunks], pa.string()).unique().drop_null()
+    codes = []
+    for values, chunk in zip(words, column.chunks, strict=True):
+        place = pc.index_in(values, value_set=once)  # null for a null value, so such cells become missing
+        codes.append(place.take(chunk.indices).combine_chunks())
+    parts = [pa.DictionaryArray.from_arrays(part, once, ordered=kind.ordered) for part in codes]
+    return pa.chunked_array(parts, kind)
+
+
+def _narrow(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:  # more than 2 GB of text
+        return column.cast(pa.large_string())
+
+
+def _outline(kind: pa.DataType) -> str:
+    """The type without the names inside it, which may be values (a struct's fields)."""
+    return str(kind).split("<", maxsplit=1)[0].split("[", maxsplit=1)[0]

@@ -1,0 +1,133 @@
+"""Frames and files out. A file is written beside its place and moved there once it is whole, so no half is left."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from sfumato.errors import MissingExtra, OptionError
+
+if TYPE_CHECKING:
+    from sfumato.table.table import Table
+
+NULLABLE = {
+    pa.int8(): "Int8",
+    pa.int16(): "Int16",
+    pa.int32(): "Int32",
+    pa.int64(): "Int64",
+    pa.uint8(): "UInt8",
+    pa.uint16(): "UInt16",
+    pa.uint32(): "UInt32",
+    pa.uint64(): "UInt64",
+    pa.bool_(): "boolean",
+}
+
+
+def write(table: Table, path: str | Path) -> None:
+    """Write a table as its extension says: .csv, .tsv, .parquet, .arrow or .feather.
+
+    In text a missing cell is empty, and so reads back as missing; an empty text does too.
+    """
+    place = Path(path).expanduser()
+    writers: dict[str, Callable[[pa.Table, BinaryIO], None]] = {
+        ".csv": lambda arrow, file: _write_text(arrow, file, ","),
+        ".tsv": lambda arrow, file: _write_text(arrow, file, "\t"),
+        ".parquet": _write_parquet,
+        ".arrow": _write_arrow,
+        ".feather": _write_arrow,
+    }
+    writer = writers.get(place.suffix.lower())
+    if writer is None:
+        known = ", ".join(writers)
+        raise OptionError(f"A table is written to a file that ends in one of {known}.", found=repr(place.suffix))
+    write_whole(place, lambda file: writer(table.arrow, file))
+
+
+def write_whole(path: Path, fill: Callable[[BinaryIO], object]) -> None:
+    """Give ``path`` the content that ``fill`` writes, wholly or not at all: whatever happens, no part of it is left."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    reason = ""
+    try:
+        with beside.open("xb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    finally:
+        beside.unlink(missing_ok=True)  # after the move there is none
+    if reason:
+        raise OptionError(f"{path.name} cannot be written: {reason}.", fix="another folder, or more room on the disk")
+
+
+def _write_text(arrow: pa.Table, file: BinaryIO, separator: str) -> None:
+    from pyarrow import csv
+
+    columns = [_as_text(column) if _needs_words(column.type) else column for column in arrow.columns]
+    if len(columns) == 1 and columns[0].null_count:  # an empty line would be no row
+        columns = [pc.fill_null(columns[0].cast(pa.string()), "NA")]
+    csv.write_csv(pa.table(columns, names=arrow.column_names), file, csv.WriteOptions(delimiter=separator))
+
+
+def _needs_words(kind: pa.DataType) -> bool:
+    return any(test(kind) for test in (pt.is_dictionary, pt.is_decimal, pt.is_null))
+
+
+def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pt.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.string())
+
+
+def _write_parquet(arrow: pa.Table, file: BinaryIO) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(arrow, file)
+
+
+def _write_arrow(arrow: pa.Table, file: BinaryIO) -> None:
+    with pa.ipc.new_file(file, arrow.schema) as writer:
+        writer.write_table(arrow)
+
+
+def pandas_frame(arrow: pa.Table) -> Any:
+    """A pandas data frame; whole numbers and booleans with missing cells get pandas' nullable types."""
+    pandas = _library("pandas")
+
+    def series(column: pa.ChunkedArray) -> Any:
+        word = NULLABLE.get(column.type) if column.null_count else None
+        return column.to_pandas(types_mapper=lambda _: pandas.api.types.pandas_dtype(word) if word else None)
+
+    columns = {place: series(column) for place, column in enumerate(arrow.columns)}
+    frame = pandas.DataFrame(columns, index=pandas.RangeIndex(arrow.num_rows))
+    frame.columns = arrow.column_names
+    return frame
+
+
+def polars_frame(arrow: pa.Table) -> Any:
+    """A polars data frame; ordered categories become an Enum."""
+    polars = _library("polars")
+    frame = polars.from_arrow(arrow)
+    enums = {
+        name: polars.Enum(column.chunk(0).dictionary.cast(pa.string()).to_pylist())
+        for name, column in zip(arrow.column_names, arrow.columns, strict=True)
+        if pt.is_dictionary(column.type) and column.type.ordered and column.num_chunks
+    }
+    return frame.with_columns([polars.col(name).cast(enum) for name, enum in enums.items()])
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        pass
+    raise MissingExtra(f"{name} is not installed.", fix=f"pip install {name}")

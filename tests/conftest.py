@@ -1,0 +1,26 @@
+"""What every test shares: where the real tables lie, and how hard hypothesis tries."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The first call of a kernel compiles it, so no example has a deadline. HYPOTHESIS_PROFILE=thorough tries much harder.
+settings.register_profile("sfumato", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", settings.get_profile("sfumato"), max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sfumato"))
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of real tables: SFUMATO_DATA, or shared/data beside the repository. Skips where there is none."""
+    said = os.environ.get("SFUMATO_DATA")
+    folder = Path(said) if said else REPOSITORY.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"the real tables are not here: set SFUMATO_DATA to their folder (looked in {folder})")
+    return folder

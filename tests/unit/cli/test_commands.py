@@ -1,0 +1,198 @@
+"""The commands: results on standard output, everything else on standard error, and exit codes to rely on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sfumato.cli.app import run
+from sfumato.version import __version__
+
+ROWS = 80
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory) -> Path:
+    numbers = np.random.default_rng(6)
+    path = tmp_path_factory.mktemp("data") / "people.csv"
+    rows = [
+        f"{row},{numbers.integers(18, 80)},{numbers.normal(100, 15):.2f},{numbers.choice(['Ulm', 'Rom', ''])}"
+        for row in range(ROWS)
+    ]
+    path.write_text("\n".join(["person_id,age,income,city", *rows]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(people, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("release") / "out"
+    assert run(["release", str(people), "--k", "4", "--keep", "corr(age, income)", "-o", str(out)]) == 0
+    return out
+
+
+@pytest.fixture
+def ends_with(people, tmp_path, capfd):
+    """Release the people with these arguments, expect this code, and return what was shown."""
+
+    def release(code: int, arguments: list[str]):
+        assert run(["release", str(people), "-o", str(tmp_path / "out"), *arguments]) == code
+        return capfd.readouterr()
+
+    return release
+
+
+class TestInspect:
+    def test_shows_kinds_roles_reasons_and_who_stands_alone(self, people, capfd):
+        assert run(["inspect", str(people), "--role", "income=sensitive"]) == 0
+        shown = capfd.readouterr().out
+        for word in ("person_id", "identifier", "whole", "quasi", "sensitive", "nominal", "stand alone"):
+            assert word in shown
+
+    def test_prints_json(self, people, capfd):
+        assert run(["inspect", str(people), "--json"]) == 0
+        told = json.loads(capfd.readouterr().out)
+        assert told["rows"] == ROWS
+        assert [column["name"] for column in told["columns"]] == ["person_id", "age", "income", "city"]
+
+
+class TestRelease:
+    def test_writes_a_bundle_and_shows_what_was_found(self, people, tmp_path, capfd):
+        out = tmp_path / "out"
+        assert run(["release", str(people), "--k", "4", "-o", str(out)]) == 0
+        shown = capfd.readouterr()
+        assert {path.name for path in out.iterdir()} == {
+            "released.parquet",
+            "released.csv",
+            "manifest.json",
+            "report.html",
+        }
+        assert "4-anonymous" in shown.out
+        assert "person_id" in shown.err, "what was removed is said"
+
+    def test_prints_json_and_nothing_else(self, people, tmp_path, capfd):
+        command = ["release", str(people), "--k", "4", "--keep", "mean(age)", "--json", "-o", str(tmp_path / "out")]
+        assert run(command) == 0
+        told = json.loads(capfd.readouterr().out)
+        assert told["manifest"]["options"]["k"] == 4
+        assert told["estimates"][0]["name"] == "mean(age)"
+
+    def test_a_schema_file_and_roles_go_together(self, people, tmp_path, capfd):
+        (tmp_path / "schema.toml").write_text('[columns.age]\nrole = "quasi"\n[columns.city]\nrole = "other"\n')
+        further = ["--schema", str(tmp_path / "schema.toml"), "--role", "income=other", "--json"]
+        assert run(["release", str(people), "--k", "4", "-o", str(tmp_path / "out"), *further]) == 0
+        told = json.loads(capfd.readouterr().out)["manifest"]["columns"]
+        assert [column["role"] for column in told] == ["identifier", "quasi", "other", "other"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "words"),
+        [
+            (["--k", "0"], 2, "k must be at least"),
+            (["--k", "two"], 2, "--k"),
+            ([], 2, "needs a value for 'k'"),
+            (["--k", "3", "--method", "nosuch"], 2, "There is no method 'nosuch'"),
+            (["--k", "3", "--keep", "corr(age, incme)"], 2, "income"),
+            (["--k", "3", "--keep", "corr(age"], 2, "corr(age"),
+            (["--k", "3", "--engine", "abacus"], 2, "--engine"),
+            (["--k", "3", "--role", "agee=quasi"], 2, "'age'"),
+            (["--k", "3", "--role", "age"], 2, "--role"),
+            (["--k", "3", "--role", "age=secret"], 2, "secret"),
+            (["--k", "3", "--option", "nosuch=1"], 2, "nosuch"),
+            (["--k", "3", "--option", "seed=1"], 2, "--seed"),
+            (["--k", "3", "--no-such-flag"], 2, "--no-such-flag"),
+            (["--k", str(ROWS + 1)], 1, str(ROWS)),
+            (["--k", "3", "--schema", "nosuch.toml"], 2, "nosuch.toml"),
+        ],
+        ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+    )
+    def test_a_wrong_request_ends_with_a_sentence_and_writes_nothing(self, ends_with, tmp_path, arguments, code, words):
+        shown = ends_with(code, arguments)
+        assert shown.out == ""
+        assert words in shown.err
+        assert "Traceback" not in shown.err
+        assert not (tmp_path / "out").exists()
+
+    @pytest.mark.parametrize(("name", "text"), [("absent.csv", None), ("empty.csv", ""), ("norows.csv", "a,b\n")])
+    def test_an_input_that_cannot_be_read_ends_with_three(self, tmp_path, capfd, name, text):
+        if text is not None:
+            (tmp_path / name).write_text(text)
+        assert run(["release", str(tmp_path / name), "--k", "2", "-o", str(tmp_path / "out")]) == 3
+        assert name in capfd.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+    def test_a_folder_with_other_files_is_left_alone(self, people, tmp_path, capfd):
+        (tmp_path / "mine.txt").write_text("mine")
+        assert run(["release", str(people), "--k", "4", "-o", str(tmp_path)]) == 2
+        assert "must be empty" in capfd.readouterr().err
+        assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+class TestEstimate:
+    def test_shows_an_interval_for_each_statistic(self, folder, capfd):
+        assert run(["estimate", str(folder), "mean(age)", "regress(income ~ age)"]) == 0
+        shown = capfd.readouterr().out
+        for name in ("mean(age)", "regress(income ~ age): intercept", "regress(income ~ age): age"):
+            assert name in shown
+
+    def test_prints_json(self, folder, capfd):
+        assert run(["estimate", str(folder), "corr(age, income)", "--json"]) == 0
+        told = json.loads(capfd.readouterr().out)[0]
+        assert told["low"] <= told["value"] <= told["high"]
+        assert 0.0 <= told["gap"] <= 1.0
+
+    def test_reads_a_plain_file_too(self, folder, capfd):
+        assert run(["estimate", str(folder / "released.csv"), "mean(age)"]) == 0
+        assert "mean(age)" in capfd.readouterr().out
+
+    def test_a_folder_that_is_no_release_ends_with_three(self, tmp_path, capfd):
+        assert run(["estimate", str(tmp_path), "mean(age)"]) == 3
+        assert "must hold a release" in capfd.readouterr().err
+
+    def test_a_statistic_is_needed(self, folder, capfd):
+        assert run(["estimate", str(folder)]) == 2
+        assert "STATISTIC" in capfd.readouterr().err
+
+
+class TestDemo:
+    def test_goes_the_whole_way_and_every_truth_lies_in_its_interval(self, tmp_path, capfd):
+        assert run(["demo", "-o", str(tmp_path / "out"), "--json"]) == 0
+        told = json.loads(capfd.readouterr().out)
+        assert told["manifest"]["rows_in"] == told["manifest"]["rows_out"] == 442
+        assert all(finding["held"] for finding in told["manifest"]["findings"])
+        assert len(told["statistics"]) >= 5
+        for compared in told["statistics"]:
+            low, high = compared["estimate"]["low"], compared["estimate"]["high"]
+            assert low is None or low <= compared["truth"]
+            assert high is None or compared["truth"] <= high
+        assert {"boxes.png", "statistics.png"} < {path.name for path in (tmp_path / "out").iterdir()}
+
+    def test_can_be_run_twice(self, tmp_path, capfd):
+        for _ in range(2):
+            assert run(["demo", "-o", str(tmp_path / "out")]) == 0
+        assert "true value" in capfd.readouterr().out
+
+
+class TestProgram:
+    def test_the_version_and_help_are_shown(self, capfd):
+        assert run(["--version"]) == 0
+        assert capfd.readouterr().out == f"sfumato {__version__}\n"
+        assert run(["--help"]) == 0
+        shown = capfd.readouterr().out
+        for command in ("inspect", "release", "estimate", "demo"):
+            assert command in shown
+            assert run([command, "--help"]) == 0
+
+    def test_an_unknown_command_ends_with_two(self, capfd):
+        assert run(["conceal"]) == 2
+        assert "conceal" in capfd.readouterr().err
+
+    def test_the_installed_program_ends_with_the_same_codes(self, tmp_path):
+        program = Path(sys.executable).parent / "sfumato"
+        absent = [program, "inspect", tmp_path / "absent.csv"]
+        ended = subprocess.run(absent, check=False, capture_output=True, text=True)
+        assert ended.returncode == 3
+        assert ended.stderr.startswith("error: There is no file")

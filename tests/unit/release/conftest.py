@@ -1,0 +1,105 @@
+"""A small real method: people in order of one column, k at a time, each group told by its lowest and highest value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.methods.base import Method, Outcome, Plan
+from sfumato.methods.claims import Containment, KAnonymity, RowsAccountedFor
+from sfumato.schema.schema import Role
+from sfumato.table.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks(Method):
+    """Groups of k in the order of the first quasi-identifier; ``forget`` rows are taken from the last group."""
+
+    name: ClassVar[str] = "ranks"
+    k: int = 2
+    promised: int | None = None  # where it differs from k, the method breaks its word
+    suppress: float = 0.0
+    keep: tuple[str, ...] = ()
+    domain: tuple[float, float] | None = None  # never told
+    blocks: int = 1
+
+    def plan(self, survey, schema, randomness):
+        return RanksPlan(self, schema)
+
+
+class RanksPlan(Plan):
+    def __init__(self, options: Ranks, schema) -> None:
+        self.options = options
+        self.column = schema.names(Role.QUASI)[0]
+        self.kept = [column.name for column in schema.columns if column.role is not Role.QUASI]
+
+    @property
+    def blocks(self) -> int:
+        return self.options.blocks
+
+    def route(self, rows: Table):
+        return np.arange(rows.rows, dtype=np.int64) % self.blocks
+
+    @property
+    def claims(self):
+        columns = (f"{self.column}_low", f"{self.column}_high")
+        return (
+            KAnonymity(k=self.options.promised or self.options.k, columns=columns),
+            Containment(columns=(self.column, *self.kept)),
+            RowsAccountedFor(suppressed_at_most=self.options.suppress),
+        )
+
+    @property
+    def notes(self):
+        return {"groups of": self.options.k}
+
+    def transform(self, block: Table, number: int) -> Outcome:
+        numbers = block.numbers(self.column)
+        order = np.argsort(numbers, kind="stable")[int(self.options.suppress * block.rows) :]
+        box = np.minimum(np.arange(order.size) // self.options.k, max(order.size // self.options.k - 1, 0))
+        low, high = (np.full(int(box.max(initial=0)) + 1, start) for start in (np.inf, -np.inf))
+        np.minimum.at(low, box, numbers[order])
+        np.maximum.at(high, box, numbers[order])
+        kept = {name: block.take(order).arrow.column(name) for name in self.kept}
+        arrow = pa.table(
+            {f"{self.column}_low": low[box], f"{self.column}_high": high[box], "box": box + 1000 * number, **kept}
+        )
+        kinds = {name: block.kinds[name] for name in self.kept}
+        return Outcome(Table.from_arrow(arrow, kinds), order)
+
+
+@pytest.fixture
+def ranks():
+    return Ranks
+
+
+@pytest.fixture
+def people() -> Table:
+    numbers = np.random.default_rng(3)
+    return Table.from_arrow(
+        pa.table(
+            {
+                "name": [f"person {row}" for row in range(60)],
+                "age": numbers.integers(18, 90, 60),
+                "income": numbers.lognormal(10, 1, 60),
+                "illness": pa.array(["flu", "cold", "none"] * 20).dictionary_encode(),
+            }
+        )
+    )
+
+
+ROLES = {"name": "identifier", "age": "quasi", "income": "sensitive", "illness": "other"}
+
+
+@pytest.fixture
+def roles():
+    return ROLES
+
+
+@pytest.fixture
+def released(ranks, people, roles):
+    return ranks(k=5, keep=("mean(age)",), domain=(0.0, 777.0)).release(people, schema=roles, seed=774411)

@@ -1,0 +1,205 @@
+"""A release from the table to the analyst, by a small method of the tests' own."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.errors import (
+    CannotRelease,
+    GuaranteeNotMet,
+    OptionError,
+    ReadError,
+    RequestError,
+    SchemaError,
+    StatisticError,
+    TableError,
+)
+from sfumato.release.manifest import FORMAT, Manifest
+from sfumato.table.table import Table
+
+
+class TestWhatLeaves:
+    def test_identifiers_stay_behind_and_the_rest_is_told(self, released):
+        assert released.table.names == ("age_low", "age_high", "box", "income", "illness")
+        assert [column.role for column in released.manifest.columns] == ["identifier", "quasi", "sensitive", "other"]
+
+    def test_every_promise_was_measured(self, released):
+        assert [finding.held for finding in released.findings] == [True, True, True]
+        assert released.findings[0].claim == "5-anonymous in age"
+        assert "60 rows in, 60 out, 0 suppressed" in released.findings[2].found
+
+    def test_a_broken_promise_raises(self, ranks, people, roles):
+        with pytest.raises(GuaranteeNotMet, match=r"6-anonymous in age.*smallest group"):
+            ranks(k=5, promised=6).release(people, schema=roles)
+
+    def test_rows_leave_in_an_order_that_tells_nothing(self, ranks, people, roles):
+        first, again = (ranks(k=5).release(people, schema=roles).table.to_pandas() for _ in range(2))
+        assert not first["income"].equals(again["income"])
+        assert sorted(first["income"]) == sorted(again["income"]) == sorted(people.to_pandas()["income"])
+        assert np.corrcoef(first["box"], first["age_low"])[0, 1] < 0.9  # the method numbers boxes by age
+
+    def test_a_seed_repeats_the_order(self, ranks, people, roles):
+        first, again = (ranks(k=5).release(people, schema=roles, seed=1).table.to_pandas() for _ in range(2))
+        assert first.equals(again)
+
+    def test_boxes_of_different_blocks_stay_apart(self, ranks, people, roles):
+        table = ranks(k=5, blocks=3).release(people, schema=roles).table.to_pandas()
+        assert table.groupby("box").size().tolist() == [5] * 12
+        assert (table.groupby("box")[["age_low", "age_high"]].nunique() == 1).all().all()
+
+    def test_what_is_suppressed_leaves_no_trace(self, ranks, roles):
+        rows = 20
+        people = Table.from_arrow(
+            pa.table(
+                {
+                    "name": ["x"] * rows,
+                    "age": list(range(rows)),
+                    "income": [1.0] * rows,
+                    "illness": pa.array(["CANARY"] + ["flu"] * (rows - 1)).dictionary_encode(),
+                }
+            ).replace_schema_metadata({"origin": "CANARY"})
+        )
+        released = ranks(k=2, suppress=0.05).release(people, schema=roles)
+        assert released.table.rows == 19
+        assert released.table.arrow.column("illness").chunk(0).dictionary.to_pylist() == ["flu"]
+        assert not released.table.arrow.schema.metadata
+
+
+class TestWhatIsRefused:
+    def test_no_rows(self, ranks):
+        with pytest.raises(TableError, match="must have rows"):
+            ranks().release(pa.table({"age": pa.array([], pa.float64())}))
+
+    def test_no_quasi_identifier(self, ranks, people):
+        with pytest.raises(SchemaError, match="At least one column must be a quasi-identifier"):
+            ranks().release(people, schema=dict.fromkeys(people.names, "other"))
+
+    def test_infinite_numbers(self, ranks):
+        with pytest.raises(TableError, match="finite"):
+            ranks().release(pa.table({"age": [1.0, np.inf, 3.0]}), schema={"age": "quasi"})
+
+    def test_a_release_without_rows(self, ranks):
+        with pytest.raises(CannotRelease, match="No row"):
+            ranks(suppress=1.0).release(pa.table({"age": [1.0, 2.0, 3.0]}), schema={"age": "quasi"})
+
+    def test_a_seed_that_is_no_whole_number(self, ranks, people):
+        with pytest.raises(OptionError, match="seed"):
+            ranks().release(people, seed=0.5)
+
+
+class TestManifest:
+    def test_goes_to_json_and_back(self, released):
+        assert Manifest.from_json(released.manifest.to_json()) == released.manifest
+
+    def test_tells_options_of_the_list_and_no_others(self, released):
+        assert released.manifest.options == {"k": 5, "suppress": 0.0, "keep": ["mean(age)"]}
+        assert "774411" not in released.manifest.to_json()
+        assert "777" not in released.manifest.to_json()
+
+    def test_tells_counts_and_kept_statistics(self, released):
+        told = json.loads(released.manifest.to_json())
+        assert (told["rows_in"], told["rows_out"], told["suppressed"]) == (60, 60, 0)
+        assert told["keep"] == ["mean(age)"]
+        assert told["notes"] == {"groups of": 5}
+        assert told["released"][0] == {"name": "age_low", "kind": "continuous"}
+
+    def test_statistics_given_as_objects_are_told_in_words(self, ranks, people, roles):
+        released = ranks(k=5, keep=(sf.Mean("age"),)).release(people, schema=roles)
+        assert released.manifest.keep == ("mean(age)",)
+        assert released.manifest.options["keep"] == ["mean(age)"]
+
+    @pytest.mark.parametrize("text", ["", "CANARY", "[]", "{}", '{"format": 1, "columns": ["CANARY"]}'])
+    def test_other_text_is_refused_and_not_quoted(self, text):
+        with pytest.raises(ReadError) as refused:
+            Manifest.from_json(text)
+        assert "CANARY" not in str(refused.value)
+        assert refused.value.__context__ is None
+
+    def test_a_newer_format_is_named(self):
+        with pytest.raises(ReadError, match=f"format {FORMAT + 1}"):
+            Manifest.from_json(json.dumps({"format": FORMAT + 1}))
+
+
+class TestEstimates:
+    def test_the_truth_lies_in_the_interval(self, released, people):
+        estimate = released.estimate("mean(age)")
+        assert estimate.low <= people.numbers("age").mean() <= estimate.high
+        assert estimate.high > estimate.low
+
+    def test_columns_that_leave_as_they_are_are_exact(self, released, people):
+        estimate = released.estimate(sf.Mean("income"))
+        assert estimate.value == pytest.approx(people.numbers("income").mean())
+        assert estimate.high - estimate.low == pytest.approx(0.0, abs=1e-6 * estimate.value)
+
+    def test_a_regression_gives_one_estimate_a_coefficient(self, released):
+        estimates = released.estimate("regress(income ~ age)")
+        assert [estimate.name for estimate in estimates] == [
+            "regress(income ~ age): intercept",
+            "regress(income ~ age): age",
+        ]
+
+    def test_an_unknown_column_is_named(self, released):
+        with pytest.raises(StatisticError, match="agee"):
+            released.estimate("mean(agee)")
+
+    def test_weights_are_used_where_a_column_has_that_role(self, ranks, people):
+        roles = {"name": "identifier", "age": "quasi", "income": "weight", "illness": "other"}
+        released = ranks(k=5).release(people, schema=roles)
+        ages, weights = people.numbers("age"), people.numbers("income")
+        estimate = released.estimate("mean(age)")
+        assert estimate.low <= np.average(ages, weights=weights) <= estimate.high
+        assert estimate.value != pytest.approx(ranks(k=5).release(people, schema=roles).table.numbers("age_low").mean())
+
+    def test_the_limit_of_a_release_that_has_none_is_refused_clearly(self, released):
+        with pytest.raises(RequestError, match="where the release was made"):
+            released.limit()
+
+
+class TestReading:
+    def test_a_folder_gives_the_same_release_back(self, released, tmp_path):
+        released.write(tmp_path / "out")
+        read = sf.read_release(tmp_path / "out")
+        assert read.manifest == released.manifest
+        assert read.table.arrow.equals(released.table.arrow)
+        assert read.table.kinds == released.table.kinds
+        assert read.estimate("mean(age)") == released.estimate("mean(age)")
+
+    def test_a_plain_frame_needs_neither_manifest_nor_schema(self):
+        frame = pd.DataFrame({"x_low": [1.0, 3.0], "x_high": [2.0, 5.0]}, index=[7, 7])
+        estimate = sf.read_release(frame).estimate("mean(x)")
+        assert (estimate.low, estimate.high) == pytest.approx((2.0, 3.5))
+        assert estimate.records == 2
+
+    def test_a_plain_file_too(self, tmp_path):
+        (tmp_path / "boxes.csv").write_text("x_low,x_high\n1,2\n3,5\n")
+        assert sf.read_release(tmp_path / "boxes.csv").estimate("mean(x)").value == pytest.approx(2.75)
+
+    def test_a_frame_without_a_manifest_cannot_be_written(self, tmp_path):
+        with pytest.raises(RequestError, match="manifest"):
+            sf.read_release(pd.DataFrame({"x_low": [1.0], "x_high": [2.0]})).write(tmp_path / "out")
+
+    def test_a_folder_without_a_release_is_refused(self, tmp_path):
+        with pytest.raises(ReadError, match="must hold a release"):
+            sf.read_release(tmp_path)
+
+    def test_rows_that_are_not_those_of_the_manifest_are_refused(self, released, ranks, people, roles, tmp_path):
+        folder = released.write(tmp_path / "out")
+        other = ranks(k=5, suppress=0.1).release(people, schema=roles).write(tmp_path / "other")
+        (other / "released.parquet").replace(folder / "released.parquet")
+        with pytest.raises(ReadError, match="54 rows"):
+            sf.read_release(folder)
+
+    def test_an_empty_frame_is_refused(self):
+        with pytest.raises(TableError, match="rows"):
+            sf.read_release(pd.DataFrame({"x_low": [], "x_high": []}))
+
+
+def test_the_repr_shows_shape_method_and_promises(released):
+    assert repr(released).startswith("Release(60 rows × 5 columns, ranks; 5-anonymous in age;")
+    assert repr(sf.Release(released.table)) == "Release(60 rows × 5 columns, without a manifest)"

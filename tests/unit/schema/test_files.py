@@ -1,0 +1,76 @@
+"""Schema files."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.errors import SchemaError
+from sfumato.schema.files import read_schema, write_schema
+from sfumato.schema.schema import Column, Role, Schema
+from sfumato.table.kinds import Kind
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
+COLUMNS = st.builds(
+    Column,
+    name=TEXTS,
+    role=st.sampled_from(Role),
+    kind=st.none() | st.sampled_from(Kind),
+    reason=TEXTS,
+    domain=st.none()
+    | st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 2).map(lambda ends: tuple(sorted(ends))),
+    tree=st.none() | st.sampled_from(["calendar", "prefix", "steps:5,10", "a tree.csv", "trees/b\"'.csv"]),
+) | st.builds(Column, name=TEXTS, role=st.sampled_from(Role), order=st.lists(TEXTS, unique=True, max_size=4).map(tuple))
+
+
+@given(st.lists(COLUMNS, unique_by=lambda column: column.name, min_size=1, max_size=5))
+def test_a_schema_comes_back_from_its_file(columns):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "schema.toml"
+        found_trees = [
+            replace(column, tree=str(Path(folder) / column.tree))
+            if column.tree and column.tree.endswith(".csv")
+            else column
+            for column in columns
+        ]
+        write_schema(Schema(tuple(found_trees)), path)
+        assert read_schema(path) == Schema(tuple(replace(column, reason="") for column in found_trees))
+
+
+def test_reasons_are_comments(tmp_path):
+    write_schema(Schema((Column(name="a", role=Role.QUASI, reason="it\nis known"),)), tmp_path / "s.toml")
+    assert 'role = "quasi"  # it is known\n' in (tmp_path / "s.toml").read_text()
+
+
+def test_trees_are_found_beside_the_file(tmp_path):
+    (tmp_path / "s.toml").write_text('[columns.a]\nrole = "quasi"\ntree = "trees/a.csv"\n')
+    assert read_schema(tmp_path / "s.toml")["a"].tree == str(tmp_path / "trees" / "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[columns]\na = "quasi', "at end of document"),
+        ("[columns]\na = quasi", "at line 2, column 5"),
+        ("", "must have a table"),
+        ("columns = 3", "must have a table"),
+        ('[colums]\na = "quasi"', "'colums'"),
+        ('[columns]\na = "quasi"\n[other]\n', "'other'"),
+        ("[columns]\na = 3", "must have a role"),
+    ],
+)
+def test_a_file_that_is_no_schema_is_refused(tmp_path, text, words):
+    (tmp_path / "s.toml").write_text(text)
+    with pytest.raises(SchemaError, match=words):
+        read_schema(tmp_path / "s.toml")
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "s.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SchemaError, match="not UTF-8"):
+        read_schema(tmp_path / "s.toml")

@@ -1,0 +1,104 @@
+"""Suggested roles: in doubt more is protected."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.schema.schema import Role, Schema
+from sfumato.schema.suggest import suggest
+from sfumato.table.frames import as_table
+from sfumato.table.read import read
+
+ROWS = 30
+PLAIN = [number % 7 for number in range(ROWS)]
+
+
+def role(name: str, cells: list[object]) -> Role:
+    return suggest(as_table({name: cells}))[name].role
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "id", "ID", "patient_id", "patientId", "Patient ID", "ssn", "SSN", "name", "Name", "first_name", "lastName",
+        "Full Name", "surname", "email", "e-mail", "Email Address", "phone", "phone_number", "Telephone", "address",
+        "home address", "address_2", "street", "iban", "mrn", "RECID", "seqn", "uuid", "passport no", "account number",
+        "social_security_number", "user.name", "name_of_patient", "ip_address", "caseid",
+    ],
+)  # fmt: skip
+def test_a_name_that_says_so_makes_an_identifier(name):
+    assert role(name, PLAIN) is Role.IDENTIFIER
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fnlwgt", "salary-class", "x0", "age", "uric_acid", "street_drugs_ever", "paid", "valid", "covid", "width",
+        "country_name", "City Name", "weight_mec_2yr", "identity", "idle", "hid", "email_opened_count", "phoneme",
+        "s006", "AGI", "h_seq", "username_length", "renamed", "grid", "native-country", "zip", "column_1",
+    ],
+)  # fmt: skip
+def test_any_other_name_is_quasi(name):
+    assert role(name, PLAIN) is Role.QUASI
+
+
+def test_a_phone_that_is_there_or_not_is_no_number():
+    assert role("phone", ["yes", "no"] * 20) is Role.QUASI
+    assert role("has_email", [True, False] * 20) is Role.QUASI
+    assert role("phone", ["123", "456"]) is Role.IDENTIFIER  # too few to say
+
+
+def test_words_that_hardly_repeat_are_identifiers_in_tables_large_enough():
+    assert role("x", [f"word {number}" for number in range(ROWS)]) is Role.IDENTIFIER
+    assert role("x", [f"word {number}" for number in range(300)]) is Role.IDENTIFIER  # text by now
+    assert role("x", [f"word {number}" for number in range(10)]) is Role.QUASI
+    assert role("x", [f"word {number % 15}" for number in range(ROWS)]) is Role.QUASI
+
+
+def test_whole_numbers_that_count_the_rows_are_identifiers_in_tables_large_enough():
+    shuffled = np.random.default_rng(1).permutation(ROWS) + 100
+    assert role("x", shuffled.tolist()) is Role.IDENTIFIER
+    assert role("x", [*range(10)]) is Role.QUASI
+    assert role("x", (2 * shuffled).tolist()) is Role.QUASI  # distinct and not consecutive
+    assert role("x", [*range(ROWS - 1), 0]) is Role.QUASI
+
+
+def test_whole_numbers_too_long_for_a_quantity_are_identifiers():
+    assert role("x", [2**60 + 7 * number for number in range(ROWS)]) is Role.IDENTIFIER
+
+
+def test_distinct_measurements_and_dates_are_quasi():
+    assert role("x", np.random.default_rng(1).normal(size=500).tolist()) is Role.QUASI
+    assert role("x", np.arange("2020-01-01", "2021-01-01", dtype="datetime64[D]").tolist()) is Role.QUASI
+
+
+def test_every_suggestion_has_a_reason_and_shows_no_cell():
+    table = as_table({"x": [f"Canary77 {number}" for number in range(ROWS)], "name": ["Canary77"] * ROWS, "n": PLAIN})
+    schema = suggest(table)
+    assert all(column.reason for column in schema.columns)
+    assert "Canary77" not in repr(schema)
+
+
+@given(
+    st.text(max_size=12), st.lists(st.integers() | st.none(), max_size=40) | st.lists(st.text(max_size=3), max_size=40)
+)
+def test_protection_is_never_weakened_by_a_suggestion(name, cells):
+    cells = [cell if not isinstance(cell, int) or abs(cell) < 2**63 else 0 for cell in cells]
+    assert role(name or "x", cells) in (Role.IDENTIFIER, Role.QUASI)
+
+
+@pytest.mark.parametrize(
+    ("file", "identifiers"),
+    [
+        ("adult/adult.data", ()),
+        ("arx/adult.csv", ()),
+        ("nhanes/nhanes_complete.csv.gz", ("seqn",)),
+        ("casc/census.csv", ()),
+        ("cps/cps_tax_units.parquet", ("RECID",)),
+    ],
+)
+def test_real_tables(data_folder, file, identifiers):
+    assert Schema.for_table(read(data_folder / file)).names(Role.IDENTIFIER) == identifiers

@@ -1,0 +1,73 @@
+"""Groups of equal rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.errors import TableError
+from sfumato.table import groups
+from sfumato.table.frames import as_table
+from sfumato.table.groups import group_labels, group_sizes, labels_of, refine
+from sfumato.table.read import read
+
+
+def test_a_missing_value_is_a_group_of_its_own():
+    table = as_table({"zip": ["10", "10", None], "age": [1.0, 1.0, None]})
+    assert sorted(group_sizes(table, ["zip", "age"])) == [1, 2]
+
+
+def test_a_missing_number_is_not_zero():
+    assert sorted(group_sizes(as_table({"n": [0, None, 0]}), ["n"])) == [1, 2]
+
+
+def test_no_column_makes_one_group_and_no_row_makes_none():
+    table = as_table({"a": [1, 2]})
+    assert group_sizes(table, []).tolist() == [2]
+    assert group_sizes(table.take(np.zeros(0, dtype=np.int64)), ["a"]).tolist() == []
+
+
+def test_an_unknown_column_is_refused():
+    with pytest.raises(TableError, match="no column 'b'"):
+        group_labels(as_table({"a": [1]}), ["b"])
+
+
+def test_groups_are_exact_even_where_every_hash_collides(monkeypatch):
+    table = as_table({"a": [1, 2, 1, 3], "b": ["x", "x", "x", "y"]})
+    monkeypatch.setattr(groups, "ODD", np.uint64(0))  # every row gets the same hash
+    assert sorted(group_sizes(table, ["a", "b"])) == [1, 1, 2]
+
+
+def test_refining_by_many_values_keeps_labels_dense():
+    rng = np.random.default_rng(7)
+    labels, codes = rng.integers(0, 500, 1000), rng.integers(0, 10**6, 1000).astype(np.int32)
+    refined = refine(labels, codes, 10**6)
+    assert (
+        len(set(zip(labels.tolist(), codes.tolist(), strict=True))) == refined.max() + 1 == len(set(refined.tolist()))
+    )
+
+
+def test_labels_of_no_columns_are_one_group():
+    assert labels_of([], 3).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "unique"),  # published counts of people who are alone in Adult on these columns
+    [
+        ([1], 2),
+        ([1, 13], 986),
+        ([1, 9, 10], 65),
+        ([1, 2, 4, 7], 5056),
+        ([1, 2, 4, 6, 7, 8, 9, 10, 13, 14], 24802),
+    ],
+)
+def test_people_who_are_alone_in_adult(data_folder, columns, unique):
+    table = read(data_folder / "adult" / "adult.data")
+    assert np.count_nonzero(group_sizes(table, [f"column_{number}" for number in columns]) == 1) == unique
+
+
+def test_a_day_is_not_the_number_of_its_days():
+    table = as_table(pa.table({"d": pa.array([0, 1, None], pa.date32()), "m": pa.array([0, 0, 5], pa.timestamp("ns"))}))
+    assert sorted(group_sizes(table, ["d"])) == [1, 1, 1]
+    assert sorted(group_sizes(table, ["m"])) == [1, 2]

@@ -1,0 +1,151 @@
+"""The table, its kinds and its codes."""
+
+from __future__ import annotations
+
+import copy
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.errors import TableError
+from sfumato.table.frames import as_table
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
+
+CANARY = "Canary77"
+
+
+def of(column: pa.Array | list[object]) -> Table:
+    return Table.from_arrow(pa.table({"x": column}))
+
+
+def test_nothing_that_is_shown_holds_a_cell():
+    table = as_table({"x": [CANARY, CANARY, "y"], "n": [77177, 1, 2]})
+    shown = [
+        repr(table),
+        str(table),
+        f"{table}",
+        repr(table.coded("x")),
+        str(table.coded("n")),
+        repr([table]),
+        repr({"t": table}),
+    ]
+    assert not any(CANARY in text or "77177" in text for text in shown)
+    assert repr(table) == "Table(3 rows × 2 columns; x: nominal, n: whole)"
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (pa.array([1.5]), Kind.CONTINUOUS),
+        (pa.array([1.5], pa.float16()), Kind.CONTINUOUS),
+        (pa.array([1], pa.uint64()), Kind.WHOLE),
+        (pa.array(["1.5"]).cast(pa.decimal128(5, 2)), Kind.CONTINUOUS),
+        (pa.array([True]), Kind.BOOLEAN),
+        (pa.array([0], pa.date64()), Kind.DATE),
+        (pa.array([0], pa.timestamp("ns", "UTC")), Kind.DATE),
+        (pa.array(["x"], pa.large_string()), Kind.NOMINAL),
+        (pa.array(["x"], pa.string_view()), Kind.NOMINAL),
+        (pa.array(["x"]).dictionary_encode(), Kind.NOMINAL),
+        (pa.DictionaryArray.from_arrays([0], ["x"], ordered=True), Kind.ORDERED),
+        (pa.nulls(1), Kind.NOMINAL),
+        (pa.RunEndEncodedArray.from_arrays([1], pa.array([2])), Kind.WHOLE),
+        (pa.array([1], pa.time32("s")), Kind.NOMINAL),
+        (pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1], pa.int8())), Kind.WHOLE),
+    ],
+)
+def test_the_type_tells_the_kind(column, kind):
+    table = of(column)
+    assert table.kinds == {"x": kind}
+    assert table.coded("x").size == 1
+
+
+def test_words_that_hardly_repeat_in_many_rows_are_text():
+    assert of([f"word {number}" for number in range(200)]).kinds["x"] is Kind.TEXT
+    assert of([f"word {number}" for number in range(50)]).kinds["x"] is Kind.NOMINAL  # too few to say
+    assert of([f"word {number % 100}" for number in range(200)]).kinds["x"] is Kind.NOMINAL
+
+
+def test_an_unknown_column_is_refused_by_name():
+    with pytest.raises(TableError, match=r"no column 'b'.*'a'"):
+        as_table({"a": [1]}).select(["b"])
+
+
+def test_a_repeated_name_is_refused():
+    with pytest.raises(TableError, match="'a' more than once"):
+        Table.from_arrow(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]))
+
+
+def test_no_columns_are_still_so_many_rows():
+    assert as_table({"a": [1, 2]}).select([]).rows == 2
+
+
+def test_nanoseconds_are_cut_off_and_raise_nothing():
+    assert of(pa.array([1_234_567], pa.timestamp("ns"))).numbers("x").tolist() == [1234.0]
+
+
+def test_days_count_in_days():
+    assert of([date(1970, 1, 2), None]).numbers("x").tolist() == pytest.approx([1.0, np.nan], nan_ok=True)
+
+
+def test_whole_numbers_too_long_for_floats_are_refused_and_still_coded():
+    table = of([2**53, 2**53 + 1, None])
+    with pytest.raises(TableError, match="below 2⁵³"):
+        table.numbers("x")
+    assert table.coded("x").codes.tolist() == [0, 1, 2]
+    assert of([2**53 - 1, -(2**53) + 1]).numbers("x").tolist() == [2**53 - 1, -(2**53) + 1]
+
+
+def test_words_are_no_numbers():
+    with pytest.raises(TableError, match=r"must be numeric.*nominal"):
+        of(["x"]).numbers("x")
+
+
+def test_a_kind_that_is_said_holds_whatever_the_type():
+    table = Table.from_arrow(pa.table({"x": [1, 2]}), {"x": Kind.NOMINAL})
+    with pytest.raises(TableError, match="must be numeric"):
+        table.numbers("x")
+
+
+def test_ordered_values_are_coded_in_their_order_without_those_that_do_not_occur():
+    ordered = pa.DictionaryArray.from_arrays(pa.array([2, 0, None, 2]), ["low", "mid", "high"], ordered=True)
+    coded = of(ordered).coded("x")
+    assert coded.values.to_pylist() == ["low", "high", None]
+    assert coded.codes.tolist() == [1, 0, 2, 1]
+
+
+def test_equal_tables_have_equal_codes_however_they_are_stored():
+    words = ["b", None, "a", "b"]
+    stored = [
+        pa.chunked_array([pa.array(words)]),
+        pa.chunked_array([pa.array(words[:1]), pa.array(words[1:])]),
+        pa.chunked_array([pa.array(words[:3]).dictionary_encode(), pa.array(words[3:]).dictionary_encode()]),
+        pa.chunked_array([pa.DictionaryArray.from_arrays([0, 1, 2, 3], ["b", None, "a", "b"])]),
+        pa.chunked_array([pa.array(words, pa.large_string())]),
+    ]
+    for column in stored:
+        coded = of(column).coded("x")
+        assert coded.values.to_pylist() == ["a", "b", None]
+        assert coded.codes.tolist() == [1, 2, 0, 1]
+
+
+def test_minus_zero_is_zero_and_not_a_number_is_missing():
+    coded = of([0.0, -0.0, float("nan"), None]).coded("x")
+    assert coded.codes.tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("repeats", [1, 4], ids=["distinct", "repeated"])
+def test_codes_of_many_numbers_are_those_of_few(repeats):
+    numbers = np.random.default_rng(3).permutation(np.repeat(np.arange(6000) / 7 - 400, repeats))
+    numbers[:3] = [np.nan, -0.0, 0.0]
+    coded = of(numbers).coded("x")
+    expected = sorted(set(numbers[1:].tolist()))
+    assert coded.values.to_pylist() == [*expected, None]
+    assert np.array_equal(np.array([*expected, np.nan])[coded.codes], numbers, equal_nan=True)
+
+
+def test_a_table_can_be_copied():
+    table = as_table({"a": [1, 2]})
+    assert copy.deepcopy(table).arrow.equals(table.arrow)

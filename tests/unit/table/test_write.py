@@ -1,0 +1,75 @@
+"""Files out: whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sfumato.errors import OptionError
+from sfumato.table.frames import as_table
+from sfumato.table.read import read
+from sfumato.table.write import write, write_whole
+
+
+@pytest.fixture
+def table():
+    return as_table({"n": [1, None, 3], "w": ["x", 'a "b", c', None]})
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet", "t.arrow", "t.feather", "T.CSV"])
+def test_the_extension_says_the_form(tmp_path, table, name):
+    write(table, tmp_path / name)
+    assert read(tmp_path / name).arrow.equals(table.arrow)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_another_extension_is_refused(tmp_path, table):
+    with pytest.raises(OptionError, match=r"\.csv, \.tsv, \.parquet"):
+        write(table, tmp_path / "t.xlsx")
+
+
+def test_a_missing_cell_of_a_single_column_comes_back(tmp_path):
+    table = as_table({"n": [None, 1, None]})
+    write(table, tmp_path / "t.csv")
+    assert read(tmp_path / "t.csv").arrow.equals(table.arrow)
+
+
+def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("old")
+
+    def half(file):
+        file.write(b"half of it")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(path, half)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path):
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+
+    def overflow(_):
+        with full.open("wb") as device:
+            device.write(b"x")
+
+    with pytest.raises(OptionError, match="cannot be written: No space left"):
+        write_whole(tmp_path / "t.csv", overflow)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path, table):
+    with pytest.raises(OptionError, match="cannot be written: No such file"):
+        write(table, tmp_path / "none" / "t.csv")
+
+
+def test_a_file_gets_the_usual_permissions(tmp_path, table):
+    usual = tmp_path / "usual"
+    usual.touch()
+    write(table, tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").stat().st_mode == usual.stat().st_mode
