@@ -13,6 +13,14 @@ from sfumato.version import __version__ as __version__
 if TYPE_CHECKING:
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.methods.boxes import Boxes as Boxes
+    from sfumato.methods.probabilistic.budget import anonymity_budget as anonymity_budget
+    from sfumato.methods.probabilistic.curve import privacy_utility_curve as privacy_utility_curve
+    from sfumato.methods.probabilistic.generalize import Generalize as Generalize
+    from sfumato.methods.probabilistic.optimal_groups import OptimalGroups as OptimalGroups
+    from sfumato.methods.probabilistic.quantiles import Quantiles as Quantiles
+    from sfumato.methods.probabilistic.safe_harbor import SafeHarbor as SafeHarbor
+    from sfumato.methods.probabilistic.search import quasi_identifiers as quasi_identifiers
+    from sfumato.methods.probabilistic.uniqueness import uniqueness as uniqueness
     from sfumato.release.read import read_release as read_release
     from sfumato.release.release import Release as Release
     from sfumato.schema.schema import Schema as Schema
@@ -31,7 +39,15 @@ NAMES = {
     "read": "sfumato.table.read",
     "Table": "sfumato.table.table",
     "Schema": "sfumato.schema.schema",
+    "uniqueness": "sfumato.methods.probabilistic.uniqueness",
+    "quasi_identifiers": "sfumato.methods.probabilistic.search",
+    "anonymity_budget": "sfumato.methods.probabilistic.budget",
+    "privacy_utility_curve": "sfumato.methods.probabilistic.curve",
     "Boxes": "sfumato.methods.boxes",
+    "SafeHarbor": "sfumato.methods.probabilistic.safe_harbor",
+    "Quantiles": "sfumato.methods.probabilistic.quantiles",
+    "OptimalGroups": "sfumato.methods.probabilistic.optimal_groups",
+    "Generalize": "sfumato.methods.probabilistic.generalize",
     "Release": "sfumato.release.release",
     "read_release": "sfumato.release.read",
     "Estimate": "sfumato.statistics.estimate",

@@ -43,5 +43,7 @@ def require_choice(value: Any, *, name: str, choices: Collection[str]) -> str:
     """One of a few words."""
     if value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
-        raise OptionError(f"{name} must be one of {listed}.", found=repr(value) if isinstance(value, str) else type(value).__name__)
+        raise OptionError(
+            f"{name} must be one of {listed}.", found=repr(value) if isinstance(value, str) else type(value).__name__
+        )
     return str(value)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
@@ -19,6 +20,7 @@ from sfumato.release.release import Release
 from sfumato.release.verify import verify
 from sfumato.schema.schema import Role, Schema
 from sfumato.table.frames import as_table
+from sfumato.table.groups import group_labels
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -82,9 +84,13 @@ def _shuffled(outcome: Outcome, original: Table, randomness: Randomness) -> Evid
 
 
 def _renumbered(released: Table, randomness: Randomness) -> Table:
-    coded = released.coded("box")
-    numbers = randomness.stream("box numbers").permutation(coded.size)[coded.codes]
-    column = pa.array(numbers, type=pa.int64())
+    labels = released.arrow.column("box").to_numpy()
+    if labels.max() >= 2 * released.rows:  # counted apart in each block
+        labels = group_labels(released, ["box"])
+    used = np.bincount(labels) > 0
+    numbers = np.zeros(used.size, dtype=np.int64)
+    numbers[used] = randomness.stream("box numbers").permutation(int(used.sum()))
+    column = pa.array(numbers[labels])
     return Table(released.arrow.set_column(released.names.index("box"), "box", column), released.kinds)
 
 

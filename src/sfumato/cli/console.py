@@ -59,7 +59,7 @@ class _Progress(logging.Handler):
 
 
 def say_compiling() -> None:
-    """Tell why the first run takes longer than all later ones: compiled kernels are kept where numba keeps its cache."""
+    """Tell why the first run takes longer than later ones: compiled kernels are kept where numba keeps its cache."""
     from sfumato import kernels
 
     kept = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(kernels.__file__).parent)

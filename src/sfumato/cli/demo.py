@@ -42,7 +42,7 @@ def command(
     *,
     out: str = typer.Option("out", "-o", "--out", metavar="DIR", help="Folder to write."),
     k: int = typer.Option(5, "--k", help="Rows that must look alike, at least."),
-    l: int = typer.Option(2, "--l", help="Values of the sensitive column in each group, at least."),  # noqa: E741
+    l: int = typer.Option(2, "--l", help="Values of the sensitive column in each group, at least."),
     seed: int | None = typer.Option(None, "--seed", help="For tests: repeats the order of rows."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:

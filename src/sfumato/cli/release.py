@@ -25,7 +25,7 @@ def command(
     out: str = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder to write; replaced if it is a release."),
     method: str = typer.Option("boxes", "--method", help="The method's word."),
     k: int | None = typer.Option(None, "--k", help="Rows that must look alike, at least."),
-    l: int | None = typer.Option(None, "--l", help="Values of a protected column in each group, at least."),  # noqa: E741
+    l: int | None = typer.Option(None, "--l", help="Values of a protected column in each group, at least."),
     keep: list[str] = typer.Option(
         [], "--keep", metavar="STATISTIC", help='Stays accurate, e.g. "corr(age, income)"; repeatable.'
     ),

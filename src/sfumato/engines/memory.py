@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.methods.base import Outcome, Plan
 from sfumato.statistics.moments import Moments
@@ -41,6 +42,9 @@ class MemorySurvey:
     def extremes(self, column: str) -> tuple[float, float]:
         present = self._present(column)
         return (float(present.min()), float(present.max())) if present.size else (np.nan, np.nan)
+
+    def missing(self, column: str) -> int:
+        return int(pc.sum(pc.is_null(self.table.arrow.column(column), nan_is_null=True)).as_py() or 0)
 
     def quantiles(self, column: str, shares: Sequence[float]) -> NDArray[np.float64]:
         present = self._present(column)

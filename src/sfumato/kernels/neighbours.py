@@ -31,14 +31,19 @@ class Neighbours:
     distance: NDArray[np.float64]  # (queries, k)
     index: NDArray[np.int64]  # (queries, k)
 
+    def without(self, own: NDArray[np.int64]) -> Neighbours:
+        """One neighbour fewer: the point that the query itself is, or the farthest where copies have crowded it out."""
+        k = self.index.shape[1] - 1
+        drop = self.index == own[:, None]
+        drop[:, -1] |= ~drop.any(axis=1)
+        kept = np.arange(k) + (np.arange(k) >= np.argmax(drop, axis=1)[:, None])
+        return Neighbours(np.take_along_axis(self.distance, kept, axis=1), np.take_along_axis(self.index, kept, axis=1))
 
-def nearest(
-    queries: NDArray[np.float64], points: NDArray[np.float64], k: int, *, leave_out_self: bool = False
-) -> Neighbours:
+
+def nearest(queries: NDArray[np.float64], points: NDArray[np.float64], k: int) -> Neighbours:
     """The ``k`` nearest ``points`` of each query.
 
-    With ``leave_out_self`` query i is point i, which does not count as its own neighbour (its copies do). Where there
-    are fewer than ``k`` points the last distances are infinite and their index is −1.
+    Where there are fewer than ``k`` points the last distances are infinite and their index is −1.
     """
     asked, known = np.ascontiguousarray(queries), np.ascontiguousarray(points)
     squared, index = np.full((len(asked), k), np.inf), np.full((len(asked), k), -1, dtype=np.int64)
@@ -50,8 +55,7 @@ def nearest(
 
         def work(start: int) -> None:
             part = slice(start, start + SHARE)
-            first = start if leave_out_self else -1
-            _scan(asked[part], known, short[part], tiles, slack, squared[part], index[part], first)
+            _scan(asked[part], known, short[part], tiles, slack, squared[part], index[part])
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(work, range(0, len(asked), SHARE)))
@@ -77,8 +81,8 @@ def _tiled(turned: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 @njit(cache=True, nogil=True)
-def _scan(queries, points, short, tiles, slack, squared, index, first):  # type: ignore[no-untyped-def]
-    """Fill the sorted lists of the nearest; ``first`` is the point that query 0 is, or −1."""
+def _scan(queries, points, short, tiles, slack, squared, index):
+    """Fill the sorted lists of the nearest."""
     k = squared.shape[1]
     bound = np.empty(TILE, dtype=np.float32)
     for tile in range(len(tiles)):
@@ -88,7 +92,7 @@ def _scan(queries, points, short, tiles, slack, squared, index, first):  # type:
             _bounds(short[query], tiles[tile], bound)
             reach = (np.sqrt(squared[query, k - 1]) + slack) ** 2
             for place in range(end):
-                if bound[place] > reach or (first >= 0 and first + query == start + place):
+                if bound[place] > reach:
                     continue
                 apart = 0.0
                 for column in range(queries.shape[1]):
@@ -100,7 +104,7 @@ def _scan(queries, points, short, tiles, slack, squared, index, first):  # type:
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
-def _bounds(query, tile, bound):  # type: ignore[no-untyped-def]
+def _bounds(query, tile, bound):
     """Squared distances along the leading axes, four axes at a time."""
     bound[:] = 0.0
     axis = 0
@@ -120,7 +124,7 @@ def _bounds(query, tile, bound):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _insert(squared, index, apart, point):  # type: ignore[no-untyped-def]
+def _insert(squared, index, apart, point):
     """Put a point into a list that is sorted by distance, behind those that are as near."""
     place = len(squared) - 1
     while place > 0 and squared[place - 1] > apart:

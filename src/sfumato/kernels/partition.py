@@ -3,8 +3,8 @@
 The cost of a cell is Σ_i (Σ_p a_i(p)) · width_i, the contribution of its records to the uncertainty of the kept
 statistics. Cells are cut where it falls most:
 
-- a large cell is cut along the axis with the largest pressure a_i · width_i, at the multiple of k nearest to its median,
-  or beside a value that many records share (a cut there makes one side of no width and costs little of the budget);
+- a large cell is cut along the axis with the largest pressure a_i · width_i, at the multiple of k nearest to its
+  median, or beside a value that many records share (one side then has no width, at little cost of the budget);
 - a small cell (at most ``lookahead`` × k records) tries every axis and every cut, and judges a side of c · k records by
   the least cost that c boxes can reach in it.
 
@@ -20,6 +20,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, clear, least_cost, width
+
 SAMPLE = 4096  # records that stand for a larger cell when its axis is chosen
 ATOM_SAMPLE = 256  # records among which a shared value is looked for
 ATOM_SHARE = 0.15  # share of them that makes a value worth a cut of its own
@@ -29,8 +31,8 @@ class Problem(NamedTuple):
     """What is to be cut. Rows are records, columns are axes."""
 
     values: NDArray[np.float64]  # numbers, or the rank of a category (0, 1, …)
-    weights: NDArray[np.float64]  # sensitivity a_i of each record, per unit of width
-    set_start: NDArray[np.int64]  # first bit of a categorical axis among all sets; −1 for a number
+    weights: NDArray[np.float32]  # sensitivity a_i of each record, per unit of width
+    set_start: NDArray[np.int64]  # first bit of each categorical axis among all sets; these axes come last
     set_words: int  # 64-bit words that hold all sets
     scale: NDArray[np.float64]  # range of the axis: what the median rule divides by
     protected: NDArray[np.float64]  # columns whose diversity is protected, categories as codes
@@ -41,83 +43,8 @@ class Problem(NamedTuple):
     median: bool  # the usual Mondrian instead: widest range ÷ scale, cut at the median
 
 
-# A tally is the running extent and weight of a set of records: one row a quantity, one column an axis.
-LOW, HIGH, WEIGHT, MEMBERS, ORDERED = range(5)
-
-
 @njit(cache=True, nogil=True)
-def clear(tally, bits):  # type: ignore[no-untyped-def]
-    """Forget all records."""
-    tally[LOW] = np.inf
-    tally[HIGH] = -np.inf
-    tally[WEIGHT] = 0.0
-    tally[MEMBERS] = 0.0
-    bits[:] = 0
-
-
-@njit(cache=True, nogil=True)
-def add(tally, bits, values, weights, set_start, row):  # type: ignore[no-untyped-def]
-    """Take one more record in."""
-    for axis in range(values.shape[1]):
-        value = values[row, axis]
-        tally[WEIGHT, axis] += weights[row, axis]
-        start = set_start[axis]
-        if start >= 0:
-            bit = start + int(value)
-            mask = np.uint64(1) << np.uint64(bit & 63)
-            if bits[bit >> 6] & mask == 0:
-                bits[bit >> 6] |= mask
-                tally[MEMBERS, axis] += 1.0
-        else:
-            if value < tally[LOW, axis]:
-                tally[LOW, axis] = value
-            if value > tally[HIGH, axis]:
-                tally[HIGH, axis] = value
-
-
-@njit(cache=True, nogil=True)
-def width(tally, set_start, axis):  # type: ignore[no-untyped-def]
-    """How wide the records lie along an axis."""
-    if set_start[axis] >= 0:
-        return tally[MEMBERS, axis] - 1.0
-    return tally[HIGH, axis] - tally[LOW, axis]
-
-
-@njit(cache=True, nogil=True)
-def least_cost(tally, set_start, boxes):  # type: ignore[no-untyped-def]
-    """The least Σ s_i / c_i with Π c_i = boxes and c_i ≥ 1: what ``boxes`` boxes can make of these pressures s_i.
-
-    The axes with the largest pressures are cut down to one level, the others stay whole (the solution of XK §IV with the
-    cell's range as the upper bound of each width).
-    """
-    axes = tally.shape[1]
-    total = 0.0
-    for axis in range(axes):
-        pressure = tally[WEIGHT, axis] * width(tally, set_start, axis)
-        total += pressure
-        place = axis
-        while place > 0 and tally[ORDERED, place - 1] < pressure:
-            tally[ORDERED, place] = tally[ORDERED, place - 1]
-            place -= 1
-        tally[ORDERED, place] = pressure
-    if boxes <= 1:
-        return total
-    log_product = -np.log(float(boxes))
-    rest, level = total, 0.0
-    for cut in range(axes):
-        pressure = tally[ORDERED, cut]
-        if pressure <= 0.0:
-            return rest + cut * level
-        log_product += np.log(pressure)
-        rest -= pressure
-        level = np.exp(log_product / (cut + 1))
-        if cut + 1 == axes or level >= tally[ORDERED, cut + 1]:
-            return rest + (cut + 1) * level
-    return rest + axes * level
-
-
-@njit(cache=True, nogil=True)
-def select(keys, rows, position):  # type: ignore[no-untyped-def]
+def select(keys, rows, position):
     """Reorder so that no key before ``position`` is above any key from it on (Hoare's selection)."""
     low, high = 0, len(keys)
     while high - low > 1:
@@ -143,7 +70,7 @@ def select(keys, rows, position):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def diverse(problem, rows):  # type: ignore[no-untyped-def]
+def diverse(problem, rows):
     """Whether the records hold l values of each protected column that are pairwise ``separation`` apart.
 
     Greedy from the smallest value up, which finds the most values that such a set can have (XK §IV).
@@ -164,7 +91,7 @@ def diverse(problem, rows):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def both_diverse(problem, rows, position):  # type: ignore[no-untyped-def]
+def both_diverse(problem, rows, position):
     """Whether a cut leaves both sides diverse."""
     if problem.l < 2 or problem.protected.shape[1] == 0:
         return True
@@ -172,13 +99,13 @@ def both_diverse(problem, rows, position):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def entropy(share):  # type: ignore[no-untyped-def]
+def entropy(share):
     """Bits that a cut into ``share`` and 1 − ``share`` takes from the budget of log2(records ÷ k) bits."""
     return -(share * np.log2(share) + (1.0 - share) * np.log2(1.0 - share))
 
 
 @njit(cache=True, nogil=True)
-def commonest(keys):  # type: ignore[no-untyped-def]
+def commonest(keys):
     """The value that most of the sorted keys share, and how many do."""
     best, value, run = 0, keys[0], 0
     for place in range(len(keys)):
@@ -189,9 +116,9 @@ def commonest(keys):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def atom_gain(values, weights, set_start, tally, axis, rows, atom, above):  # type: ignore[no-untyped-def]
+def atom_gain(values, weights, set_start, tally, axis, rows, atom, above):
     """Cost saved per bit by a cut beside ``atom``: below it, above it, or (categories) between it and all others."""
-    is_set = set_start[axis] >= 0
+    is_set = axis >= values.shape[1] - len(set_start)
     left_weight, right_weight, left_records = 0.0, 0.0, 0
     left_high, right_low = -np.inf, np.inf
     for row in rows:
@@ -215,7 +142,7 @@ def atom_gain(values, weights, set_start, tally, axis, rows, atom, above):  # ty
 
 
 @njit(cache=True, nogil=True)
-def coarse_cut(problem, rows, keys, tally, bits):  # type: ignore[no-untyped-def]
+def coarse_cut(problem, rows, keys, tally, bits):
     """Cut a large cell: order ``rows`` and say where and along which axis. Position 0: no cut helps."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
     count, axes = len(rows), values.shape[1]
@@ -244,7 +171,7 @@ def coarse_cut(problem, rows, keys, tally, bits):  # type: ignore[no-untyped-def
         value, shared = commonest(some)
         if shared < ATOM_SHARE * len(few):
             continue
-        for side in range(1 if set_start[axis] >= 0 else 2):
+        for side in range(1 if axis >= axes - len(set_start) else 2):
             gain = atom_gain(values, weights, set_start, tally, axis, sample, value, side == 1)
             if gain > best:
                 chosen, best, atom, above, beside = axis, gain, value, side == 1, True
@@ -260,9 +187,9 @@ def coarse_cut(problem, rows, keys, tally, bits):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, nogil=True)
-def move_before(problem, rows, keys, axis, atom, above):  # type: ignore[no-untyped-def]
+def move_before(problem, rows, keys, axis, atom, above):
     """Put the records on the first side of a cut beside ``atom`` first; their number."""
-    is_set = problem.set_start[axis] >= 0
+    is_set = axis >= problem.values.shape[1] - len(problem.set_start)
     position = 0
     for place in range(len(rows)):
         value = keys[place]
@@ -274,7 +201,7 @@ def move_before(problem, rows, keys, axis, atom, above):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True)
-def median_cut(problem, rows, keys):  # type: ignore[no-untyped-def]
+def median_cut(problem, rows, keys):
     """Cut at the multiple of k nearest to the median, moved to the nearest change of value where one is shared."""
     count, k = len(rows), problem.k
     if problem.median:
@@ -303,8 +230,8 @@ def median_cut(problem, rows, keys):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def may_cut(k, keys, order, position, is_set):  # type: ignore[no-untyped-def]
-    """Whether a cut before ``position`` of the sorted keys is worth a look: at a multiple of k, or beside equal values."""
+def may_cut(k, keys, order, position, is_set):
+    """Whether a cut before ``position`` of the sorted keys is worth a look: a multiple of k, or beside equal values."""
     count = len(order)
     if position < k or count - position < k:
         return False
@@ -321,7 +248,7 @@ def may_cut(k, keys, order, position, is_set):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def fine_cut(problem, rows, keys, costs, tally, bits):  # type: ignore[no-untyped-def]
+def fine_cut(problem, rows, keys, costs, tally, bits):
     """Cut a small cell: try every axis and cut, order ``rows`` by the best. Position 0: no cut helps or is allowed."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
     count, axes, k = len(rows), values.shape[1], problem.k
@@ -333,10 +260,11 @@ def fine_cut(problem, rows, keys, costs, tally, bits):  # type: ignore[no-untype
         worth[axis] = tally[WEIGHT, axis] * width(tally, set_start, axis) > 0.0
     best, chosen, at = np.inf, -1, 0
     chosen_rows = rows
+    checked = problem.l > 1 and problem.protected.shape[1] > 0
     for axis in range(axes):
         if not worth[axis]:
             continue
-        is_set = set_start[axis] >= 0
+        is_set = axis >= values.shape[1] - len(set_start)
         for place in range(count):
             keys[place] = values[rows[place], axis]
         order = np.argsort(keys[:count])
@@ -352,21 +280,21 @@ def fine_cut(problem, rows, keys, costs, tally, bits):  # type: ignore[no-untype
             if position > count - k or costs[position] >= best:
                 continue
             cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
-            if cost < best:
-                ordered = rows[order]
-                if both_diverse(problem, ordered, position):
-                    best, chosen, at, chosen_rows = cost, axis, position, ordered
+            if cost < best and (not checked or both_diverse(problem, rows[order], position)):
+                best, chosen, at = cost, axis, position
+        if chosen == axis:
+            chosen_rows = rows[order]
     if chosen >= 0:
         rows[:] = chosen_rows
     return at, chosen
 
 
 @njit(cache=True, nogil=True)
-def split(problem, order, begins, cuts, first, last, enough):  # type: ignore[no-untyped-def]
+def split(problem, order, begins, cuts, first, last, enough):
     """Cut the cell order[first:last] down to cells of at most ``enough`` records, or to leaves.
 
-    Reorders ``order`` so that cells are contiguous, marks their first places in ``begins``, and notes in ``cuts`` (when it
-    has rows) axis, value, and range of each cut at the place where its second side begins.
+    Reorders ``order`` so that cells are contiguous, marks their first places in ``begins``, and notes in ``cuts`` (when
+    it has rows) axis, value, and range of each cut at the place where its second side begins.
     """
     axes = problem.values.shape[1]
     tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
@@ -397,7 +325,7 @@ def split(problem, order, begins, cuts, first, last, enough):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def note_cut(problem, rows, cuts, first, last, position, axis):  # type: ignore[no-untyped-def]
+def note_cut(problem, rows, cuts, first, last, position, axis):
     """Note a cut half-way between the two sides."""
     left, right = -np.inf, np.inf
     for row in rows[:position]:
@@ -406,35 +334,3 @@ def note_cut(problem, rows, cuts, first, last, position, axis):  # type: ignore[
         right = min(right, problem.values[row, axis])
     cut = cuts[first + position]
     cut[0], cut[1], cut[2], cut[3] = axis, 0.5 * (left + right), first, last
-
-
-@njit(cache=True, nogil=True)
-def split_cells(problem, order, begins, cuts, starts, first, last):  # type: ignore[no-untyped-def]
-    """Cut the cells number first … last − 1, which begin at ``starts``, down to leaves."""
-    for cell in range(first, last):
-        split(problem, order, begins, cuts, starts[cell], starts[cell + 1], 0)
-
-
-@njit(cache=True, nogil=True)
-def hulls(values, order, starts):  # type: ignore[no-untyped-def]
-    """Smallest and largest value of each column in each leaf."""
-    leaves, axes = len(starts) - 1, values.shape[1]
-    low, high = np.full((leaves, axes), np.inf), np.full((leaves, axes), -np.inf)
-    for leaf in range(leaves):
-        for place in range(starts[leaf], starts[leaf + 1]):
-            for axis in range(axes):
-                value = values[order[place], axis]
-                low[leaf, axis] = min(low[leaf, axis], value)
-                high[leaf, axis] = max(high[leaf, axis], value)
-    return low, high
-
-
-@njit(cache=True, nogil=True)
-def cells(cuts, starts, low, high):  # type: ignore[no-untyped-def]
-    """Shrink the outer faces ``low`` and ``high`` of each leaf to the cuts around it (a true subdivision)."""
-    for leaf in range(1, len(starts) - 1):
-        axis, value, first, last = cuts[starts[leaf]]
-        for other in range(np.searchsorted(starts, first), leaf):
-            high[other, int(axis)] = min(high[other, int(axis)], value)
-        for other in range(leaf, np.searchsorted(starts, last)):
-            low[other, int(axis)] = max(low[other, int(axis)], value)

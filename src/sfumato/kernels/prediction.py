@@ -27,20 +27,24 @@ class Prediction:
     nearest: NDArray[np.int64]  # the released row that an intruder would take
 
 
-def prediction(
-    people: NDArray[np.float64], rows: NDArray[np.float64], k: int, *, leave_out_self: bool = False
-) -> Prediction:
-    """Measure every person against the rows, both as points of Euclidean space.
+def prediction(people: NDArray[np.float64], rows: NDArray[np.float64], k: int) -> Prediction:
+    """Measure every person against the rows, both as points of Euclidean space."""
+    return measured(nearest(people, rows, min(k, len(rows))), rows)
 
-    With ``leave_out_self`` the rows are the people: what could be predicted of each from the others alone, which is
-    what a sample without that person would tell. An exact match among exact matches has ambiguity 1: they are a tie.
-    """
-    found = nearest(people, rows, min(k, len(rows) - leave_out_self), leave_out_self=leave_out_self)
-    return measured(found, rows)
+
+def prediction_from_others(people: NDArray[np.float64], k: int) -> Prediction:
+    """Measure every person against the rest of the people: what a sample without that person would tell."""
+    return measured(nearest(people, people, min(k + 1, len(people))).without(np.arange(len(people))), people)
 
 
 def measured(found: Neighbours, rows: NDArray[np.float64]) -> Prediction:
-    """The three measures from neighbours that are already known."""
+    """The three measures from neighbours that are already known.
+
+    Equally near rows are a tie, of ambiguity 1, exact matches among them. Without neighbours all is safe: infinity.
+    """
+    if not found.index.shape[1]:
+        none = np.full(len(found.index), np.inf)
+        return Prediction(none, np.ones(len(none)), none, np.full(len(none), -1, dtype=np.int64))
     first, last = found.distance[:, 0], found.distance[:, -1]
     ambiguity = np.divide(first, last, where=last > 0.0, out=np.ones_like(first))
     uncertainty = np.zeros(len(first))
@@ -52,7 +56,7 @@ def measured(found: Neighbours, rows: NDArray[np.float64]) -> Prediction:
 
 
 def downward_shift(numbers: NDArray[np.float64], reference: NDArray[np.float64]) -> float:
-    """Largest excess of the cumulative distribution of ``numbers`` over that of the reference: sup(F − F₀), from 0 to 1.
+    """Largest excess of the cumulative distribution of ``numbers`` over the reference's: sup(F − F₀), from 0 to 1.
 
     The statistic of the one-sided Kolmogorov–Smirnov test that the numbers are not below the reference.
     """

@@ -7,7 +7,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def combined(points, axis, constant, starts, columns, coefficients, out):  # type: ignore[no-untyped-def]
+def combined(points, axis, constant, starts, columns, coefficients, out):
     """Add |constant + Σ coefficient · x[column]| of every term to the axis of the term (XF §IV).
 
     Term t reads the columns[starts[t]:starts[t + 1]] of ``points``. A record that misses one of them has no part in the

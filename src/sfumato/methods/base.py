@@ -94,8 +94,8 @@ class Method(ABC):
     ) -> Release:
         """Anonymize a table (a Table, a path or any data frame) and verify the result on its own rows.
 
-        ``schema`` is a Schema, a mapping of column to role, or the path of a schema file; columns it does not name get a
-        conservative suggestion. ``seed`` is for tests: it makes the order of rows repeatable, and so undoable.
+        ``schema`` is a Schema, a mapping of column to role, or the path of a schema file; columns it does not name get
+        a conservative suggestion. ``seed`` is for tests: it makes the order of rows repeatable, and so undoable.
         """
         from sfumato.pipeline import release
 

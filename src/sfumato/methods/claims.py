@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types as pt
 
 from sfumato.table.groups import group_labels, group_sizes, refine
+from sfumato.table.sets import parse_set
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,7 +83,7 @@ class Diversity:
     value is one value. ``hidden`` says that the column leaves as a box only, so that its original values are counted.
     """
 
-    l: int  # noqa: E741 - the field's own word
+    l: int
     columns: tuple[str, ...]
     column: str
     epsilon: float | None = None
@@ -121,7 +120,7 @@ class Containment:
     """
 
     columns: tuple[str, ...]
-    covers: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict, repr=False)
+    covers: Mapping[str, Mapping[str, frozenset[str | None]]] = field(default_factory=dict, repr=False)
 
     def measure(self, evidence: Evidence) -> Finding:
         """Hold every original value against its released cell."""
@@ -155,7 +154,9 @@ class RowsAccountedFor:
         """Count the rows and look for repeats among their origins."""
         rows, origin = evidence.original.rows, evidence.origin
         known = bool(origin.size == 0 or (origin.min() >= 0 and origin.max() < rows))
-        once = known and origin.size == evidence.released.rows and np.unique(origin).size == origin.size
+        seen = np.zeros(rows, dtype=bool)
+        seen[origin if known else []] = True
+        once = known and origin.size == evidence.released.rows and int(seen.sum()) == origin.size
         suppressed = rows - origin.size
         return Finding(
             claim=f"every row released once, or suppressed (at most {self.suppressed_at_most:.2%})",
@@ -229,24 +230,17 @@ def _outside_interval(name: str, released: Table, numbers: NDArray[np.float64]) 
     return int((outside | (counted != released.numbers(f"{name}_missing"))).sum())
 
 
-def _outside_set(original: Coded, released: Coded, covers: Mapping[str, frozenset[str]]) -> int:
+def _outside_set(original: Coded, released: Coded, covers: Mapping[str, frozenset[str | None]]) -> int:
     """Rows whose category is not in its released set: every pair of set and value is judged once, with its count."""
     pairs = original.codes.astype(np.int64) * released.size + released.codes
     distinct, counts = np.unique(pairs, return_counts=True)
-    members, words = _as_text(original.values), _as_text(released.values)
+    values = original.values.cast(pa.string()).to_pylist()
+    words = released.values.cast(pa.string()).to_pylist()
+    members = [frozenset(parse_set(word)) | covers.get(word or "", frozenset()) for word in words]
     outside = 0
     for pair, count in zip(distinct.tolist(), counts.tolist(), strict=True):
-        member, word = members[pair // released.size], words[pair % released.size]
-        # bounded by separators and not split by them, so that a value which holds the sign is still found
-        named = f"{SEPARATOR}{member}{SEPARATOR}" in f"{SEPARATOR}{word}{SEPARATOR}"
-        outside += 0 if named or member in covers.get(word, ()) else count
+        outside += 0 if values[pair // released.size] in members[pair % released.size] else count
     return outside
-
-
-def _as_text(values: pa.Array) -> list[str]:
-    """Category values as a released set writes them."""
-    text = values if pt.is_string(values.type) else pc.cast(values, pa.string())
-    return [MISSING if value is None else value for value in text.to_pylist()]
 
 
 def _listed(names: Iterable[str]) -> str:

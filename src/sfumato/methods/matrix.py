@@ -20,7 +20,7 @@ from sfumato.methods.base import Method, Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, Finding, RowsAccountedFor
 from sfumato.params import require_choice
 from sfumato.table.kinds import Kind
-from sfumato.table.mixed import LOGS, Logs, MixedCode
+from sfumato.table.mixed import Logs, MixedCode, require_logs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,11 +44,11 @@ FEWEST_ROWS = 3  # two rows can only be exchanged for each other
 class MatrixMethod(Method):
     """Options of every method that works on the matrix."""
 
-    logs: Logs = "auto"  # take positive skewed columns in logarithms, or never
+    logs: Logs = "auto"  # take logarithms of positive skewed columns, of none ("never"), or of those named
     decoding: Decoding = "largest"  # a category is that of the largest indicator, or drawn by the indicators
 
     def __post_init__(self) -> None:
-        require_choice(self.logs, name="logs", choices=LOGS)
+        require_logs(self.logs)
         require_choice(self.decoding, name="decoding", choices=DECODINGS)
 
     def ground(self, survey: Survey, schema: Schema, randomness: Randomness) -> Ground:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 # word → module and class; imported when asked for, so that listing them costs nothing
 METHODS: dict[str, tuple[str, str]] = {
     "boxes": ("sfumato.methods.boxes", "Boxes"),
+    "generalize": ("sfumato.methods.probabilistic.generalize", "Generalize"),
+    "quantiles": ("sfumato.methods.probabilistic.quantiles", "Quantiles"),
+    "optimal-groups": ("sfumato.methods.probabilistic.optimal_groups", "OptimalGroups"),
+    "safe-harbor": ("sfumato.methods.probabilistic.safe_harbor", "SafeHarbor"),
 }
 
 

@@ -13,7 +13,6 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -25,12 +24,8 @@ from sfumato.table.write import write_whole
 if TYPE_CHECKING:
     from sfumato.release.release import Release
 
-PARQUET, CSV, MANIFEST = "released.parquet", "released.csv", "manifest.json"
+PARQUET, CSV, MANIFEST, REPORT = "released.parquet", "released.csv", "manifest.json", "report.html"
 PICTURES = ("boxes.png", "statistics.png")  # may lie beside them
-
-# Documents that lie beside the rows: name of the file → module and function that writes it from the release. They are
-# found by name, as methods are, because documents are made a storey above.
-DOCUMENTS: dict[str, tuple[str, str]] = {"report.html": ("sfumato.report.html", "render")}
 
 
 def write(release: Release, folder: str | Path, *, beside: Mapping[str, bytes] | None = None) -> Path:
@@ -43,7 +38,7 @@ def write(release: Release, folder: str | Path, *, beside: Mapping[str, bytes] |
             "Only a release with a manifest can be written.", fix="write what a method's release returned"
         )
     target = Path(folder).absolute()
-    files = {MANIFEST: release.manifest.to_json().encode(), **_documents(release), **(beside or {})}
+    files = {MANIFEST: release.manifest.to_json().encode(), REPORT: _report(release), **(beside or {})}
     _require_replaceable(target)
     failure = ""
     try:
@@ -69,12 +64,10 @@ def _pour(content: bytes, file: BinaryIO) -> None:
     file.write(content)
 
 
-def _documents(release: Release) -> dict[str, bytes]:
-    made = {}
-    for name, (module, function) in DOCUMENTS.items():
-        text: str = getattr(import_module(module), function)(release)
-        made[name] = text.encode()
-    return made
+def _report(release: Release) -> bytes:
+    from sfumato.report.html import render  # made a storey above: one of the two doors upward
+
+    return render(release).encode()
 
 
 def _require_replaceable(target: Path) -> None:
@@ -90,7 +83,7 @@ def _require_replaceable(target: Path) -> None:
             found=f"{len(there)} other files",
             fix="another folder",
         )
-    others = there - {PARQUET, CSV, MANIFEST, *DOCUMENTS, *PICTURES}
+    others = there - {PARQUET, CSV, MANIFEST, REPORT, *PICTURES}
     if others:
         raise RequestError(
             f"The folder {target.name!r} is replaced as a whole, so it must hold nothing but a release.",

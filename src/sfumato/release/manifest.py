@@ -29,7 +29,7 @@ FORMAT = 1  # raised when an older version could no longer read what is written
 # The options that may be told. A word means the same for every method; a word that is not here is never written:
 # the seed above all, and what may hold values of the original (a declared domain, a path).
 TELLABLE = frozenset(
-    {"k", "l", "keep", "importance", "accuracy", "epsilon", "edges", "snap", "others", "suppress", "cut"}  # boxes
+    {"k", "l", "keep", "importance", "accuracy", "epsilon", "edges", "snap", "others", "suppress", "cut", "categories"}
     | {"search", "overlap", "weighting", "kind", "population", "alpha", "beta", "weights", "buckets", "cost"}
     | {"cluster_size", "repair", "basis", "tolerance"}
 )

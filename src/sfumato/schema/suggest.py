@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.schema.schema import Column, Role, Schema
+from sfumato.table.coding import distinct
 from sfumato.table.kinds import Kind
 from sfumato.table.table import LARGEST_EXACT, Table
 
@@ -64,8 +65,8 @@ def _why_identifier(table: Table, name: str) -> str:
     if present < FEWEST_ROWS:
         return ""
     if kind in (Kind.NOMINAL, Kind.ORDERED) and not pt.is_floating(column.type):
-        distinct = pc.count_distinct(column).as_py()
-        return f"{distinct:,} of its {present:,} values are distinct" if distinct >= NEARLY_ALL * present else ""
+        count = distinct(column)
+        return f"{count:,} of its {present:,} values are distinct" if count >= NEARLY_ALL * present else ""
     if kind is Kind.WHOLE:
         return _why_counted(column, present)
     return ""
@@ -82,7 +83,7 @@ def _says_yes_or_no(column: pa.ChunkedArray, kind: Kind, present: int) -> bool:
     """Whether a column called phone can only say that there is one."""
     if kind is Kind.BOOLEAN:
         return True
-    return present >= FEWEST_ROWS and pc.count_distinct(column).as_py() <= 2
+    return present >= FEWEST_ROWS and distinct(column) <= 2
 
 
 def _why_counted(column: pa.ChunkedArray, present: int) -> str:
@@ -91,9 +92,9 @@ def _why_counted(column: pa.ChunkedArray, present: int) -> str:
     long = max(-ends["min"], ends["max"]) >= LARGEST_EXACT
     if not long and ends["max"] - ends["min"] + 1 != present:
         return ""
-    distinct = pc.count_distinct(column).as_py()
-    if distinct == present and not long:
+    count = distinct(column)
+    if count == present and not long:
         return "it numbers the rows: consecutive whole numbers, all distinct"
-    if long and distinct >= NEARLY_ALL * present:
+    if long and count >= NEARLY_ALL * present:
         return "its whole numbers are too long for a quantity, and nearly all distinct"
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -27,5 +28,7 @@ class Estimate:
     @property
     def gap(self) -> float:
         """Share of the guaranteed interval that is not attained, from 0 (exact) to 1."""
-        width = self.high - self.low
-        return 0.0 if width <= 0.0 else max(0.0, 1.0 - (self.inner_high - self.inner_low) / width)
+        width, inner = self.high - self.low, self.inner_high - self.inner_low
+        if math.isnan(inner) or math.isinf(width):
+            return 1.0
+        return 0.0 if width <= 0.0 else max(0.0, 1.0 - inner / width)

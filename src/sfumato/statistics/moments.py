@@ -110,8 +110,9 @@ def _moments_of_chunk(
         return Moments(0.0, nothing.mean, nothing.covariance, len(kept), names)
     share = heft / total
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = share @ kept
+        mean = (share[:, None] * kept).sum(axis=0)
         centred = kept - mean
-        slip = share @ centred  # what rounding left in the mean
-        covariance = (centred * share[:, None]).T @ centred - np.outer(slip, slip)
+        shared = share[:, None] * centred
+        slip = shared.sum(axis=0)  # what rounding left in the mean
+        covariance = shared.T @ centred - np.outer(slip, slip)
         return Moments(total, mean + slip, (covariance + covariance.T) / 2.0, len(kept), names)

@@ -52,6 +52,10 @@ class Survey(Protocol):
         """Smallest and largest number of a numeric column; (nan, nan) when all are missing."""
         ...
 
+    def missing(self, column: str) -> int:
+        """Number of rows without a value."""
+        ...
+
     def quantiles(self, column: str, shares: Sequence[float]) -> NDArray[np.float64]:
         """Quantiles of a numeric column."""
         ...

@@ -93,8 +93,13 @@ def is_value(cell: str) -> bool:
 
 
 def _without(column: pa.ChunkedArray, marks: Collection[str]) -> pa.ChunkedArray:
-    missing = pc.is_in(column, value_set=pa.array(sorted(marks), column.type))
-    return pc.if_else(missing, pa.scalar(None, column.type), column) if pc.any(missing).as_py() else column
+    listed, null = pa.array(sorted(marks), column.type), pa.scalar(None, column.type)
+    chunks = []
+    for part in column.chunks:
+        chunk = pa.concat_arrays([part]) if part.offset else part  # a copy, for Arrow 17 spoils a slice here
+        missing = pc.is_in(chunk, value_set=listed)
+        chunks.append(pc.if_else(missing, null, chunk) if pc.any(missing).as_py() else chunk)
+    return pa.chunked_array(chunks, column.type)
 
 
 def _attempt(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
@@ -114,7 +119,7 @@ def _plain(words: pa.ChunkedArray) -> pa.ChunkedArray | None:
     if first[:1].isdigit() or first[:1] in "+-.iI":
         found = _whole(words)
         if found is None and not _too_long(words):
-            found = _attempt(words, pa.float64())
+            found = _continuous(words)
         if found is None and first[:1].isdigit():
             found = _moment(words)
     elif first.lower() in ("true", "false") and not _any_of(words, ["0", "1"]):
@@ -129,6 +134,12 @@ def _whole(words: pa.ChunkedArray) -> pa.ChunkedArray | None:
         return None
     led_by_zero = pc.and_(pc.starts_with(words, "0"), pc.greater(pc.binary_length(words), 1))
     return None if pc.any(led_by_zero).as_py() else found
+
+
+def _continuous(words: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Numbers; none if no cell is finite, for "inf" and nothing else is a word."""
+    found = _attempt(words, pa.float64())
+    return found if found is not None and pc.any(pc.is_finite(found)).as_py() else None
 
 
 def _too_long(words: pa.ChunkedArray) -> bool:
@@ -178,7 +189,7 @@ def _with_comma(words: pa.ChunkedArray) -> pa.ChunkedArray | None:
     whole = _whole(words)
     if whole is not None or _too_long(words):
         return whole
-    return _attempt(pc.replace_substring(words, ",", ".", max_replacements=1), pa.float64())
+    return _continuous(pc.replace_substring(words, ",", ".", max_replacements=1))
 
 
 def _day(words: pa.ChunkedArray) -> pa.ChunkedArray | None:

@@ -50,6 +50,12 @@ def coded(column: pa.ChunkedArray, *, ordered: bool = False) -> Coded:
     return Coded(place[found.codes], found.values.take(pa.array(order)))
 
 
+def distinct(column: pa.ChunkedArray) -> int:
+    """Number of distinct values of a column of any type, a missing one not counted."""
+    values = _encoded(column).values
+    return len(values) - int(values.null_count)
+
+
 def bits(column: pa.ChunkedArray) -> Iterator[NDArray[np.uint64]]:
     """Arrays of 64 bits that are equal in two rows exactly where the cells are; a missing cell equals a missing one.
 

@@ -84,20 +84,22 @@ def dialect_of(text: bytes, separator: str | None, *, file: str) -> Dialect:
     sample = text[:SAMPLE_BYTES]
     whole = len(sample) == len(text)
     head = sample.decode("utf-8", errors="ignore")
-    quote = _quote_of(head, separator)
+    quote = '"' if b'"' in text else _single_quote(head, separator)
     chosen = separator or _separator_of(head, quote, whole=whole)
-    records = _records(head, chosen, quote, whole=whole)
-    later = [cell for record in records for cell in record[1:] if cell]
-    padded = bool(later) and all(cell.startswith(" ") for cell in later)
-    dialect = Dialect(separator=chosen, quote=quote, padded=padded)
+    dialect = Dialect(separator=chosen, quote=quote, padded=_is_padded(head, chosen, quote))
     return _with_sound_quotes(text, dialect, file=file)
 
 
-def _quote_of(head: str, separator: str | None) -> str | None:
-    """The mark that opens and closes cells: the double quote where one opens a cell, else the single one likewise."""
+def _is_padded(head: str, separator: str, quote: str | None) -> bool:
+    """Whether a space follows every separator that stands between cells."""
+    bare = re.sub(f"{quote}[^{quote}]*{quote}", f"{quote}{quote}", head) if quote else head
+    following = set(re.findall(rf"{re.escape(separator)}([^{re.escape(separator)}\r\n])", bare))
+    return following == {" "}
+
+
+def _single_quote(head: str, separator: str | None) -> str | None:
+    """The single quote, where all that there are enclose whole cells; an apostrophe does not."""
     ends = re.escape(separator) if separator else "".join(map(re.escape, SEPARATORS))
-    if '"' in head:
-        return '"'
     whole_cell = re.findall(rf"(?:^|[{ends}]) ?'[^'\r\n]*'(?=$|[{ends}\r\n])", head, flags=re.MULTILINE)
     return "'" if len(whole_cell) > 1 and 2 * len(whole_cell) == head.count("'") else None
 
@@ -123,16 +125,16 @@ def _records(head: str, separator: str, quote: str | None, *, whole: bool) -> li
     """The lines of the sample, split; the last is left out when the sample may have cut it."""
     records: list[list[str]] = []
     try:
-        records.extend(record for record in _reader(io.StringIO(head, newline=""), separator, quote) if record)
+        records.extend(record for record in _reader(io.StringIO(head, newline=""), separator, quote, True) if record)
     except csv.Error:  # a cell longer than the module's limit: the sample ends before it
         return records
     return records if whole or len(records) == 1 else records[:-1]
 
 
-def _reader(lines: TextIO, separator: str, quote: str | None) -> Any:
+def _reader(lines: TextIO, separator: str, quote: str | None, padded: bool) -> Any:
     if quote is None:
-        return csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)
-    return csv.reader(lines, delimiter=separator, quotechar=quote)
+        return csv.reader(lines, delimiter=separator, skipinitialspace=padded, quoting=csv.QUOTE_NONE)
+    return csv.reader(lines, delimiter=separator, skipinitialspace=padded, quotechar=quote)
 
 
 def _with_sound_quotes(text: bytes, dialect: Dialect, *, file: str) -> Dialect:
@@ -156,6 +158,8 @@ def _with_sound_quotes(text: bytes, dialect: Dialect, *, file: str) -> Dialect:
     opening = np.arange(places.size) % 2 == 0
     sound = np.where(opening, opens_cell | (before == quote), closes_cell | (after == quote))
     if places.size % 2 or not sound.all():
+        if dialect.quote == "'":
+            return replace(dialect, quote=None)  # apostrophes after all
         wrong = places[-1] if sound.all() else places[np.argmin(sound)]
         line = 1 + int(np.count_nonzero(content[:wrong] == 10))
         raise ReadError(
@@ -168,7 +172,8 @@ def _with_sound_quotes(text: bytes, dialect: Dialect, *, file: str) -> Dialect:
 
 def widths(text: bytes, dialect: Dialect) -> Iterator[tuple[int, int]]:
     """The number of cells of each record with the line it ends on; slow, for the first record or for an error."""
-    rows = _reader(io.TextIOWrapper(io.BytesIO(text), encoding="utf-8", newline=""), dialect.separator, dialect.quote)
+    lines = io.TextIOWrapper(io.BytesIO(text), encoding="utf-8", newline="")
+    rows = _reader(lines, dialect.separator, dialect.quote, dialect.padded)
     try:
         for record in rows:
             if record:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import TableError
+from sfumato.table.read import read
 from sfumato.table.table import Table
 
 NO_NAMES = ("None", "nan", "NaT", "<NA>")  # what stands where a name is missing
@@ -25,8 +26,6 @@ def as_table(source: Any) -> Table:
     if isinstance(source, Table):
         return source
     if isinstance(source, str | Path):
-        from sfumato.table.read import read
-
         return read(source)
     arrow = _arrow(source)
     if arrow.num_columns == 0:
@@ -43,8 +42,6 @@ def _arrow(source: Any) -> pa.Table:
         return _from_pandas(source)
     if isinstance(source, Mapping):
         return _from_columns(source.keys(), source.values())
-    if hasattr(source, "__arrow_c_stream__"):
-        return _by_capsule(source)
     return _by_narwhals(source)
 
 
@@ -134,9 +131,11 @@ def _by_narwhals(source: Any) -> pa.Table:
 
     frame = narwhals.from_native(source, pass_through=True)
     if isinstance(frame, narwhals.LazyFrame):
-        frame = frame.collect("pyarrow")
+        return _arrow(frame.collect().to_native())
     if isinstance(frame, narwhals.DataFrame):
         return frame.to_arrow()
+    if hasattr(source, "__arrow_c_stream__"):
+        return _by_capsule(source)
     fix = "a mapping of names to columns, such as {'age': array[:, 0]}" if hasattr(source, "dtype") else None
     raise TableError(
         "A table must be a path, a data frame, or speak the Arrow PyCapsule interface.",

@@ -106,6 +106,8 @@ def _narrow(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.string())
     except pa.ArrowInvalid:  # more than 2 GB of text
         return column.cast(pa.large_string())
+    except pa.ArrowNotImplementedError:  # views, before Arrow 18
+        return pa.chunked_array([pa.array(chunk.to_pylist(), pa.string()) for chunk in column.chunks], pa.string())
 
 
 def _outline(kind: pa.DataType) -> str:

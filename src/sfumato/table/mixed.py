@@ -28,8 +28,7 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Logs = Literal["auto", "never"]
-LOGS: tuple[Logs, ...] = ("auto", "never")
+Logs = Literal["auto", "never"] | tuple[str, ...]  # by rule, for no column, or for these
 
 SKEWED = 1.0  # skewness above which a positive column is taken in logarithms, if that makes it less skewed
 EXTREMES = (
@@ -134,11 +133,12 @@ class MixedCode:
         """Learn centres, scales and categories.
 
         ``logs="auto"`` takes logarithms of columns that are positive and skewed (skewness above 1) and less so in
-        logarithms. With ``categories_at_most`` only the most common categories of a column get an indicator. Where the
-        table is a sample, ``categories`` and ``lacking`` say what the whole of it holds: the values of columns of
-        categories, and the columns of numbers of which some are missing.
+        logarithms; a tuple names the columns to take them of. With ``categories_at_most`` only the most common
+        categories of a column get an indicator. Where the table is a sample, ``categories`` and ``lacking`` say what
+        the whole of it holds: the values of columns of categories, and columns of numbers of which some are missing.
         """
-        require_choice(logs, name="logs", choices=LOGS)
+        require_logs(logs)
+        table.require(logs if isinstance(logs, tuple) else ())
         _require_codable(table)
         number_codes, category_codes, width = [], [], 0
         for name in table.names:
@@ -164,6 +164,14 @@ class MixedCode:
     def logged(self) -> tuple[str, ...]:
         """Names of the columns that are taken in logarithms."""
         return tuple(number.name for number in self.numbers if number.logged)
+
+    def columns(self, name: str) -> NDArray[np.int64]:
+        """The columns of the matrix that stand for one column of the table."""
+        for category in self.categories:
+            if category.name == name:
+                return np.arange(category.columns.start, category.columns.stop)
+        number = next(number for number in self.numbers if number.name == name)
+        return np.array([number.position] if number.missing is None else [number.position, number.missing])
 
     def encode(self, table: Table) -> NDArray[np.float64]:
         """The matrix: one row a person."""
@@ -208,6 +216,12 @@ class MixedCode:
             yield category.name, category.decode(matrix, draw)
 
 
+def require_logs(logs: Logs) -> None:
+    """Raise unless ``logs`` is "auto", "never" or names of columns."""
+    if not (isinstance(logs, tuple) and all(isinstance(name, str) for name in logs)):
+        require_choice(logs, name="logs", choices=("auto", "never"))
+
+
 def shares_of(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Indicators read as shares of the categories: (s + 1)/2 where positive, made to sum to one.
 
@@ -241,7 +255,17 @@ def skewness(numbers: NDArray[np.float64]) -> float:
 def _number_code(table: Table, name: str, *, position: int, logs: Logs, lacking: bool) -> NumberCode:
     numbers = _finite(table, name)
     present = numbers[~np.isnan(numbers)]
-    logged = logs == "auto" and table.kinds[name] is not Kind.DATE and _better_in_logarithms(present)
+    logged = (
+        name in logs
+        if isinstance(logs, tuple)
+        else logs == "auto" and table.kinds[name] is not Kind.DATE and _better_in_logarithms(present)
+    )
+    if logged and (present.min(initial=1.0) <= 0.0 or table.kinds[name] is Kind.DATE):
+        raise TableError(
+            f"Only positive numbers have logarithms: {name!r} must hold no others.",
+            found="a column of days" if table.kinds[name] is Kind.DATE else f"{int((present <= 0.0).sum()):,} others",
+            fix='logs="auto", which takes logarithms where it can',
+        )
     scaled = np.log(present) if logged else present
     with np.errstate(over="ignore", invalid="ignore"):
         centre, scale = (float(scaled.mean()), float(scaled.std())) if scaled.size else (0.0, 1.0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import gzip
+import re
 import zlib
 from collections.abc import Sequence
 from itertools import takewhile
@@ -19,6 +20,7 @@ from sfumato.errors import ReadError, TableError
 from sfumato.table.table import Table
 from sfumato.table.text import Text, Wishes, typed_together
 
+UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # a frame's index that slipped into the file: rows have no identity
 # first bytes of what is no table, and what to do about it
 FOREIGN = {
     b"PK\x03\x04": ("a ZIP archive or a spreadsheet", "save the sheet as CSV, or unpack the archive"),
@@ -55,7 +57,8 @@ def read(
     arrow = _concatenated([*tables, typed_together(texts, wishes)] if texts else tables)
     if arrow.num_columns == 0 or arrow.num_rows == 0:
         raise TableError(f"A table must have rows. {Path(path).name} has none.", found=f"{arrow.num_columns} columns")
-    return Table.from_arrow(arrow)
+    unnamed = [name for name in arrow.column_names if UNNAMED_INDEX.fullmatch(name)]
+    return Table.from_arrow(arrow.drop_columns(unnamed))
 
 
 def _files(path: str | Path) -> list[Path]:

@@ -75,7 +75,9 @@ def _write_text(arrow: pa.Table, file: BinaryIO, separator: str) -> None:
     columns = [_as_text(column) if _needs_words(column.type) else column for column in arrow.columns]
     if len(columns) == 1 and columns[0].null_count:  # an empty line would be no row
         columns = [pc.fill_null(columns[0].cast(pa.string()), "NA")]
-    csv.write_csv(pa.table(columns, names=arrow.column_names), file, csv.WriteOptions(delimiter=separator))
+    text = pa.table(columns, names=arrow.column_names)
+    batches = [batch for batch in text.to_batches() if batch.num_rows]  # Arrow 17 repeats the header for an empty one
+    csv.write_csv(pa.Table.from_batches(batches, text.schema), file, csv.WriteOptions(delimiter=separator))
 
 
 def _needs_words(kind: pa.DataType) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import given
@@ -40,5 +41,5 @@ def test_refining_column_by_column_finds_the_groups_of_all_columns(case):
         rows, starts, more = split_groups(rows, starts, codes, 4, mask)
         assert ahead == more
         alone += more
-        groups = {frozenset(rows[first:last].tolist()) for first, last in zip(starts[:-1], starts[1:], strict=True)}
+        groups = {frozenset(rows[first:last].tolist()) for first, last in pairwise(starts)}
         assert (groups, alone) == slow_groups(columns[:number], wanted)

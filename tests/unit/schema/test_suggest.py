@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from decimal import Decimal
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,6 +60,28 @@ def test_words_that_hardly_repeat_are_identifiers_in_tables_large_enough():
     assert role("x", [f"word {number}" for number in range(300)]) is Role.IDENTIFIER  # text by now
     assert role("x", [f"word {number}" for number in range(10)]) is Role.QUASI
     assert role("x", [f"word {number % 15}" for number in range(ROWS)]) is Role.QUASI
+
+
+def test_categories_are_judged_like_words():
+    assert role("x", pd.Categorical([f"word {number}" for number in range(ROWS)])) is Role.IDENTIFIER
+    assert role("x", pd.Categorical(["low", "high"] * ROWS, ordered=True)) is Role.QUASI
+    assert role("phone", pd.Categorical(["yes", "no"] * ROWS)) is Role.QUASI
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [None] * ROWS,
+        [True, False] * ROWS,
+        [Decimal("1.5")] * ROWS,
+        [datetime(2020, 1, 1)] * ROWS,
+        [1.5] * ROWS,
+        np.arange(ROWS, dtype=np.uint64) * 3,
+    ],
+)
+def test_a_column_of_any_type_is_judged(cells):
+    assert role("x", cells) is Role.QUASI
+    assert role("id", cells) in (Role.IDENTIFIER, Role.QUASI)
 
 
 def test_whole_numbers_that_count_the_rows_are_identifiers_in_tables_large_enough():

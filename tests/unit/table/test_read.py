@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -89,6 +90,15 @@ def test_a_quoted_cell_keeps_separators_lines_and_quotes(file):
     assert cells(read(file('a,b\n1,"x, ""y""\nz"\n2,w\n')))["b"] == ['x, "y"\nz', "w"]
 
 
+def test_a_quote_is_known_however_late_it_comes(file):
+    text = "a,b\n" + "1,x\n" * 40_000 + '2,"y, z"\n'
+    assert cells(read(file(text)))["b"][-1] == "y, z"
+
+
+def test_an_apostrophe_after_quoted_cells_is_one(file):
+    assert cells(read(file("a;b\n'x';1\n'z';2\n" + "w;3\n" * 30_000 + "O'Neil;4\n")))["a"][-1] == "O'Neil"
+
+
 def test_single_quotes_are_found(file):
     assert cells(read(file("a;b\n'x;y';1\n'z';2\n"))) == {"a": ["x;y", "z"], "b": [1, 2]}
 
@@ -99,6 +109,14 @@ def test_apostrophes_are_no_quotes(file):
 
 def test_quotes_inside_cells_are_ordinary_where_no_cell_is_quoted(file):
     assert cells(read(file('pipe,n\n5" wide,1\n3" wide,2\n6" long,3\n')))["pipe"] == ['5" wide', '3" wide', '6" long']
+
+
+def test_a_padded_quoted_cell_keeps_its_separators(file):
+    assert cells(read(file('a, b\n1, "u,v"\n2, w\n'))) == {"a": [1, 2], "b": ["u,v", "w"]}
+
+
+def test_spaces_at_the_start_of_some_cells_stay(file):
+    assert cells(read(file("a,b\nx, y\nz, w\n")))["b"] == [" y", " w"]
 
 
 def test_spaces_after_separators_belong_to_no_cell(file):
@@ -161,6 +179,7 @@ def test_every_cell_counts_when_a_column_is_typed(file):
         ),
         (["yes", "no"], Kind.NOMINAL, ["yes", "no"]),
         (["10:30", "11:45"], Kind.NOMINAL, ["10:30", "11:45"]),
+        (["inf", "INF"], Kind.NOMINAL, ["inf", "INF"]),
         (["true", "1"], Kind.NOMINAL, ["true", "1"]),
         (["1999-2000", "2001-2002"], Kind.NOMINAL, ["1999-2000", "2001-2002"]),
     ],
@@ -233,6 +252,11 @@ def test_columnar_files_are_known_by_their_bytes(tmp_path, name):
     else:
         pq.write_table(arrow, path)
     assert read(path).arrow.equals(arrow)
+
+
+def test_the_index_of_a_frame_that_slipped_into_a_file_is_left_out(tmp_path):
+    pd.DataFrame({"a": [1, 2]}, index=["Ana", "Bo"]).to_parquet(tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet").names == ("a",)
 
 
 def test_a_pattern_reads_all_files_and_types_them_together(file, tmp_path):

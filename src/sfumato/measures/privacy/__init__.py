@@ -1,1 +1,1 @@
-
+"""What a release gives away of the people in it."""

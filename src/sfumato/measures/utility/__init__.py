@@ -1,1 +1,1 @@
-
+"""What a release keeps of the data's relations."""

@@ -85,7 +85,8 @@ class SetAxis:
         """The rank of each row's value."""
         coded = rows.coded(self.name)
         rank = pc.index_in(coded.values, value_set=self.values).to_numpy(zero_copy_only=False)
-        return rank.astype(np.float64)[coded.codes]
+        ranks: NDArray[np.float64] = rank.astype(np.float64)[coded.codes]
+        return ranks
 
 
 Axis = NumberAxis | SetAxis
@@ -104,8 +105,10 @@ class Axes:
         quasi = schema.names(Role.QUASI)
         kinds = survey.sample(quasi).kinds
         numbers = tuple(_number_axis(survey, schema, name, kinds[name]) for name in quasi if kinds[name].is_numeric)
-        likeness = Likeness.of(survey, [axis.name for axis in numbers])
         others = [name for name in quasi if not kinds[name].is_numeric]
+        if not others:
+            return cls(numbers, ())
+        likeness = Likeness.of(survey, [axis.name for axis in numbers])
         return cls(numbers, tuple(_set_axis(survey, schema, name, kinds[name], likeness) for name in others))
 
     @property
@@ -157,8 +160,7 @@ class Likeness:
 
 def _number_axis(survey: Survey, schema: Schema, name: str, kind: Kind) -> NumberAxis:
     low, high = survey.extremes(name)
-    has_missing = survey.moments([name]).records < survey.rows
-    return NumberAxis(name, kind, low, high, has_missing, schema[name].domain)
+    return NumberAxis(name, kind, low, high, survey.missing(name) > 0, schema[name].domain)
 
 
 def _set_axis(survey: Survey, schema: Schema, name: str, kind: Kind, likeness: Likeness) -> SetAxis:

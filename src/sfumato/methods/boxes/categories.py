@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.table.sets import MISSING, format_set
+from sfumato.table.sets import format_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,12 +51,12 @@ def nodes(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> Words:
     return Words(pa.array([*words, None], pa.string()), word_of)
 
 
-def covered(axis: SetAxis) -> Mapping[str, frozenset[str]]:
+def covered(axis: SetAxis) -> Mapping[str, frozenset[str | None]]:
     """The values below each node of the column's tree, by the node's name."""
     assert axis.tree is not None
-    below: dict[str, set[str]] = {}
+    below: dict[str, set[str | None]] = {}
     for level in range(axis.tree.levels):
         for value, node in axis.tree.level(level).items():
             below.setdefault(node, set()).add(value)
-    below[axis.tree.names[-1][0]].add(MISSING)
+    below[axis.tree.names[-1][0]].add(None)
     return {node: frozenset(values) for node, values in below.items()}

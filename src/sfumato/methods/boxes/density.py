@@ -27,11 +27,13 @@ def density(
     near = min(neighbours, count)
     covariance = np.atleast_2d(np.cov(records.T, bias=True))
     spread, directions = np.linalg.eigh(covariance)
-    spread = np.sqrt(np.maximum(spread, 1e-24 * max(float(spread.max()), 1e-300)))
+    widest = float(spread.max())
+    spread = np.sqrt(np.maximum(spread, 1e-24 * widest)) if widest > 0.0 else np.ones(axes)
     whiten = directions / spread
     distances = cKDTree(records @ whiten).query(points @ whiten, k=[near], workers=-1)[0][:, 0]
     positive = distances[distances > 0.0]
     distances = np.maximum(distances, positive.min() if positive.size else 1.0)
     log_ball = axes / 2 * math.log(math.pi) - math.lgamma(axes / 2 + 1)
     log_density = math.log(max(near - 1, 1)) - log_ball - axes * np.log(distances) - np.log(spread).sum()
-    return np.exp(log_density)
+    found: NDArray[np.float64] = np.exp(log_density)
+    return found

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Protected:
     """The protected columns of some rows as numbers (categories as codes) with the least distance that counts."""
 
-    l: int  # noqa: E741 - the field's own word
+    l: int
     values: NDArray[np.float64]
     separation: NDArray[np.float64]
 
@@ -37,14 +37,14 @@ class Protected:
 class DiversityRule:
     """ℓ values, ε apart, of each of these columns in every box."""
 
-    l: int  # noqa: E741 - the field's own word
+    l: int
     columns: tuple[str, ...]
     epsilon: Mapping[str, float]
 
     @classmethod
     def of(
         cls, l: int, epsilon: float | Mapping[str, float] | None, schema: Schema, kinds: Mapping[str, Kind]
-    ) -> DiversityRule:  # noqa: E741
+    ) -> DiversityRule:
         """What ℓ and ε mean for a table."""
         if l < 2:
             return cls(l, (), {})

@@ -1,8 +1,8 @@
 """Where the faces of a box are put, and what they disclose.
 
-*Hulls* are shrunk to the records: as narrow as can be, but each face is somebody's value. *Cells* are a true subdivision:
-faces lie half-way between records, and the outermost ones at the declared domain (or, where none is declared, at round
-numbers outside the data), so no face is anybody's value. Both can be snapped outward to a precision.
+*Hulls* are shrunk to the records: as narrow as can be, but each face is somebody's value. *Cells* are a true
+subdivision: faces lie half-way between records, and the outermost ones at the declared domain (or, where none is
+declared, at round numbers outside the data), so no face is anybody's value. Both can be snapped outward to a precision.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Edges:
 
     def faces(self, leaves: Leaves, values: NDArray[np.float64], axes: tuple[NumberAxis, ...]) -> Faces:
         """The faces of all boxes; ``values`` are the coordinates of the numeric axes, one row a record."""
-        from sfumato.kernels import partition as kernel
+        from sfumato.kernels import faces as kernel
 
         missing = np.zeros((leaves.count, len(axes)), dtype=np.int64)
         numbers = values
@@ -59,7 +59,8 @@ class Edges:
         empty = missing == leaves.sizes[:, None]
         if self.kind == "cells":
             hull_low, hull_high = low, high
-            low, high = (np.tile(face, (leaves.count, 1)) for face in zip(*map(self._outer, axes), strict=True))
+            outer = np.array([self._outer(axis) for axis in axes]).reshape(-1, 2)
+            low, high = np.tile(outer[:, 0], (leaves.count, 1)), np.tile(outer[:, 1], (leaves.count, 1))
             kernel.cells(leaves.cuts, leaves.starts, low, high)
             low, high = np.minimum(low, hull_low), np.maximum(high, hull_high)  # rounding never shuts a record out
         for position, axis in enumerate(axes):
@@ -72,6 +73,8 @@ class Edges:
         declared = self.declared(axis)
         if declared is not None:
             return declared
+        if np.isnan(axis.low):
+            return 0.0, 0.0  # all missing: no face is shown
         span = axis.high - axis.low
         step = 10.0 ** math.ceil(math.log10(span / ROUND_STEPS)) if span > 0.0 else 1.0
         return math.floor(axis.low / step) * step, math.ceil(axis.high / step) * step
@@ -88,7 +91,7 @@ class Edges:
         return domain
 
     def _snap(self, axis: NumberAxis, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
-        """Move faces outward, in place: to whole numbers where the column has no others, and to the wanted precision."""
+        """Move faces, in place: to whole numbers where the column has no others, and outward to the precision."""
         if axis.kind is not Kind.CONTINUOUS and self.kind == "cells":
             np.ceil(low, out=low)  # inward, but no whole number lies between
             np.floor(high, out=high)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.plan import BoxesPlan
     from sfumato.methods.claims import Evidence
 
-RECORDS = 50_000  # drawn evenly from a larger table
-POINTS = 5_000  # at which the best box is computed
+RECORDS = 20_000  # drawn evenly from a larger table
+POINTS = 2_000  # at which the best box is computed
 
 
 @dataclass(frozen=True, kw_only=True)

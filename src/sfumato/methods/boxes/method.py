@@ -27,15 +27,17 @@ if TYPE_CHECKING:
 class Boxes(Method):
     """Replace each record by a box that at least k records share, the boxes cut so that kept statistics stay narrow.
 
-    Numeric columns leave as ``x_low`` and ``x_high``, categories as the set of values in the box (or the covering node of
-    their tree), and ``box`` numbers the boxes at random. Sensitive and other columns leave as they are.
+    Numeric columns leave as ``x_low`` and ``x_high``, categories as the set of values in the box (or the covering node
+    of their tree), and ``box`` numbers the boxes at random. Sensitive and other columns leave as they are.
     """
 
     name: ClassVar[str] = "boxes"
 
     k: int  # least number of records that share a box
-    l: int = 1  # noqa: E741  # least number of different values of each protected column in a box
-    keep: Sequence[str | Statistic] | None = None  # statistics to keep accurate; None: all means, variances, correlations
+    l: int = 1  # least number of different values of each protected column in a box
+    keep: Sequence[str | Statistic] | None = (
+        None  # statistics to keep accurate; None: all means, variances, correlations
+    )
     importance: Sequence[float] | Mapping[str, float] | None = None  # p_C of each kept statistic; equal by default
     accuracy: Sequence[float] | Mapping[str, float] | None = None  # Δ0_C wanted, in its unit; 10 % by default
     epsilon: float | Mapping[str, float] | None = None  # how far apart two numbers must be to count as different
@@ -51,7 +53,9 @@ class Boxes(Method):
         require_int(self.k, name="k", at_least=2)
         require_int(self.l, name="l", at_least=1)
         if self.l > self.k:
-            raise OptionError("l must be at most k: a box of k records holds at most k values.", found=f"{self.l} > {self.k}")
+            raise OptionError(
+                "l must be at most k: a box of k records holds at most k values.", found=f"{self.l} > {self.k}"
+            )
         require_choice(self.edges, name="edges", choices=("hull", "cells"))
         require_choice(self.cut, name="cut", choices=("width", "median"))
         require_choice(self.categories, name="categories", choices=("sets", "tree"))
@@ -70,7 +74,9 @@ class Boxes(Method):
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> BoxesPlan:
         if survey.rows < self.k:
             raise CannotRelease(
-                f"A release with k = {self.k} needs at least {self.k} rows.", found=f"{survey.rows:,}", fix="a smaller k"
+                f"A release with k = {self.k} needs at least {self.k} rows.",
+                found=f"{survey.rows:,}",
+                fix="a smaller k",
             )
         axes = Axes.of(survey, schema)
         self._require_columns(axes, schema)
@@ -85,9 +91,7 @@ class Boxes(Method):
             wordy = [name for name in one.statistic.columns if name not in numeric]
             if wordy:
                 raise StatisticError(f"{one.statistic} needs numbers, but {', '.join(map(repr, wordy))} has none.")
-        weights = sensitivities(
-            kept, axes, survey, named=self.keep is not None, others=self.others, weight=weight
-        )
+        weights = sensitivities(kept, axes, survey, named=self.keep is not None, others=self.others, weight=weight)
         diversity = DiversityRule.of(self.l, self.epsilon, schema, sample.kinds)
         block = survey.block_rows
         split = block is not None and block < survey.rows

@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.boxes.axes import Axes, SetAxis
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.diversity import Protected
 
-CELL = 16_384  # records in the cells that are handed to the cores
-FAR, NEAR = 32, 16  # how many × k records a cell may hold to try every cut; large tables afford less
-MANY = 200_000  # rows of a large table
+SHARE = 16  # cells handed to each core, so that none waits long for the other
+NEAR, FAR = 8, 32  # a cell of fewer than this × k records tries every cut; a small table can afford to look far
+EFFORT = 64_000_000  # rows × axes² × this look-ahead that a table may cost
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,32 +54,25 @@ def partition(
     from sfumato.kernels import partition as kernel
 
     rows = len(values)
-    sizes = np.array([axis.size if isinstance(axis, SetAxis) else 0 for axis in axes.all], dtype=np.int64)
-    ends = np.cumsum(sizes)
+    sizes = np.array([axis.size for axis in axes.sets], dtype=np.int64)
     problem = kernel.Problem(
         values=values,
         weights=weights,
-        set_start=np.where(sizes > 0, ends - sizes, -1),
-        set_words=int(ends[-1]) // 64 + 1 if len(ends) else 1,
+        set_start=np.cumsum(sizes) - sizes,
+        set_words=int(sizes.sum()) // 64 + 1,
         scale=np.array([axis.extent for axis in axes.all]),
         protected=protected.values,
         separation=protected.separation,
         k=k,
         l=protected.l,
-        lookahead=FAR if rows <= MANY else NEAR,
+        lookahead=int(np.clip(EFFORT // (rows * len(axes.all) ** 2), NEAR, FAR)),
         median=median,
     )
     order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
     cuts = np.empty((rows if note_cuts else 0, 4))
-    kernel.split(problem, order, begins, cuts, 0, rows, CELL)
-    starts = np.append(np.flatnonzero(begins), rows)
     cores = os.cpu_count() or 1
-    shares = np.linspace(0, len(starts) - 1, min(len(starts) - 1, 8 * cores) + 1).astype(int)
+    kernel.split(problem, order, begins, cuts, 0, rows, max(rows // (SHARE * cores), problem.lookahead * k))
+    cells = np.append(np.flatnonzero(begins), rows).tolist()
     with ThreadPoolExecutor(cores) as pool:
-        jobs = [
-            pool.submit(kernel.split_cells, problem, order, begins, cuts, starts, first, last)
-            for first, last in zip(shares[:-1], shares[1:], strict=True)
-        ]
-        for job in jobs:
-            job.result()
+        list(pool.map(lambda cell: kernel.split(problem, order, begins, cuts, *cell, 0), pairwise(cells)))
     return Leaves(order, np.append(np.flatnonzero(begins), rows), cuts)

@@ -130,9 +130,9 @@ class BoxesPlan(Plan):
             if axis.has_missing:
                 columns[f"{axis.name}_missing"] = pa.array(faces.missing[:, position]).take(rows)
                 kinds[f"{axis.name}_missing"] = Kind.WHOLE
-        for axis, said in zip(self.axes.sets, words, strict=True):
-            columns[axis.name] = said.words.take(pa.array(said.word_of[box_of]))
-            kinds[axis.name] = Kind.NOMINAL
+        for category, said in zip(self.axes.sets, words, strict=True):
+            columns[category.name] = said.words.take(pa.array(said.word_of[box_of]))
+            kinds[category.name] = Kind.NOMINAL
         columns["box"], kinds["box"] = pa.array(number * BOXES_A_BLOCK + box_of), Kind.WHOLE
         rest = block.select(self.passed).take(origin)
         for name in self.passed:
@@ -145,12 +145,12 @@ def leaves_to_keep(
 ) -> NDArray[np.bool_]:
     """Which boxes leave: all, less the widest ones that hold at most the share ``suppress`` of the rows.
 
-    Only a box that costs more than twice the average for each of its records goes: suppression is there for records that
-    no box fits, not to be used up.
+    Only a box that costs more than twice the average for each of its records goes: suppression is there for records
+    that no box fits, not to be used up.
     """
     leaving = np.ones(leaves.count, dtype=bool)
     if suppress:
-        from sfumato.kernels import partition as kernel
+        from sfumato.kernels import faces as kernel
 
         low, high = kernel.hulls(values, leaves.order, leaves.starts)
         heft = np.add.reduceat(weights[leaves.order].astype(np.float64), leaves.starts[:-1], axis=0)

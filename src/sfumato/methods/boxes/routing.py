@@ -47,10 +47,10 @@ def one_block() -> Routes:
 
 
 def routes(places: NDArray[np.float64], weights: NDArray[np.float32], most: int, least: int) -> Routes:
-    """Cut sampled rows at values nearest to the median of the axis with the largest pressure, until no block exceeds ``most``.
+    """Cut sampled rows near the median of the axis with the largest pressure, until no block exceeds ``most``.
 
-    A block keeps at least ``least`` sampled rows; equal values stay in one block, so a block whose rows are all alike may
-    exceed ``most``.
+    A block keeps at least ``least`` sampled rows; equal values stay in one block, so a block whose rows are all alike
+    may exceed ``most``.
     """
     axis: list[int] = []
     threshold: list[float] = []

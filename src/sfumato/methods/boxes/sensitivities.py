@@ -1,16 +1,17 @@
 """How much each coordinate of each record matters: the weights that the boxes are cut by (XK §II, XF §IV).
 
-A kept statistic C with importance p_C and wanted accuracy Δ0_C adds (p_C / Δ0_C) · |b_i(x)| to axis i, where b(x) is its
-derivative by record. Columns that no kept statistic names get a small constant share, so that they stay useful.
+A kept statistic C with importance p_C and wanted accuracy Δ0_C adds (p_C / Δ0_C) · |b_i(x)| to axis i, where b(x) is
+its derivative by record. Columns that no kept statistic names get a small constant share, so that they stay useful.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,15 +73,11 @@ class Sensitivities:
         weights[:] = self.floor
         if len(self.axis):
             points = rows.matrix(self.columns)
-            parts = np.linspace(0, rows.rows, 3).astype(int)
             terms = (self.axis, self.constant, self.starts, self.positions, self.coefficients)
-            with ThreadPoolExecutor(2) as pool:
-                jobs = [
-                    pool.submit(combined, points[first:last], *terms, weights[first:last])
-                    for first, last in zip(parts[:-1], parts[1:], strict=True)
-                ]
-                for job in jobs:
-                    job.result()
+            cores = os.cpu_count() or 1
+            with ThreadPoolExecutor(cores) as pool:
+                parts = pairwise(np.linspace(0, rows.rows, cores + 1).astype(int))
+                list(pool.map(lambda part: combined(points[slice(*part)], *terms, weights[slice(*part)]), parts))
         if self.weight is not None:
             sampling = rows.numbers(self.weight)
             weights *= np.nan_to_num(sampling)[:, None].astype(np.float32)
@@ -117,14 +114,19 @@ def kept_statistics(
 def sensitivities(
     kept: Sequence[Kept], axes: Axes, survey: Survey, *, named: bool, others: float, weight: str | None
 ) -> Sensitivities:
-    """Weigh the axes by the kept statistics; ``named`` says that the user chose them, so that others get a share."""
+    """Weigh the axes by the kept statistics.
+
+    ``named`` says that the user chose them: then a statistic that is not named counts ``others`` and is wanted at half
+    its natural scale. Else all count alike, and so does a category, which no statistic can name.
+    """
     position = {axis.name: number for number, axis in enumerate(axes.all)}
     columns = tuple(dict.fromkeys(name for one in kept for name in one.statistic.columns))
     place = {name: number for number, name in enumerate(columns)}
     terms: list[tuple[int, float, list[int], NDArray[np.float64]]] = []
+    moments_of = _MomentsOf(dict.fromkeys([*columns, *(axis.name for axis in axes.numbers)]), survey, weight)
     for one in kept:
         names = one.statistic.columns
-        moments = survey.moments(names, weight)
+        moments = moments_of(names)
         gradient, wanted = one.statistic.gradient(moments), one.wanted(moments)
         share = one.importance / wanted if wanted > 0.0 else 0.0
         slopes, level = 2.0 * gradient.covariance, gradient.mean
@@ -133,7 +135,8 @@ def sensitivities(
             constant = share * (level[number] - slopes[number] @ moments.mean)
             if name in position and np.isfinite(row).all() and math.isfinite(constant) and (row.any() or constant):
                 terms.append((position[name], constant, [place[other] for other in names], row))
-    floor = _unnamed(axes, survey, {name for one in kept for name in one.statistic.columns}, named, others, weight)
+    importance, accuracy = (others, UNNAMED_ACCURACY) if named else (1.0, ACCURACY)
+    floor = _unnamed(axes, moments_of, set(columns), importance / accuracy)
     sizes = [len(chosen) for _, _, chosen, _ in terms]
     return Sensitivities(
         columns=columns,
@@ -147,27 +150,36 @@ def sensitivities(
     )
 
 
-def _unnamed(
-    axes: Axes, survey: Survey, touched: set[str], named: bool, others: float, weight: str | None
-) -> NDArray[np.float64]:
+class _MomentsOf:
+    """Moments of the columns of a statistic, from one pass over all columns that have no missing value."""
+
+    def __init__(self, columns: Iterable[str], survey: Survey, weight: str | None) -> None:
+        self._survey, self._weight = survey, weight
+        self._place = {name: place for place, name in enumerate(name for name in columns if not survey.missing(name))}
+        self._joint = survey.moments(tuple(self._place), weight) if self._place else None
+
+    def __call__(self, names: Sequence[str]) -> Moments:
+        if self._joint is not None and all(name in self._place for name in names):
+            return self._joint.select([self._place[name] for name in names])
+        return self._survey.moments(names, self._weight)
+
+
+def _unnamed(axes: Axes, moments_of: _MomentsOf, touched: set[str], share: float) -> NDArray[np.float64]:
     """The constant weight of each axis that no kept statistic touches.
 
     It takes part in as many unnamed statistics as there are numeric columns, and one more (its mean, its variance, its
-    correlations); each counts ``others`` and is wanted at half its natural scale. Without a choice of the user's all
-    statistics count alike, so a category then counts in full as well.
+    correlations), and each has the ``share`` importance ÷ (accuracy ÷ natural scale).
     """
-    importance, accuracy = (others, UNNAMED_ACCURACY) if named else (1.0, ACCURACY)
-    share = importance * (len(axes.numbers) + 1) / accuracy
-    return np.array(
-        [0.0 if axis.name in touched else share * _per_unit(axis, survey, weight) for axis in axes.all], dtype=np.float64
-    )
+    statistics = len(axes.numbers) + 1
+    weights = [0.0 if axis.name in touched else statistics * share * _per_unit(axis, moments_of) for axis in axes.all]
+    return np.array(weights, dtype=np.float64)
 
 
-def _per_unit(axis: NumberAxis | SetAxis, survey: Survey, weight: str | None) -> float:
+def _per_unit(axis: NumberAxis | SetAxis, moments_of: _MomentsOf) -> float:
     """One over the standard deviation, or what corresponds to it for a set."""
     if isinstance(axis, SetAxis):
         return RANGE_IN_SD / axis.size
-    moments = survey.moments([axis.name], weight)
+    moments = moments_of([axis.name])
     sd = float(moments.sd[0]) if moments.records else 0.0
     return 1.0 / sd if sd > 0.0 else 0.0
 
@@ -186,7 +198,9 @@ def _one_each(
         by_words = {str(parse(words)): number for words, number in given.items()}
         unknown = sorted(set(by_words) - {str(statistic) for statistic in statistics})
         if unknown:
-            raise StatisticError(f"{option} names {', '.join(unknown)}, which is not kept.", fix="name it in keep as well")
+            raise StatisticError(
+                f"{option} names {', '.join(unknown)}, which is not kept.", fix="name it in keep as well"
+            )
         chosen: list[float | None] = [by_words.get(str(statistic)) for statistic in statistics]
     else:
         chosen = list(given)
@@ -196,5 +210,6 @@ def _one_each(
                 found=f"{len(chosen)} for {len(statistics)} statistics",
             )
     return [
-        None if number is None else require_number(number, name=option, at_least=least, above=above) for number in chosen
+        None if number is None else require_number(number, name=option, at_least=least, above=above)
+        for number in chosen
     ]

@@ -52,13 +52,15 @@ def _level(
     held_next = np.take_along_axis(log_at_breaks, np.clip(last + 1, 0, breaks.shape[1] - 1), axis=1)[:, 0]
     free = ((a * low <= start[:, None]) & (a * high > start[:, None]) & (a > 0.0)).sum(axis=1)
     from_, volume_from = np.where(empty, following, start), np.where(empty, held_next, held)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        level = from_ * np.exp((log_volume - volume_from) / free)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        level = np.exp(np.log(from_) + (log_volume - volume_from) / free)
     level = np.where(free > 0, level, start)
     level = np.where(reached == 0, breaks[:, 0], level)
-    return np.where(reached == breaks.shape[1], breaks[:, -1], level)
+    level[reached == breaks.shape[1]] = breaks[reached == breaks.shape[1], -1]
+    return level
 
 
 def contribution(sensitivity: NDArray[np.float64], widths: NDArray[np.float64]) -> NDArray[np.float64]:
     """Σ a_i Δ_i of each point: n·c(x) where no width is bounded (XK §II)."""
-    return np.einsum("pi,pi->p", sensitivity, widths)
+    total: NDArray[np.float64] = np.einsum("pi,pi->p", sensitivity, widths)
+    return total

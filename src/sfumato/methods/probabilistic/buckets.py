@@ -47,7 +47,7 @@ class Buckets:
         """Groups of rows in the order of their values, each up to one of these ranks."""
         numbers = table.numbers(name)
         present = np.sort(numbers[~np.isnan(numbers)])
-        starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+        starts = np.append(0, ends)[:-1]
         sizes = (ends - starts).astype(np.float64)
         offset = present[0] if len(present) else 0.0  # sums keep more digits near zero
         return cls(
@@ -67,7 +67,7 @@ class Buckets:
     @classmethod
     def by_value(cls, table: Table, name: str, points: Points, ends: NDArray[np.int64], *, shown: Shown) -> Buckets:
         """Groups of points, each up to one of these ends: equal values stay together."""
-        starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+        starts = np.append(0, ends)[:-1]
         values, weights = points.values, points.weights
         before = np.concatenate([[0.0], np.cumsum(weights)])
         sizes = before[ends] - before[starts]

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from sfumato.methods.claims import MISSING
 from sfumato.methods.probabilistic.buckets import merged_to, quantile_ends
-from sfumato.methods.probabilistic.recoding import Recoded
+from sfumato.methods.probabilistic.recoding import ValueMap, texts
 from sfumato.methods.probabilistic.tree_cuts import Branch, CountedTree, cut_with_at_most, lowest_cut
 from sfumato.schema.hierarchy import Tree
 from sfumato.schema.schema import Column
 from sfumato.schema.trees import tree_for
 from sfumato.survey.survey import Distinct
 from sfumato.table.kinds import Kind
-from sfumato.table.table import Table
+from sfumato.table.sets import MISSING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,84 +25,21 @@ if TYPE_CHECKING:
 POOL = ("other", "any other", "all others")  # a pool is called by the first word that is not a value
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Categories:
-    """A word for each value of a column; None for what is shown as missing."""
-
-    name: str
-    distinct: Distinct  # the values, a missing one among them, and the rows that hold each
-    words: tuple[str | None, ...]
-    how: str
-
-    @cached_property
-    def shown(self) -> tuple[str | None, ...]:
-        """Each word once."""
-        return tuple(dict.fromkeys(self.words))
-
-    @property
-    def values(self) -> int:
-        """Number of different cells that can be shown, a missing one included."""
-        return len(self.shown)
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether every value is shown as it is."""
-        return all((word or MISSING) == text for word, text in zip(self.words, texts(self.distinct.values), strict=True))
-
-    @property
-    def released_names(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    @property
-    def code_size(self) -> int:
-        return len(self.shown)
-
-    def codes(self, table: Table) -> NDArray[np.int64]:
-        """The word of each row."""
-        place = {word: number for number, word in enumerate(self.shown)}
-        word_of = np.array([place[word] for word in self.words], dtype=np.int64)
-        coded = table.coded(self.name)
-        known = pc.index_in(coded.values, value_set=self.distinct.values)
-        codes: NDArray[np.int64] = word_of[known.to_numpy(zero_copy_only=False).astype(np.int64)][coded.codes]
-        return codes
-
-    def show(self, codes: NDArray[np.int64]) -> tuple[Recoded, ...]:
-        words = pa.array(self.shown, pa.string())
-        return (Recoded(self.name, words.take(pa.array(codes)), Kind.NOMINAL),)
-
-    @property
-    def covers(self) -> dict[str | None, frozenset[str]]:
-        """The values that each word stands for, as text."""
-        covered: dict[str | None, set[str]] = {word: set() for word in self.shown}
-        for word, text in zip(self.words, texts(self.distinct.values), strict=True):
-            covered[word].add(text)
-        return {word: frozenset(members) for word, members in covered.items()}
-
-    @property
-    def note(self) -> dict[str, object]:
-        """What was done, in words and aggregates."""
-        same = [(word or MISSING) == text for word, text in zip(self.words, texts(self.distinct.values), strict=True)]
-        return {
-            "how": self.how,
-            "values after": self.values,
-            "rows coarsened": int(self.distinct.counts[~np.array(same, dtype=bool)].sum()),
-        }
-
-
-def with_at_most(most: int, column: Column, kind: Kind, distinct: Distinct) -> Categories:
+def with_at_most(most: int, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
     """At most ``most`` different words, a missing one included: by the column's tree, its order, or a pool."""
     lacking = distinct.values.null_count
     tree = tree_for(column, distinct.values)
     if tree is None and kind is not Kind.ORDERED:
         return pooled(column.name, distinct, _most_frequent(distinct.counts, most))
     if most - lacking < 1:
-        return Categories(name=column.name, distinct=distinct, words=(None,) * len(distinct.values), how="left empty")
+        return _worded(column.name, distinct, [None] * len(distinct.values), how="left empty")
     if tree is None:
         return joined(column.name, distinct, buckets=most - lacking)
-    return cut_tree(column.name, distinct, tree, cut_with_at_most(_counted(column.name, distinct, tree), most - lacking))
+    cut = cut_with_at_most(_counted(column.name, distinct, tree), most - lacking)
+    return cut_tree(column.name, distinct, tree, cut)
 
 
-def with_at_least(k: int, column: Column, kind: Kind, distinct: Distinct) -> Categories:
+def with_at_least(k: int, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
     """At least k rows for every word: by the column's tree, its order, or a pool."""
     tree = tree_for(column, distinct.values)
     if tree is not None:
@@ -117,18 +51,13 @@ def with_at_least(k: int, column: Column, kind: Kind, distinct: Distinct) -> Cat
     return pooled(column.name, distinct, _frequent(distinct.counts, k))
 
 
-def texts(values: pa.Array) -> list[str]:
-    """Values as text, the missing one by its word."""
-    return [MISSING if text is None else text for text in values.cast(pa.string()).to_pylist()]
-
-
-def pooled(name: str, distinct: Distinct, keep: NDArray[np.bool_]) -> Categories:
+def pooled(name: str, distinct: Distinct, keep: NDArray[np.bool_]) -> ValueMap:
     """Keep some values as they are and pool the others under one word."""
     named = texts(distinct.values)
     pool = next(word for word in POOL if word not in named)
     shown = [None if text == MISSING else text for text in named]
-    words = tuple(word if kept else pool for word, kept in zip(shown, keep, strict=True))
-    return Categories(name=name, distinct=distinct, words=words, how=f"{int((~keep).sum()):,} rare values pooled")
+    words = [word if kept else pool for word, kept in zip(shown, keep, strict=True)]
+    return _worded(name, distinct, words, how=f"{int((~keep).sum()):,} rare values pooled")
 
 
 def _most_frequent(counts: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
@@ -153,13 +82,13 @@ def _frequent(counts: NDArray[np.int64], k: int) -> NDArray[np.bool_]:
     return keep
 
 
-def cut_tree(name: str, distinct: Distinct, tree: Tree, cut: Sequence[Branch]) -> Categories:
+def cut_tree(name: str, distinct: Distinct, tree: Tree, cut: Sequence[Branch]) -> ValueMap:
     """Show the branch of the cut that covers each value; a missing value stays missing."""
     places = tree.positions(distinct.values, column=name)
     word_of = [*CountedTree(tree, np.zeros(tree.size, np.int64)).words(cut), None]  # −1, a missing value, is the last
     levels = sorted({branch.level for branch in cut})
     how = f"level {levels[0]} of its tree" if len(levels) == 1 else f"levels {levels[0]} to {levels[-1]} of its tree"
-    return Categories(name=name, distinct=distinct, words=tuple(word_of[place] for place in places), how=how)
+    return _worded(name, distinct, [word_of[place] for place in places], how=how)
 
 
 def _counted(name: str, distinct: Distinct, tree: Tree) -> CountedTree:
@@ -169,27 +98,31 @@ def _counted(name: str, distinct: Distinct, tree: Tree) -> CountedTree:
     return CountedTree(tree, np.bincount(places[present], distinct.counts[present], tree.size).astype(np.int64))
 
 
-def joined(name: str, distinct: Distinct, *, buckets: int, k: int = 1) -> Categories:
+def joined(name: str, distinct: Distinct, *, buckets: int, k: int = 1) -> ValueMap:
     """Join neighbours of an ordered column into at most ``buckets`` runs of nearly equal size, each of k rows."""
     named = [text for text in texts(distinct.values) if text != MISSING]
     counts = distinct.counts[: len(named)]  # the missing one is last
     ends = quantile_ends(counts.astype(np.float64), buckets)
     ends = merged_to(k, ends, np.diff(np.cumsum(counts)[ends - 1], prepend=0).astype(np.float64))
     words: list[str | None] = []
-    for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+    for start, end in zip(np.append(0, ends)[:-1].tolist(), ends.tolist(), strict=True):
         words += [named[start] if end - start == 1 else f"{named[start]}–{named[end - 1]}"] * (end - start)
     words += [None] * (len(distinct.values) - len(named))
-    return Categories(name=name, distinct=distinct, words=tuple(words), how=f"neighbours joined to {len(ends):,} runs")
+    return _worded(name, distinct, words, how=f"neighbours joined to {len(ends):,} runs")
 
 
-def _hiding_few_missing(categories: Categories, k: int) -> Categories:
-    """The same words, except that the rarest is shown as missing where fewer than k cells are missing."""
+def _hiding_few_missing(coarse: ValueMap, k: int) -> ValueMap:
+    """The same words, except that the rarest is shown as missing where fewer than k rows are missing or present."""
+    words: list[str | None] = coarse.cells.to_pylist()
     rows: dict[str | None, int] = {}
-    for word, count in zip(categories.words, categories.distinct.counts, strict=True):
+    for word, count in zip(words, coarse.distinct.counts, strict=True):
         rows[word] = rows.get(word, 0) + int(count)
     present = sum(count for word, count in rows.items() if word is not None)
     if None not in rows or present == 0 or (rows[None] >= k and present >= k):
-        return categories
+        return coarse
     rarest = min((word for word in rows if word is not None), key=lambda word: rows[word])
-    words = tuple(None if word == rarest else word for word in categories.words)
-    return Categories(name=categories.name, distinct=categories.distinct, words=words, how=categories.how)
+    return replace(coarse, cells=pa.array([None if word == rarest else word for word in words], pa.string()))
+
+
+def _worded(name: str, distinct: Distinct, words: Sequence[str | None], *, how: str) -> ValueMap:
+    return ValueMap(name=name, kind=Kind.NOMINAL, distinct=distinct, cells=pa.array(words, pa.string()), how=how)

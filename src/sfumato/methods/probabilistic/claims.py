@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.methods.claims import Evidence, Finding
-from sfumato.methods.probabilistic.categories import texts
-from sfumato.table.groups import group_sizes
+from sfumato.methods.probabilistic.matches import ShownColumn, expected_matches
+from sfumato.methods.probabilistic.recoding import texts
+from sfumato.table.groups import group_labels, group_sizes
 
 if TYPE_CHECKING:
     from sfumato.table.table import Table
@@ -61,6 +63,37 @@ class AtMostValues:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProbabilisticAnonymity:
+    """Every row matches at least k people of the population with probability 1 − β (LT Definition 4).
+
+    Measured twice: the product of the numbers of different values is within the budget ``most`` (LT Theorem 4), and the
+    share of rows that find k people alike, estimated from the released rows themselves, is at least 1 − β. A budget for
+    ``any_distribution`` needs no estimate: the share is then expected, over all rows, whatever the distribution is.
+    """
+
+    k: int
+    population: int
+    beta: float
+    most: int
+    any_distribution: bool
+    columns: Mapping[str, tuple[str, ...]]  # original column → the columns that leave for it
+
+    def measure(self, evidence: Evidence) -> Finding:
+        """Count what is shown in each column, and how many rows look alike in all of them."""
+        shown = [_shown(evidence.released, names) for names in self.columns.values()]
+        combinations = math.prod(column.size for column in shown)
+        found = expected_matches(shown, evidence.released.rows, self.population, self.k)
+        return Finding(
+            claim=f"every row matches at least {self.k:,} of {self.population:,} people in {', '.join(self.columns)} "
+            f"with probability {1.0 - self.beta:g}",
+            held=combinations <= self.most and (self.any_distribution or found.share >= 1.0 - self.beta),
+            found=f"{combinations:,} combinations of at most {self.most:,}; {found.share:.1%} of the rows expected to "
+            f"match so many; at least {found.smallest_group:,} alike in the table itself",
+            fix="a larger beta, a smaller k, or fewer quasi-identifiers",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Truthful:
     """Every original value is one of those that the released cell stands for.
 
@@ -69,7 +102,7 @@ class Truthful:
     """
 
     ranges: tuple[str, ...] = ()
-    covers: Mapping[str, Mapping[str | None, frozenset[str]]] = field(default_factory=dict, repr=False)
+    covers: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict, repr=False)
 
     def measure(self, evidence: Evidence) -> Finding:
         """Hold every original value against its released cell."""
@@ -87,6 +120,11 @@ class Truthful:
         )
 
 
+def _shown(released: Table, names: tuple[str, ...]) -> ShownColumn:
+    labels = group_labels(released, names)
+    return ShownColumn(labels.astype(np.int32), int(labels.max(initial=-1)) + 1)
+
+
 def _values_shown(released: Table, names: tuple[str, ...]) -> int:
     shown = len(group_sizes(released, names))
     return shown - int(released.arrow.column(names[0]).null_count > 0)
@@ -99,11 +137,11 @@ def _outside_range(name: str, original: Table, released: Table) -> int:
     return int((~unknown & ~((low <= numbers) & (numbers <= high))).sum())
 
 
-def _outside_words(name: str, original: Table, released: Table, covers: Mapping[str | None, frozenset[str]]) -> int:
+def _outside_words(name: str, original: Table, released: Table, covers: Mapping[str, frozenset[str]]) -> int:
     """Every pair of value and word is judged once, with its count."""
     before, after = original.coded(name), released.coded(name)
     pairs, counts = np.unique(before.codes.astype(np.int64) * after.size + after.codes, return_counts=True)
-    members, words = texts(before.values), after.values.to_pylist()
+    members, words = texts(before.values), texts(after.values)
     return sum(
         int(count)
         for pair, count in zip(pairs.tolist(), counts, strict=True)

@@ -1,4 +1,4 @@
-"""Probabilistic anonymity, the whole of it: a budget of combinations, shared over columns, spent on the least distortion.
+"""Probabilistic anonymity, the whole of it: a budget of combinations, shared over columns and spent.
 
     population, k, β → budget D' → a number of values for each column → quantiles, tree cuts, pools → a verified release
 
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -20,12 +21,7 @@ from sfumato.errors import OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.claims import KAnonymity
 from sfumato.methods.probabilistic.buckets import SHOWN, Buckets, Shown, quantile_ends
-from sfumato.methods.probabilistic.budget import (
-    AnonymityBudget,
-    anonymity_budget,
-    require_population,
-    require_probability,
-)
+from sfumato.methods.probabilistic.budget import anonymity_budget, require_population, require_probability
 from sfumato.methods.probabilistic.categories import with_at_most
 from sfumato.methods.probabilistic.claims import ProbabilisticAnonymity
 from sfumato.methods.probabilistic.matches import Matches, ShownColumn, expected_matches
@@ -62,7 +58,7 @@ class Generalize(Method):
     beta: float = 0.1  # probability
     weights: Mapping[str, float] | None = None  # how much each column matters; 1 where none is given
     budget: Basis = "exact"  # combinations by the binomial tail, by LT's formula, or for any distribution at all
-    within: int = 1  # rows that must look alike inside the table; smaller groups are left out
+    within: int = 1  # rows of the table itself that must look alike; those that do not, at most beta, are left out
     represent: Shown = "range"
 
     def __post_init__(self) -> None:
@@ -79,4 +75,174 @@ class Generalize(Method):
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> RecodingPlan:
         """Spend the budget on the columns, from the survey alone."""
-        ...
+        require_rows(survey.rows, self.alike)
+        quasi = _QuasiIdentifiers.of(survey, schema, self)
+        most = self.combinations(quasi.population)
+        spent = quasi.spend(most)
+        released = {name: (name,) for name in quasi.names} | {one.name: one.released_names for one in spent.recodings}
+        return RecodingPlan(
+            columns=tuple(column.name for column in schema.columns),
+            quasi=quasi.names,
+            recodings=spent.recodings,
+            promises=(*self._promises(quasi.population, most, released), *truth_of(spent.recodings)),
+            said={
+                "combinations before": math.prod(quasi.sizes.values()),
+                "combinations after": math.prod(spent.values.values()),
+                "combinations allowed": most,
+                "share of rows that find k people alike, expected": round(spent.matches.share, 6),
+                "values before": dict(quasi.sizes),
+                "values after": dict(spent.values),
+            },
+            within=self.alike,
+            suppressed_at_most=self.beta if self.alike > 1 else 0.0,
+            parts=blocks_of(survey),
+        )
+
+    def combinations(self, population: int) -> int:
+        """The budget: how many combinations may be shown."""
+        found = anonymity_budget(population, self.k, self.beta)
+        return {"exact": found.exact, "chernoff": found.chernoff, "any": found.any_distribution}[self.budget]
+
+    @property
+    def alike(self) -> int:
+        """Rows of the release that look alike, at the fewest."""
+        return max(self.k, self.within) if self.population is None else self.within
+
+    def _promises(self, population: int, most: int, released: Mapping[str, tuple[str, ...]]) -> tuple[Claim, ...]:
+        alike = KAnonymity(k=self.alike, columns=tuple(name for names in released.values() for name in names))
+        if self.population is None:
+            return (alike,)
+        found = ProbabilisticAnonymity(
+            k=self.k,
+            population=population,
+            beta=self.beta,
+            most=most,
+            any_distribution=self.budget == "any",
+            columns=released,
+        )
+        return (found, alike) if self.within > 1 else (found,)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Spent:
+    """A budget spent: what is done to each column, and what comes of it."""
+
+    recodings: tuple[Recoding, ...]
+    values: Mapping[str, int]
+    matches: Matches
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _QuasiIdentifiers:
+    """What the plan knows of the quasi-identifiers."""
+
+    method: Generalize
+    schema: Schema
+    names: tuple[str, ...]
+    sample: Table
+    population: int
+    points: Mapping[str, Points]  # of the numeric ones
+    distinct: Mapping[str, Distinct]  # of the others
+
+    @classmethod
+    def of(cls, survey: Survey, schema: Schema, method: Generalize) -> _QuasiIdentifiers:
+        names = schema.names(Role.QUASI)
+        _require_known(method.weights, names)
+        sample = survey.sample(names)
+        numeric = [name for name in names if sample.kinds[name].is_numeric and schema[name].tree is None]
+        return cls(
+            method=method,
+            schema=schema,
+            names=names,
+            sample=sample,
+            population=_people(method.population, survey.rows),
+            points={name: all_points(sample.numbers(name)) for name in numeric},
+            distinct={name: survey.distinct(name) for name in names if name not in numeric},
+        )
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Values of each column, a missing one included."""
+        counted = {name: len(points.values) + (points.missing > 0) for name, points in self.points.items()}
+        counted |= {name: len(distinct.values) for name, distinct in self.distinct.items()}
+        return {name: counted[name] for name in self.names}
+
+    def spend(self, most: int) -> _Spent:
+        """The recodings of the largest budget up to ``most`` that enough rows find k people alike with."""
+        spent = self._spent(most)
+        if self._is_enough(spent):
+            return spent
+        low, high = 0.0, math.log(most)
+        spent = self._spent(1)
+        for _ in range(TRIES):
+            middle = (low + high) / 2.0
+            tried = self._spent(max(1, math.floor(math.exp(middle))))
+            if self._is_enough(tried):
+                spent, low = tried, middle
+            else:
+                high = middle
+        return spent
+
+    def _is_enough(self, spent: _Spent) -> bool:
+        """Whether enough rows find k people in the population (which one budget promises anyhow) and in the table."""
+        least = 1.0 - self.method.beta
+        finds_people = self.method.budget == "any" or spent.matches.share >= least
+        return finds_people and spent.matches.share_within >= least
+
+    def _spent(self, budget: int) -> _Spent:
+        recodings = self._recodings(budget)
+        by_name = {recoding.name: recoding for recoding in recodings}
+        shown = []
+        for name in self.names:
+            if name in by_name:
+                shown.append(ShownColumn(by_name[name].codes(self.sample).astype(np.int32), by_name[name].code_size))
+            else:
+                coded = self.sample.coded(name)
+                shown.append(ShownColumn(coded.codes, coded.size))
+        values = self.sizes | {recoding.name: recoding.values for recoding in recodings}
+        matches = expected_matches(shown, self.sample.rows, self.population, self.method.k, within=self.method.alike)
+        return _Spent(recodings=tuple(recodings), values=values, matches=matches)
+
+    def _recodings(self, budget: int) -> list[Recoding]:
+        """Categories first, because trees and pools may use less than their share; numbers share what is left."""
+        values = share_budget(budget, self.sizes, self.method.weights)
+        found: list[Recoding] = []
+        for name, distinct in self.distinct.items():
+            if values[name] < self.sizes[name]:
+                coarse = with_at_most(values[name], self.schema[name], self.sample.kinds[name], distinct)
+                found.append(coarse)
+                values[name] = coarse.values
+        left = budget // math.prod(values[name] for name in self.distinct)
+        shares = share_budget(left, {name: self.sizes[name] for name in self.points}, self.method.weights)
+        return found + [self._buckets(name, share) for name, share in shares.items() if share < self.sizes[name]]
+
+    def _buckets(self, name: str, most: int) -> Buckets:
+        """At most ``most`` values of a numeric column, a missing one included."""
+        points = self.points[name]
+        ends = quantile_ends(points.weights, max(1, most - (points.missing > 0)))
+        buckets = Buckets.by_value(self.sample, name, points, ends, shown=self.method.represent)
+        buckets = buckets.as_cells(self.schema[name].domain)
+        return replace(buckets, hidden=0) if most == 1 and points.missing else buckets
+
+
+def _people(population: float | None, rows: int) -> int:
+    if population is None:
+        return rows
+    people = require_population(population)
+    if people < rows:
+        raise OptionError(
+            "The population must hold the people of the table.",
+            found=f"population {people:,}, {rows:,} rows",
+            fix="a population at least as large, or None for the table itself",
+        )
+    return people
+
+
+def _require_known(weights: Mapping[str, float] | None, names: tuple[str, ...]) -> None:
+    unknown = [name for name in weights or {} if name not in names]
+    if unknown:
+        raise OptionError(
+            "Only quasi-identifiers have weights.",
+            found=f"weights of {', '.join(map(repr, unknown))}",
+            fix=f"weights of {', '.join(map(repr, names))}",
+        )

@@ -14,7 +14,7 @@ the answer itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,18 +42,25 @@ class Matches:
     """Rows of a release and the people of the population who look like them."""
 
     share: float  # of rows that find at least k people, expected; from 0 to 1
+    share_within: float  # of rows that are in a group of at least so many rows as were asked for; from 0 to 1
     smallest_group: int  # rows of the release that look alike, at the fewest
     groups: int
 
 
-def expected_matches(columns: Sequence[ShownColumn], rows: int, population: int, k: int) -> Matches:
-    """Expected share of rows that at least ``k`` of ``population`` people match in all of these columns."""
+def expected_matches(columns: Sequence[ShownColumn], rows: int, population: int, k: int, *, within: int = 1) -> Matches:
+    """Expected share of rows that at least ``k`` of ``population`` people match in all of these columns.
+
+    Beside it, counted: the share of rows that at least ``within`` rows of the table match, themselves included.
+    """
     labels = np.zeros(rows, dtype=np.int64)
     for column in columns:
         labels = refine(labels, column.codes, column.size)
     counts = np.bincount(labels).astype(np.float64)
     found = Matches(
-        share=float(counts[counts >= k].sum() / rows), smallest_group=int(counts.min()), groups=len(counts)
+        share=float(counts[counts >= k].sum() / rows),
+        share_within=float(counts[counts >= within].sum() / rows),
+        smallest_group=int(counts.min()),
+        groups=len(counts),
     )
     if population == rows or found.share == 1.0:
         return found
@@ -64,10 +71,10 @@ def expected_matches(columns: Sequence[ShownColumn], rows: int, population: int,
         shares = np.bincount(column.codes, minlength=column.size) / rows
         independent *= shares[column.codes[first]]
     weight = _weight_of_independence(counts, independent, rows, population)
-    probability = _finds_enough(counts, independent, weight, rows, population, k)
-    return Matches(
-        share=float(counts @ probability / rows), smallest_group=found.smallest_group, groups=found.groups
-    )
+    others = population - rows
+    odds = others / (others + rows - 1.0 + weight)
+    probability = _finds_enough(counts, counts - 1.0 + weight * independent, odds, k)
+    return replace(found, share=float(counts @ probability / rows))
 
 
 def _weight_of_independence(
@@ -81,13 +88,10 @@ def _weight_of_independence(
     return float(tried[np.flatnonzero(np.array(likelihood) >= max(likelihood) - NOT_REFUTED)[-1]])
 
 
-def _finds_enough(
-    counts: NDArray[np.float64], independent: NDArray[np.float64], weight: float, rows: int, population: int, k: int
-) -> NDArray[np.float64]:
+def _finds_enough(counts: NDArray[np.float64], shape: NDArray[np.float64], odds: float, k: int) -> NDArray[np.float64]:
     """P[c + NB ≥ k] for each group; the negative binomial tail is an incomplete beta function."""
-    shape = counts - 1.0 + weight * independent
     kinds, place = np.unique(np.stack([counts, np.round(np.log(shape), 3)]), axis=1, return_inverse=True)
     lacking = np.maximum(k - kinds[0], 0.0)
-    others = population - rows
-    tail = betainc(np.maximum(lacking, 1.0), np.exp(kinds[1]), others / (others + rows - 1.0 + weight))
-    return np.where(lacking == 0.0, 1.0, tail)[place.ravel()]
+    tail = betainc(np.maximum(lacking, 1.0), np.exp(kinds[1]), odds)
+    enough: NDArray[np.float64] = np.where(lacking == 0.0, 1.0, tail)[place.ravel()]
+    return enough

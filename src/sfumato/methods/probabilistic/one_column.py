@@ -7,16 +7,16 @@ their tree, or the rare ones are pooled.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato.errors import CannotRelease
 from sfumato.methods.base import Method
 from sfumato.methods.probabilistic.buckets import Buckets
-from sfumato.methods.probabilistic.categories import Categories, with_at_least, with_at_most
+from sfumato.methods.probabilistic.categories import with_at_least, with_at_most
 from sfumato.methods.probabilistic.claims import AtMostValues, EachColumnAnonymous, Truthful
-from sfumato.methods.probabilistic.recoding import Recoding, RecodingPlan
+from sfumato.methods.probabilistic.recoding import Recoding, RecodingPlan, ValueMap
 from sfumato.schema.schema import Column, Role, Schema
 from sfumato.survey.survey import Distinct, Survey
 from sfumato.table.kinds import Kind
@@ -38,7 +38,7 @@ class Goal:
         """Number of groups to divide this many rows into."""
         return self.buckets if self.buckets is not None else max(1, int(rows // (self.k or 1)))
 
-    def coarsened(self, column: Column, kind: Kind, distinct: Distinct) -> Categories:
+    def coarsened(self, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
         """Categories that reach the goal; a missing value does not count among the buckets."""
         if self.buckets is not None:
             return with_at_most(self.buckets + distinct.values.null_count, column, kind, distinct)
@@ -90,10 +90,10 @@ def recoding_plan(schema: Schema, recodings: list[Recoding], goal: Goal, parts: 
     )
 
 
-def truth_of(recodings: list[Recoding]) -> tuple[Truthful, ...]:
+def truth_of(recodings: Sequence[Recoding]) -> tuple[Truthful, ...]:
     """The promise that ranges and words hold what they stand for; medians and means promise nothing of the kind."""
     ranges = tuple(one.name for one in recodings if isinstance(one, Buckets) and one.shown == "range")
-    covers = {one.name: one.covers for one in recodings if isinstance(one, Categories)}
+    covers = {one.name: one.covers for one in recodings if isinstance(one, ValueMap)}
     return (Truthful(ranges=ranges, covers=covers),) if ranges or covers else ()
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.errors import SchemaError
 from sfumato.methods.base import Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, RowsAccountedFor
+from sfumato.survey.survey import Distinct
 from sfumato.table.groups import group_labels
 from sfumato.table.kinds import Kind
+from sfumato.table.sets import MISSING
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -68,6 +72,73 @@ class Recoding(Protocol):
     def note(self) -> Mapping[str, Any]:
         """What was done, in words and aggregates."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ValueMap:
+    """A column in which each value is shown as another cell, usually a coarser one for several values."""
+
+    name: str
+    kind: Kind  # of what is shown
+    distinct: Distinct  # the values, a missing one among them, and the rows that hold each
+    cells: pa.Array  # what is shown for each value
+    how: str
+
+    @cached_property
+    def _encoded(self) -> pa.DictionaryArray:
+        return self.cells.dictionary_encode(null_encoding="encode")
+
+    @property
+    def values(self) -> int:
+        """Number of different cells that can be shown, a missing one included."""
+        return len(self._encoded.dictionary)
+
+    @property
+    def code_size(self) -> int:
+        return self.values
+
+    @property
+    def released_names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def codes(self, table: Table) -> NDArray[np.int64]:
+        """What is shown in each row, numbered."""
+        coded = table.coded(self.name)
+        known = pc.index_in(coded.values, value_set=self.distinct.values).to_numpy(zero_copy_only=False)
+        codes: NDArray[np.int64] = self._encoded.indices.to_numpy()[known.astype(np.int64)][coded.codes]
+        return codes
+
+    def show(self, codes: NDArray[np.int64]) -> tuple[Recoded, ...]:
+        return (Recoded(self.name, self._encoded.dictionary.take(pa.array(codes)), self.kind),)
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether every value is shown as it is."""
+        return bool(self._as_they_are.all())
+
+    @property
+    def covers(self) -> dict[str, frozenset[str]]:
+        """The values that each cell stands for, all as text."""
+        covered: dict[str, set[str]] = {}
+        for shown, value in zip(texts(self.cells), texts(self.distinct.values), strict=True):
+            covered.setdefault(shown, set()).add(value)
+        return {shown: frozenset(members) for shown, members in covered.items()}
+
+    @property
+    def note(self) -> dict[str, object]:
+        """What was done, in words and aggregates."""
+        changed = int(self.distinct.counts[~self._as_they_are].sum())
+        return {"how": self.how, "values after": self.values, "rows coarsened": changed}
+
+    @property
+    def _as_they_are(self) -> NDArray[np.bool_]:
+        pairs = zip(texts(self.cells), texts(self.distinct.values), strict=True)
+        return np.array([shown == value for shown, value in pairs], dtype=bool)
+
+
+def texts(values: pa.Array) -> list[str]:
+    """Values as text, the missing one by its word."""
+    return [MISSING if text is None else text for text in values.cast(pa.string()).to_pylist()]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

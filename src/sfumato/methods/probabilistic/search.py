@@ -19,6 +19,7 @@ from sfumato.methods.probabilistic.budget import require_probability
 from sfumato.methods.probabilistic.lattice import Node, number_of_sets, walk
 from sfumato.methods.probabilistic.uniqueness import (
     By,
+    SchemaLike,
     Uniqueness,
     describe,
     domain_for,
@@ -28,7 +29,6 @@ from sfumato.methods.probabilistic.uniqueness import (
 )
 from sfumato.params import require_choice, require_int
 from sfumato.randomness import Randomness
-from sfumato.schema.schema import Schema
 from sfumato.table.frames import as_table
 from sfumato.table.table import Coded
 
@@ -80,7 +80,7 @@ def quasi_identifiers(
     columns: Sequence[str] | None = None,
     sample: int | None = None,
     domain_sizes: Mapping[str, int] | None = None,
-    schema: Schema | None = None,
+    schema: SchemaLike = None,
     seed: int | None = None,
     progress: Progress | None = None,
 ) -> QuasiIdentifiers:
@@ -126,7 +126,7 @@ def uniqueness_lattice(
     *,
     columns: Sequence[str] | None = None,
     domain_sizes: Mapping[str, int] | None = None,
-    schema: Schema | None = None,
+    schema: SchemaLike = None,
     progress: Progress | None = None,
 ) -> tuple[Uniqueness, ...]:
     """The exact uniqueness of every set of up to ``max_size`` columns, smallest sets first."""
@@ -184,7 +184,7 @@ class _Question:
         *,
         population: float | None,
         sizes: Mapping[str, int] | None,
-        schema: Schema | None,
+        schema: SchemaLike,
         sample: _Sample,
     ) -> _Question:
         table = as_table(source)

@@ -29,8 +29,8 @@ def share_budget(budget: int, sizes: Mapping[str, int], weights: Mapping[str, fl
 def real_shares(budget: float, sizes: Mapping[str, int], weights: Mapping[str, float]) -> dict[str, float]:
     """LT equation (1) between 1 and the size of each column: d_i = w_i·s with the one scale s that uses the budget up.
 
-    LT takes columns with fewer values than their share out one after the other; the scale that comes of it is found here
-    by bisection, and so are columns whose share would be less than one value.
+    LT takes columns with fewer values than their share out one after the other; the scale that comes of it is found
+    here by bisection, which also minds columns whose share would be less than one value.
     """
     wanted = min(math.log(budget), sum(math.log(size) for size in sizes.values()))
 
@@ -65,9 +65,7 @@ def _filled(
     product = math.prod(values.values())
     while True:
         room = [
-            name
-            for name, value in values.items()
-            if value < sizes[name] and product // value * (value + 1) <= budget
+            name for name, value in values.items() if value < sizes[name] and product // value * (value + 1) <= budget
         ]
         if not room:
             return values

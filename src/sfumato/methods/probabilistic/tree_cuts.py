@@ -80,7 +80,7 @@ def cut_with_at_most(counted: CountedTree, most: int) -> list[Branch]:
     division saves most for each branch it adds is divided next.
     """
     levels = (counted.level_cut(level) for level in range(counted.tree.levels))
-    plain = next((cut for cut in levels if len(cut) <= most), [counted.root])
+    plain = next((cut for cut in levels if 0 < len(cut) <= most), [counted.root])
     mixed = _divided(counted, most)
     return min(plain, mixed, key=lambda cut: sum(map(counted.loss, cut)))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,7 +20,8 @@ import numpy as np
 from sfumato.errors import OptionError, TableError
 from sfumato.methods.probabilistic.budget import require_population
 from sfumato.params import require_int
-from sfumato.schema.schema import Schema
+from sfumato.schema.schema import Column, Schema
+from sfumato.schema.trees import tree_for
 from sfumato.table.frames import as_table
 from sfumato.table.groups import group_sizes
 from sfumato.table.kinds import Kind
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 By = Literal["rows", "population"]
+SchemaLike = Schema | Mapping[str, Any] | str | Path | None  # as a method's release takes it
 
 CONFIDENCE = 0.99  # of a stated sampling error
 
@@ -85,7 +88,7 @@ def uniqueness(
     population: float | None = None,
     *,
     domain_sizes: Mapping[str, int] | None = None,
-    schema: Schema | None = None,
+    schema: SchemaLike = None,
 ) -> Uniqueness:
     """Count and bound the uniqueness of a set of columns.
 
@@ -120,7 +123,7 @@ def describe(
         population=population,
         bound=unique_bound(domain, population),
         anonymity=max(1.0, population / domain),
-        expected_uniform=_stay_alone(1.0 / domain, population),
+        expected_uniform=stay_alone(1.0 / domain, population),
         expected_poisson=math.exp(-population / domain),
         expected_observed=_expected_alone(sizes, rows, population),
         error=sampling_error(asked) if asked < rows else 0.0,
@@ -136,11 +139,11 @@ def _expected_alone(sizes: NDArray[np.int64], rows: int, population: int) -> flo
     """Σ p(1−p)^(n−1) over the table's groups, that is the mean of (1−p)^(n−1) over its rows."""
     counts = np.bincount(sizes)
     kinds = np.flatnonzero(counts)  # few sizes, many rows
-    alone = [_stay_alone(size / rows, population) for size in kinds]
+    alone = [stay_alone(size / rows, population) for size in kinds]
     return float(np.average(alone, weights=counts[kinds]))
 
 
-def _stay_alone(p: float, population: int) -> float:
+def stay_alone(p: float, population: int) -> float:
     """(1−p)^(n−1): nobody else of n people takes a value of probability p."""
     return math.exp((population - 1) * math.log1p(-p)) if p < 1.0 else float(population == 1)
 
@@ -182,25 +185,29 @@ def population_of(table: Table, population: float | None) -> int:
 
 
 def domains(
-    table: Table, columns: Sequence[str], given: Mapping[str, int] | None, schema: Schema | None
+    table: Table, columns: Sequence[str], given: Mapping[str, int] | None, schema: SchemaLike
 ) -> dict[str, int]:
     """Domain size of each column: given, else declared in the schema, else counted."""
+    known = None if schema is None else Schema.for_table(table, schema)
     sizes = {}
     for name in columns:
-        declared = (given or {}).get(name) or _declared_size(table, name, schema)
-        size = declared if declared else table.coded(name).size
-        sizes[name] = require_int(size, name=f"domain size of {name!r}", at_least=1)
+        size = (given or {}).get(name)
+        if size is None and known is not None:
+            size = _declared_size(table, known[name])
+        sizes[name] = require_int(
+            table.coded(name).size if size is None else size, name=f"domain size of {name!r}", at_least=1
+        )
     return sizes
 
 
-def _declared_size(table: Table, name: str, schema: Schema | None) -> int | None:
-    """Categories in order, or whole numbers in a range, as the schema declares them."""
-    column = next((column for column in schema.columns if column.name == name), None) if schema else None
-    if column is None:
-        return None
+def _declared_size(table: Table, column: Column) -> int | None:
+    """Categories in order, leaves of a tree, or whole numbers in a range, as the schema declares them."""
     if column.order:
         return len(column.order)
-    if column.domain is not None and (column.kind or table.kinds[name]) is Kind.WHOLE:
+    tree = tree_for(column, table.coded(column.name).values)
+    if tree is not None:
+        return tree.size
+    if column.domain is not None and (column.kind or table.kinds[column.name]) is Kind.WHOLE:
         low, high = column.domain
         return int(high - low) + 1
     return None

@@ -1,1 +1,6 @@
 """Spectral anonymization: the operation is done in a basis that fits the data, and not in the columns (TL)."""
+
+from sfumato.methods.spectral.histograms import RecursiveHistogram as RecursiveHistogram
+from sfumato.methods.spectral.histograms import SpectralHistogram as SpectralHistogram
+from sfumato.methods.spectral.pica import PartitionedIca as PartitionedIca
+from sfumato.methods.spectral.svd_swap import SvdSwap as SvdSwap

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.kernels.prediction import Prediction, downward_shift, prediction
+from sfumato.kernels.prediction import Prediction, downward_shift, prediction, prediction_from_others
 
 if TYPE_CHECKING:
     from sfumato.methods.matrix import Ground, MatrixPlan
@@ -33,7 +33,7 @@ def smallest_private_size(plan_of: Callable[[int], MatrixPlan], table: Table, gr
     draw = ground.randomness.stream("cluster size")
     people = table if table.rows <= ROWS else table.take(draw.choice(table.rows, ROWS, replace=False))
     points = ground.code.encode(people) / np.sqrt(ground.code.width)
-    reference = prediction(points, points, NEIGHBOURS, leave_out_self=True)
+    reference = prediction_from_others(points, NEIGHBOURS)
     size = float(floor)
     while size < people.rows / 2:
         released = plan_of(round(size)).transform(people, 0).released

@@ -1,9 +1,9 @@
 """Spectral clustering of the rows of a matrix into parts of about a given size (TL §5.1, equations 5.1–5.4).
 
-A few thousand rows are clustered exactly: affinities, their normalised matrix, its leading eigenvectors, k-means on the
-normalised rows of those. More rows are first cut into pieces by the same eigenvectors, taken from the affinities to some
-landmarks (Nyström's way), and each piece is cut again until it is small enough to be clustered exactly. So the cost is
-that of rows × landmarks for each level, and not of rows².
+A few thousand rows are clustered exactly: affinities, their normalised matrix, its leading eigenvectors, k-means on
+the normalised rows of those. More rows are first cut into pieces by the same eigenvectors, taken from the affinities to
+some landmarks (Nyström's way), and each piece is cut again until it is small enough to be clustered exactly. So the
+cost is that of rows × landmarks for each level, and not of rows².
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -91,7 +92,7 @@ def merged(matrix: NDArray[np.float64], labels: NDArray[np.int64], floor: int) -
 
 def side_by_side(work: Callable[[Part], Answer], parts: Iterable[Part]) -> list[Answer]:
     """Work on parts at the same time, one thread a processor, each with one thread of linear algebra."""
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(limits=1), ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(work, parts))
@@ -111,8 +112,8 @@ def _pieces(matrix: NDArray[np.float64], rows: NDArray[np.int64], draw: np.rando
 def _by_landmarks(matrix: NDArray[np.float64], pieces: int, draw: np.random.Generator) -> NDArray[np.int64]:
     """Spectral clustering by affinities to random rows only (Chen and Cai, 2011).
 
-    With Z the affinities to the landmarks, rows made to sum to one, the eigenvectors of Z diag(1/colsum) Zᵀ are the left
-    singular vectors of Z diag(colsum)^(−½): rows × landmarks work, and the eigenproblem is landmarks × landmarks.
+    With Z the affinities to the landmarks, rows made to sum to one, the eigenvectors of Z diag(1/colsum) Zᵀ are the
+    left singular vectors of Z diag(colsum)^(−½): rows × landmarks work, and an eigenproblem of landmarks × landmarks.
     """
     marks = matrix[draw.choice(len(matrix), LANDMARKS, replace=False)]
     narrow = _scale_squared(_squared_distances(marks, marks)[np.triu_indices(LANDMARKS, 1)])
@@ -142,7 +143,7 @@ def _to_landmarks(rows: NDArray[np.float64], marks: NDArray[np.float64], narrow:
 
 
 def _squared_distances(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-    squared = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2.0 * (left @ right.T)
+    squared: NDArray[np.float64] = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2.0 * (left @ right.T)
     return np.maximum(squared, 0.0, out=squared)
 
 
@@ -158,12 +159,9 @@ def _leading_eigenvectors(symmetric: NDArray[np.float64], count: int, draw: np.r
         return np.asarray(np.linalg.eigh(symmetric)[1][:, -count:])
     from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-    vectors = None
-    try:
-        vectors = eigsh(symmetric, k=count, which="LA", v0=draw.uniform(0.5, 1.0, len(symmetric)))[1]
-    except ArpackNoConvergence:
-        pass
-    return np.asarray(np.linalg.eigh(symmetric)[1][:, -count:] if vectors is None else vectors)
+    with suppress(ArpackNoConvergence):
+        return np.asarray(eigsh(symmetric, k=count, which="LA", v0=draw.uniform(0.5, 1.0, len(symmetric)))[1])
+    return np.asarray(np.linalg.eigh(symmetric)[1][:, -count:])
 
 
 def _unit_rows(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,9 +1,9 @@
 """What a swap loses in the columns' own units, given back: means and covariances, or the columns' own distributions.
 
-Logarithms, limits and rounding come between the scores and the columns, so white scores alone do not keep the moments of
-the columns. Where both the moments and the limits are asked for, two steps alternate: draw the numbers into their
-limits, then map them by the smallest linear change to the wanted mean and covariance. The original meets both, so there
-is something to converge to.
+Logarithms, limits and rounding come between the scores and the columns, so white scores alone do not keep the moments
+of the columns. Where both the moments and the limits are asked for, two steps alternate: draw the numbers into their
+limits, then map them by the smallest linear change to the wanted mean and covariance. The original nearly meets both,
+so there is something to converge to.
 """
 
 from __future__ import annotations

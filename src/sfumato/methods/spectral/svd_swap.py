@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class SvdSwap(MatrixMethod):
     """Swap the rows of each singular vector: linear relations stay, rows are nobody's.
 
-    With ``repair`` the means and covariances of the numeric columns are kept to rounding, in their own units; without it
-    the swap is TL's own, which keeps them about as well as a new sample would. What is not linear is lost.
+    With ``repair`` the means and covariances of the numeric columns are kept to rounding, in their own units; without
+    it the swap is TL's own, which keeps them about as well as a new sample would. What is not linear is lost.
     """
 
     name: ClassVar[str] = "svd-swap"

@@ -50,9 +50,9 @@ class Swap:
 
     def _once(self, scores: NDArray[np.float64], draw: np.random.Generator) -> NDArray[np.float64]:
         if self.variant == "permute":
-            return draw.permuted(scores, axis=0)
+            return np.asarray(draw.permuted(scores, axis=0))
         if self.variant == "flip":
-            return scores * draw.choice(np.array([-1.0, 1.0]), size=scores.shape)
+            return np.asarray(scores * draw.choice(np.array([-1.0, 1.0]), size=scores.shape))
         return directions(scores.shape, draw)
 
     def _within_tolerance(self, scores: NDArray[np.float64], draw: np.random.Generator) -> NDArray[np.float64]:

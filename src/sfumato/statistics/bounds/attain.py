@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.enclosure import End
+from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
 from sfumato.statistics.bounds.problem import Problem
+from sfumato.statistics.influence import derivatives
+from sfumato.statistics.interval_table import Sample
 from sfumato.statistics.moments import Moments
+from sfumato.statistics.statistic import Statistic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -130,7 +133,7 @@ def close_in(ascent: Ascent, ceiling: Callable[[float, Choice], Ceiling], slack:
         better = choice
         if found.near is not None:
             better = max(choice, ascent.climb(found.near, np.random.default_rng(1)), key=lambda one: one.value)
-        if outer - better.value > slack:
+        if slack < outer - better.value < math.inf:
             better = ascent.restarted(better, outer - slack)
         rise, choice = better.value - choice.value, better
         if outer - choice.value <= 2.0 * slack:
@@ -139,3 +142,26 @@ def close_in(ascent: Ascent, ceiling: Callable[[float, Choice], Ceiling], slack:
         if at >= outer - slack:
             break
     return End(max(outer, choice.value), choice.value, choice.points, choice.weight)
+
+
+def attained_by_slopes(statistic: Statistic, sample: Sample) -> Enclosure:
+    """A user's own function of moments: nothing is certain, but the ends that the signs of its derivatives name are attained."""
+    lowest, highest = (_pushed(statistic, sample, sign) for sign in (-1.0, 1.0))
+    inner_low, inner_high = (
+        math.nan if witness is None else statistic.value(witness.moments) for witness in (lowest, highest)
+    )
+    return Enclosure(-math.inf, math.inf, inner_low, inner_high, lowest, highest)
+
+
+def _pushed(statistic: Statistic, sample: Sample, sign: float) -> Witness | None:
+    weight, points = sample.weight + sample.extra, sample.midpoints
+    best, best_value = None, -math.inf
+    for _ in range(MOST_STEPS):
+        witness = Witness(sample.box, points, weight)
+        value = sign * statistic.value(witness.moments)
+        if math.isnan(value) or value <= best_value:
+            break
+        best, best_value = witness, value
+        slopes = sign * derivatives(statistic, witness.moments, points)
+        points = np.where(slopes > 0.0, sample.high, np.where(slopes < 0.0, sample.low, points))
+    return best

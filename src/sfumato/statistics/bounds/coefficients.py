@@ -179,7 +179,7 @@ def _region_by_coefficients(problem: Problem, target: Target, clock: Clock) -> N
                 return None
             ends.append(sign * end.outer)
         region.append(ends)
-    return np.array(region)
+    return np.array(region).reshape(-1, 2)
 
 
 def _least_residual(problem: Problem, target: Target, region: NDArray[np.float64]) -> float:

@@ -1,4 +1,4 @@
-"""What is known of one statistic, and how it was found out."""
+"""What is known of one statistic, and the choices of values that show it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ class Witness:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Enclosure:
-    """``low``–``high`` holds the statistic of every choice of values; ``lowest`` and ``highest`` are choices that attain
-    ``inner_low`` and ``inner_high`` (None where no choice is known for which the statistic is defined, NaN beside it).
+    """``low``–``high`` holds the statistic of every choice; ``lowest`` and ``highest`` are choices that attain the inner ends.
+
+    Where no choice is known for which the statistic is defined, they are None and the inner ends NaN.
     """
 
     low: float
@@ -43,9 +44,11 @@ class Enclosure:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class End:
-    """The upper end of an enclosure: no choice exceeds ``outer``, and ``points`` (one a box) attain ``inner``."""
+    """The upper end of an enclosure in scaled units: no choice exceeds ``outer``, and ``points`` (one a box) attain
+    ``inner`` with these weights.
+    """
 
     outer: float
     inner: float
-    points: NDArray[np.float64] | None
-    weight: NDArray[np.float64] | None
+    points: NDArray[np.float64] | None = None
+    weight: NDArray[np.float64] | None = None

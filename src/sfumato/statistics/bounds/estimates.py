@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sfumato.errors import StatisticError
+from sfumato.statistics.bounds.attain import attained_by_slopes
 from sfumato.statistics.bounds.budget import Budget, Clock
 from sfumato.statistics.bounds.coefficients import Target, highest_coefficient
 from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
-from sfumato.statistics.bounds.ends import attained_by_slopes, mean_enclosure, variance_enclosure
 from sfumato.statistics.bounds.pairs import highest_correlation, highest_covariance
-from sfumato.statistics.bounds.problem import Problem
+from sfumato.statistics.bounds.problem import EPS, Problem
+from sfumato.statistics.bounds.single import mean_enclosure, sd_enclosure, variance_enclosure
 from sfumato.statistics.characteristics import Coefficient, Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.estimate import Estimate
 from sfumato.statistics.influence import sensitivities
 from sfumato.statistics.interval_table import IntervalTable, Sample
 from sfumato.statistics.moments import Moments
 from sfumato.statistics.statistic import Statistic
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 DEALT = 4000  # records up to which each stands for itself: 1/N matters there
 
@@ -42,10 +40,10 @@ def _estimate(statistic: Statistic, intervals: IntervalTable, clock: Clock) -> E
     return Estimate(
         name=str(statistic),
         value=value,
-        low=enclosure.low,
-        high=enclosure.high,
-        inner_low=enclosure.inner_low,
-        inner_high=enclosure.inner_high,
+        low=float(enclosure.low),
+        high=float(enclosure.high),
+        inner_low=float(enclosure.inner_low),
+        inner_high=float(enclosure.inner_high),
         linear_low=value - half,
         linear_high=value + half,
         records=sample.records,
@@ -75,87 +73,71 @@ def linear_interval(statistic: Statistic, sample: Sample) -> tuple[float, float]
     moments = Moments.of(middle, weight)
     slopes = sensitivities(statistic, moments, middle)
     value = statistic.value(moments)
-    half = float(weight @ (slopes * sample.half_widths).sum(axis=1)) / moments.weight
+    half = float((weight[:, None] * slopes * sample.half_widths).sum()) / moments.weight
     return value, half if math.isfinite(value) else math.nan
 
 
 def _enclose(statistic: Statistic, sample: Sample, half: float, clock: Clock) -> Enclosure:
+    """Each statistic by its own way; ``half`` is the linear half-width, which says how fine is fine enough."""
     if isinstance(statistic, Mean):
         return mean_enclosure(sample)
-    if isinstance(statistic, Variance | Sd):
-        return variance_enclosure(sample, root=isinstance(statistic, Sd), clock=clock)
-    width = 2.0 * half if half > 0.0 else 1.0
+    if isinstance(statistic, Variance):
+        return variance_enclosure(sample, clock)
+    if isinstance(statistic, Sd):
+        return sd_enclosure(sample, clock)
     sample = sample.dealt(DEALT)
-    problem = Problem.of(sample)
+    if not isinstance(statistic, Covariance | Correlation | Coefficient):
+        return attained_by_slopes(statistic, sample)
+    problem, width = Problem.of(sample), 2.0 * half if half > 0.0 else 1.0
     if isinstance(statistic, Covariance):
-        unit = float(problem.unit.prod())
-        return _both(statistic, sample, problem, lambda p: highest_covariance(p, width / unit, clock), unit, 0.0)
+        scale = Scale(float(problem.unit.prod()))
+        return _both(statistic, sample, problem, scale, lambda p: highest_covariance(p, width / scale.unit, clock))
     if isinstance(statistic, Correlation):
-        return _both(statistic, sample, problem, lambda p: highest_correlation(p, width, clock), 1.0, 0.0)
-    if isinstance(statistic, Coefficient):
-        return _coefficient(statistic, sample, problem, width, clock)
-    return attained_by_slopes(statistic, sample)
+        return _both(statistic, sample, problem, Scale(1.0), lambda p: highest_correlation(p, width, clock))
+    scale, target = _coefficient(statistic, problem)
+    slack = clock.gap * width / scale.unit
+    return _both(statistic, sample, problem, scale, lambda p: highest_coefficient(p, target, slack, clock))
 
 
-def _coefficient(statistic: Coefficient, sample: Sample, problem: Problem, width: float, clock: Clock) -> Enclosure:
+@dataclass(frozen=True)
+class Scale:
+    """A statistic in the table's units is ``shift`` + ``unit`` × the statistic in scaled units."""
+
+    unit: float
+    shift: float = 0.0
+
+
+def _coefficient(statistic: Coefficient, problem: Problem) -> tuple[Scale, Target]:
     regressors = statistic.regression.regressors
     if statistic.term is None:
-        unit, shift = float(problem.unit[0]), float(problem.centre[0])
-        target = Target.intercept(-problem.centre[1:] / problem.unit[1:])
-    else:
-        which = regressors.index(statistic.term)
-        unit, shift = float(problem.unit[0] / problem.unit[1 + which]), 0.0
-        target = Target.slope(len(regressors), which)
-    return _both(
-        statistic,
-        sample,
-        problem,
-        lambda p: highest_coefficient(p, target, clock.gap * width / unit, clock),
-        unit,
-        shift,
-    )
+        origin = -problem.centre[1:] / problem.unit[1:]
+        return Scale(float(problem.unit[0]), float(problem.centre[0])), Target.intercept(origin)
+    which = regressors.index(statistic.term)
+    return Scale(float(problem.unit[0] / problem.unit[1 + which])), Target.slope(len(regressors), which)
 
 
 def _both(
-    statistic: Statistic,
-    sample: Sample,
-    problem: Problem,
-    highest: Callable[[Problem], End],
-    unit: float,
-    shift: float,
+    statistic: Statistic, sample: Sample, problem: Problem, scale: Scale, highest: Callable[[Problem], End]
 ) -> Enclosure:
     """Both ends, in the table's units: the lower one is the upper one of the mirrored problem."""
-    upper, lower = highest(problem), highest(problem.mirrored())
-    pad = 8.0 * np.finfo(np.float64).eps
-    high, low = shift + unit * upper.outer, shift - unit * lower.outer
-    high += pad * (abs(shift) + abs(high)) if math.isfinite(high) else 0.0
-    low -= pad * (abs(shift) + abs(low)) if math.isfinite(low) else 0.0
+    mirrored = problem.mirrored()
+    top, bottom = highest(problem), highest(mirrored)
+    high, low = scale.shift + scale.unit * top.outer, scale.shift - scale.unit * bottom.outer
+    rounding = (
+        8.0 * EPS * (abs(scale.shift) + max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0))
+    )
+    low, high = low - rounding, high + rounding
     if isinstance(statistic, Correlation):
         low, high = max(low, -1.0), min(high, 1.0)
-    top, bottom = _witness(sample, problem, upper, 1.0), _witness(sample, problem, lower, -1.0)
+    if bottom.points is not None:
+        bottom = replace(bottom, points=bottom.points * np.where(np.arange(problem.columns) == 0, -1.0, 1.0))
+    lowest, highest_ = problem.witness(sample, bottom), problem.witness(sample, top)
     return Enclosure(
-        low,
-        high,
-        _attained(statistic, bottom, low, high),
-        _attained(statistic, top, low, high),
-        bottom,
-        top,
+        low, high, _attained(statistic, lowest, low, high), _attained(statistic, highest_, low, high), lowest, highest_
     )
 
 
-def _witness(sample: Sample, problem: Problem, end: End, sign: float) -> Witness | None:
-    """The choice in the table's own units, inside the boxes to the last bit."""
-    if end.points is None or end.weight is None:
-        return None
-    points = end.points.copy()
-    points[:, 0] *= sign
-    inside: NDArray[np.float64] = np.clip(problem.to_data(points), sample.low, sample.high)
-    extra = (end.weight > problem.weight) & (sample.extra > 0.0)
-    return Witness(sample.box, inside, np.where(extra, sample.weight + sample.extra, sample.weight))
-
-
 def _attained(statistic: Statistic, witness: Witness | None, low: float, high: float) -> float:
-    if witness is None:
-        return math.nan
-    value = statistic.value(witness.moments)
+    """The statistic of a choice; rounding must not carry it past what is certain."""
+    value = math.nan if witness is None else statistic.value(witness.moments)
     return value if math.isnan(value) else min(max(value, low), high)

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.statistics.bounds.enclosure import End, Witness
+from sfumato.statistics.bounds.spread import EPS, largest_sum_of_squares, least_sum_of_squares
 from sfumato.statistics.interval_table import Sample
 from sfumato.statistics.moments import Moments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-EPS = float(np.finfo(np.float64).eps)
+__all__ = ["EPS", "Problem", "largest_mean"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,8 +107,8 @@ class Problem:
         """Least and largest mean of a linear combination (constant first) over all choices."""
         middle = line[0] + self.midpoints @ line[1:]
         half = (self.high - self.low) / 2.0 @ np.abs(line[1:])
-        top = _largest_mean(middle + half, self.weight, self.extra)
-        bottom = -_largest_mean(half - middle, self.weight, self.extra)
+        top = largest_mean(middle + half, self.weight, self.extra)[0]
+        bottom = -largest_mean(half - middle, self.weight, self.extra)[0]
         rounding = (len(middle) + 100.0 * self.columns) * EPS * float((np.abs(middle) + half).max())
         return bottom - rounding, top + rounding
 
@@ -118,27 +120,39 @@ class Problem:
 
     def least_spread(self, column: int) -> float:
         """At most Σ ω (z − E)² of a column for every choice: the extra weights can only add to it."""
-        from sfumato.statistics.bounds.spread import least_sum_of_squares
-
         return least_sum_of_squares(self.low[:, column], self.high[:, column], self.weight).bound
 
     def largest_spread(self, column: int) -> float:
         """At least Σ ω (z − E)² of a column for every choice."""
-        from sfumato.statistics.bounds.spread import largest_sum_of_squares
-
         return largest_sum_of_squares(self.low[:, column], self.high[:, column], self.weight + self.extra).bound
 
     def to_data(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scaled values in the units of the table."""
         return self.centre + points * self.unit
 
+    def witness(self, sample: Sample, end: End) -> Witness | None:
+        """A choice in the table's own units, inside the boxes to the last bit."""
+        if end.points is None or end.weight is None:
+            return None
+        inside = np.clip(self.to_data(end.points), sample.low, sample.high)
+        joins = (end.weight > self.weight) & (sample.extra > 0.0)
+        return Witness(sample.box, inside, np.where(joins, sample.weight + sample.extra, sample.weight))
 
-def _largest_mean(value: NDArray[np.float64], weight: NDArray[np.float64], extra: NDArray[np.float64]) -> float:
-    """Largest weighted mean: an extra weight joins as long as its value is above the mean so far."""
+
+def largest_mean(
+    value: NDArray[np.float64], weight: NDArray[np.float64], extra: NDArray[np.float64]
+) -> tuple[float, NDArray[np.bool_]]:
+    """Largest weighted mean, and which extra weights join for it: those whose value is above it."""
     if not extra.any():
-        return float(weight @ value / weight.sum())
+        return float((weight * value).sum() / weight.sum()), np.zeros(len(value), dtype=bool)
     order = np.argsort(-value)
-    heft = weight.sum() + np.concatenate([[0.0], np.cumsum(extra[order])])
-    mass = weight @ value + np.concatenate([[0.0], np.cumsum((extra * value)[order])])
-    positive = heft > 0.0
-    return float((mass[positive] / heft[positive]).max())
+    heft = weight.sum() + np.cumsum(extra[order])
+    mass = (weight * value).sum() + np.cumsum((extra * value)[order])
+    means = np.where(heft > 0.0, mass / np.maximum(heft, 1e-300), -np.inf)
+    count = int(np.argmax(means)) + 1
+    if weight.any() and (weight * value).sum() / weight.sum() >= means[count - 1]:
+        count = 0
+    joins = np.zeros(len(value), dtype=bool)
+    joins[order[:count]] = True
+    heft_joined = weight + np.where(joins, extra, 0.0)
+    return float((heft_joined * value).sum() / heft_joined.sum()), joins

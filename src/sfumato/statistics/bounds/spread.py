@@ -1,8 +1,9 @@
 """Least and largest sum of squares of interval data about its own mean, both in O(N log N).
 
 The least one is exact: Σ w dist(e, [l, u])² is jointly convex in the data and e. The largest one is NP-hard in general,
-yet min over e of Σ w max((l−e)², (u−e)²) exceeds it by at most the square of one record's weight × half-width
-(literature: Ferson et al. 2002, Dantsin et al. 2006, de Angelis 2024; boxes may nest, overlap and repeat).
+yet min over e of Σ w max((l−e)², (u−e)²) exceeds it by at most the square of one record's weight × half-width (Ferson,
+Ginzburg, Kreinovich, Longpré and Aviles 2002; Dantsin, Kreinovich, Wolpert and Xiang 2006; de Angelis 2024). Boxes may
+nest, overlap and repeat.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 EPS = float(np.finfo(np.float64).eps)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class SumOfSquares:
-    """A rigorous ``bound`` on Σ w (x − E)² and the centre ``e`` at which it was found."""
+    """A rigorous ``bound`` on Σ w (x − E)², and the ``centre`` at which it was found."""
 
     bound: float
     centre: float
@@ -35,12 +36,12 @@ def least_sum_of_squares(
         return SumOfSquares(0.0, 0.0)
     centre = _nearest_centre(low, high, weight)
     apart = np.maximum(np.maximum(low - centre, centre - high), 0.0)
-    squares = float(weight @ apart**2)
-    # f(e*) ≥ f(e) − |f'(e)| · |e* − e|, and e* is a mean of clipped values
     pulls = weight * apart
-    tilt = 2.0 * abs(float(pulls @ np.where(low > centre, 1.0, -1.0))) + 4.0 * len(low) * EPS * float(pulls.sum())
-    reach = float(weight @ (high - low)) / total + 4.0 * EPS * abs(centre)
-    return SumOfSquares(max(0.0, squares * (1.0 - (len(low) + 16) * EPS) - tilt * reach), centre)
+    # rounding leaves f(e*) ≥ f(e) − |f'(e)| · |e* − e|, where e* is a mean of clipped values
+    tilt = 2.0 * abs(float(np.where(low > centre, pulls, -pulls).sum())) + 4.0 * len(low) * EPS * float(pulls.sum())
+    reach = float((weight * (high - low)).sum()) / total + 4.0 * EPS * abs(centre)
+    squares = float((pulls * apart).sum()) * (1.0 - (len(low) + 16) * EPS)
+    return SumOfSquares(max(0.0, squares - tilt * reach), centre)
 
 
 def _nearest_centre(low: NDArray[np.float64], high: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
@@ -57,17 +58,14 @@ def _nearest_centre(low: NDArray[np.float64], high: NDArray[np.float64], weight:
     above = np.searchsorted(lows, kinks, side="right")
     slope = kinks * (below_w[below] + above_w[above]) - below_s[below] - above_s[above]
     after = int(np.searchsorted(slope, 0.0, side="left"))  # the first kink where f' ≥ 0
-    if after == 0:
-        return float(kinks[0])
-    if after == len(kinks):
-        return float(kinks[-1])
+    if after in (0, len(kinks)):
+        return float(kinks[min(after, len(kinks) - 1)])
     zone = (kinks[after - 1] + kinks[after]) / 2.0
-    count_below, count_above = np.searchsorted(highs, zone, side="left"), np.searchsorted(lows, zone, side="right")
-    heft = below_w[count_below] + above_w[count_above]
-    if heft <= 0.0:
-        return float(zone)
-    centre = (below_s[count_below] + above_s[count_above]) / heft
-    return float(np.clip(centre, kinks[after - 1], kinks[after]))
+    below_zone = int(np.searchsorted(highs, zone, side="left"))
+    above_zone = int(np.searchsorted(lows, zone, side="right"))
+    heft = below_w[below_zone] + above_w[above_zone]
+    centre = (below_s[below_zone] + above_s[above_zone]) / heft if heft > 0.0 else zone
+    return float(min(max(centre, kinks[after - 1]), kinks[after]))
 
 
 def largest_sum_of_squares(
@@ -75,7 +73,7 @@ def largest_sum_of_squares(
 ) -> SumOfSquares:
     """An upper bound: g(e) = Σ w max((l−e)², (u−e)²) at its minimum."""
     centre = _farthest_centre(low, high, weight)
-    squares = float(weight @ np.maximum((low - centre) ** 2, (high - centre) ** 2))
+    squares = float((weight * np.maximum((low - centre) ** 2, (high - centre) ** 2)).sum())
     return SumOfSquares(squares * (1.0 + (len(low) + 16) * EPS), centre)
 
 
@@ -87,11 +85,53 @@ def _farthest_centre(low: NDArray[np.float64], high: NDArray[np.float64], weight
     middle = low + (high - low) / 2.0
     order = np.argsort(middle)
     steps = middle[order]
-    # with t midpoints passed, these t stand at their low ends and the rest at their high ends
-    mean = np.concatenate([[0.0], np.cumsum((weight * (low - high))[order])]) + float(weight @ high)
+    mean = np.concatenate([[0.0], np.cumsum((weight * (low - high))[order])]) + float((weight * high).sum())
     mean /= total
-    # the smallest t with mean[t] ≤ steps[t]: there m has fallen below e
-    passed = int(np.searchsorted(np.append(steps, np.inf) - mean, 0.0, side="left"))
-    lower = steps[passed - 1] if passed > 0 else -np.inf
-    upper = steps[passed] if passed < len(steps) else np.inf
-    return float(min(max(mean[passed], lower), upper))
+    passed = int(np.searchsorted(np.append(steps, np.inf) - mean, 0.0, side="left"))  # how many midpoints e has passed
+    floor = steps[passed - 1] if passed > 0 else -np.inf
+    roof = steps[passed] if passed < len(steps) else np.inf
+    return float(min(max(mean[passed], floor), roof))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FarEnds:
+    """The choice with the largest variance that a sweep finds: which boxes stand at their high ends, in shares."""
+
+    share_high: NDArray[np.float64]  # (G,), 0 or 1 but for one box whose records are dealt out to both ends
+
+
+def farthest_ends(
+    low: NDArray[np.float64], high: NDArray[np.float64], weight: NDArray[np.float64], parts: NDArray[np.int64]
+) -> FarEnds:
+    """Boxes with the lower midpoints go to their low ends and the others to their high ends; the best cut of all.
+
+    The box at the cut may be split into its ``parts`` equal records, which brings the variance within the square of one
+    record's weight × half-width of the bound.
+    """
+    total = float(weight.sum())
+    order = np.argsort(low + (high - low) / 2.0)
+
+    def swept(at_low: NDArray[np.float64], at_high: NDArray[np.float64]) -> NDArray[np.float64]:
+        falls = np.cumsum((weight * (at_low - at_high))[order])
+        sums: NDArray[np.float64] = np.concatenate([[0.0], falls]) + float((weight * at_high).sum())
+        return sums / total
+
+    mean, square = swept(low, high), swept(low**2, high**2)
+    cut = int(np.argmax(square - mean**2))
+    share = np.ones(len(low))
+    share[order[:cut]] = 0.0
+    best, best_box, best_share = float((square - mean**2)[cut]), -1, 0.0
+    for t, direction in ((cut - 1, 1.0), (cut, -1.0)):  # the last box that went low, the first that stayed high
+        if 0 <= t < len(order):
+            g = int(order[t])
+            moved = direction * np.arange(parts[g] + 1) / parts[g] * weight[g] / total
+            variance = (
+                square[cut] + moved * (high[g] ** 2 - low[g] ** 2) - (mean[cut] + moved * (high[g] - low[g])) ** 2
+            )
+            count = int(np.argmax(variance))
+            if variance[count] > best:
+                best, best_box = float(variance[count]), g
+                best_share = count / parts[g] if direction > 0.0 else 1.0 - count / parts[g]
+    if best_box >= 0:
+        share[best_box] = best_share
+    return FarEnds(share)

@@ -1,0 +1,78 @@
+"""The running extent and weight of a set of records, and the least cost that boxes can make of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# a tally has one row a quantity and one column an axis; numeric axes come first, then categorical ones
+LOW, HIGH, WEIGHT, MEMBERS, ORDERED = range(5)
+
+
+@njit(cache=True, nogil=True)
+def clear(tally, bits):
+    """Forget all records."""
+    tally[LOW] = np.inf
+    tally[HIGH] = -np.inf
+    tally[WEIGHT] = 0.0
+    tally[MEMBERS] = 0.0
+    bits[:] = 0
+
+
+@njit(cache=True, nogil=True)
+def add(tally, bits, values, weights, set_start, row):
+    """Take one more record in."""
+    numbers = values.shape[1] - len(set_start)
+    for axis in range(numbers):
+        value, low, high = values[row, axis], tally[LOW, axis], tally[HIGH, axis]
+        tally[LOW, axis] = value if value < low else low
+        tally[HIGH, axis] = value if value > high else high
+    for axis in range(values.shape[1]):
+        tally[WEIGHT, axis] += weights[row, axis]
+    for place in range(len(set_start)):
+        bit = set_start[place] + int(values[row, numbers + place])
+        mask = np.uint64(1) << np.uint64(bit & 63)
+        if bits[bit >> 6] & mask == 0:
+            bits[bit >> 6] |= mask
+            tally[MEMBERS, numbers + place] += 1.0
+
+
+@njit(cache=True, nogil=True)
+def width(tally, set_start, axis):
+    """How wide the records lie along an axis."""
+    if axis >= tally.shape[1] - len(set_start):
+        return tally[MEMBERS, axis] - 1.0
+    return tally[HIGH, axis] - tally[LOW, axis]
+
+
+@njit(cache=True, nogil=True)
+def least_cost(tally, set_start, boxes):
+    """The least Σ s_i / c_i with Π c_i = boxes and c_i ≥ 1: what ``boxes`` boxes can make of these pressures s_i.
+
+    The axes with the largest pressures are cut down to one level, the others stay whole (the solution of XK §IV with
+    the cell's range as the upper bound of each width).
+    """
+    axes = tally.shape[1]
+    total = 0.0
+    for axis in range(axes):
+        pressure = tally[WEIGHT, axis] * width(tally, set_start, axis)
+        total += pressure
+        place = axis
+        while place > 0 and tally[ORDERED, place - 1] < pressure:
+            tally[ORDERED, place] = tally[ORDERED, place - 1]
+            place -= 1
+        tally[ORDERED, place] = pressure
+    if boxes <= 1:
+        return total
+    log_product = -np.log(float(boxes))
+    rest, level = total, 0.0
+    for cut in range(axes):
+        pressure = tally[ORDERED, cut]
+        if pressure <= 0.0:
+            return rest + cut * level
+        log_product += np.log(pressure)
+        rest -= pressure
+        level = np.exp(log_product / (cut + 1))
+        if cut + 1 == axes or level >= tally[ORDERED, cut + 1]:
+            return rest + (cut + 1) * level
+    return rest + axes * level

@@ -1,0 +1,61 @@
+"""Intervals of the numbers that measures are made of: shares, areas, medians. All of them are 95 % ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Z = 1.959964  # two-sided 95 % of the normal distribution
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value between two bounds."""
+
+    value: float
+    low: float
+    high: float
+
+
+def share(successes: int, trials: int) -> Interval:
+    """A share by Wilson's score interval; the value is the share itself. Without trials it is unknown."""
+    if trials == 0:
+        return Interval(np.nan, 0.0, 1.0)
+    centre = (successes + Z**2 / 2.0) / (trials + Z**2)
+    margin = Z / (trials + Z**2) * np.sqrt(successes * (trials - successes) / trials + Z**2 / 4.0)
+    return Interval(successes / trials, max(0.0, float(centre - margin)), min(1.0, float(centre + margin)))
+
+
+def area_under_curve(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> Interval:
+    """Probability that a positive scores above a negative, ties counting half: 0.5 tells nothing, 1 everything.
+
+    The interval is Hanley and McNeil's. Without positives or negatives nothing can be told: 0.5, from 0 to 1.
+    """
+    if not positive.size or not negative.size:
+        return Interval(0.5, 0.0, 1.0)
+    order = np.sort(negative)
+    below = np.searchsorted(order, positive, side="left")
+    not_above = np.searchsorted(order, positive, side="right")
+    area = float((below + not_above).sum() / (2.0 * positive.size * negative.size))
+    both_positive, both_negative = area / (2.0 - area), 2.0 * area**2 / (1.0 + area)
+    variance = (
+        area * (1.0 - area)
+        + (positive.size - 1) * (both_positive - area**2)
+        + (negative.size - 1) * (both_negative - area**2)
+    ) / (positive.size * negative.size)
+    margin = Z * float(np.sqrt(max(variance, 0.0)))
+    return Interval(area, max(0.0, area - margin), min(1.0, area + margin))
+
+
+def quantile(numbers: NDArray[np.float64], at: float) -> Interval:
+    """A quantile with the order statistics that enclose it in 95 % of samples."""
+    ordered = np.sort(numbers)
+    margin = Z * np.sqrt(len(ordered) * at * (1.0 - at))
+    low = int(np.clip(np.floor(len(ordered) * at - margin), 0, len(ordered) - 1))
+    high = int(np.clip(np.ceil(len(ordered) * at + margin), 0, len(ordered) - 1))
+    return Interval(float(np.quantile(ordered, at)), float(ordered[low]), float(ordered[high]))

@@ -1,0 +1,107 @@
+"""Was this person in the table? Two intruders who hold the release and a sample of the population.
+
+The first takes people near a released row for members. The second compares how dense the release is at a person with
+how dense the population is there (after DOMIAS, van Breugel et al., 2023): rows gather where members are, and an
+unusual member is given away by a row that nobody else explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.measures.intervals import Interval, area_under_curve, share
+from sfumato.measures.privacy.neighbours import find
+from sfumato.measures.scores import Score
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.measures.comparison import Comparison
+
+TARGETS = 5000  # members and outsiders who are attacked, at most so many of each
+NEIGHBOURS = 5  # nearest rows that a density is estimated from
+FALSE_POSITIVES = 0.01  # outsiders that an intruder is ready to accuse
+WORST = 0.01  # share of the people who are hardest to hide: those far from everybody else
+
+
+@dataclass(frozen=True, kw_only=True)
+class Membership:
+    """How well members are told from outsiders by one score."""
+
+    area: Interval  # area under the curve; 0.5 is blind
+    caught: Interval  # share of members accused when one outsider in a hundred is
+    worst_area: Interval  # area under the curve among the people who are hardest to hide
+    members: int
+    outsiders: int
+
+
+def membership(
+    inside: NDArray[np.float64],
+    outside: NDArray[np.float64],
+    unusual_inside: NDArray[np.float64],
+    unusual_outside: NDArray[np.float64],
+) -> Membership:
+    """From the scores of members and outsiders (higher: more likely a member) and how unusual each of them is."""
+    accused = np.quantile(outside, 1.0 - FALSE_POSITIVES, method="higher")
+    # one bound for both sides: as unusual as the most unusual hundredth of the outsiders, and at least twenty of them
+    few = min(len(outside), max(20, round(WORST * len(outside))))
+    bound = np.partition(unusual_outside, len(outside) - few)[len(outside) - few]
+    return Membership(
+        area=area_under_curve(inside, outside),
+        caught=share(int((inside > accused).sum()), len(inside)),
+        worst_area=area_under_curve(inside[unusual_inside >= bound], outside[unusual_outside >= bound]),
+        members=len(inside),
+        outsiders=len(outside),
+    )
+
+
+def membership_scores(comparison: Comparison) -> Iterator[Score]:
+    """Both attacks; nothing without a reference, one half of which plays the outsiders and the other the population."""
+    if comparison.others is None:
+        return
+    draw = comparison.draw("membership")
+    order = draw.permutation(len(comparison.others))
+    half = len(order) // 2
+    outsiders, population = comparison.others[order[:half]][:TARGETS], comparison.others[order[half:]]
+    members = comparison.people[draw.permutation(len(comparison.people))[:TARGETS]]
+    everyone = np.concatenate([members, outsiders])
+    in_release = find(everyone, comparison.rows, min(NEIGHBOURS, len(comparison.rows)), draw).neighbours.distance
+    around = find(everyone, population, min(NEIGHBOURS, len(population)), draw).neighbours.distance
+    unusual = around.mean(axis=1)
+    smallest = 1e-9 * max(float(np.median(around)), np.finfo(float).tiny)
+    scores = {
+        "nearest row": -in_release[:, 0],
+        "density ratio": np.log((around[:, -1] + smallest) / (in_release[:, -1] + smallest))
+        + np.log((around[:, 0] + smallest) / (in_release[:, 0] + smallest)),
+    }
+    for name, score in scores.items():
+        inside, outside = score[: len(members)], score[len(members) :]
+        found = membership(inside, outside, unusual[: len(members)], unusual[len(members) :])
+        yield from _as_scores(name, found)
+
+
+def _as_scores(name: str, found: Membership) -> Iterator[Score]:
+    rows = found.members + found.outsiders
+    blind = "area under the curve; 0.5 is blind"
+    chance = f"when {FALSE_POSITIVES:.0%} of outsiders are accused too"
+    for label, value, note, blindly in (
+        (f"membership by {name}", found.area, blind, 0.5),
+        (f"membership by {name}, hardest to hide", found.worst_area, blind, 0.5),
+        (f"members caught by {name}", found.caught, chance, 2.0 * FALSE_POSITIVES),
+    ):
+        yield Score(
+            name=label,
+            family="privacy",
+            value=value.value,
+            low=value.low,
+            high=value.high,
+            better="lower",
+            rows=rows,
+            passed=value.low <= blindly,
+            gain=max(0.0, (value.low - blindly) / (1.0 - blindly)),
+            note=note,
+        )

@@ -1,0 +1,85 @@
+"""How many original people fit each released box: what is left to guess for one who knows them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.kernels.inside import inside_counts
+from sfumato.measures.intervals import quantile
+from sfumato.measures.scores import Score
+from sfumato.methods.claims import MISSING, SEPARATOR
+from sfumato.table.groups import group_labels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.measures.comparison import Comparison
+    from sfumato.table.table import Table
+
+BOXES = 5000  # of more boxes so many are looked at, drawn at random
+
+
+def originals_in_boxes(original: Table, released: Table, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each of these released rows, how many original rows lie in its box in all columns.
+
+    A missing number fits every box: the release does not say whose number is missing.
+    """
+    numeric = [name for name in original.names if f"{name}_low" in released.kinds]
+    sets = [n for n in original.names if n in released.kinds and not original.kinds[n].is_numeric]
+    low, high = (
+        np.column_stack([released.numbers(f"{name}_{end}")[rows] for name in numeric] or [np.empty((len(rows), 0))])
+        for end in ("low", "high")
+    )
+    fits = [_members(original, released, name) for name in sets]
+    people = np.column_stack([original.coded(name).codes for name in sets] or [np.empty((original.rows, 0), np.int32)])
+    cells = np.column_stack([released.coded(name).codes[rows] for name in sets] or [np.empty((len(rows), 0), np.int32)])
+    width = max((table.shape[0] for table in fits), default=1), max((table.shape[1] for table in fits), default=1)
+    allowed = np.zeros((len(fits), *width), dtype=bool)
+    for place, table in enumerate(fits):
+        allowed[place, : table.shape[0], : table.shape[1]] = table
+    return inside_counts(
+        numbers=original.matrix(numeric), categories=people, low=low, high=high, cells=cells, allowed=allowed
+    )
+
+
+def box_scores(comparison: Comparison) -> Iterator[Score]:
+    """Smallest and typical number of people who fit a box; nothing where the release has no boxes."""
+    released, original = comparison.released, comparison.original
+    if not any(f"{name}_low" in released.kinds for name in original.names):
+        return
+    _, first = np.unique(group_labels(released, released.names), return_index=True)
+    chosen = first if len(first) <= BOXES else comparison.draw("boxes").choice(first, BOXES, replace=False)
+    counts = originals_in_boxes(original, released, chosen).astype(np.float64)
+    typical = quantile(counts, 0.5)
+    note = "original rows that lie in the box in all columns"
+    yield Score(
+        name="people who fit a box, fewest",
+        family="privacy",
+        value=float(counts.min()),
+        better="higher",
+        rows=len(counts),
+        note=note,
+    )
+    yield Score(
+        name="people who fit a box, median",
+        family="privacy",
+        value=typical.value,
+        low=typical.low,
+        high=typical.high,
+        better="higher",
+        rows=len(counts),
+        note=note,
+    )
+
+
+def _members(original: Table, released: Table, name: str) -> NDArray[np.bool_]:
+    """Which original value (column) is named by which released cell (row)."""
+    values = [MISSING if v is None else v for v in pc.cast(original.coded(name).values, pa.string()).to_pylist()]
+    cells = [MISSING if v is None else v for v in pc.cast(released.coded(name).values, pa.string()).to_pylist()]
+    named = [[f"{SEPARATOR}{v}{SEPARATOR}" in f"{SEPARATOR}{cell}{SEPARATOR}" for v in values] for cell in cells]
+    return np.array(named, dtype=bool).reshape(len(cells), len(values))

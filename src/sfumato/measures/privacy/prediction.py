@@ -1,0 +1,96 @@
+"""Prediction distance, ambiguity and uncertainty of every person in the original (TL §3.1).
+
+The intruder is the worst there is: one who knows the whole original and looks for each of its people in the release.
+How near does the nearest row come, how clearly is it the nearest, and how much do the nearest few differ?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.kernels.prediction import Prediction, measured
+from sfumato.measures.comparison import METRICS, Comparison, Metric
+from sfumato.measures.intervals import quantile
+from sfumato.measures.privacy.neighbours import find
+from sfumato.measures.scores import Score
+from sfumato.params import require_choice, require_int
+from sfumato.table.frames import as_table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NEIGHBOURS = 5  # the k of TL §4.2.1
+PEOPLE = 10_000  # of larger tables so many people are looked for, drawn at random
+WORST = 0.01  # share of the people that counts as the worst off
+
+MEANINGS = {
+    "distance": "root mean square difference to the nearest released row, in standard deviations",
+    "ambiguity": f"distance to the nearest over distance to the {NEIGHBOURS}th nearest row",
+    "uncertainty": f"mean variance of a column among the {NEIGHBOURS} nearest rows",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class People:
+    """The people that were looked for, what was found of them, and how surely the nearest rows were found."""
+
+    chosen: NDArray[np.int64]  # rows of the original
+    released: Prediction  # against the release
+    others: Prediction  # against the rest of the original: what a sample without the person would tell
+    recall: float
+
+
+def predict(
+    original: Any, released: Any, *, k: int = NEIGHBOURS, metric: Metric = "standardised", seed: int | None = None
+) -> Prediction:
+    """The three measures of every original row against the released rows; both are tables, paths or data frames."""
+    from sfumato.randomness import Randomness
+
+    require_int(k, name="k", at_least=1)
+    require_choice(metric, name="metric", choices=METRICS)
+    pair = Comparison(
+        original=as_table(original), released=as_table(released), metric=metric, randomness=Randomness(seed)
+    )
+    found = find(pair.people, pair.rows, min(k, len(pair.rows)), pair.draw("prediction"))
+    return measured(found.neighbours, pair.rows)
+
+
+def looked_for(comparison: Comparison, k: int = NEIGHBOURS) -> People:
+    """Look for people of the original in the release, and in the original without themselves."""
+    draw = comparison.draw("prediction")
+    total = len(comparison.people)
+    chosen = np.arange(total) if total <= PEOPLE else np.sort(draw.choice(total, PEOPLE, replace=False))
+    people = comparison.people[chosen]
+    near = find(people, comparison.rows, min(k, len(comparison.rows)), draw)
+    around = find(people, comparison.people, min(k + 1, total), draw)
+    return People(
+        chosen,
+        measured(near.neighbours, comparison.rows),
+        measured(around.neighbours.without(chosen), comparison.people),
+        min(near.recall, around.recall),
+    )
+
+
+def prediction_scores(comparison: Comparison) -> Iterator[Score]:
+    """Median and worst hundredth of each measure."""
+    people = comparison.found
+    recall = "" if people.recall == 1.0 else f"; nearest rows found with recall {people.recall:.3f}"
+    for name, meaning in MEANINGS.items():
+        numbers = getattr(people.released, name)
+        typical = float(np.median(getattr(people.others, name)))
+        for label, at in (("median", 0.5), ("worst hundredth", WORST)):
+            found = quantile(numbers, at)
+            yield Score(
+                name=f"prediction {name}, {label}",
+                family="privacy",
+                value=found.value,
+                low=found.low,
+                high=found.high,
+                better="higher",
+                rows=len(numbers),
+                note=f"{meaning}; median {typical:.3g} from the others alone{recall}",
+            )

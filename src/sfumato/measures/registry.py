@@ -1,0 +1,51 @@
+"""Every measure by its word. A new measure is one new file and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from sfumato.measures.comparison import Comparison
+    from sfumato.measures.scores import Score
+
+Need = Literal["reference", "origin", "boxes"]
+
+REASONS: dict[Need, str] = {
+    "reference": "needs a reference: people of the same population who are not in the table",
+    "origin": "needs to know which released row stands for whom, as only the maker of the release does",
+    "boxes": "the release has no boxes",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """Where a measure is found, and what it cannot do without."""
+
+    module: str  # imported when asked for, so that listing measures costs nothing
+    function: str
+    needs: Need | None = None
+
+    def __call__(self, comparison: Comparison) -> Iterator[Score]:
+        """The scores of a release."""
+        measure: Callable[[Comparison], Iterator[Score]] = getattr(
+            import_module(f"sfumato.measures.{self.module}"), self.function
+        )
+        return measure(comparison)
+
+
+MEASURES: dict[str, Measure] = {
+    "prediction": Measure(module="privacy.prediction", function="prediction_scores"),
+    "reference": Measure(module="privacy.reference", function="reference_scores"),
+    "boxes": Measure(module="privacy.boxes", function="box_scores", needs="boxes"),
+    "linkage": Measure(module="privacy.linkage", function="linkage_scores", needs="origin"),
+    "membership": Measure(module="privacy.attacks.membership", function="membership_scores", needs="reference"),
+    "inference": Measure(module="privacy.attacks.inference", function="inference_scores", needs="reference"),
+    "linkability": Measure(module="privacy.attacks.linkability", function="linkability_scores", needs="reference"),
+    "singling-out": Measure(module="privacy.attacks.singling_out", function="singling_out_scores", needs="reference"),
+    "moments": Measure(module="utility.moments", function="moment_scores"),
+    "marginals": Measure(module="utility.marginals", function="marginal_scores"),
+    "kernel-components": Measure(module="utility.kernel_components", function="component_scores"),
+}

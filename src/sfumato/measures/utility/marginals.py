@@ -1,0 +1,63 @@
+"""Each column by itself: how far its distribution has moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.measures.scores import Score
+from sfumato.table.mixed import shares_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.measures.comparison import Comparison
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marginal:
+    """The change of one column."""
+
+    column: str
+    change: float  # Kolmogorov–Smirnov distance of numbers, total variation of categories; 0 (equal) to 1
+
+
+def marginals(comparison: Comparison, matrix: NDArray[np.float64]) -> tuple[Marginal, ...]:
+    """Each column of the original against ``matrix``: the release's or the reference's."""
+    original = comparison.original_matrix
+    changes = [
+        Marginal(column=number.name, change=_largest_gap(original[:, number.position], matrix[:, number.position]))
+        for number in comparison.code.numbers
+    ]
+    for category in comparison.code.categories:
+        before, after = (shares_of(m[:, category.columns]).mean(axis=0) for m in (original, matrix))
+        changes.append(Marginal(column=category.name, change=float(np.abs(after - before).sum() / 2.0)))
+    return tuple(changes)
+
+
+def marginal_scores(comparison: Comparison) -> Iterator[Score]:
+    """The median and the largest change over columns."""
+    found = marginals(comparison, comparison.released_matrix)
+    changes = np.array([marginal.change for marginal in found])
+    worst = found[int(np.argmax(changes))].column
+    usual = ""
+    if comparison.reference_matrix is not None:
+        others = [marginal.change for marginal in marginals(comparison, comparison.reference_matrix)]
+        usual = f"; the reference differs by {np.median(others):.3g}, at most {max(others):.3g}"
+    unit = "Kolmogorov–Smirnov distance of numbers, total variation of categories"
+    for name, value, note in (
+        ("change of distributions, median", float(np.median(changes)), unit + usual),
+        ("change of distributions, largest", float(changes.max()), f"in column {worst!r}{usual}"),
+    ):
+        yield Score(name=name, family="utility", value=value, better="lower", rows=comparison.released.rows, note=note)
+
+
+def _largest_gap(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
+    """Largest difference of two cumulative distributions; numbers a rounding error apart count as equal."""
+    ours, theirs = np.sort(before.round(9)), np.sort(after.round(9))
+    places = np.concatenate([ours, theirs])
+    gaps = np.searchsorted(ours, places, "right") / len(ours) - np.searchsorted(theirs, places, "right") / len(theirs)
+    return float(np.abs(gaps).max())

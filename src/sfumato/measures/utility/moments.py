@@ -1,0 +1,92 @@
+"""Means, variances, correlations and rank correlations, before and after (TL Table 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.measures.scores import Score
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.measures.comparison import Comparison
+
+RANKED_ROWS = 100_000  # rows that rank correlations are taken from
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentChanges:
+    """Medians over columns (or pairs of columns) of the absolute changes; 0 where nothing changed."""
+
+    mean: float  # in standard deviations of the original column
+    variance: float  # in variances of the original column
+    correlation: float
+    rank_correlation: float
+    columns: int  # columns that vary in the original
+
+
+def moment_changes(original: NDArray[np.float64], released: NDArray[np.float64]) -> MomentChanges:
+    """Compare two matrices with the same columns; those that are constant in the original have no scale and no part."""
+    varying = original.std(axis=0) > 1e-12 * np.maximum(1.0, np.abs(original).max(axis=0, initial=0.0))
+    before, after = original[:, varying], released[:, varying]
+    spread = before.std(axis=0, ddof=1)
+    pairs = np.triu_indices(int(varying.sum()), 1)
+    return MomentChanges(
+        mean=_median(np.abs(after.mean(axis=0) - before.mean(axis=0)) / spread),
+        variance=_median(np.abs(_variance(after) / spread**2 - 1.0)),
+        correlation=_median(np.abs(_correlations(after) - _correlations(before))[pairs]),
+        rank_correlation=_median(np.abs(_correlations(_ranks(after)) - _correlations(_ranks(before)))[pairs]),
+        columns=int(varying.sum()),
+    )
+
+
+def moment_scores(comparison: Comparison) -> Iterator[Score]:
+    """The four medians, with those of the reference for comparison where there is one."""
+    found = moment_changes(comparison.original_matrix, comparison.released_matrix)
+    usual = (
+        None
+        if comparison.reference_matrix is None
+        else moment_changes(comparison.original_matrix, comparison.reference_matrix)
+    )
+    units = {
+        "mean": ("change of means", "median over columns, in standard deviations"),
+        "variance": ("change of variances", "median over columns, relative"),
+        "correlation": ("change of correlations", "median over pairs of columns"),
+        "rank_correlation": ("change of rank correlations", "median over pairs of columns"),
+    }
+    for field, (name, unit) in units.items():
+        other = "" if usual is None else f"; the reference differs by {getattr(usual, field):.3g}"
+        yield Score(
+            name=name,
+            family="utility",
+            value=getattr(found, field),
+            better="lower",
+            rows=comparison.released.rows,
+            note=f"{unit}{other}",
+        )
+
+
+def _median(changes: NDArray[np.float64]) -> float:
+    return float(np.median(changes)) if changes.size else 0.0
+
+
+def _variance(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(matrix.var(axis=0, ddof=1)) if len(matrix) > 1 else np.zeros(matrix.shape[1])
+
+
+def _correlations(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Correlations of columns; those of a constant column are 0."""
+    centred = matrix - matrix.mean(axis=0)
+    length = np.sqrt((centred**2).sum(axis=0))
+    centred /= np.where(length > 1e-12, length, np.inf)
+    return np.asarray(centred.T @ centred)
+
+
+def _ranks(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(matrix[:: -(-len(matrix) // RANKED_ROWS)], axis=0))

@@ -1,0 +1,127 @@
+"""Recursive histogram sanitization, in the columns and in their spectral basis (TL §4.1.2, Figure 4-2)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from sfumato.errors import CannotRelease
+from sfumato.methods.claims import KAnonymity
+from sfumato.methods.matrix import Ground, MatrixMethod, MatrixPlan
+from sfumato.methods.spectral.bases import principal
+from sfumato.params import require_int
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from sfumato.methods.claims import Claim
+    from sfumato.randomness import Randomness
+    from sfumato.schema.schema import Schema
+    from sfumato.survey.survey import Survey
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramMethod(MatrixMethod):
+    """Rows are grouped and every row leaves as the mean of its group."""
+
+    k: int = 5  # rows that a group should have
+
+    def __post_init__(self) -> None:
+        MatrixMethod.__post_init__(self)
+        require_int(self.k, name="k", at_least=2)
+
+    def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> HistogramPlan:
+        """Nothing is decided before the rows are seen."""
+        if survey.rows < self.k:
+            raise CannotRelease(
+                f"A group of {self.k} needs as many rows.", found=f"{survey.rows} rows", fix="a smaller k, or more rows"
+            )
+        return HistogramPlan(self.ground(survey, schema, randomness), self)
+
+    @property
+    def anonymous(self) -> bool:
+        """Whether every group is sure to have k rows."""
+        return True
+
+    @abstractmethod
+    def groups(self, matrix: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The group of each row of the matrix, from 0 upward."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecursiveHistogram(HistogramMethod):
+    """Cut every column of the matrix at its median at once, again and again while a cell has 2k rows or more.
+
+    In more than a few columns the first cut already leaves most rows alone in their cell, so nothing is anonymized: it
+    stands here as the method that :class:`SpectralHistogram` mends, and promises no group size.
+    """
+
+    name: ClassVar[str] = "rhs"
+
+    @property
+    def anonymous(self) -> bool:
+        return False
+
+    def groups(self, matrix: NDArray[np.float64]) -> NDArray[np.int64]:
+        labels = np.zeros(len(matrix), dtype=np.int64)
+        waiting, used = [np.arange(len(matrix))], 0
+        while waiting:
+            rows = waiting.pop()
+            above = matrix[rows] > np.median(matrix[rows], axis=0)
+            cell = np.unique(np.packbits(above, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+            sizes = np.bincount(cell)
+            for number, size in enumerate(sizes):
+                if size >= 2 * self.k and len(sizes) > 1:
+                    waiting.append(rows[cell == number])
+            labels[rows] = used + cell
+            used += len(sizes)
+        return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpectralHistogram(HistogramMethod):
+    """Cut the principal component of the largest range at its median, one at a time, while a cell has 2k rows or more.
+
+    Every released row is then equal to at least k − 1 others in all columns. Variances shrink: what lies within a group
+    is averaged away.
+    """
+
+    name: ClassVar[str] = "spectral-rhs"
+
+    def groups(self, matrix: NDArray[np.float64]) -> NDArray[np.int64]:
+        from sfumato.kernels.median_cells import median_cells
+
+        basis = principal(matrix)
+        lengths = np.linalg.norm(basis.loadings, axis=1)  # T = U D: white scores times the size of their loadings
+        return median_cells(basis.scores * lengths, self.k)
+
+
+@dataclass(frozen=True, repr=False)
+class HistogramPlan(MatrixPlan):
+    """Group the rows of each block and release the means."""
+
+    ground: Ground
+    method: HistogramMethod
+
+    def change(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+        labels = self.method.groups(matrix)
+        sizes = np.bincount(labels)
+        means = np.empty((len(sizes), matrix.shape[1]))
+        for column in range(matrix.shape[1]):
+            means[:, column] = np.bincount(labels, weights=matrix[:, column]) / sizes
+        return means[labels]
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        if not self.method.anonymous:
+            return super().claims
+        return (*super().claims, KAnonymity(k=self.method.k, columns=self.ground.code.names))
+
+    @property
+    def notes(self) -> Mapping[str, object]:
+        return {**super().notes, "masking": "mean of the group"}

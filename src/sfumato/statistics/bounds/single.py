@@ -1,0 +1,80 @@
+"""Enclosures of the mean, variance and standard deviation of one column."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.statistics.bounds.budget import Clock
+from sfumato.statistics.bounds.enclosure import Enclosure, Witness
+from sfumato.statistics.bounds.pairs import highest_variance
+from sfumato.statistics.bounds.problem import EPS, Problem, largest_mean
+from sfumato.statistics.bounds.spread import farthest_ends, largest_sum_of_squares, least_sum_of_squares
+from sfumato.statistics.interval_table import Sample
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def mean_enclosure(sample: Sample) -> Enclosure:
+    """[Σ w l, Σ w u], exact; a record that may be missing counts where it pulls the mean outward."""
+    low, lowest = _mean_end(sample, sample.low[:, 0], -1.0)
+    high, highest = _mean_end(sample, sample.high[:, 0], 1.0)
+    inner_low, inner_high = (min(max(float(end.moments.mean[0]), low), high) for end in (lowest, highest))
+    return Enclosure(low, high, inner_low, inner_high, lowest, highest)
+
+
+def _mean_end(sample: Sample, ends: NDArray[np.float64], sign: float) -> tuple[float, Witness]:
+    centre = float(ends[0])
+    away = sign * (ends - centre)
+    mean, joins = largest_mean(away, sample.weight, sample.extra)
+    rounding = 4.0 * len(ends) * EPS * float(np.abs(away).max()) + 4.0 * EPS * abs(centre)
+    end = centre + sign * mean
+    witness = Witness(sample.box, ends[:, None], np.where(joins, sample.weight + sample.extra, sample.weight))
+    return end + sign * (rounding + EPS * abs(end)), witness
+
+
+def variance_enclosure(sample: Sample, clock: Clock) -> Enclosure:
+    """Population variance."""
+    problem = Problem.of(sample)
+    unit = float(problem.unit[0]) ** 2
+    ends = _certain_variance(sample, problem) if sample.is_certain else _open_variance(sample, problem, clock)
+    low, high = (max(ends.low, 0.0) * unit * (1.0 - 8.0 * EPS), ends.high * unit * (1.0 + 8.0 * EPS))
+    assert ends.lowest is not None and ends.highest is not None
+    inner = [min(max(float(end.moments.covariance[0, 0]), low), high) for end in (ends.lowest, ends.highest)]
+    return Enclosure(low, high, inner[0], inner[1], ends.lowest, ends.highest)
+
+
+def sd_enclosure(sample: Sample, clock: Clock) -> Enclosure:
+    """Population standard deviation: the roots of the variance's ends."""
+    of_variance = variance_enclosure(sample, clock)
+    low, high = math.sqrt(of_variance.low) * (1.0 - 2.0 * EPS), math.sqrt(of_variance.high) * (1.0 + 2.0 * EPS)
+    inner_low, inner_high = math.sqrt(of_variance.inner_low), math.sqrt(of_variance.inner_high)
+    return Enclosure(low, high, inner_low, inner_high, of_variance.lowest, of_variance.highest)
+
+
+def _certain_variance(sample: Sample, problem: Problem) -> Enclosure:
+    """In scaled units, for known weights: the sorted algorithms of :mod:`.spread`."""
+    low, high, weight = problem.low[:, 0], problem.high[:, 0], problem.weight
+    total = float(weight.sum())
+    least, most = least_sum_of_squares(low, high, weight), largest_sum_of_squares(low, high, weight)
+    near = np.clip(problem.to_data(np.array([[least.centre]])), sample.low, sample.high)
+    up = farthest_ends(low, high, weight, sample.parts).share_high
+    highest = Witness(
+        np.concatenate([sample.box, sample.box]),
+        np.concatenate([sample.low, sample.high]),
+        np.concatenate([sample.weight * (1.0 - up), sample.weight * up]),
+    )
+    lowest = Witness(sample.box, near, sample.weight)
+    return Enclosure(least.bound / total, most.bound / total, math.nan, math.nan, lowest, highest)
+
+
+def _open_variance(sample: Sample, problem: Problem, clock: Clock) -> Enclosure:
+    """In scaled units, when it is open which records are complete: as a covariance of the column with itself."""
+    width = problem.largest_spread(0)
+    bottom, top = highest_variance(problem, -1.0, width, clock), highest_variance(problem, 1.0, width, clock)
+    return Enclosure(
+        -bottom.outer, top.outer, math.nan, math.nan, problem.witness(sample, bottom), problem.witness(sample, top)
+    )

@@ -1,0 +1,192 @@
+"""The partition kernel against slow, obvious twins."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise, product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.optimize import minimize
+
+from sfumato.kernels import faces, tally
+from sfumato.kernels import partition as kernel
+
+small_values = st.integers(0, 6).map(float)
+
+
+def problem_of(values, weights=None, *, k=2, sets=(), l=1, protected=None, separation=0.0, lookahead=16, median=False):
+    rows, axes = values.shape
+    sizes = np.array(sets, dtype=np.int64)
+    protected = np.empty((rows, 0)) if protected is None else protected
+    return kernel.Problem(
+        values=values,
+        weights=np.ones((rows, axes), dtype=np.float32) if weights is None else weights,
+        set_start=np.cumsum(sizes) - sizes,
+        set_words=int(sizes.sum()) // 64 + 1,
+        scale=np.ptp(values, axis=0),
+        protected=protected,
+        separation=np.full(protected.shape[1], separation),
+        k=k,
+        l=l,
+        lookahead=lookahead,
+        median=median,
+    )
+
+
+def leaves_of(problem, *, note=False):
+    rows = len(problem.values)
+    order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
+    cuts = np.empty((rows if note else 0, 4))
+    kernel.split(problem, order, begins, cuts, 0, rows, 0)
+    return order, np.append(np.flatnonzero(begins), rows), cuts
+
+
+def tally_of(problem, rows):
+    running, bits = np.empty((5, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
+    tally.clear(running, bits)
+    for row in rows:
+        tally.add(running, bits, problem.values, problem.weights, problem.set_start, row)
+    return running
+
+
+@given(
+    values=arrays(np.float64, st.tuples(st.integers(1, 40), st.integers(1, 3)), elements=small_values),
+    k=st.integers(2, 7),
+    lookahead=st.sampled_from([1, 4, 16]),
+    median=st.booleans(),
+)
+def test_every_row_is_in_one_leaf_and_no_leaf_is_smaller_than_k(values, k, lookahead, median):
+    order, starts, _ = leaves_of(problem_of(values, k=k, lookahead=lookahead, median=median))
+    assert sorted(order) == list(range(len(values)))
+    assert np.diff(starts).min() >= min(k, len(values))
+
+
+@given(
+    values=arrays(np.float64, (40, 2), elements=small_values),
+    protected=arrays(np.float64, (40, 2), elements=small_values),
+    l=st.integers(2, 3),
+    separation=st.sampled_from([0.0, 1.0, 2.0]),
+    lookahead=st.sampled_from([1, 16]),
+)
+def test_no_cut_breaks_diversity(values, protected, l, separation, lookahead):
+    problem = problem_of(values, k=3, l=l, protected=protected, separation=separation, lookahead=lookahead)
+    order, starts, _ = leaves_of(problem)
+    if kernel.diverse(problem, order):
+        for first, last in pairwise(starts):
+            assert kernel.diverse(problem, order[first:last])
+
+
+@given(
+    values=st.lists(st.integers(0, 8), min_size=1, max_size=7),
+    l=st.integers(1, 4),
+    separation=st.sampled_from([0, 1, 2, 3]),
+)
+def test_diverse_is_what_a_look_at_all_choices_finds(values, l, separation):
+    protected = np.array(values, dtype=float)[:, None]
+    problem = problem_of(np.zeros((len(values), 1)), k=1, l=l, protected=protected, separation=float(separation))
+    apart = any(
+        all(abs(x - y) >= max(separation, 1) for x, y in combinations(chosen, 2))
+        for chosen in combinations(sorted(set(values)), l)
+    )
+    assert kernel.diverse(problem, np.arange(len(values))) == apart
+
+
+@given(keys=st.lists(small_values, min_size=1, max_size=60), share=st.floats(0, 1))
+def test_select_puts_the_smaller_keys_first(keys, share):
+    values, rows = np.array(keys), np.arange(len(keys))
+    position = int(share * (len(keys) - 1))
+    kernel.select(values, rows, position)
+    assert values.tolist() == [keys[row] for row in rows]
+    assert max(values[:position], default=-1) <= min(values[position:])
+
+
+@given(
+    values=arrays(np.float64, (12, 3), elements=small_values),
+    weights=arrays(np.float32, (12, 3), elements=st.sampled_from([0, 0.5, 1, 3])),
+)
+def test_widths_and_weights_equal_the_slow_twin(values, weights):
+    problem = problem_of(values, weights, sets=(7,))  # the last axis is a set
+    running = tally_of(problem, range(12))
+    widths = [tally.width(running, problem.set_start, axis) for axis in range(3)]
+    assert widths == [np.ptp(values[:, 0]), np.ptp(values[:, 1]), len(set(values[:, 2])) - 1]
+    assert running[tally.WEIGHT] == pytest.approx(weights.astype(float).sum(axis=0))
+
+
+@given(
+    pressures=st.lists(st.sampled_from([0.0, 0.1, 1.0, 2.0, 7.0, 40.0]), min_size=1, max_size=4),
+    boxes=st.integers(1, 9),
+)
+def test_least_cost_equals_a_convex_solver(pressures, boxes):
+    values = np.array([[0.0] * len(pressures), pressures])
+    weights = np.full((2, len(pressures)), 0.5, dtype=np.float32)
+    problem = problem_of(values, weights)
+    found = tally.least_cost(tally_of(problem, [0, 1]), problem.set_start, boxes)
+    s = np.array(pressures)
+    solved = minimize(
+        lambda u: float((s * np.exp(-u)).sum()),
+        np.full(len(s), np.log(boxes) / len(s)),
+        jac=lambda u: -s * np.exp(-u),
+        bounds=[(0, None)] * len(s),
+        constraints={"type": "ineq", "fun": lambda u: np.log(boxes) - u.sum(), "jac": lambda u: -np.ones(len(s))},
+        method="SLSQP",
+        options={"ftol": 1e-12, "maxiter": 500},
+    )
+    assert found == pytest.approx(solved.fun, rel=1e-4, abs=1e-4)
+
+
+@given(values=arrays(np.float64, (30, 2), elements=small_values))
+def test_hulls_are_the_extremes_of_each_leaf(values):
+    order, starts, _ = leaves_of(problem_of(values, k=4))
+    low, high = faces.hulls(values, order, starts)
+    for leaf, (first, last) in enumerate(pairwise(starts)):
+        inside = values[order[first:last]]
+        assert (low[leaf] == inside.min(axis=0)).all()
+        assert (high[leaf] == inside.max(axis=0)).all()
+
+
+@given(values=arrays(np.float64, (40, 2), elements=st.floats(0, 100, width=32)))
+def test_cells_fill_the_space_without_overlap_and_hold_their_records(values):
+    order, starts, cuts = leaves_of(problem_of(values, k=4), note=True)
+    leaves = len(starts) - 1
+    low, high = np.full((leaves, 2), -1.0), np.full((leaves, 2), 101.0)
+    faces.cells(cuts, starts, low, high)
+    assert np.prod(high - low, axis=1).sum() == pytest.approx(102.0**2)
+    for leaf, (first, last) in enumerate(pairwise(starts)):
+        inside = values[order[first:last]]
+        assert (inside >= low[leaf]).all()
+        assert (inside <= high[leaf]).all()
+    for one, other in combinations(range(leaves), 2):
+        shared = np.minimum(high[one], high[other]) - np.maximum(low[one], low[other])
+        assert shared.min() <= 1e-9
+
+
+def test_equal_input_gives_equal_boxes():
+    values = np.random.default_rng(4).normal(size=(5000, 3))
+    first, again = (leaves_of(problem_of(values, k=5)) for _ in range(2))
+    assert (first[0] == again[0]).all()
+    assert (first[1] == again[1]).all()
+
+
+def test_a_small_cell_takes_the_cut_that_a_search_of_all_cuts_finds():
+    numbers = np.random.default_rng(8)
+    for _ in range(50):
+        values = numbers.integers(0, 9, (9, 2)).astype(float)
+        order, starts, _ = leaves_of(problem_of(values, k=3, lookahead=16))
+        cost = sum(cost_of(values[order[a:b]]) for a, b in pairwise(starts))
+        assert cost <= 1.35 * least_kd_cost(values, 3), "the greedy partition is far from the best kd partition"
+
+
+def cost_of(records):
+    return len(records) * np.ptp(records, axis=0).sum()
+
+
+def least_kd_cost(records, k):
+    """The best partition by axis-parallel cuts, by trying them all."""
+    best = cost_of(records)
+    for axis, cut in product(range(records.shape[1]), range(k, len(records) - k + 1)):
+        ordered = records[np.argsort(records[:, axis], kind="stable")]
+        best = min(best, least_kd_cost(ordered[:cut], k) + least_kd_cost(ordered[cut:], k))
+    return best

@@ -1,0 +1,275 @@
+"""What Boxes promises to a user, option by option."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.engines.memory import MemorySurvey, run
+from sfumato.errors import CannotRelease, OptionError, StatisticError
+from sfumato.methods.claims import Evidence
+from sfumato.randomness import Randomness
+from sfumato.release.verify import verify
+from sfumato.schema.schema import Schema
+from sfumato.statistics.interval_table import IntervalTable
+from sfumato.table.frames import as_table
+from sfumato.table.groups import group_sizes
+
+
+@pytest.fixture(scope="module")
+def people():
+    numbers = np.random.default_rng(3)
+    rows = 600
+    age = numbers.integers(18, 90, rows)
+    return pd.DataFrame(
+        {
+            "age": age,
+            "income": np.exp(numbers.normal(10, 0.6, rows) + age / 80),
+            "bmi": np.where(numbers.random(rows) < 0.05, np.nan, numbers.normal(25, 4, rows)),
+            "city": numbers.choice(["Ulm", "Rom", "Oslo", "Bern"], rows, p=[0.6, 0.2, 0.15, 0.05]),
+            "born": pd.Timestamp("2000-01-01") - pd.to_timedelta(age * 365 + numbers.integers(0, 365, rows), "D"),
+        }
+    )
+
+
+def width(release, statistic):
+    estimate = release.estimate(statistic)
+    return estimate.linear_high - estimate.linear_low
+
+
+def column_width(release, name):
+    return float((release.table.numbers(f"{name}_high") - release.table.numbers(f"{name}_low")).mean())
+
+
+class TestWhatLeaves:
+    def test_numbers_leave_as_intervals_categories_as_sets_and_days_as_days(self, people):
+        release = sf.Boxes(k=5).release(people, seed=1)
+        names = set(release.table.names)
+        assert names == {
+            "age_low", "age_high", "income_low", "income_high", "bmi_low", "bmi_high", "bmi_missing", "born_low",
+            "born_high", "city", "box",
+        }  # fmt: skip
+        assert pa.types.is_integer(release.table.arrow.schema.field("age_low").type)
+        assert pa.types.is_timestamp(release.table.arrow.schema.field("born_low").type)
+        frame = release.table.to_pandas()
+        assert (frame.born_low <= frame.born_high).all()
+        assert set("|".join(frame.city).split("|")) == {"Ulm", "Rom", "Oslo", "Bern"}
+
+    def test_every_row_shares_its_box_with_k_others_in_every_released_column(self, people):
+        release = sf.Boxes(k=7).release(people, seed=1)
+        assert group_sizes(release.table, release.table.names).min() >= 7
+
+    def test_columns_that_are_not_protected_leave_as_they_are(self, people):
+        release = sf.Boxes(k=5).release(people, schema={"income": "sensitive", "bmi": "other"}, seed=1)
+        assert sorted(release.table.to_pandas().income) == sorted(people.income)
+        assert release.table.to_pandas().bmi.isna().sum() == people.bmi.isna().sum()
+
+    def test_the_number_of_missing_values_of_a_box_is_told_and_nothing_else_of_them(self, people):
+        frame = sf.Boxes(k=5).release(people, seed=1).table.to_pandas()
+        boxes = frame.groupby("box").agg(
+            rows=("box", "size"), missing=("bmi_missing", "first"), low=("bmi_low", "first")
+        )
+        assert boxes.missing.sum() == people.bmi.isna().sum()
+        assert (boxes.low.isna() == (boxes.missing == boxes.rows)).all()
+
+    def test_missing_values_are_kept_apart_from_the_others_where_k_allows(self, people):
+        frame = sf.Boxes(k=5).release(people, seed=1).table.to_pandas()
+        boxes = frame.groupby("box").agg(rows=("box", "size"), missing=("bmi_missing", "first"))
+        mixed = (boxes.missing > 0) & (boxes.missing < boxes.rows)
+        assert mixed.sum() <= 6
+
+
+class TestKeep:
+    def test_the_kept_statistic_is_narrower_than_without_keep_and_than_mondrian(self, people):
+        data = people[["age", "income"]]
+        kept = sf.Boxes(k=5, keep=["corr(age, income)"]).release(data, seed=1)
+        mondrian = sf.Boxes(k=5, cut="median").release(data, seed=1)
+        assert width(kept, "corr(age, income)") < 0.8 * width(mondrian, "corr(age, income)")
+
+    def test_importance_moves_the_balance(self, people):
+        data = people[["age", "income"]]
+        keep = ["mean(age)", "mean(income)"]
+        first, second = (sf.Boxes(k=5, keep=keep, importance=p).release(data, seed=1) for p in ([9, 1], [1, 9]))
+        assert width(first, "mean(age)") < width(second, "mean(age)")
+        assert width(first, "mean(income)") > width(second, "mean(income)")
+
+    def test_accuracy_moves_it_the_other_way_and_may_be_a_mapping(self, people):
+        data = people[["age", "income"]]
+        keep = ["mean(age)", "mean(income)"]
+        tight = sf.Boxes(k=5, keep=keep, accuracy={"mean(age)": 0.1, "mean(income)": 5000.0}).release(data, seed=1)
+        loose = sf.Boxes(k=5, keep=keep, accuracy=[5.0, 500.0]).release(data, seed=1)
+        assert width(tight, "mean(age)") < width(loose, "mean(age)")
+
+    def test_others_keeps_columns_useful_that_no_statistic_names(self, people):
+        data = people[["age", "income", "bmi"]].dropna()
+        few, more = (sf.Boxes(k=5, keep=["mean(age)"], others=share).release(data, seed=1) for share in (0.0, 0.5))
+        assert column_width(more, "income") < column_width(few, "income")
+        assert column_width(more, "age") >= column_width(few, "age")
+
+    def test_sampling_weights_make_the_boxes_of_heavy_records_narrower(self):
+        numbers = np.random.default_rng(4)
+        data = pd.DataFrame(numbers.random((4000, 2)), columns=["x", "y"])
+        data["heft"] = np.where(data.x > 0.5, 100.0, 1.0)
+        spans = {}
+        for role in ("weight", "other"):
+            release = sf.Boxes(k=5, keep=["mean(x)", "var(y)"], others=0.0).release(data, schema={"heft": role}, seed=1)
+            spans[role] = release.estimate("mean(x)").linear_high - release.estimate("mean(x)").linear_low
+        assert spans["weight"] != spans["other"]
+
+    def test_estimates_weigh_the_records_by_their_sampling_weight(self, people):
+        data = people[["age", "income"]].assign(heft=np.where(people.age > 60, 50.0, 1.0))
+        release = sf.Boxes(k=5, keep=["mean(income)"]).release(data, schema={"heft": "weight"}, seed=1)
+        estimate = release.estimate("mean(income)")
+        assert estimate.low <= np.average(data.income, weights=data.heft) <= estimate.high
+
+    def test_a_user_s_own_statistic_can_be_kept(self, people):
+        from sfumato.statistics.characteristics import Custom
+
+        ratio = Custom("ratio", ("age", "income"), lambda mean, covariance: mean[1] / mean[0])
+        kept = sf.Boxes(k=5, keep=[ratio], others=0.0).release(people[["age", "income"]], seed=1)
+        other = sf.Boxes(k=5, keep=["var(age)"], others=0.0).release(people[["age", "income"]], seed=1)
+        intervals = [IntervalTable.of(release.table, ("age", "income")) for release in (kept, other)]
+        spans = [
+            float(((one.high - one.low) * one.weight[:, None] / [people.age.mean(), people.income.mean()]).sum())
+            for one in intervals
+        ]
+        assert spans[0] < spans[1]
+
+    @pytest.mark.parametrize(
+        ("options", "error"),
+        [
+            ({"keep": ["corr(age, nothing)"]}, StatisticError),
+            ({"keep": ["mean(city)"]}, StatisticError),
+            ({"keep": ["mean(age)"], "importance": [1, 2]}, OptionError),
+            ({"keep": ["mean(age)"], "accuracy": {"mean(income)": 1.0}}, StatisticError),
+            ({"keep": ["mean(age)"], "accuracy": [0.0]}, OptionError),
+            ({"keep": "mean(age)"}, OptionError),
+            ({"l": 9}, OptionError),
+            ({"edges": "soft"}, OptionError),
+            ({"snap": -1.0}, OptionError),
+            ({"suppress": 1.5}, OptionError),
+            ({"epsilon": {"city": 1.0}, "l": 2}, OptionError),
+            ({"domain": {"city": (0, 1)}}, OptionError),
+            ({"domain": {"age": (30, 40)}, "edges": "cells"}, CannotRelease),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, people, options, error):
+        with pytest.raises(error):
+            sf.Boxes(k=5, **options).release(people)
+
+    def test_more_rows_than_there_are_cannot_share_a_box(self, people):
+        with pytest.raises(CannotRelease, match="700"):
+            sf.Boxes(k=700).release(people)
+
+    def test_a_column_that_would_meet_a_released_name_is_refused(self, people):
+        with pytest.raises(OptionError, match="'age_low'"):
+            sf.Boxes(k=5).release(people.assign(age_low=1.0))
+
+
+class TestDiversity:
+    def test_sensitive_columns_stay_diverse(self, people):
+        data = people.assign(illness=np.where(people.age % 3 == 0, "flu", "none"))
+        frame = sf.Boxes(k=5, l=2).release(data, schema={"illness": "sensitive"}, seed=1).table.to_pandas()
+        assert frame.groupby("box").illness.nunique().min() >= 2
+
+    def test_numbers_count_as_different_from_epsilon_on(self, people):
+        release = sf.Boxes(k=5, l=3, epsilon={"age": 4.0}).release(people[["age", "income"]], seed=1)
+        assert (release.table.numbers("age_high") - release.table.numbers("age_low")).min() >= 8.0
+
+    def test_diversity_that_no_box_can_have_is_refused(self, people):
+        with pytest.raises(sf.SfumatoError):
+            sf.Boxes(k=5, l=3).release(people.assign(same="x"), schema={"same": "sensitive"})
+
+
+class TestEdges:
+    def test_hulls_touch_records_and_cells_do_not(self, people):
+        data = people[["income"]]
+        hull, cells = (sf.Boxes(k=5, edges=edges).release(data, seed=1).table for edges in ("hull", "cells"))
+        assert set(hull.numbers("income_low")) <= set(people.income)
+        assert not set(cells.numbers("income_low")) & set(people.income)
+        assert not set(cells.numbers("income_high")) & set(people.income)
+
+    def test_cells_reach_to_the_declared_domain(self, people):
+        release = sf.Boxes(k=5, edges="cells", domain={"age": (0, 120)}).release(people[["age", "income"]], seed=1)
+        assert release.table.numbers("age_low").min() == 0
+        assert release.table.numbers("age_high").max() == 120
+
+    def test_the_domain_may_stand_in_the_schema(self, people):
+        schema = {"age": {"role": "quasi", "domain": [0, 120]}}
+        release = sf.Boxes(k=5, edges="cells").release(people[["age"]], schema=schema, seed=1)
+        assert release.table.numbers("age_high").max() == 120
+
+    def test_faces_snap_outward_to_the_precision(self, people):
+        table = sf.Boxes(k=5, snap={"income": 1000.0, "age": 5}).release(people[["age", "income"]], seed=1).table
+        for name, step in (("income", 1000.0), ("age", 5)):
+            assert not np.any(table.numbers(f"{name}_low") % step)
+            assert not np.any(table.numbers(f"{name}_high") % step)
+
+
+class TestSuppression:
+    def test_outliers_go_instead_of_widening_boxes(self, people):
+        data = people[["age", "income"]].copy()
+        data.loc[:4, "income"] = 1e8
+        data.loc[5:9, "age"] = 5000
+        none, some = (
+            sf.Boxes(k=5, keep=["mean(income)"], suppress=share).release(data, seed=1) for share in (0.0, 0.05)
+        )
+        assert none.table.rows == len(data)
+        assert 0.95 * len(data) <= some.table.rows < len(data)
+        assert column_width(some, "income") < column_width(none, "income")
+
+    def test_a_table_without_outliers_loses_little(self):
+        data = pd.DataFrame(np.random.default_rng(2).random((2000, 2)), columns=["x", "y"])
+        assert sf.Boxes(k=5, suppress=0.2).release(data, seed=1).table.rows > 1900
+
+
+class TestCategories:
+    TREE = "Ulm;Germany;Europe\nBern;Switzerland;Europe\nRom;Italy;Europe\nOslo;Norway;Europe\n"
+
+    @pytest.mark.parametrize("categories", ["sets", "tree"])
+    def test_leave_as_sets_or_as_nodes_of_the_tree(self, people, tmp_path, categories):
+        (tmp_path / "city.csv").write_text(self.TREE)
+        schema = {"city": {"role": "quasi", "tree": str(tmp_path / "city.csv")}}
+        release = sf.Boxes(k=40, categories=categories).release(people[["age", "city"]], schema=schema, seed=1)
+        words = set(release.table.arrow.column("city").to_pylist())
+        nodes = {"Ulm", "Bern", "Rom", "Oslo", "Germany", "Switzerland", "Italy", "Norway", "Europe"}
+        assert words <= nodes if categories == "tree" else any("|" in word for word in words)
+
+    def test_a_value_with_the_sign_of_a_set_is_not_taken_for_two(self):
+        data = pd.DataFrame({"x": ["a|b", "a", "b", "(missing)", None, "\\"] * 4, "y": np.arange(24.0)})
+        from sfumato.table.sets import parse_set
+
+        release = sf.Boxes(k=5).release(data, seed=1)
+        members = {value for word in release.table.arrow.column("x").to_pylist() for value in parse_set(word)}
+        assert members == {"a|b", "a", "b", "(missing)", None, "\\"}
+
+
+def test_many_blocks_keep_the_same_claims_and_nearly_the_same_widths(people):
+    numbers = np.random.default_rng(9)
+    data = as_table(pd.DataFrame(numbers.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], 20_000), columns=["x", "y"]))
+    schema = Schema.for_table(data)
+    method = sf.Boxes(k=5, keep=["corr(x, y)"])
+    widths, promises = [], []
+    for block_rows in (None, 1_000):
+        plan = method.plan(MemorySurvey(data, block_rows), schema, Randomness(1))
+        assert plan.blocks == 1 if block_rows is None else plan.blocks >= 20
+        outcome = run(plan, data)
+        findings = verify(plan.claims, Evidence(outcome.released, data, outcome.origin))
+        promises.append([finding.claim for finding in findings])
+        release = sf.Release(outcome.released)
+        widths.append(width(release, "corr(x, y)"))
+    assert promises[0] == promises[1]
+    assert widths[1] == pytest.approx(widths[0], rel=0.03)
+
+
+def test_the_limit_is_near_what_was_achieved_on_smooth_data():
+    numbers = np.random.default_rng(6)
+    data = pd.DataFrame(numbers.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], 20_000), columns=["x", "y"])
+    limit = sf.Boxes(k=5, keep=["mean(x)", "mean(y)"]).release(data, seed=1).limit()
+    assert 0.9 < limit.ratio < 1.15
+    assert limit.shrunk == pytest.approx(limit.asymptotic * 4 / 6)
+    mondrian = sf.Boxes(k=5, keep=["mean(x)", "mean(y)"], cut="median").release(data, seed=1).limit()
+    assert mondrian.ratio > 1.2 * limit.ratio
