@@ -1,9 +1,9 @@
 """Largest sums of products over boxes.
 
 Every second-order statistic is a covariance of two linear combinations of the columns, so the one question that all
-enclosures ask is: how large can Σ w · L₁(z) · L₂(z) become when each z may be anywhere in its box? It falls apart box by
-box. In the plane (L₁, L₂) a box is a zonogon (a polygon with parallel, equal, opposite sides) and the product is largest
-on its edge, so a walk around the 2n sides finds it exactly.
+enclosures ask is: how large can Σ w · L₁(z) · L₂(z) become when each z may be anywhere in its box? It falls apart box
+by box. In the plane (L₁, L₂) a box is a zonogon (a polygon with parallel, equal, opposite sides) and the product is
+largest on its edge, so a walk around the 2n sides finds it exactly.
 """
 
 from __future__ import annotations

@@ -77,9 +77,9 @@ class Sample:
 class IntervalTable:
     """Distinct boxes of some numeric columns with counts; a group is a set of rows that look alike.
 
-    ``missing`` counts, for each column, the rows *of the released box* whose value is missing, and ``box_rows`` the rows
-    of that box; a group is the whole box unless exact columns tell its rows apart. ``low`` and ``high`` are NaN where all
-    are missing. Row weights of a group lie between ``lightest`` and ``heaviest``.
+    ``missing`` counts, for each column, the rows *of the released box* whose value is missing, and ``box_rows`` the
+    rows of that box; a group is the whole box unless exact columns tell its rows apart. ``low`` and ``high`` are NaN
+    where all are missing. Row weights of a group lie between ``lightest`` and ``heaviest``.
     """
 
     names: tuple[str, ...]
@@ -102,7 +102,7 @@ class IntervalTable:
         count: ArrayLike | None = None,
         weight: ArrayLike | None = None,
     ) -> IntervalTable:
-        """Boxes without missing cells; ``weight`` is the sum over a box's records (equal shares), by default the count."""
+        """Boxes without missing cells; ``weight`` is the sum over a box's records (alike), by default the count."""
         lows, highs = (np.array(ends, dtype=np.float64, ndmin=2) for ends in (low, high))
         counts = np.ones(len(lows), dtype=np.int64) if count is None else np.asarray(count, dtype=np.int64)
         weights = counts.astype(np.float64) if weight is None else np.asarray(weight, dtype=np.float64)
@@ -121,8 +121,8 @@ class IntervalTable:
     def of(cls, released: Table, columns: Sequence[str], *, weight: str | None = None) -> IntervalTable:
         """Read columns of a released table: ``x_low`` and ``x_high`` (and ``x_missing``), or ``x`` itself.
 
-        Rows are grouped by equal boxes. Where a column has missing cells, the released boxes are told apart by the column
-        ``box`` or, without it, by all interval columns together.
+        Rows are grouped by equal boxes. Where a column has missing cells, the released boxes are told apart by the
+        column ``box`` or, without it, by all interval columns together.
         """
         read = [_Column.of(released, name) for name in columns]
         heft = np.ones(released.rows) if weight is None else _weights(released, weight)
@@ -146,7 +146,7 @@ class IntervalTable:
             np.array([column.low[first] for column in read]).T.reshape(shape),
             np.array([column.high[first] for column in read]).T.reshape(shape),
             count,
-            np.bincount(labels, weights=heft, minlength=len(first)),
+            np.bincount(labels, weights=heft, minlength=len(first)).astype(np.float64),
             np.array([column.missing[first] for column in read]).T.reshape(shape),
             box_rows,
             lightest,
@@ -174,7 +174,7 @@ class IntervalTable:
         """The records that are complete in these columns.
 
         Of the c rows of a group in a box of n rows with m_j missing values in column j, at least c − Σ m_j and at most
-        min(c, n − max m_j) are complete: the same number, and so exact, when the group is the box and one column is asked.
+        min(c, n − max m_j) are complete: one number, and so exact, when the group is the box and one column is asked.
         """
         chosen = [self.names.index(name) for name in columns]
         low, high, missing = self.low[:, chosen], self.high[:, chosen], self.missing[:, chosen]

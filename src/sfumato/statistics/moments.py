@@ -20,8 +20,8 @@ CHUNK = 1 << 15  # rows that fit a processor's cache a few columns wide
 class Moments:
     """Mean vector and population covariance (divided by the total weight, as in XK and XF) of some columns.
 
-    ``weight`` is the total weight (the number of records when none were given) and ``records`` the number of rows without
-    a missing cell. With no weight at all, mean and covariance are NaN.
+    ``weight`` is the total weight (the number of records when none were given) and ``records`` the number of rows
+    without a missing cell. With no weight at all, mean and covariance are NaN.
     """
 
     weight: float

@@ -32,9 +32,9 @@ class Gradient:
 class Statistic:
     """A number (or, for a regression, several ``parts()``) computed from the records of a table.
 
-    A *characteristic* in the sense of XK and XF is a function of mean and covariance and answers ``value``, ``gradient``
-    and ``scale`` from the moments of exactly its ``columns``, in that order. Counts, sums, quantiles and statistics
-    under a condition are statistics too, but no functions of moments, and say so when asked.
+    A *characteristic* in the sense of XK and XF is a function of mean and covariance and answers ``value``,
+    ``gradient`` and ``scale`` from the moments of exactly its ``columns``, in that order. Counts, sums, quantiles and
+    statistics under a condition are statistics too, but no functions of moments, and say so when asked.
     """
 
     @property
@@ -51,7 +51,7 @@ class Statistic:
         raise self._no_characteristic()
 
     def gradient(self, moments: Moments) -> Gradient:
-        """Derivatives by mean and covariance; zero where the statistic is not defined, since nothing can be kept then."""
+        """Derivatives by mean and covariance; zero where the statistic is not defined: nothing can be kept there."""
         raise self._no_characteristic()
 
     def scale(self, moments: Moments) -> float:

@@ -19,9 +19,9 @@ def density(
     """Records per unit of volume at each point: (m − 1) ÷ the volume of the ball that holds m neighbours.
 
     Distances are taken after whitening, so that the ball fits the data's shape. Points that coincide with more than m
-    records have no finite density; they get that of the smallest ball with any volume. Time is N log N.
+    records have no finite density; they get that of the smallest ball with any volume.
     """
-    from scipy.spatial import cKDTree
+    from sfumato.kernels.neighbours import nearest
 
     count, axes = records.shape
     near = min(neighbours, count)
@@ -30,7 +30,7 @@ def density(
     widest = float(spread.max())
     spread = np.sqrt(np.maximum(spread, 1e-24 * widest)) if widest > 0.0 else np.ones(axes)
     whiten = directions / spread
-    distances = cKDTree(records @ whiten).query(points @ whiten, k=[near], workers=-1)[0][:, 0]
+    distances = nearest(points @ whiten, records @ whiten, near).distance[:, -1]
     positive = distances[distances > 0.0]
     distances = np.maximum(distances, positive.min() if positive.size else 1.0)
     log_ball = axes / 2 * math.log(math.pi) - math.lgamma(axes / 2 + 1)

@@ -38,6 +38,8 @@ class Buckets:
     mean: NDArray[np.float64]
     sizes: NDArray[np.float64]  # rows; estimated where the column is known by a summary
     cuts: NDArray[np.float64] | None  # least value of each group but the first; None: by rank
+    ties: NDArray[np.float64] | None = None  # by rank: the values that stand in two groups or more, rising …
+    tie_ranks: NDArray[np.int64] | None = None  # … and how many rows have smaller ones
     missing: int = 0
     hidden: int = -1  # the group that is shown as missing, so that few missing values are not alone
     shown: Shown = "median"
@@ -49,17 +51,21 @@ class Buckets:
         present = np.sort(numbers[~np.isnan(numbers)])
         starts = np.append(0, ends)[:-1]
         sizes = (ends - starts).astype(np.float64)
+        low, high = present[starts], present[ends - 1]
+        ties = np.unique(low[1:][low[1:] == high[:-1]])
         offset = present[0] if len(present) else 0.0  # sums keep more digits near zero
         return cls(
             name=name,
             kind=table.kinds[name],
             type=table.arrow.column(name).type,
-            low=present[starts],
-            high=present[ends - 1],
+            low=low,
+            high=high,
             median=present[(starts + ends - 1) // 2],
             mean=np.add.reduceat(present - offset, starts) / sizes + offset if len(ends) else np.zeros(0),
             sizes=sizes,
             cuts=None,
+            ties=ties,
+            tie_ranks=np.searchsorted(present, ties),
             missing=len(numbers) - len(present),
             shown=shown,
         )
@@ -144,16 +150,24 @@ class Buckets:
         """The group of each row, the number after the last where it is shown as missing."""
         numbers = table.numbers(self.name)
         lacking = np.isnan(numbers)
-        if self.cuts is None:
-            order = np.argsort(numbers, kind="stable")  # missing ones come last
-            codes = np.empty(len(numbers), dtype=np.int64)
-            sizes = np.append(self.sizes, self.missing).astype(np.int64)
-            codes[order] = np.repeat(np.arange(self.code_size), sizes)
-        else:
-            codes = np.searchsorted(self.cuts, numbers, side="right")
-            codes[lacking] = len(self.sizes)
+        cuts = self.low[1:] if self.cuts is None else self.cuts
+        codes = np.searchsorted(cuts, numbers, side="right")
+        if self.ties is not None and self.tie_ranks is not None and len(self.ties):
+            self._deal_out(codes, numbers)
+        codes[lacking] = len(self.sizes)
         codes[codes == self.hidden] = len(self.sizes)
         return codes
+
+    def _deal_out(self, codes: NDArray[np.int64], numbers: NDArray[np.float64]) -> None:
+        """Give the rows of a value that stands in several groups to these groups, as many as each holds."""
+        assert self.ties is not None and self.tie_ranks is not None
+        place = np.searchsorted(self.ties, numbers)
+        tied = np.flatnonzero(self.ties[np.minimum(place, len(self.ties) - 1)] == numbers)
+        order = tied[np.argsort(place[tied], kind="stable")]
+        which = place[order]
+        before = np.searchsorted(which, np.arange(len(self.ties)))  # tied rows of smaller values
+        ranks = self.tie_ranks[which] + np.arange(len(order)) - before[which]
+        codes[order] = np.searchsorted(np.cumsum(self.sizes), ranks, side="right")
 
     def show(self, codes: NDArray[np.int64]) -> tuple[Recoded, ...]:
         """The released columns: one, or two for a range."""

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EXACT_ROWS = 3000  # up to here all affinities are computed
-LANDMARKS = 512
+PIECE_ROWS = 2000  # the pieces of a larger table are cut to this
+LANDMARKS = 256
 PIECES = 32  # at most so many at one level
-SCALE_ROWS = 1000  # rows whose median distance gives the scale of the affinity
-FITTED_ROWS = 20_000  # rows that the pieces are learnt from
+SCALE_ROWS = 500  # rows whose median distance gives the scale of the affinity
+EIGENVECTOR_TOLERANCE = 1e-4  # relative; k-means does not see more
+FITTED_ROWS = 10_000  # rows that the pieces are learnt from
 BLOCK = 16_384  # rows whose affinities to the landmarks are held at a time
 
 Part = TypeVar("Part")
@@ -60,7 +62,7 @@ def exact(matrix: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.i
         return np.zeros(len(matrix), dtype=np.int64)
     affinity = _squared_distances(matrix, matrix)
     draw = np.random.default_rng(seed)
-    affinity *= -0.5 / _scale_squared(affinity[np.triu_indices(len(matrix), 1)])
+    affinity *= -0.5 / _scale_squared(affinity)
     np.exp(affinity, out=affinity)
     np.fill_diagonal(affinity, 0.0)
     # a row so far out that it has no affinity to any other is its own direction; it is merged with the nearest cluster
@@ -99,12 +101,12 @@ def side_by_side(work: Callable[[Part], Answer], parts: Iterable[Part]) -> list[
 
 
 def _pieces(matrix: NDArray[np.float64], rows: NDArray[np.int64], draw: np.random.Generator) -> list[NDArray[np.int64]]:
-    """Rows cut by landmarks until no piece has more than EXACT_ROWS of them."""
-    if len(rows) <= EXACT_ROWS:
+    """Rows cut by landmarks until every piece is small; a whole table up to EXACT_ROWS is left in one."""
+    if len(rows) <= (EXACT_ROWS if len(rows) == len(matrix) else PIECE_ROWS):
         return [rows]
-    labels = _by_landmarks(matrix[rows], min(PIECES, -(-len(rows) * 3 // (EXACT_ROWS * 2))), draw)
+    labels = _by_landmarks(matrix[rows], min(PIECES, -(-len(rows) * 3 // (PIECE_ROWS * 2))), draw)
     if np.bincount(labels).max() > 0.9 * len(rows):  # nothing to cut along: rows that are all alike, or nearly
-        labels = draw.integers(-(-len(rows) // EXACT_ROWS) + 1, size=len(rows))
+        labels = draw.integers(-(-len(rows) // PIECE_ROWS) + 1, size=len(rows))
     pieces = [rows[labels == label] for label in np.unique(labels)]
     return [part for piece in pieces for part in _pieces(matrix, piece, draw)]
 
@@ -116,7 +118,7 @@ def _by_landmarks(matrix: NDArray[np.float64], pieces: int, draw: np.random.Gene
     left singular vectors of Z diag(colsum)^(−½): rows × landmarks work, and an eigenproblem of landmarks × landmarks.
     """
     marks = matrix[draw.choice(len(matrix), LANDMARKS, replace=False)]
-    narrow = _scale_squared(_squared_distances(marks, marks)[np.triu_indices(LANDMARKS, 1)])
+    narrow = _scale_squared(_squared_distances(marks, marks))
     blocks = range(0, len(matrix), BLOCK)
     gram, total = np.zeros((LANDMARKS, LANDMARKS)), np.zeros(LANDMARKS)
     for start in blocks:
@@ -148,10 +150,12 @@ def _squared_distances(left: NDArray[np.float64], right: NDArray[np.float64]) ->
 
 
 def _scale_squared(squared: NDArray[np.float64]) -> float:
-    """σ² of the affinity: the median squared distance between two rows."""
-    sparse = squared[:: max(1, squared.size // SCALE_ROWS**2)]
-    median = float(np.median(sparse)) if sparse.size else 0.0
-    return median if median > 0.0 else max(float(sparse.mean()) if sparse.size else 0.0, 1.0e-300)
+    """σ² of the affinity: the median squared distance between two different rows of a square table of distances."""
+    step = -(-len(squared) // SCALE_ROWS)
+    few = squared[::step, ::step]
+    between = few[np.triu_indices(len(few), 1)]
+    median = float(np.median(between))
+    return median if median > 0.0 else max(float(between.mean()), 1e-300)
 
 
 def _leading_eigenvectors(symmetric: NDArray[np.float64], count: int, draw: np.random.Generator) -> NDArray[np.float64]:
@@ -160,7 +164,8 @@ def _leading_eigenvectors(symmetric: NDArray[np.float64], count: int, draw: np.r
     from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
     with suppress(ArpackNoConvergence):
-        return np.asarray(eigsh(symmetric, k=count, which="LA", v0=draw.uniform(0.5, 1.0, len(symmetric)))[1])
+        start = draw.uniform(0.5, 1.0, len(symmetric))
+        return np.asarray(eigsh(symmetric, k=count, which="LA", v0=start, tol=EIGENVECTOR_TOLERANCE)[1])
     return np.asarray(np.linalg.eigh(symmetric)[1][:, -count:])
 
 
@@ -174,5 +179,6 @@ def _k_means(points: NDArray[np.float64], clusters: int, seed: int) -> NDArray[n
 
     distinct = len(np.unique(points.round(12), axis=0)) if len(points) <= EXACT_ROWS else clusters
     model = KMeans(min(clusters, distinct), n_init=3, random_state=seed)
-    fitted = points if len(points) <= FITTED_ROWS else np.random.default_rng(seed).choice(points, FITTED_ROWS, axis=0)
+    draw = np.random.default_rng(seed)
+    fitted = points if len(points) <= FITTED_ROWS else draw.choice(points, FITTED_ROWS, axis=0, replace=False)
     return np.asarray(model.fit(fitted).predict(points), dtype=np.int64)

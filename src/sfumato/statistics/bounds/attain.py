@@ -1,8 +1,8 @@
 """Choices of values that push a statistic as high as a local search can.
 
-At a choice with mean E and covariance S, the statistic changes to first order by the influence of each record, which for
-every statistic here is a product of two linear combinations L₁ · L₂. So let each box take the values where its product is
-largest, look at the new moments, and repeat while the statistic grows.
+At a choice with mean E and covariance S, the statistic changes to first order by the influence of each record, which
+for every statistic here is a product of two linear combinations L₁ · L₂. So let each box take the values where its
+product is largest, look at the new moments, and repeat while the statistic grows.
 """
 
 from __future__ import annotations
@@ -49,11 +49,13 @@ class Ascent:
         problem: Problem,
         value: Callable[[Moments], float],
         lines: Callable[[Moments], Lines | None],
+        fine: float,
         offset: Callable[[Moments], float] = lambda moments: 0.0,
     ) -> None:
         self.problem = problem
         self.value = value
         self.lines = lines
+        self.fine = fine  # a step that gains less is the last
         self.offset = offset
 
     def at(self, points: NDArray[np.float64], weight: NDArray[np.float64]) -> Choice:
@@ -76,9 +78,9 @@ class Ascent:
                 weight = np.where(keep, weight, best.weight)
             trial = self.at(points, weight)
             if trial.value > best.value + 1e-14 * abs(best.value):
-                small = trial.value - best.value <= 1e-12 * abs(trial.value)
+                gain = trial.value - best.value
                 best, failures = trial, 0
-                if small:
+                if gain <= self.fine:
                     break
             elif failures == 4:
                 break
@@ -145,7 +147,7 @@ def close_in(ascent: Ascent, ceiling: Callable[[float, Choice], Ceiling], slack:
 
 
 def attained_by_slopes(statistic: Statistic, sample: Sample) -> Enclosure:
-    """A user's own function of moments: nothing is certain, but the ends that the signs of its derivatives name are attained."""
+    """A user's own function of moments: nothing is certain, but the ends that its derivatives point to are attained."""
     lowest, highest = (_pushed(statistic, sample, sign) for sign in (-1.0, 1.0))
     inner_low, inner_high = (
         math.nan if witness is None else statistic.value(witness.moments) for witness in (lowest, highest)

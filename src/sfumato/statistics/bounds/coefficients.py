@@ -1,13 +1,13 @@
 """Highest coefficient of a linear regression, with any number of regressors; the lowest by mirroring the response.
 
-Write the regressors, the constant among them, as functions z_j (whose coefficient c is asked for) and f (the others). By
-Frisch and Waugh c = Σ w y z̃ / Σ w z̃², z̃ = z_j − η·f the residual of z_j on f. So for every κ and every γ
+Write the regressors, the constant among them, as functions z_j (whose coefficient c is asked for) and f (the others).
+By Frisch and Waugh c = Σ w y z̃ / Σ w z̃², z̃ = z_j − η·f the residual of z_j on f. So for every κ and every γ
 
     (c − κ) Σ w z̃² = Σ w (y − κ z_j − γ·f)(z_j − η·f),
 
-a sum of products as in :mod:`.supremum`, and c ≤ κ + bound / (least Σ w z̃²). With one regressor the slope's η is the mean
-of x, known exactly; in general it is first enclosed by a linear system or by smaller regressions. Where the regressors may
-be collinear the coefficient has no bound.
+a sum of products as in :mod:`.supremum`, and c ≤ κ + bound / (least Σ w z̃²). With one regressor the slope's η is the
+mean of x, known exactly; in general it is first enclosed by a linear system or by smaller regressions. Where the
+regressors may be collinear the coefficient has no bound.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PIECES = 60  # cuts of the region of η when the residual variance is bounded
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A coefficient as functions of (1, y, x₁ …): the response, the regressor in question and the others (one a row)."""
+    """A coefficient as functions of (1, y, x₁ …): the response, the regressor in question, the others (one a row)."""
 
     response: NDArray[np.float64]
     regressor: NDArray[np.float64]
@@ -125,7 +125,7 @@ def highest_coefficient(problem: Problem, target: Target, slack: float, clock: C
         near = ascent.at(*problem.points(*form.lines(found.gamma, found.eta)))
         return Ceiling(outer + 8.0 * EPS * (abs(outer) + 1.0), at + max(found.bound, 0.0) / fit.residual, near)
 
-    ascent = Ascent(problem, value, lines)
+    ascent = Ascent(problem, value, lines, slack / 100.0)
     return close_in(ascent, ceiling, slack)
 
 

@@ -29,7 +29,7 @@ class Witness:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Enclosure:
-    """``low``–``high`` holds the statistic of every choice; ``lowest`` and ``highest`` are choices that attain the inner ends.
+    """``low``–``high`` holds the statistic of every choice; ``lowest`` and ``highest`` are choices at the inner ends.
 
     Where no choice is known for which the statistic is defined, they are None and the inner ends NaN.
     """

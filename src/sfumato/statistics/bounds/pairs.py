@@ -1,4 +1,4 @@
-"""Highest covariance and correlation of two columns; the lowest are those of a mirrored column, with the sign turned."""
+"""Highest covariance and correlation of two columns; the lowest are the highest of a mirrored column, turned round."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sfumato.statistics.bounds.attain import Ascent, Ceiling, Choice, close_in
 from sfumato.statistics.bounds.budget import Clock
 from sfumato.statistics.bounds.enclosure import End
 from sfumato.statistics.bounds.problem import EPS, Problem
-from sfumato.statistics.bounds.supremum import Form, supremum
+from sfumato.statistics.bounds.supremum import Form, is_stuck, supremum
 from sfumato.statistics.moments import Moments
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _highest_covariance(
         near = ascent.at(*problem.points(*form.lines(found.gamma, found.eta), at))
         return Ceiling(outer + 8.0 * EPS * abs(outer), outer, near)
 
-    ascent = Ascent(problem, value, lines, value)
+    ascent = Ascent(problem, value, lines, slack / 100.0, value)
     return close_in(ascent, ceiling, slack)
 
 
@@ -120,9 +120,11 @@ class _Ratios:
 
         heap = [(-bounded(left, right), left, right) for left, right in itertools.pairwise(edges)]
         heapq.heapify(heap)
+        tops: list[float] = []
         for _ in range(MOST_RATIO_CELLS):
             worst, left, right = heap[0]
-            if -worst <= target + slack or right - left < near / 2.0 or self.clock.is_over:
+            tops.append(-worst - target)
+            if tops[-1] <= slack or right - left < near / 2.0 or is_stuck(tops) or self.clock.is_over:
                 break
             cut = (left + right) / 2.0
             heapq.heapreplace(heap, (max(worst, -bounded(left, cut)), left, cut))
@@ -157,5 +159,5 @@ def highest_correlation(problem: Problem, width: float, clock: Clock) -> End:
             outer = ratios.bound_over_all(max(at, 0.0), ratio, choice, slack / 4.0)
         return Ceiling(outer, (at + outer) / 2.0)
 
-    end = close_in(Ascent(problem, value, lines), ceiling, slack)
+    end = close_in(Ascent(problem, value, lines, slack / 100.0), ceiling, slack)
     return End(min(end.outer, 1.0), end.inner, end.points, end.weight)

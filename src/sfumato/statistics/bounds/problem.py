@@ -73,7 +73,7 @@ class Problem:
     @property
     def columns(self) -> int:
         """Number of columns."""
-        return self.low.shape[1]
+        return int(self.low.shape[1])
 
     @property
     def midpoints(self) -> NDArray[np.float64]:

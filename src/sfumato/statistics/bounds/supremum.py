@@ -24,7 +24,11 @@ from sfumato.statistics.bounds.budget import Clock
 from sfumato.statistics.bounds.problem import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
+
+    Evaluate = Callable[[NDArray[np.float64]], list[tuple[float, NDArray[np.float64]]]]
 
 MOST_CELLS = 120
 PATIENCE = 8  # cuts without much gain
@@ -89,11 +93,12 @@ def supremum(
     region = np.sort(region, axis=1)
     scale = np.maximum(region[:, 1] - region[:, 0], 1e-300)
     heap = [_bounded(problem, form, region[:, 0], region[:, 1], gamma, enough, clock, rounds=1)]
-    cells, tops = 1, [heap[0].bound]
+    cells = 1
+    tops: list[float] = []
     while heap[0].bound > enough and cells < MOST_CELLS and not clock.is_over:
-        tops.append(heap[0].bound)
-        if len(tops) > PATIENCE and tops[-1] - enough > 0.9 * (tops[-PATIENCE] - enough):
-            break  # the duality gap itself: cutting further changes little
+        tops.append(heap[0].bound - enough)
+        if is_stuck(tops):
+            break
         worst = heapq.heappop(heap)
         width = (worst.high - worst.low) / scale
         axis = int(np.argmax(width))
@@ -110,6 +115,11 @@ def supremum(
             heapq.heappush(heap, child)
     worst = heap[0]
     return Supremum(worst.bound, (worst.low + worst.high) / 2.0, worst.gamma, cells)
+
+
+def is_stuck(tops: list[float]) -> bool:
+    """Whether the last cuts have hardly lowered what is open: then it is the duality gap, which no cut closes."""
+    return len(tops) > PATIENCE and tops[-1] > 0.9 * tops[-1 - PATIENCE]
 
 
 def _bounded(
@@ -149,7 +159,9 @@ def _corners(low: NDArray[np.float64], high: NDArray[np.float64]) -> list[NDArra
     return [middle + sign * m * half[i] * np.eye(m)[i] for i in range(m) for sign in (-1.0, 1.0)]
 
 
-def _minimise_on_a_line(evaluate, gamma, step, enough, clock, rounds):  # type: ignore[no-untyped-def]
+def _minimise_on_a_line(
+    evaluate: Evaluate, gamma: NDArray[np.float64], step: float, enough: float, clock: Clock, rounds: int
+) -> tuple[float, NDArray[np.float64]]:
     """Least maximum of convex functions of one multiplier: tangents of both sides meet below the minimum."""
     at = float(gamma[0])
     best, best_at = np.inf, at
@@ -177,7 +189,9 @@ def _minimise_on_a_line(evaluate, gamma, step, enough, clock, rounds):  # type: 
     return best, np.array([best_at])
 
 
-def _minimise_by_cuts(evaluate, gamma, step, enough, clock, rounds):  # type: ignore[no-untyped-def]
+def _minimise_by_cuts(
+    evaluate: Evaluate, gamma: NDArray[np.float64], step: float, enough: float, clock: Clock, rounds: int
+) -> tuple[float, NDArray[np.float64]]:
     """The same for several multipliers: Kelley's cutting planes in a box that grows and shrinks with success."""
     from scipy.optimize import linprog
 

@@ -1,0 +1,87 @@
+"""Statistics in words: what is understood, and what the errors say."""
+
+from __future__ import annotations
+
+import pytest
+
+from sfumato.errors import StatisticError
+from sfumato.statistics.characteristics import Correlation, Covariance, Mean, Regression, Sd, Variance
+from sfumato.statistics.language import parse, parse_all
+
+
+@pytest.mark.parametrize(
+    ("words", "statistic"),
+    [
+        ("mean(x)", Mean("x")),
+        ("  Mean ( x ) ", Mean("x")),
+        ("var(x)", Variance("x")),
+        ("variance(x)", Variance("x")),
+        ("sd(x)", Sd("x")),
+        ("cov(x, y)", Covariance("x", "y")),
+        ("corr(age,income)", Correlation("age", "income")),
+        ("regress(y ~ x1 + x2)", Regression("y", ("x1", "x2"))),
+        ("regress(y~x1)", Regression("y", ("x1",))),
+        ("mean(hours-per-week)", Mean("hours-per-week")),
+        ("corr(education num, größe.cm)", Correlation("education num", "größe.cm")),
+        ("mean('a, b')", Mean("a, b")),
+        ('mean("x ~ y")', Mean("x ~ y")),
+        ("corr(`a (b)`, c)", Correlation("a (b)", "c")),
+        ("mean(`tick``s`)", Mean("tick`s")),
+        ("mean(children's age)", Mean("children's age")),
+    ],
+)
+def test_words_are_understood(words, statistic):
+    assert parse(words) == statistic
+
+
+def test_awkward_names_need_no_quotes_where_the_names_are_known():
+    names = ["income (USD)", "a+b", "a", "rock & roll, live"]
+    assert parse("mean(income (USD))", names) == Mean("income (USD)")
+    assert parse("regress(a+b ~ income (USD) + a)", names) == Regression("a+b", ("income (USD)", "a"))
+    assert parse("mean(rock & roll, live)", names) == Mean("rock & roll, live")
+
+
+def test_a_statistic_is_passed_through_and_its_columns_are_checked():
+    assert parse(Mean("x"), ["x"]) == Mean("x")
+    with pytest.raises(StatisticError, match="'y'"):
+        parse(Mean("y"), ["x"])
+
+
+def test_several_statistics_or_one_alone():
+    assert parse_all(["mean(x)", Sd("y")]) == (Mean("x"), Sd("y"))
+    assert parse_all("mean(x)") == (Mean("x"),)
+
+
+def test_a_misspelt_column_is_answered_with_the_nearest():
+    with pytest.raises(StatisticError, match="nearest name 'income'"):
+        parse("mean(incme)", ["age", "income"])
+    with pytest.raises(StatisticError, match="'age', 'income'"):
+        parse("mean(zzzzzz)", ["age", "income"])
+
+
+@pytest.mark.parametrize(
+    ("words", "needs"),
+    [
+        ("", "name of a statistic"),
+        ("age", "name of a statistic"),
+        ("correlate(x, y)", "nearest: correlation"),
+        ("mean x", r"'\('"),
+        ("mean(x", r"'\)'"),
+        ("mean()", "name of a column"),
+        ("corr(x)", "second column at|second column"),
+        ("corr(x, y, z)", r"'\)'"),
+        ("regress(y)", "regressors"),
+        ("regress(y ~ )", "name of a column"),
+        ("mean(x) and more", "nothing more"),
+        ("mean(`x)", "closing `"),
+    ],
+)
+def test_an_error_says_what_is_needed_and_where(words, needs):
+    with pytest.raises(StatisticError, match=needs) as error:
+        parse(words)
+    assert "at character" in str(error.value) or "the end" in str(error.value)
+
+
+def test_what_is_no_text_is_refused():
+    with pytest.raises(StatisticError, match="int"):
+        parse(5)
