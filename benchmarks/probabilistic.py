@@ -185,7 +185,7 @@ def streaming() -> None:
     say(
         "quantiles, 250,000 × 261 from disk to disk",
         f"{seconds:.1f} s",
-        f"limit 20 s; peak {peak_gigabytes():.2f} GB ({before:.2f} before) for a file of {size:.2f} GB; smallest group {smallest:,}",
+        f"limit 20 s; peak {peak_gigabytes():.2f} GB (before: {before:.2f}), file {size:.2f} GB; k found {smallest:,}",
     )
 
 

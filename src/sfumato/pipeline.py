@@ -77,10 +77,16 @@ def _shuffled(outcome: Outcome, original: Table, randomness: Randomness) -> Evid
     if not outcome.rows:
         raise CannotRelease("No row could be released.", fix="a smaller k, or fewer protected columns")
     order = randomness.stream("order").permutation(outcome.rows)
-    released = _cells_only(outcome.released.take(order))
+    ordered, kinds, origin = outcome.released.arrow, outcome.released.kinds, outcome.origin[order]
+    del outcome
+    columns: dict[str, pa.ChunkedArray] = {}
+    while ordered.num_columns:  # one by one, so that no more than one column stands twice in memory
+        columns[ordered.column_names[0]] = ordered.column(0).take(pa.array(order))
+        ordered = ordered.remove_column(0)
+    released = _cells_only(Table(pa.table(columns), kinds))
     if "box" in released.kinds:
         released = _renumbered(released, randomness)
-    return Evidence(released, original, outcome.origin[order])
+    return Evidence(released, original, origin)
 
 
 def _renumbered(released: Table, randomness: Randomness) -> Table:

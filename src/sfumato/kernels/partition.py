@@ -230,25 +230,43 @@ def median_cut(problem, rows, keys):
 
 
 @njit(cache=True, nogil=True)
-def may_cut(k, keys, order, position, is_set):
+def sort(keys, rows):
+    """Sort the keys, and the rows with them: by insertion where there are few, by selection of medians above."""
+    if len(keys) > 24:
+        middle = len(keys) // 2
+        select(keys, rows, middle)
+        sort(keys[:middle], rows[:middle])
+        sort(keys[middle:], rows[middle:])
+        return
+    for place in range(1, len(keys)):
+        key, row = keys[place], rows[place]
+        before = place - 1
+        while before >= 0 and keys[before] > key:
+            keys[before + 1], rows[before + 1] = keys[before], rows[before]
+            before -= 1
+        keys[before + 1], rows[before + 1] = key, row
+
+
+@njit(cache=True, nogil=True)
+def may_cut(keys, k, position, is_set):
     """Whether a cut before ``position`` of the sorted keys is worth a look: a multiple of k, or beside equal values."""
-    count = len(order)
+    count = len(keys)
     if position < k or count - position < k:
         return False
     if position % k == 0 or (count - position) % k == 0:
         return True
-    before, after = keys[order[position - 1]], keys[order[position]]
+    before, after = keys[position - 1], keys[position]
     if before == after:
         return False
     return (
         is_set
-        or (position > 1 and keys[order[position - 2]] == before)
-        or (position + 1 < count and keys[order[position + 1]] == after)
+        or (position > 1 and keys[position - 2] == before)
+        or (position + 1 < count and keys[position + 1] == after)
     )
 
 
 @njit(cache=True, nogil=True)
-def fine_cut(problem, rows, keys, costs, tally, bits):
+def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
     """Cut a small cell: try every axis and cut, order ``rows`` by the best. Position 0: no cut helps or is allowed."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
     count, axes, k = len(rows), values.shape[1], problem.k
@@ -259,33 +277,32 @@ def fine_cut(problem, rows, keys, costs, tally, bits):
     for axis in range(axes):
         worth[axis] = tally[WEIGHT, axis] * width(tally, set_start, axis) > 0.0
     best, chosen, at = np.inf, -1, 0
-    chosen_rows = rows
     checked = problem.l > 1 and problem.protected.shape[1] > 0
     for axis in range(axes):
         if not worth[axis]:
             continue
-        is_set = axis >= values.shape[1] - len(set_start)
+        is_set = axis >= axes - len(set_start)
         for place in range(count):
             keys[place] = values[rows[place], axis]
-        order = np.argsort(keys[:count])
+        sort(keys, rows)
         clear(tally, bits)
         for position in range(1, count - k + 1):
-            add(tally, bits, values, weights, set_start, rows[order[position - 1]])
+            add(tally, bits, values, weights, set_start, rows[position - 1])
             costs[position] = np.inf
-            if may_cut(k, keys, order, position, is_set):
+            if may_cut(keys, k, position, is_set):
                 costs[position] = least_cost(tally, set_start, position // k)
         clear(tally, bits)
         for position in range(count - 1, k - 1, -1):
-            add(tally, bits, values, weights, set_start, rows[order[position]])
+            add(tally, bits, values, weights, set_start, rows[position])
             if position > count - k or costs[position] >= best:
                 continue
             cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
-            if cost < best and (not checked or both_diverse(problem, rows[order], position)):
+            if cost < best and (not checked or both_diverse(problem, rows, position)):
                 best, chosen, at = cost, axis, position
         if chosen == axis:
-            chosen_rows = rows[order]
+            best_rows[:] = rows
     if chosen >= 0:
-        rows[:] = chosen_rows
+        rows[:] = best_rows
     return at, chosen
 
 
@@ -298,8 +315,8 @@ def split(problem, order, begins, cuts, first, last, enough):
     """
     axes = problem.values.shape[1]
     tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
-    keys = np.empty(last - first)
-    costs = np.empty(last - first + 1)
+    keys, costs = np.empty(last - first), np.empty(last - first + 1)
+    best_rows = np.empty(last - first, order.dtype)
     stack = [(first, last)]
     while len(stack) > 0:
         first, last = stack.pop()
@@ -315,7 +332,7 @@ def split(problem, order, begins, cuts, first, last, enough):
             if position and not both_diverse(problem, rows, position):
                 position = 0
         if position == 0 and not (large and axis < 0):
-            position, axis = fine_cut(problem, rows, keys, costs, tally, bits)
+            position, axis = fine_cut(problem, rows, keys[:count], costs, best_rows[:count], tally, bits)
         if position == 0:
             continue
         if len(cuts) > 0:

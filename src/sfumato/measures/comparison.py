@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import TableError
-from sfumato.methods.claims import MISSING, SEPARATOR
 from sfumato.randomness import Randomness
 from sfumato.statistics.interval_table import released_names
 from sfumato.table.kinds import Kind
 from sfumato.table.mixed import CategoryCode, Logs, MixedCode
+from sfumato.table.sets import parse_set
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -165,14 +165,11 @@ def _spread_sets(matrix: NDArray[np.float64], category: CategoryCode, released: 
     coded = released.coded(category.name)
     if not pa.types.is_string(coded.values.type) and not pa.types.is_large_string(coded.values.type):
         return
-    places = {
-        MISSING if value is None else value: place
-        for place, value in enumerate(pc.cast(category.values, pa.string()).to_pylist())
-    }
+    places = {value: place for place, value in enumerate(pc.cast(category.values, pa.string()).to_pylist())}
     indicators, sets = np.full((coded.size, len(places)), -1.0), np.zeros(coded.size, dtype=bool)
     for number, cell in enumerate(coded.values.to_pylist()):
-        if cell is not None and cell not in places and SEPARATOR in cell:
-            members = [places[word] for word in cell.split(SEPARATOR) if word in places]
+        if cell not in places:
+            members = [places[word] for word in parse_set(cell) if word in places]
             indicators[number, members] = 2.0 / max(1, len(members)) - 1.0
             sets[number] = True
     rows = np.flatnonzero(sets[coded.codes])

@@ -28,7 +28,8 @@ def share(successes: int, trials: int) -> Interval:
         return Interval(np.nan, 0.0, 1.0)
     centre = (successes + Z**2 / 2.0) / (trials + Z**2)
     margin = Z / (trials + Z**2) * np.sqrt(successes * (trials - successes) / trials + Z**2 / 4.0)
-    return Interval(successes / trials, max(0.0, float(centre - margin)), min(1.0, float(centre + margin)))
+    value = successes / trials  # rounding must not put it outside its own interval
+    return Interval(value, min(value, max(0.0, float(centre - margin))), max(value, min(1.0, float(centre + margin))))
 
 
 def area_under_curve(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> Interval:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,11 +49,12 @@ def group_labels(table: Table, names: Sequence[str]) -> NDArray[np.int64]:
     are exact, and a collision (about rows² ÷ 2⁶⁵) only costs time.
     """
     table.require(names)
-    cells = [part for name in names for part in bits(table.arrow.column(name))]
-    if not cells:
+    if not names:
         return np.zeros(table.rows, dtype=np.int64)
-    labels = _dense(_hashed(cells))
-    return labels if _agree(labels, cells) else labels_of((table.coded(name) for name in names), table.rows)
+    labels = _dense(_hashed(_cells(table, names), table.rows))
+    if _agree(labels, _cells(table, names)):
+        return labels
+    return labels_of((table.coded(name) for name in names), table.rows)
 
 
 def group_sizes(table: Table, names: Sequence[str]) -> NDArray[np.int64]:
@@ -61,8 +62,13 @@ def group_sizes(table: Table, names: Sequence[str]) -> NDArray[np.int64]:
     return np.bincount(group_labels(table, names)).astype(np.int64) if table.rows else np.zeros(0, dtype=np.int64)
 
 
-def _hashed(cells: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    hashed = np.zeros(len(cells[0]), dtype=np.uint64)
+def _cells(table: Table, names: Sequence[str]) -> Iterator[NDArray[np.uint64]]:
+    """The cells as 64-bit words, a column at a time: made twice rather than held all at once."""
+    return (part for name in names for part in bits(table.arrow.column(name)))
+
+
+def _hashed(cells: Iterable[NDArray[np.uint64]], rows: int) -> NDArray[np.uint64]:
+    hashed = np.zeros(rows, dtype=np.uint64)
     for part in cells:
         hashed ^= part
         hashed *= ODD
@@ -70,7 +76,7 @@ def _hashed(cells: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     return hashed
 
 
-def _agree(labels: NDArray[np.int64], cells: Sequence[NDArray[np.uint64]]) -> bool:
+def _agree(labels: NDArray[np.int64], cells: Iterable[NDArray[np.uint64]]) -> bool:
     """Whether each row is equal to the first row of its group in every cell."""
     first = np.empty(int(labels.max(initial=-1)) + 1, dtype=np.int64)
     first[labels[::-1]] = np.arange(len(labels) - 1, -1, -1)  # the last one written stays, and that is the first row

@@ -33,7 +33,7 @@ def slow_largest(low, high, first, second):
         for axis in range(columns):
             start, end = corner.copy(), corner.copy()
             start[axis], end[axis] = low[axis], high[axis]
-            share = np.linspace(0.0, 1.0, 801)[:, None]  # widths and coefficients are such that this grid is fine enough
+            share = np.linspace(0.0, 1.0, 801)[:, None]
             points = start + share * (end - start)
             best = max(best, ((first[0] + points @ first[1:]) * (second[0] + points @ second[1:])).max())
     return best

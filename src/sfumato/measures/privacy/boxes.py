@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from sfumato.kernels.inside import inside_counts
 from sfumato.measures.intervals import quantile
 from sfumato.measures.scores import Score
-from sfumato.methods.claims import MISSING, SEPARATOR
 from sfumato.table.groups import group_labels
+from sfumato.table.sets import parse_set
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,8 +78,8 @@ def box_scores(comparison: Comparison) -> Iterator[Score]:
 
 
 def _members(original: Table, released: Table, name: str) -> NDArray[np.bool_]:
-    """Which original value (column) is named by which released cell (row)."""
-    values = [MISSING if v is None else v for v in pc.cast(original.coded(name).values, pa.string()).to_pylist()]
-    cells = [MISSING if v is None else v for v in pc.cast(released.coded(name).values, pa.string()).to_pylist()]
-    named = [[f"{SEPARATOR}{v}{SEPARATOR}" in f"{SEPARATOR}{cell}{SEPARATOR}" for v in values] for cell in cells]
-    return np.array(named, dtype=bool).reshape(len(cells), len(values))
+    """Which original value (column) fits which released cell (row); a word that names no value may cover any."""
+    values = pc.cast(original.coded(name).values, pa.string()).to_pylist()
+    cells = [parse_set(cell) for cell in pc.cast(released.coded(name).values, pa.string()).to_pylist()]
+    known = set(values)
+    return np.array([[value in cell or not known.issuperset(cell) for value in values] for cell in cells], dtype=bool)

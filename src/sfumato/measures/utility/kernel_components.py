@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.kernels.eigenvectors import leading_eigenpairs
 from sfumato.measures.scores import Score
 from sfumato.params import require_int
 
@@ -70,12 +71,10 @@ class KernelComponents:
         rows = matrix if len(matrix) <= exact_rows else matrix[draw.choice(len(matrix), exact_rows, replace=False)]
         kernel = (rows @ rows.T + 1.0) ** degree
         centred = kernel - kernel.mean(axis=0) - kernel.mean(axis=1)[:, None] + kernel.mean()
-        values, vectors = _leading(centred, min(components, len(rows)))
-        real = values > 1e-12 * max(values.max(initial=0.0), np.finfo(float).tiny)
-        weights = vectors[:, real] / np.sqrt(values[real])
-        return cls(
-            rows, weights - weights.mean(axis=0), values[real] / len(rows), np.trace(centred) / len(rows), degree
-        )
+        found = leading_eigenpairs(centred, min(components, len(rows)), draw)
+        real = found.values > 1e-12 * max(found.values.max(initial=0.0), np.finfo(float).tiny)
+        values, weights = found.values[real], found.vectors[:, real] / np.sqrt(found.values[real])
+        return cls(rows, weights - weights.mean(axis=0), values / len(rows), np.trace(centred) / len(rows), degree)
 
     def project(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rows of a matrix on the components."""
@@ -148,12 +147,3 @@ def component_scores(comparison: Comparison) -> Iterator[Score]:
         rows=rows,
         note=held,
     )
-
-
-def _leading(symmetric: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The largest eigenvalues with their vectors, largest first."""
-    from scipy.linalg import eigh
-
-    rows = len(symmetric)
-    values, vectors = eigh(symmetric, subset_by_index=[rows - count, rows - 1])
-    return np.asarray(values[::-1]), np.asarray(vectors[:, ::-1])

@@ -11,7 +11,9 @@ from sfumato.methods.boxes.density import density
 from sfumato.methods.boxes.widths import contribution, half_widths
 
 if TYPE_CHECKING:
-    from sfumato.methods.boxes.plan import BoxesPlan
+    from sfumato.methods.boxes.axes import Axes
+    from sfumato.methods.boxes.diversity import DiversityRule
+    from sfumato.methods.boxes.sensitivities import Sensitivities
     from sfumato.methods.claims import Evidence
 
 RECORDS = 20_000  # drawn evenly from a larger table, so that time does not grow with it
@@ -37,14 +39,16 @@ class Limit:
         return self.achieved / self.shrunk if self.shrunk > 0.0 else float("nan")
 
 
-def limit(plan: BoxesPlan, evidence: Evidence) -> Limit | None:
+def limit(
+    axes: Axes, sensitivities: Sensitivities, diversity: DiversityRule, k: int, evidence: Evidence
+) -> Limit | None:
     """The limit for the numeric axes that matter; None where there is none, or where values are missing."""
-    numbers = plan.axes.numbers
+    numbers = axes.numbers
     if not numbers or any(axis.has_missing for axis in numbers):
         return None
     drawn = np.linspace(0, evidence.released.rows - 1, min(RECORDS, evidence.released.rows)).astype(np.int64)
     rows, released = evidence.original.take(evidence.origin[drawn]), evidence.released.take(drawn)
-    weights = plan.sensitivities.of(rows)[:, : len(numbers)].astype(np.float64)
+    weights = sensitivities.of(rows)[:, : len(numbers)].astype(np.float64)
     places = np.column_stack([axis.coordinates(rows) for axis in numbers])
     half = np.column_stack(
         [(released.numbers(f"{axis.name}_high") - released.numbers(f"{axis.name}_low")) / 2.0 for axis in numbers]
@@ -57,8 +61,7 @@ def limit(plan: BoxesPlan, evidence: Evidence) -> Limit | None:
     some = np.linspace(0, len(places) - 1, min(POINTS, len(places))).astype(np.int64)
     records_per_volume = density(places, places[some]) * (evidence.released.rows / len(places))
     high = (places.max(axis=0) - places.min(axis=0)) / 2.0
-    apart = np.array([plan.diversity.epsilon.get(axis.name, 0.0) for axis in numbers])[matters]
-    k = plan.options.k
-    widths = half_widths(weights[some], k / records_per_volume, plan.options.l * apart / 2.0, high)
+    apart = np.array([diversity.epsilon.get(axis.name, 0.0) for axis in numbers])[matters]
+    widths = half_widths(weights[some], k / records_per_volume, diversity.l * apart / 2.0, high)
     asymptotic = float(contribution(weights[some], widths).mean())
     return Limit(achieved=achieved, asymptotic=asymptotic, shrunk=asymptotic * (k - 1) / (k + 1))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.diversity import Protected
 
-SHARE = 16  # cells handed to each core, so that none waits long for the other
+SHARE = 6  # cells handed to each core, so that none waits long for the other
 NEAR, FAR = 8, 32  # a cell of fewer than this × k records tries every cut; a small table can afford to look far
 EFFORT = 64_000_000  # rows × axes² × this look-ahead that a table may cost
 

@@ -103,7 +103,7 @@ class BoxesPlan(Plan):
         return Outcome(self._released(block, faces, words, box_of, origin, number), origin)
 
     def limit(self, evidence: Evidence) -> Limit | None:
-        return limit(self, evidence)
+        return limit(self.axes, self.sensitivities, self.diversity, self.options.k, evidence)
 
     def _by_tree(self, axis: SetAxis) -> bool:
         return self.options.categories == "tree" and axis.tree is not None

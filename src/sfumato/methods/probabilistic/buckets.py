@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -38,8 +38,10 @@ class Buckets:
     mean: NDArray[np.float64]
     sizes: NDArray[np.float64]  # rows; estimated where the column is known by a summary
     cuts: NDArray[np.float64] | None  # least value of each group but the first; None: by rank
-    ties: NDArray[np.float64] | None = None  # by rank: the values that stand in two groups or more, rising …
-    tie_ranks: NDArray[np.int64] | None = None  # … and how many rows have smaller ones
+    ties: NDArray[np.float64] = field(
+        default_factory=lambda: np.zeros(0)
+    )  # values that stand in several groups, rising
+    tie_ranks: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # rows with smaller ones
     missing: int = 0
     hidden: int = -1  # the group that is shown as missing, so that few missing values are not alone
     shown: Shown = "median"
@@ -106,7 +108,7 @@ class Buckets:
         sizes = np.rint(self.sizes).astype(np.int64)
         return int((sizes * sizes // 4).sum())
 
-    def as_cells(self, domain: tuple[float, float] | None) -> Buckets:
+    def as_cells(self, domain: tuple[float, float] | None = None) -> Buckets:
         """The same groups with ends that touch, so that every value of the domain lies in one of them.
 
         Whole numbers and days end one before the next group. Without a declared domain the outermost ends are the least
@@ -152,15 +154,15 @@ class Buckets:
         lacking = np.isnan(numbers)
         cuts = self.low[1:] if self.cuts is None else self.cuts
         codes = np.searchsorted(cuts, numbers, side="right")
-        if self.ties is not None and self.tie_ranks is not None and len(self.ties):
+        if len(self.ties):
             self._deal_out(codes, numbers)
         codes[lacking] = len(self.sizes)
-        codes[codes == self.hidden] = len(self.sizes)
+        if self.hidden >= 0:
+            codes[codes == self.hidden] = len(self.sizes)
         return codes
 
     def _deal_out(self, codes: NDArray[np.int64], numbers: NDArray[np.float64]) -> None:
         """Give the rows of a value that stands in several groups to these groups, as many as each holds."""
-        assert self.ties is not None and self.tie_ranks is not None
         place = np.searchsorted(self.ties, numbers)
         tied = np.flatnonzero(self.ties[np.minimum(place, len(self.ties) - 1)] == numbers)
         order = tied[np.argsort(place[tied], kind="stable")]

@@ -26,7 +26,7 @@ from sfumato.methods.probabilistic.categories import with_at_most
 from sfumato.methods.probabilistic.claims import ProbabilisticAnonymity
 from sfumato.methods.probabilistic.matches import Matches, ShownColumn, expected_matches
 from sfumato.methods.probabilistic.one_column import blocks_of, require_rows, truth_of
-from sfumato.methods.probabilistic.recoding import Recoding, RecodingPlan
+from sfumato.methods.probabilistic.recoding import Recoding, RecodingPlan, ValueMap
 from sfumato.methods.probabilistic.sharing import require_weights, share_budget
 from sfumato.methods.probabilistic.summaries import Points, all_points
 from sfumato.params import require_choice, require_int
@@ -142,6 +142,7 @@ class _QuasiIdentifiers:
     sample: Table
     population: int
     points: Mapping[str, Points]  # of the numeric ones
+    ends: Mapping[str, tuple[float, float]]  # declared or found, of the same
     distinct: Mapping[str, Distinct]  # of the others
 
     @classmethod
@@ -157,6 +158,7 @@ class _QuasiIdentifiers:
             sample=sample,
             population=_people(method.population, survey.rows),
             points={name: all_points(sample.numbers(name)) for name in numeric},
+            ends={name: schema[name].domain or survey.extremes(name) for name in numeric},
             distinct={name: survey.distinct(name) for name in names if name not in numeric},
         )
 
@@ -204,24 +206,28 @@ class _QuasiIdentifiers:
         return _Spent(recodings=tuple(recodings), values=values, matches=matches)
 
     def _recodings(self, budget: int) -> list[Recoding]:
-        """Categories first, because trees and pools may use less than their share; numbers share what is left."""
-        values = share_budget(budget, self.sizes, self.method.weights)
+        """One column after the other takes its share; what a tree or a tie leaves of it goes to those that follow."""
         found: list[Recoding] = []
-        for name, distinct in self.distinct.items():
-            if values[name] < self.sizes[name]:
-                coarse = with_at_most(values[name], self.schema[name], self.sample.kinds[name], distinct)
-                found.append(coarse)
-                values[name] = coarse.values
-        left = budget // math.prod(values[name] for name in self.distinct)
-        shares = share_budget(left, {name: self.sizes[name] for name in self.points}, self.method.weights)
-        return found + [self._buckets(name, share) for name, share in shares.items() if share < self.sizes[name]]
+        left, waiting = budget, dict(self.sizes)
+        for name in sorted(self.distinct, key=lambda name: self.sizes[name]) + list(self.points):
+            share = share_budget(left, waiting, self.method.weights)[name]
+            values = waiting.pop(name)
+            if share < values:
+                recoding = self._buckets(name, share) if name in self.points else self._coarse(name, share)
+                found.append(recoding)
+                values = recoding.values
+            left //= values
+        return found
+
+    def _coarse(self, name: str, most: int) -> ValueMap:
+        return with_at_most(most, self.schema[name], self.sample.kinds[name], self.distinct[name])
 
     def _buckets(self, name: str, most: int) -> Buckets:
         """At most ``most`` values of a numeric column, a missing one included."""
         points = self.points[name]
         ends = quantile_ends(points.weights, max(1, most - (points.missing > 0)))
         buckets = Buckets.by_value(self.sample, name, points, ends, shown=self.method.represent)
-        buckets = buckets.as_cells(self.schema[name].domain)
+        buckets = buckets.as_cells(self.ends[name])
         return replace(buckets, hidden=0) if most == 1 and points.missing else buckets
 
 

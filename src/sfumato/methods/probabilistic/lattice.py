@@ -59,12 +59,17 @@ class Groups:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Size of the group of each wanted row, in no order."""
-        alone = np.ones(self.alone, np.int64)
-        if not len(self.rows):
-            return alone
-        in_group = np.add.reduceat(self.wanted[self.rows], self.starts[:-1], dtype=np.int64)
-        return np.concatenate([alone, np.repeat(np.diff(self.starts), in_group)])
+        """Size of each group, those of one row last."""
+        return np.append(np.diff(self.starts), np.ones(self.alone, np.int64))
+
+    @property
+    def asked(self) -> NDArray[np.int64]:
+        """Wanted rows in each group, in the same order."""
+        if len(self.rows):
+            in_group = np.add.reduceat(self.wanted[self.rows], self.starts[:-1], dtype=np.int64)
+        else:
+            in_group = np.zeros(0, np.int64)
+        return np.append(in_group, np.ones(self.alone, np.int64))
 
 
 @dataclass(frozen=True, repr=False)

@@ -88,8 +88,12 @@ class Quantiles(OneColumnMethod):
         ends = self._ends(points, margin=points.error if in_memory else 2.0 * points.error)
         buckets = self._buckets(sample, name, points, ends)
         if in_memory:  # rows can be counted, so no estimate decides
-            buckets = self._buckets(sample, name, points, merged_to(self.k or 1, ends, _counted(buckets, sample)))
-            buckets = replace(buckets, sizes=_counted(buckets, sample))
+            counted = _counted(buckets, sample)
+            merged = merged_to(self.k or 1, ends, counted)
+            if len(merged) < len(ends):
+                buckets = self._buckets(sample, name, points, merged)
+                counted = _counted(buckets, sample)
+            buckets = replace(buckets, sizes=counted)
         return buckets.spanning(survey.extremes(name)).anonymous(self.k)
 
     def plan_from_summaries(self, summaries: Mapping[str, Points], like: Table, schema: Schema) -> RecodingPlan:
@@ -124,7 +128,7 @@ class Quantiles(OneColumnMethod):
 
     def _buckets(self, table: Table, name: str, points: Points, ends: NDArray[np.int64]) -> Buckets:
         buckets = Buckets.by_value(table, name, points, ends, shown=self.represent)
-        return buckets.as_cells(None) if points.error else buckets
+        return buckets.as_cells() if points.error else buckets
 
 
 def _counted(buckets: Buckets, table: Table) -> NDArray[np.float64]:

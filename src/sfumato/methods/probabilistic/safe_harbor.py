@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.errors import OptionError
+from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.claims import Evidence, Finding
 from sfumato.methods.probabilistic.identifiers import (
@@ -96,6 +96,8 @@ class SafeHarbor(Method):
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> RecodingPlan:
         """Recognise and act, from the survey alone."""
         names = [column.name for column in schema.columns]
+        if survey.rows < 2:
+            raise CannotRelease("One person cannot be told from nobody else: more rows are needed.", found="1 row")
         inspection = self.inspect(survey.sample(names))
         actions = self._actions(inspection)
         kept = tuple(name for name in names if actions.get(name) is not Action.REMOVE)

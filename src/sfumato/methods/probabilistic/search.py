@@ -222,6 +222,7 @@ class _Question:
             columns=tuple(name for name in self.names if name in members),
             rows=len(self.wanted),
             sizes=node.groups.sizes,
+            asked=node.groups.asked,
             domain=self.domain(node),
             population=self.population,
         )

@@ -20,6 +20,8 @@ def share_budget(budget: int, sizes: Mapping[str, int], weights: Mapping[str, fl
     ``sizes`` are the values that the columns have; ``weights`` say how much each matters (1 where none is given).
     """
     budget = require_int(budget, name="budget", at_least=1)
+    if not sizes:
+        return {}
     heft = {name: (weights or {}).get(name, 1.0) for name in sizes}
     shares = real_shares(budget, sizes, heft)
     values = {name: min(sizes[name], max(1, math.floor(share + 1e-9))) for name, share in shares.items()}

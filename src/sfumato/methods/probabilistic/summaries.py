@@ -140,7 +140,8 @@ class QuantileSketch:
 
     def update(self, numbers: NDArray[np.float64]) -> Self:
         """Take in a batch; NaN is missing."""
-        present = numbers[~np.isnan(numbers)]
+        lacking = np.isnan(numbers)
+        present = numbers[~lacking] if lacking.any() else numbers
         self.seen += len(present)
         self.missing += len(numbers) - len(present)
         self._levels[0] = np.append(self._levels[0], present)
@@ -182,7 +183,7 @@ class QuantileSketch:
                     self._capacity *= 2
                     continue
                 self._level(level + 1)
-                values = np.sort(values)
+                values = np.sort(values, kind="stable" if level else None)  # above, sorted runs only need merging
                 pairs = len(values) // 2 * 2  # an odd one waits
                 kept = values[self._odd[level] : pairs : 2]
                 self._odd[level] = 1 - self._odd[level]

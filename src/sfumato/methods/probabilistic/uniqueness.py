@@ -64,22 +64,26 @@ class Uniqueness:
 
     def reason(self, alpha: float, by: By = "rows") -> str:
         """The verdict for α in one sentence."""
-        names = ", ".join(self.columns)
-        identifies = self.identifies(alpha, by)
+        verdict = self._verdict(self.identifies(alpha, by), by)
         if by == "rows":
-            verdict = "identify" if identifies else "do not identify"
             about = "about " if self.error else ""
             figure = (
                 f"{about}{self.unique_rows:,} of {self.rows:,} rows ({self.unique_fraction:.1%}) are the only ones "
                 f"with their combination"
             )
         else:
-            verdict = "may identify" if identifies else "cannot be expected to identify"
             figure = (
                 f"{self.domain:,} combinations are possible for {self.population:,} people, so at most "
                 f"{self.bound:.1%} of them are expected to be the only ones with theirs"
             )
-        return f"{names} {verdict} people at α = {alpha:g}: {figure}."
+        return f"{', '.join(self.columns)} {verdict} people at α = {alpha:g}: {figure}."
+
+    def _verdict(self, identifies: bool, by: By) -> str:
+        if by == "population":
+            return "may identify" if identifies else "cannot be expected to identify"
+        if len(self.columns) > 1:
+            return "together identify" if identifies else "together do not identify"
+        return "identifies" if identifies else "does not identify"
 
 
 def uniqueness(
@@ -102,31 +106,39 @@ def uniqueness(
     return describe(
         columns=columns,
         rows=table.rows,
-        sizes=np.repeat(sizes, sizes),
+        sizes=sizes,
+        asked=sizes,
         domain=math.prod(domains(table, columns, domain_sizes, schema).values()),
         population=population_of(table, population),
     )
 
 
 def describe(
-    *, columns: tuple[str, ...], rows: int, sizes: NDArray[np.int64], domain: int, population: int
+    *,
+    columns: tuple[str, ...],
+    rows: int,
+    sizes: NDArray[np.int64],
+    asked: NDArray[np.int64],
+    domain: int,
+    population: int,
 ) -> Uniqueness:
-    """The record of a set of columns, from the size of the group of each row, or of each of some random rows."""
-    asked, alone = len(sizes), int((sizes == 1).sum())
+    """The record of a set of columns, from the sizes of groups and the number of rows in each that were asked about."""
+    total = int(asked.sum())
+    alone = int(asked[sizes == 1].sum())
     return Uniqueness(
         columns=columns,
         rows=rows,
-        unique_rows=round(alone / asked * rows),
-        unique_fraction=alone / asked,
-        distinct=round(float((1.0 / sizes).sum()) / asked * rows),
+        unique_rows=round(alone / total * rows),
+        unique_fraction=alone / total,
+        distinct=round(float((asked / sizes).sum()) / total * rows),
         domain=domain,
         population=population,
         bound=unique_bound(domain, population),
         anonymity=max(1.0, population / domain),
-        expected_uniform=stay_alone(1.0 / domain, population),
+        expected_uniform=stay_alone(1 / domain, population),  # whole numbers divide at any length
         expected_poisson=math.exp(-population / domain),
-        expected_observed=_expected_alone(sizes, rows, population),
-        error=sampling_error(asked) if asked < rows else 0.0,
+        expected_observed=_expected_alone(sizes, asked, rows, population),
+        error=sampling_error(total) if total < rows else 0.0,
     )
 
 
@@ -135,10 +147,10 @@ def sampling_error(asked: int) -> float:
     return math.sqrt(math.log(2.0 / (1.0 - CONFIDENCE)) / (2.0 * asked))
 
 
-def _expected_alone(sizes: NDArray[np.int64], rows: int, population: int) -> float:
+def _expected_alone(sizes: NDArray[np.int64], asked: NDArray[np.int64], rows: int, population: int) -> float:
     """Σ p(1−p)^(n−1) over the table's groups, that is the mean of (1−p)^(n−1) over its rows."""
-    counts = np.bincount(sizes)
-    kinds = np.flatnonzero(counts)  # few sizes, many rows
+    counts = np.bincount(sizes, weights=asked)
+    kinds = np.flatnonzero(counts)  # few sizes, many groups
     alone = [stay_alone(size / rows, population) for size in kinds]
     return float(np.average(alone, weights=counts[kinds]))
 
@@ -150,8 +162,7 @@ def stay_alone(p: float, population: int) -> float:
 
 def unique_bound(domain: float, population: float) -> float:
     """Largest expected share of people alone, over all distributions on ``domain`` combinations (LT Figure 1)."""
-    ratio = domain / population
-    return ratio / math.e if ratio <= 1.0 else math.exp(-1.0 / ratio)
+    return domain / population / math.e if domain <= population else math.exp(-population / domain)
 
 
 def domain_for(alpha: float, population: float) -> float:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+
+from sfumato.kernels.eigenvectors import leading_eigenpairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,7 +62,6 @@ def exact(matrix: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.i
     if clusters < 2:
         return np.zeros(len(matrix), dtype=np.int64)
     affinity = _squared_distances(matrix, matrix)
-    draw = np.random.default_rng(seed)
     affinity *= -0.5 / _scale_squared(affinity)
     np.exp(affinity, out=affinity)
     np.fill_diagonal(affinity, 0.0)
@@ -69,7 +69,8 @@ def exact(matrix: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.i
     root = 1.0 / np.sqrt(np.maximum(affinity.sum(axis=1), np.finfo(float).tiny ** 0.5))
     affinity *= root[:, None]
     affinity *= root
-    return _k_means(_unit_rows(_leading_eigenvectors(affinity, clusters, draw)), clusters, seed)
+    leading = leading_eigenpairs(affinity, clusters, np.random.default_rng(seed), tolerance=EIGENVECTOR_TOLERANCE)
+    return _k_means(_unit_rows(leading.vectors), clusters, seed)
 
 
 def merged(matrix: NDArray[np.float64], labels: NDArray[np.int64], floor: int) -> NDArray[np.int64]:
@@ -158,17 +159,6 @@ def _scale_squared(squared: NDArray[np.float64]) -> float:
     return median if median > 0.0 else max(float(between.mean()), 1e-300)
 
 
-def _leading_eigenvectors(symmetric: NDArray[np.float64], count: int, draw: np.random.Generator) -> NDArray[np.float64]:
-    if count >= len(symmetric) // 3:
-        return np.asarray(np.linalg.eigh(symmetric)[1][:, -count:])
-    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
-
-    with suppress(ArpackNoConvergence):
-        start = draw.uniform(0.5, 1.0, len(symmetric))
-        return np.asarray(eigsh(symmetric, k=count, which="LA", v0=start, tol=EIGENVECTOR_TOLERANCE)[1])
-    return np.asarray(np.linalg.eigh(symmetric)[1][:, -count:])
-
-
 def _unit_rows(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(length > 0.0, length, 1.0))
@@ -177,8 +167,8 @@ def _unit_rows(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 def _k_means(points: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.int64]:
     from sklearn.cluster import KMeans
 
-    distinct = len(np.unique(points.round(12), axis=0)) if len(points) <= EXACT_ROWS else clusters
-    model = KMeans(min(clusters, distinct), n_init=3, random_state=seed)
     draw = np.random.default_rng(seed)
     fitted = points if len(points) <= FITTED_ROWS else draw.choice(points, FITTED_ROWS, axis=0, replace=False)
+    distinct = len(np.unique(fitted.round(12), axis=0))
+    model = KMeans(min(clusters, distinct), n_init=3, random_state=seed)
     return np.asarray(model.fit(fitted).predict(points), dtype=np.int64)

@@ -46,7 +46,7 @@ def with_moments(
     target = (like - mean) / scale
     wanted = target.T @ target / len(like)
     bottom, top = (low - mean) / scale, (high - mean) / scale
-    first = _mapped((numbers - mean) / scale, wanted)
+    first = _mapped(_mapped((numbers - mean) / scale, wanted), wanted)  # once more for the last digits
     current = first
     for step in range(1, ROUNDS + 1):
         inside = np.clip(current, bottom, top)
@@ -81,15 +81,22 @@ def with_marginals(
 def _mapped(numbers: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
     """The smallest linear change of the numbers that gives them mean 0 and the wanted covariance.
 
-    R⁻¹ (R W R)^½ R⁻¹ for R the root of their own covariance: the map of optimal transport between normal laws.
+    Whiten them, turn the white scores so that they lie as near as can be to where they were (a Procrustes problem), and
+    give them the wanted loadings: the map of optimal transport between two normal laws, at any rank.
     """
     centred = numbers - numbers.mean(axis=0)
-    values, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
-    values = np.where(values > NEGLIGIBLE * max(values.max(initial=0.0), np.finfo(float).tiny), values, 0.0)
-    root = (vectors * np.sqrt(values)) @ vectors.T
-    inverse = (vectors * np.divide(1.0, np.sqrt(values), where=values > 0.0, out=np.zeros_like(values))) @ vectors.T
-    inner, directions = np.linalg.eigh(root @ wanted @ root)
-    return np.asarray(centred @ (inverse @ (directions * np.sqrt(np.maximum(inner, 0.0))) @ directions.T @ inverse))
+    loadings = _loadings(centred.T @ centred / len(centred))
+    wanted_loadings = _loadings(wanted)
+    left, _, right = np.linalg.svd(loadings @ wanted_loadings.T, full_matrices=False)
+    whiten = loadings.T / (loadings**2).sum(axis=1)  # loadings are orthogonal, so this is their inverse
+    return np.asarray(centred @ (whiten @ left @ right @ wanted_loadings))
+
+
+def _loadings(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """L with LᵀL the covariance: its eigenvectors by the roots of their eigenvalues, (rank, columns)."""
+    values, vectors = np.linalg.eigh(covariance)
+    real = values > NEGLIGIBLE * max(values.max(initial=0.0), np.finfo(float).tiny)
+    return np.asarray((vectors[:, real] * np.sqrt(values[real])).T)
 
 
 def _error(numbers: NDArray[np.float64], wanted: NDArray[np.float64]) -> float:

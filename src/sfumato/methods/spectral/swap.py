@@ -49,6 +49,7 @@ class Swap:
         return whitened(swapped, draw) if self.repair else swapped
 
     def _once(self, scores: NDArray[np.float64], draw: np.random.Generator) -> NDArray[np.float64]:
+        """Every column by itself."""
         if self.variant == "permute":
             return np.asarray(draw.permuted(scores, axis=0))
         if self.variant == "flip":
@@ -56,21 +57,25 @@ class Swap:
         return directions(scores.shape, draw)
 
     def _within_tolerance(self, scores: NDArray[np.float64], draw: np.random.Generator) -> NDArray[np.float64]:
+        """Draw each column until it hardly correlates with those before it: TL's loop, one column at a time."""
         swapped = self._once(scores, draw)
-        if self.tolerance is None or scores.shape[1] < 2:
+        if self.tolerance is None:
             return swapped
-        best = np.inf
-        for _ in range(DRAWS):
-            largest = largest_correlation(swapped)
-            if largest <= self.tolerance:
-                return swapped
-            best = min(best, largest)
-            swapped = self._once(scores, draw)
-        raise CannotRelease(
-            f"Swapped components must correlate by at most {self.tolerance:g}.",
-            found=f"{best:.3g} at best in {DRAWS} draws",
-            fix="a larger tolerance, or repair=True, which makes the correlations zero",
-        )
+        for column in range(1, scores.shape[1]):
+            best = np.inf
+            for _ in range(DRAWS):
+                largest = largest_correlation(swapped[:, column], swapped[:, :column])
+                if largest <= self.tolerance:
+                    break
+                best = min(best, largest)
+                swapped[:, [column]] = self._once(scores[:, [column]], draw)
+            else:
+                raise CannotRelease(
+                    f"Swapped components must correlate by at most {self.tolerance:g}.",
+                    found=f"{best:.3g} at best in {DRAWS} draws of component {column + 1}",
+                    fix="a larger tolerance, or repair=True, which makes the correlations zero",
+                )
+        return swapped
 
 
 def directions(shape: tuple[int, ...], draw: np.random.Generator) -> NDArray[np.float64]:
@@ -101,11 +106,9 @@ def winsorised(scores: NDArray[np.float64], share: float) -> NDArray[np.float64]
     return np.clip(scores, low, high)
 
 
-def largest_correlation(scores: NDArray[np.float64]) -> float:
-    """Largest absolute correlation between two columns of scores."""
-    centred = scores - scores.mean(axis=0)
-    length = np.sqrt((centred**2).sum(axis=0))
-    centred /= np.where(length > 0.0, length, 1.0)
-    correlations = np.abs(centred.T @ centred)
-    np.fill_diagonal(correlations, 0.0)
-    return float(correlations.max())
+def largest_correlation(column: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+    """Largest absolute correlation of a column with others; 0 without spread."""
+    centred, around = column - column.mean(), others - others.mean(axis=0)
+    lengths = np.linalg.norm(centred) * np.linalg.norm(around, axis=0)
+    products = np.abs(centred @ around)
+    return float(np.divide(products, lengths, where=lengths > 0.0, out=np.zeros_like(products)).max(initial=0.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,13 @@ class Enclosure:
     inner_high: float
     lowest: Witness | None
     highest: Witness | None
+
+    def __post_init__(self) -> None:
+        """Rounding may turn the attained ends round, or carry them past what is certain: put them in order."""
+        if not (math.isnan(self.inner_low) or math.isnan(self.inner_high)):
+            low, high = (min(max(end, self.low), self.high) for end in (self.inner_low, self.inner_high))
+            object.__setattr__(self, "inner_low", min(low, high))
+            object.__setattr__(self, "inner_high", max(low, high))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,7 +12,7 @@ from sfumato.errors import StatisticError
 from sfumato.statistics.bounds.attain import attained_by_slopes
 from sfumato.statistics.bounds.budget import Budget, Clock
 from sfumato.statistics.bounds.coefficients import Target, highest_coefficient
-from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
+from sfumato.statistics.bounds.enclosure import Enclosure, End
 from sfumato.statistics.bounds.pairs import highest_correlation, highest_covariance
 from sfumato.statistics.bounds.problem import EPS, Problem
 from sfumato.statistics.bounds.single import mean_enclosure, sd_enclosure, variance_enclosure
@@ -23,6 +23,7 @@ from sfumato.statistics.interval_table import IntervalTable, Sample
 from sfumato.statistics.moments import Moments
 from sfumato.statistics.statistic import Statistic
 
+FINEST = 1e-7  # width, in standard deviations, below which an interval need not be told from a point
 DEALT = 4000  # records up to which each stands for itself: 1/N matters there
 
 
@@ -88,15 +89,23 @@ def _enclose(statistic: Statistic, sample: Sample, half: float, clock: Clock) ->
     sample = sample.dealt(DEALT)
     if not isinstance(statistic, Covariance | Correlation | Coefficient):
         return attained_by_slopes(statistic, sample)
-    problem, width = Problem.of(sample), 2.0 * half if half > 0.0 else 1.0
+    problem = Problem.of(sample)
     if isinstance(statistic, Covariance):
         scale = Scale(float(problem.unit.prod()))
-        return _both(statistic, sample, problem, scale, lambda p: highest_covariance(p, width / scale.unit, clock))
+        slack = _slack(half, scale, clock)
+        return _both(statistic, sample, problem, scale, lambda p: highest_covariance(p, slack, clock))
     if isinstance(statistic, Correlation):
-        return _both(statistic, sample, problem, Scale(1.0), lambda p: highest_correlation(p, width, clock))
+        slack = _slack(half, Scale(1.0), clock)
+        return _both(statistic, sample, problem, Scale(1.0), lambda p: highest_correlation(p, slack, clock))
     scale, target = _coefficient(statistic, problem)
-    slack = clock.gap * width / scale.unit
+    slack = _slack(half, scale, clock)
     return _both(statistic, sample, problem, scale, lambda p: highest_coefficient(p, target, slack, clock))
+
+
+def _slack(half: float, scale: Scale, clock: Clock) -> float:
+    """How much of an end may stay open, in scaled units: a share of the linear width, and no less than rounding."""
+    width = 2.0 * half / scale.unit if math.isfinite(half) else 1.0
+    return clock.gap * max(width, FINEST)
 
 
 @dataclass(frozen=True)
@@ -132,12 +141,7 @@ def _both(
     if bottom.points is not None:
         bottom = replace(bottom, points=bottom.points * np.where(np.arange(problem.columns) == 0, -1.0, 1.0))
     lowest, highest_ = problem.witness(sample, bottom), problem.witness(sample, top)
-    return Enclosure(
-        low, high, _attained(statistic, lowest, low, high), _attained(statistic, highest_, low, high), lowest, highest_
+    inner_low, inner_high = (
+        math.nan if witness is None else statistic.value(witness.moments) for witness in (lowest, highest_)
     )
-
-
-def _attained(statistic: Statistic, witness: Witness | None, low: float, high: float) -> float:
-    """The statistic of a choice; rounding must not carry it past what is certain."""
-    value = math.nan if witness is None else statistic.value(witness.moments)
-    return value if math.isnan(value) else min(max(value, low), high)
+    return Enclosure(low, high, inner_low, inner_high, lowest, highest_)

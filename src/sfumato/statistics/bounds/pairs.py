@@ -22,20 +22,18 @@ if TYPE_CHECKING:
 
     from sfumato.statistics.bounds.attain import Lines
 
-MOST_RATIO_CELLS = 60
+MOST_RATIO_CELLS = 80
+RATIO_PATIENCE = 16
 
 
-def highest_covariance(problem: Problem, width: float, clock: Clock) -> End:
-    """C = Σ w (x − Ex) y is a sum of products once Ex is known, so the cells are ranges of Ex and γ stands for Ey.
-
-    ``width`` is the expected width of the whole interval, of which a share ``clock.gap`` may stay open.
-    """
-    return _highest_covariance(problem, np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0]), clock.gap * width, clock)
+def highest_covariance(problem: Problem, slack: float, clock: Clock) -> End:
+    """C = Σ w (x − Ex) y is a sum of products once Ex is known, so the cells are ranges of Ex and γ stands for Ey."""
+    return _highest_covariance(problem, np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0]), slack, clock)
 
 
-def highest_variance(problem: Problem, sign: float, width: float, clock: Clock) -> End:
+def highest_variance(problem: Problem, sign: float, slack: float, clock: Clock) -> End:
     """The variance (or, with ``sign`` −1, minus the variance) of a column when some weights are open."""
-    return _highest_covariance(problem, np.array([0.0, sign]), np.array([0.0, 1.0]), clock.gap * width, clock)
+    return _highest_covariance(problem, np.array([0.0, sign]), np.array([0.0, 1.0]), slack, clock)
 
 
 def _highest_covariance(
@@ -98,7 +96,7 @@ class _Ratios:
         eta, gamma = (np.array([line[1:] @ choice.moments.mean]) for line in (second, first))
         form = Form(first, second, np.eye(3)[:1])
         found = supremum(self.problem, form, region, eta, gamma, slack * least, self.clock)
-        return min(r + max(found.bound, 0.0) / least * (1.0 + 8.0 * EPS) + 8.0 * EPS, 1.0)
+        return r + max(found.bound, 0.0) / least * (1.0 + 8.0 * EPS) + 8.0 * EPS
 
     def bound_over_all(self, r: float, ratio: float, choice: Choice, slack: float) -> float:
         """At least r of every choice with C > 0: r ≤ R_t · cosh(h) where the data's ratio is within e^±h of t.
@@ -116,7 +114,7 @@ class _Ratios:
             stretch = math.cosh((right - left) / 2.0) * (1.0 + 4.0 * EPS)
             if target >= stretch:
                 return 1.0
-            return min(stretch * self.bound(target / stretch, math.exp((left + right) / 2.0), choice, slack / 2.0), 1.0)
+            return stretch * self.bound(target / stretch, math.exp((left + right) / 2.0), choice, slack / 2.0)
 
         heap = [(-bounded(left, right), left, right) for left, right in itertools.pairwise(edges)]
         heapq.heapify(heap)
@@ -124,7 +122,7 @@ class _Ratios:
         for _ in range(MOST_RATIO_CELLS):
             worst, left, right = heap[0]
             tops.append(-worst - target)
-            if tops[-1] <= slack or right - left < near / 2.0 or is_stuck(tops) or self.clock.is_over:
+            if tops[-1] <= slack or right - left < near / 2.0 or is_stuck(tops, RATIO_PATIENCE) or self.clock.is_over:
                 break
             cut = (left + right) / 2.0
             heapq.heapreplace(heap, (max(worst, -bounded(left, cut)), left, cut))
@@ -132,14 +130,13 @@ class _Ratios:
         return -heap[0][0]
 
 
-def highest_correlation(problem: Problem, width: float, clock: Clock) -> End:
+def highest_correlation(problem: Problem, slack: float, clock: Clock) -> End:
     """r > 0: the largest R_t over all ratios t. r ≤ 0: R_t at one good t bounds r, since R_t is nearer 0."""
-    slack = clock.gap * width
     ratios = _Ratios(problem, clock)
 
     @functools.cache
     def never_positive() -> bool:
-        return highest_covariance(problem, width, clock).outer < 0.0
+        return highest_covariance(problem, slack, clock).outer < 0.0
 
     def value(moments: Moments) -> float:
         x, y = moments.sd
@@ -153,11 +150,11 @@ def highest_correlation(problem: Problem, width: float, clock: Clock) -> End:
         ratio = float(choice.moments.sd[1] / choice.moments.sd[0])
         if at <= 0.0 and never_positive():
             outer = ratios.bound(at, ratio, choice, slack / 2.0)
-        elif min(ratios.least) <= 0.0 or at >= 1.0:
-            outer = 1.0
-        else:
-            outer = ratios.bound_over_all(max(at, 0.0), ratio, choice, slack / 4.0)
-        return Ceiling(outer, (at + outer) / 2.0)
+            return Ceiling(outer, (at + min(outer, 0.0)) / 2.0)
+        if min(ratios.least) <= 0.0 or at >= 1.0:
+            return Ceiling(1.0, 1.0)
+        outer = min(ratios.bound_over_all(max(at, 0.0), ratio, choice, slack / 4.0), 1.0)
+        return Ceiling(outer, outer)
 
     end = close_in(Ascent(problem, value, lines, slack / 100.0), ceiling, slack)
     return End(min(end.outer, 1.0), end.inner, end.points, end.weight)

@@ -22,7 +22,7 @@ def mean_enclosure(sample: Sample) -> Enclosure:
     """[Σ w l, Σ w u], exact; a record that may be missing counts where it pulls the mean outward."""
     low, lowest = _mean_end(sample, sample.low[:, 0], -1.0)
     high, highest = _mean_end(sample, sample.high[:, 0], 1.0)
-    inner_low, inner_high = (min(max(float(end.moments.mean[0]), low), high) for end in (lowest, highest))
+    inner_low, inner_high = (float(end.moments.mean[0]) for end in (lowest, highest))
     return Enclosure(low, high, inner_low, inner_high, lowest, highest)
 
 
@@ -30,10 +30,11 @@ def _mean_end(sample: Sample, ends: NDArray[np.float64], sign: float) -> tuple[f
     centre = float(ends[0])
     away = sign * (ends - centre)
     mean, joins = largest_mean(away, sample.weight, sample.extra)
-    rounding = 4.0 * len(ends) * EPS * float(np.abs(away).max()) + 4.0 * EPS * abs(centre)
+    weight = np.where(joins, sample.weight + sample.extra, sample.weight)
+    spread = float((weight * np.abs(away)).sum() / weight.sum())
     end = centre + sign * mean
-    witness = Witness(sample.box, ends[:, None], np.where(joins, sample.weight + sample.extra, sample.weight))
-    return end + sign * (rounding + EPS * abs(end)), witness
+    rounding = 4.0 * EPS * (len(ends) * spread + abs(centre) + abs(end))
+    return end + sign * rounding, Witness(sample.box, ends[:, None], weight)
 
 
 def variance_enclosure(sample: Sample, clock: Clock) -> Enclosure:
@@ -43,8 +44,8 @@ def variance_enclosure(sample: Sample, clock: Clock) -> Enclosure:
     ends = _certain_variance(sample, problem) if sample.is_certain else _open_variance(sample, problem, clock)
     low, high = (max(ends.low, 0.0) * unit * (1.0 - 8.0 * EPS), ends.high * unit * (1.0 + 8.0 * EPS))
     assert ends.lowest is not None and ends.highest is not None
-    inner = [min(max(float(end.moments.covariance[0, 0]), low), high) for end in (ends.lowest, ends.highest)]
-    return Enclosure(low, high, inner[0], inner[1], ends.lowest, ends.highest)
+    inner_low, inner_high = (float(end.moments.covariance[0, 0]) for end in (ends.lowest, ends.highest))
+    return Enclosure(low, high, inner_low, inner_high, ends.lowest, ends.highest)
 
 
 def sd_enclosure(sample: Sample, clock: Clock) -> Enclosure:
@@ -73,8 +74,8 @@ def _certain_variance(sample: Sample, problem: Problem) -> Enclosure:
 
 def _open_variance(sample: Sample, problem: Problem, clock: Clock) -> Enclosure:
     """In scaled units, when it is open which records are complete: as a covariance of the column with itself."""
-    width = problem.largest_spread(0)
-    bottom, top = highest_variance(problem, -1.0, width, clock), highest_variance(problem, 1.0, width, clock)
+    slack = clock.gap * problem.largest_spread(0)
+    bottom, top = highest_variance(problem, -1.0, slack, clock), highest_variance(problem, 1.0, slack, clock)
     return Enclosure(
         -bottom.outer, top.outer, math.nan, math.nan, problem.witness(sample, bottom), problem.witness(sample, top)
     )

@@ -13,6 +13,7 @@ remains for small tables is the duality gap, a few records' worth (Shapley–Fol
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 from dataclasses import dataclass, field
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 MOST_CELLS = 120
 PATIENCE = 8  # cuts without much gain
 MOST_ROUNDS = 40  # evaluations of a cell's corners
-MOST_CUTS = 60
 ALL_CORNERS = 5  # dimensions up to which every corner of a cell is visited
 
 
@@ -97,11 +97,10 @@ def supremum(
     tops: list[float] = []
     while heap[0].bound > enough and cells < MOST_CELLS and not clock.is_over:
         tops.append(heap[0].bound - enough)
-        if is_stuck(tops):
+        width = (heap[0].high - heap[0].low) / scale
+        if is_stuck(tops) or width.max() < 1e-9:
             break
-        worst = heapq.heappop(heap)
-        width = (worst.high - worst.low) / scale
-        axis = int(np.argmax(width))
+        worst, axis = heapq.heappop(heap), int(np.argmax(width))
         cut = eta[axis]
         share = (cut - worst.low[axis]) / (worst.high[axis] - worst.low[axis])
         if not 1e-3 < share < 1.0 - 1e-3:
@@ -117,9 +116,9 @@ def supremum(
     return Supremum(worst.bound, (worst.low + worst.high) / 2.0, worst.gamma, cells)
 
 
-def is_stuck(tops: list[float]) -> bool:
+def is_stuck(tops: list[float], patience: int = PATIENCE) -> bool:
     """Whether the last cuts have hardly lowered what is open: then it is the duality gap, which no cut closes."""
-    return len(tops) > PATIENCE and tops[-1] > 0.9 * tops[-1 - PATIENCE]
+    return len(tops) > patience and tops[-1] > 0.9 * tops[-1 - patience]
 
 
 def _bounded(
@@ -143,7 +142,7 @@ def _bounded(
         return values
 
     step = max(float((high - low).max()) / 2.0, 1e-9)
-    minimise = _minimise_on_a_line if len(low) == 1 else _minimise_by_cuts
+    minimise = _minimise_on_a_line if len(low) == 1 else _minimise_in_space
     bound, best = minimise(evaluate, gamma, step, enough, clock, rounds)
     return _Cell(-bound, low, high, best)
 
@@ -189,36 +188,67 @@ def _minimise_on_a_line(
     return best, np.array([best_at])
 
 
-def _minimise_by_cuts(
+def _minimise_in_space(
     evaluate: Evaluate, gamma: NDArray[np.float64], step: float, enough: float, clock: Clock, rounds: int
 ) -> tuple[float, NDArray[np.float64]]:
-    """The same for several multipliers: Kelley's cutting planes in a box that grows and shrinks with success."""
-    from scipy.optimize import linprog
+    """The same for several multipliers: least t with every corner's function below t, by sequential quadratic steps.
 
-    m = len(gamma)
-    best, best_at, at = np.inf, gamma, gamma
-    rows: list[NDArray[np.float64]] = []
-    sides: list[float] = []
-    for _ in range(rounds):
-        found = evaluate(at)
+    Wherever the steps end, the best point visited is as valid as any.
+    """
+    from scipy.optimize import minimize
+
+    m, start, seen = len(gamma), evaluate(gamma), _Best(enough, clock)
+    seen.offer(start, gamma)
+    if rounds == 1 or seen.is_enough:
+        return seen.value, seen.at
+    scale = max(step, 1e-9)
+    memory = {gamma.tobytes(): start}
+
+    def at(point: NDArray[np.float64]) -> list[tuple[float, NDArray[np.float64]]]:
+        where = gamma + scale * point[:m]
+        key = where.tobytes()
+        if key not in memory:
+            memory[key] = evaluate(where)
+            seen.offer(memory[key], where)
+            if seen.is_enough:
+                raise _EnoughSeenError
+        return memory[key]
+
+    height = max(abs(seen.value - enough), 1e-300)  # the functions are measured in units of what is open
+    with contextlib.suppress(_EnoughSeenError):
+        minimize(
+            lambda point: point[m],
+            np.append(np.zeros(m), (seen.value - enough) / height),
+            jac=lambda point: np.append(np.zeros(m), 1.0),
+            constraints={
+                "type": "ineq",
+                "fun": lambda point: np.array([point[m] - (v - enough) / height for v, _ in at(point)]),
+                "jac": lambda point: np.array([np.append(-s * scale / height, 1.0) for _, s in at(point)]),
+            },
+            method="SLSQP",
+            options={"maxiter": rounds, "ftol": 1e-3},
+        )
+    return seen.value, seen.at
+
+
+class _EnoughSeenError(Exception):
+    """The minimum is known well enough."""
+
+
+class _Best:
+    """The least maximum seen so far."""
+
+    def __init__(self, enough: float, clock: Clock) -> None:
+        self.enough = enough
+        self.clock = clock
+        self.value = np.inf
+        self.at = np.zeros(0)
+
+    def offer(self, found: list[tuple[float, NDArray[np.float64]]], at: NDArray[np.float64]) -> None:
         value = max(v for v, _ in found)
-        rows = [*rows[-MOST_CUTS:], *(np.append(slope, -1.0) for _, slope in found)]
-        sides = [*sides[-MOST_CUTS:], *(float(slope @ at) - v for v, slope in found)]
-        if value < best:
-            step = step * 2.0 if np.isfinite(best) else step
-            best, best_at = value, at
-        else:
-            step *= 0.5
-        if best <= enough or clock.is_over:
-            break
-        limits = [(best_at[i] - step, best_at[i] + step) for i in range(m)] + [(None, None)]
-        answer = linprog(np.append(np.zeros(m), 1.0), np.array(rows), np.array(sides), bounds=limits, method="highs")
-        if answer.x is None:
-            break
-        inside = bool((np.abs(answer.x[:m] - best_at) < 0.999 * step).all())
-        if inside and answer.x[m] > enough + 0.9 * max(best - enough, 0.0):
-            break
-        if step < 1e-12:
-            break
-        at = answer.x[:m]
-    return best, best_at
+        if value < self.value:
+            self.value, self.at = value, at
+
+    @property
+    def is_enough(self) -> bool:
+        return self.value <= self.enough or self.clock.is_over

@@ -67,6 +67,13 @@ def test_exact_expectation_and_its_limit_agree(domain, population):
     assert found.anonymity == max(1.0, population / domain)
 
 
+def test_domains_beyond_any_float_are_counted_with():
+    table = pa.table({f"c{number}": [1, 2, 2] for number in range(40)})
+    found = uniqueness(table, table.column_names, 1000, domain_sizes=dict.fromkeys(table.column_names, 10**9))
+    assert found.domain == 10**360
+    assert (found.bound, found.anonymity, found.expected_uniform) == (1.0, 1.0, 1.0)
+
+
 def test_domain_sizes_come_from_the_call_then_the_schema_then_the_data():
     table = pa.table({"age": [20, 30, 30], "rank": ["low", "low", "high"], "city": ["x", "y", "z"]})
     schema = Schema(
@@ -83,7 +90,8 @@ def test_domain_sizes_come_from_the_call_then_the_schema_then_the_data():
 def test_the_verdict_is_said_in_words_and_figures():
     found = uniqueness(pa.table({"age": [1, 2, 3, 3]}), ["age"], population=1000)
     assert found.identifies(0.5) and not found.identifies(0.5, by="population")
-    assert found.reason(0.5).startswith("age identify people at α = 0.5: 2 of 4 rows (50.0%)")
+    assert found.reason(0.5).startswith("age identifies people at α = 0.5: 2 of 4 rows (50.0%)")
+    assert found.reason(0.6).startswith("age does not identify people at α = 0.6")
     assert "3 combinations are possible for 1,000 people" in found.reason(0.5, by="population")
 
 

@@ -1,0 +1,38 @@
+"""The leading eigenvectors of a symmetric matrix, by Lanczos' method where only a few of many are wanted."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FEW = 3  # Lanczos' method pays where there are more than so many times the wanted vectors
+
+
+@dataclass(frozen=True, repr=False)
+class Eigenpairs:
+    """Eigenvalues, largest first, and their vectors as columns."""
+
+    values: NDArray[np.float64]
+    vectors: NDArray[np.float64]
+
+
+def leading_eigenpairs(
+    symmetric: NDArray[np.float64], count: int, draw: np.random.Generator, *, tolerance: float = 0.0
+) -> Eigenpairs:
+    """The ``count`` algebraically largest eigenvalues, to a relative ``tolerance`` (0: to rounding)."""
+    if count * FEW < len(symmetric):
+        from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+        with suppress(ArpackNoConvergence):
+            start = draw.uniform(0.5, 1.0, len(symmetric))
+            values, vectors = eigsh(symmetric, k=count, which="LA", v0=start, tol=tolerance)
+            order = np.argsort(-values)
+            return Eigenpairs(values[order], vectors[:, order])
+    values, vectors = np.linalg.eigh(symmetric)
+    return Eigenpairs(values[::-1][:count], vectors[:, ::-1][:, :count])

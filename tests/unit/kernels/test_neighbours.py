@@ -1,0 +1,116 @@
+"""Nearest neighbours: against all distances, sorted."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis.extra.numpy import arrays
+
+from sfumato.kernels.neighbours import nearest
+from sfumato.kernels.prediction import downward_shift, prediction, prediction_from_others
+
+
+def slow_nearest(queries, points, k):
+    apart = np.sqrt(((queries[:, None, :] - points[None, :, :]) ** 2).sum(axis=2))
+    index = np.argsort(apart, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(apart, index, axis=1), index
+
+
+def clouds(rows):
+    return arrays(np.float64, st.tuples(rows, st.just(5)), elements=st.floats(-100, 100, width=32))
+
+
+@given(clouds(st.integers(1, 30)), clouds(st.integers(1, 700)), st.integers(1, 4))
+def test_distances_match_the_slow_twin(queries, points, k):
+    k = min(k, len(points))
+    found = nearest(queries, points, k)
+    distance, _ = slow_nearest(queries, points, k)
+    assert np.allclose(found.distance, distance, rtol=1e-12, atol=1e-12)
+    assert (found.distance >= 0).all()
+    direct = np.sqrt(((queries[:, None, :] - points[found.index]) ** 2).sum(axis=2))
+    assert np.allclose(found.distance, direct, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("width", [1, 3, 4, 7, 30])
+@pytest.mark.parametrize("shape", ["round", "long", "far out", "one far out"])
+def test_indices_match_the_slow_twin_in_every_shape_of_cloud(width, shape):
+    draw = np.random.default_rng(width)
+    points, queries = draw.normal(size=(1500, width)), draw.normal(size=(90, width))
+    if shape == "long":
+        turn = draw.normal(size=(width, width)) * np.geomspace(100, 0.01, width)
+        points, queries = points @ turn, queries @ turn
+    if shape == "far out":
+        points, queries = points + 1e5, queries + 1e5
+    if shape == "one far out":
+        points[7] = 1e7
+    found = nearest(queries, points, 6)
+    distance, index = slow_nearest(queries, points, 6)
+    assert np.allclose(found.distance, distance, rtol=1e-9)
+    assert np.array_equal(found.index, index)
+
+
+def test_of_equal_points_the_first_comes_first():
+    points = np.zeros((1000, 2))
+    assert nearest(np.zeros((3, 2)), points, 4).index.tolist() == [[0, 1, 2, 3]] * 3
+
+
+def test_what_is_not_there_is_infinitely_far():
+    found = nearest(np.zeros((1, 2)), np.ones((2, 2)), 3)
+    assert found.index.tolist() == [[0, 1, -1]]
+    assert np.isinf(found.distance[0, 2])
+    assert np.isinf(nearest(np.zeros((1, 2)), np.ones((0, 2)), 1).distance).all()
+
+
+def test_a_point_can_be_left_out_of_its_own_neighbours():
+    points = np.array([[0.0], [1.0], [3.0]])
+    found = nearest(points, points, 3).without(np.arange(3))
+    assert found.index.tolist() == [[1, 2], [0, 2], [1, 0]]
+    assert found.distance.tolist() == [[1.0, 3.0], [1.0, 2.0], [2.0, 3.0]]
+
+
+def test_copies_that_crowd_a_point_out_leave_their_distances():
+    points = np.zeros((5, 1))
+    assert nearest(points, points, 3).without(np.arange(5)).distance.tolist() == [[0.0, 0.0]] * 5
+
+
+class TestPrediction:
+    def test_a_copy_is_at_no_distance_and_unambiguous(self):
+        people = np.random.default_rng(0).normal(size=(50, 4))
+        found = prediction(people, people, 5)
+        assert (found.distance == 0).all()
+        assert (found.ambiguity == 0).all()
+        assert np.array_equal(found.nearest, np.arange(50))
+
+    def test_a_tie_is_fully_ambiguous_even_at_no_distance(self):
+        assert prediction(np.zeros((1, 2)), np.zeros((5, 2)), 5).ambiguity.tolist() == [1.0]
+        assert prediction(np.ones((1, 2)), np.zeros((5, 2)), 5).ambiguity.tolist() == [1.0]
+
+    def test_uncertainty_is_the_variance_of_the_nearest(self):
+        rows = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0], [90.0, 90.0]])
+        found = prediction(np.zeros((1, 2)), rows, 3)
+        assert found.uncertainty[0] == pytest.approx(rows[:3].var(axis=0, ddof=1).sum())
+
+    def test_from_others_is_that_of_a_table_without_the_person(self):
+        people = np.random.default_rng(1).normal(size=(40, 3))
+        found = prediction_from_others(people, 5)
+        for person in (0, 17, 39):
+            alone = prediction(people[[person]], np.delete(people, person, axis=0), 5)
+            for name in ("distance", "ambiguity", "uncertainty"):
+                assert getattr(found, name)[person] == pytest.approx(getattr(alone, name)[0])
+
+    def test_one_person_alone_cannot_be_predicted(self):
+        assert np.isinf(prediction_from_others(np.zeros((1, 2)), 5).distance).all()
+
+
+@given(
+    st.lists(st.floats(-9, 9), min_size=1, max_size=30),
+    st.lists(st.floats(-9, 9), min_size=1, max_size=30),
+)
+def test_downward_shift_is_the_largest_excess_of_the_distribution(numbers, reference):
+    slow = max(
+        sum(x <= at for x in numbers) / len(numbers) - sum(x <= at for x in reference) / len(reference)
+        for at in numbers + reference
+    )
+    assert downward_shift(np.array(numbers), np.array(reference)) == pytest.approx(max(0.0, slow))

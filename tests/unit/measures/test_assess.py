@@ -1,0 +1,140 @@
+"""The assessment as a whole: every measure in the registry, as a record, a table and JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.errors import OptionError, RequestError
+from sfumato.measures.assess import assess
+from sfumato.measures.privacy.attacks.risk import Risk
+from sfumato.measures.registry import MEASURES
+from sfumato.measures.scores import Score
+from sfumato.methods.spectral import SpectralHistogram
+from sfumato.release.release import Release
+from sfumato.table.table import Table
+
+
+@pytest.fixture(scope="module")
+def judged(original, reference):
+    return assess(original, original, reference, origin=np.arange(original.rows), seed=1)
+
+
+def test_every_measure_that_can_be_taken_is(judged):
+    assert {one.name for one in judged.omitted} == {"boxes"}
+    assert len({score.name for score in judged.scores}) == len(judged.scores)
+    assert {score.family for score in judged.scores} == {"privacy", "utility"}
+
+
+def test_every_score_says_what_it_is(judged):
+    for score in judged.scores:
+        assert np.isfinite(score.value)
+        assert score.rows > 0
+        assert score.note
+        assert (score.low is None) == (score.high is None)
+        if score.low is not None:
+            assert score.low <= score.value <= score.high
+
+
+def test_a_measure_that_cannot_be_taken_says_why(original):
+    judged = assess(original, original, seed=1)
+    assert {one.name for one in judged.omitted} == {
+        "boxes",
+        "linkage",
+        "membership",
+        "inference",
+        "linkability",
+        "singling-out",
+    }
+    assert all("need" in one.reason or "no boxes" in one.reason for one in judged.omitted)
+    assert judged.reference_rows == 0
+
+
+def test_single_measures_can_be_asked_for(original):
+    judged = assess(original, original, measures=["moments"], seed=1)
+    assert len(judged.scores) == 4
+    assert judged["change of means"].value == 0.0
+    with pytest.raises(RequestError, match="no score"):
+        judged["beauty"]
+    with pytest.raises(OptionError, match="no measure"):
+        assess(original, original, measures=["beauty"])
+    with pytest.raises(OptionError, match="metric"):
+        assess(original, original, metric="taxi")
+
+
+def test_the_same_seed_gives_the_same_scores(original, reference, independent):
+    first, again = (assess(original, independent, reference, seed=3) for _ in range(2))
+    assert first == again
+
+
+def test_it_reads_as_a_table(judged):
+    text = str(judged)
+    assert "Privacy" in text
+    assert "Utility" in text
+    assert "Worst attack" in text
+    for score in judged.scores:
+        assert score.name in text
+
+
+def test_it_is_written_as_json(judged):
+    told = json.loads(judged.to_json())
+    assert len(told["scores"]) == len(judged.scores)
+    assert set(told["scores"][0]) == {field.name for field in fields(Score)}
+    assert told["worst_attack"] == judged.worst_attack.name
+
+
+def test_a_number_that_is_none_is_null_in_json():
+    score = Score(name="x", family="privacy", value=float("nan"), better="lower", rows=1)
+    assert score.to_plain()["value"] is None
+
+
+def test_releases_are_read_with_their_manifest(original):
+    release = SpectralHistogram(k=5).release(original, schema=dict.fromkeys(original.names, "quasi"), seed=1)
+    judged = assess(original, release, measures=["prediction", "moments"], seed=1)
+    assert judged.method == "spectral-rhs"
+    assert judged["prediction ambiguity, median"].value == pytest.approx(1.0)
+
+
+def test_boxes_are_judged_as_boxes(original):
+    age = original.numbers("age")
+    boxes = pa.table({"age_low": np.floor(age / 10) * 10, "age_high": np.floor(age / 10) * 10 + 10})
+    judged = assess(original, Release(Table.from_arrow(boxes)), measures=["boxes", "prediction"], seed=1)
+    assert judged["people who fit a box, fewest"].value >= 20
+    assert judged.columns == 1
+
+
+def test_small_and_odd_tables_are_judged():
+    for odd in (
+        pa.table({"x": [1.0, 2.0, 4.0]}),
+        pa.table({"x": [3.0] * 6, "c": ["a"] * 6}),
+        pa.table({"c": ["a", "b", "c", "a", "b"]}),
+        pa.table({"x": pa.array([1.0, None, 2.0, None]), "n": [1, 2, 3, 4]}),
+    ):
+        judged = assess(odd, odd, odd, origin=np.arange(odd.num_rows), seed=1)
+        assert json.loads(judged.to_json())
+
+
+class TestRisk:
+    def test_is_what_is_gained_beyond_people_outside(self):
+        assert Risk.of(1000, 1000, 0, 1000).value > 0.99
+        assert Risk.of(300, 1000, 300, 1000).value == 0.0
+        assert Risk.of(650, 1000, 300, 1000).value == pytest.approx(0.5, abs=0.01)
+        assert Risk.of(100, 1000, 300, 1000).value == 0.0
+
+    def test_is_caught_only_beyond_chance(self):
+        assert not Risk.of(310, 1000, 300, 1000).caught
+        assert Risk.of(400, 1000, 300, 1000).caught
+
+    def test_without_attacks_nothing_is_known(self):
+        assert not Risk.of(0, 0, 0, 0).caught
+
+
+def test_every_measure_can_be_imported_by_its_word():
+    from importlib import import_module
+
+    for measure in MEASURES.values():
+        assert callable(getattr(import_module(f"sfumato.measures.{measure.module}"), measure.function))

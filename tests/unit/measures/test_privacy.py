@@ -1,0 +1,176 @@
+"""Prediction, the reference, linkage and boxes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import ks_2samp
+
+from sfumato.errors import OptionError
+from sfumato.kernels.neighbours import nearest
+from sfumato.kernels.prediction import Prediction
+from sfumato.measures.comparison import Comparison
+from sfumato.measures.privacy import neighbours, prediction
+from sfumato.measures.privacy.boxes import originals_in_boxes
+from sfumato.measures.privacy.linkage import assigned, matched
+from sfumato.measures.privacy.neighbours import find, find_in_cells
+from sfumato.measures.privacy.prediction import predict
+from sfumato.measures.privacy.reference import held_against, power_of, rows_needed, rows_planned, set_aside
+from sfumato.randomness import Randomness
+from sfumato.table.table import Table
+
+
+class TestPredict:
+    def test_a_copy_is_at_no_distance(self, original):
+        found = predict(original, original)
+        assert found.distance.max() == 0.0
+        assert found.ambiguity.max() == 0.0
+
+    def test_takes_frames_any_k_and_any_metric(self, original, independent):
+        for metric in ("standardised", "mahalanobis", "mixed"):
+            found = predict(original.to_pandas(), independent.to_polars(), k=7, metric=metric)
+            assert found.distance.shape == (400,)
+            assert found.distance.min() > 0.0
+            assert ((found.ambiguity > 0) & (found.ambiguity <= 1)).all()
+
+    def test_more_neighbours_are_less_ambiguous_and_more_uncertain(self, original, independent):
+        few, many = (predict(original, independent, k=k) for k in (2, 20))
+        assert np.array_equal(few.distance, many.distance)
+        assert (many.ambiguity <= few.ambiguity).all()
+        assert many.uncertainty.mean() > few.uncertainty.mean()
+
+    def test_options_are_checked(self, original):
+        with pytest.raises(OptionError, match="metric"):
+            predict(original, original, metric="taxi")
+        with pytest.raises(OptionError, match="k"):
+            predict(original, original, k=0)
+
+    def test_of_a_large_table_some_people_are_looked_for(self, original, independent, monkeypatch):
+        monkeypatch.setattr(prediction, "PEOPLE", 50)
+        found = Comparison(original=original, released=independent).found
+        assert len(np.unique(found.chosen)) == 50
+        whole = predict(original, independent)
+        assert found.released.distance == pytest.approx(whole.distance[found.chosen])
+
+
+class TestNeighboursInCells:
+    draw = np.random.default_rng(0)
+    points = draw.normal(size=(6000, 4)) @ draw.normal(size=(4, 10))
+    queries = points[:500] + 0.1 * draw.normal(size=(500, 10))
+
+    def test_most_are_found_and_the_recall_is_measured(self, monkeypatch):
+        monkeypatch.setattr(neighbours, "CELL_ROWS", 60)
+        found = find_in_cells(self.queries, self.points, 5, np.random.default_rng(1))
+        true = nearest(self.queries, self.points, 5)
+        hit = np.mean([np.isin(t, f).mean() for t, f in zip(true.index, found.neighbours.index, strict=True)])
+        assert hit > 0.9
+        assert found.recall == pytest.approx(hit, abs=0.03)
+        assert (found.neighbours.distance >= true.distance - 1e-12).all()
+
+    def test_fewer_cells_find_less_and_say_so(self, monkeypatch):
+        monkeypatch.setattr(neighbours, "CELL_ROWS", 30)
+        monkeypatch.setattr(neighbours, "PROBED", 1)
+        assert find_in_cells(self.queries, self.points, 5, np.random.default_rng(1)).recall < 0.9
+
+    def test_are_used_only_where_an_exact_search_is_too_much(self, monkeypatch):
+        assert find(self.queries, self.points, 5, np.random.default_rng(1)).recall == 1.0
+        monkeypatch.setattr(neighbours, "EXACT_PAIRS", 10)
+        monkeypatch.setattr(neighbours, "CELL_ROWS", 30)
+        monkeypatch.setattr(neighbours, "PROBED", 1)
+        assert find(self.queries, self.points, 5, np.random.default_rng(1)).recall < 1.0
+
+
+class TestReference:
+    def test_set_aside_cuts_a_table_in_two(self, original):
+        parts = set_aside(original, 0.25, seed=1)
+        assert (parts.kept.rows, parts.reference.rows) == (300, 100)
+        together = np.sort(np.concatenate([parts.kept.numbers("height"), parts.reference.numbers("height")]))
+        assert np.array_equal(together, np.sort(original.numbers("height")))
+        with pytest.raises(OptionError, match="share"):
+            set_aside(original, 1.5)
+
+    def test_rows_are_those_of_the_thesis(self):
+        assert (rows_planned(0.05), rows_planned(0.1)) == (1296, 324)
+
+    @pytest.mark.parametrize("shift", [0.05, 0.1, 0.2])
+    def test_rows_needed_have_the_power_asked_for(self, shift):
+        rows = rows_needed(shift)
+        assert power_of(rows, shift) >= 0.8 > power_of(rows - 1, shift) - 1e-3
+        draw = np.random.default_rng(0)
+        seen = 0
+        for _ in range(200):
+            numbers, reference = draw.random(rows), draw.random(rows)
+            # mixture in which a share ``shift`` of the numbers has moved below all others
+            numbers = np.where(draw.random(rows) < shift, 0.0, numbers)
+            seen += ks_2samp(numbers, reference, alternative="greater").pvalue < 0.05
+        assert seen / 200 > 0.75
+
+    def test_a_lower_distribution_fails_and_an_equal_one_passes(self):
+        draw = np.random.default_rng(1)
+
+        def measured(low):
+            numbers = [draw.random(2000) - low for _ in range(3)]
+            return Prediction(*numbers, np.zeros(2000, dtype=np.int64))
+
+        assert all(test.passed for test in held_against(measured(0.0), measured(0.0), np.random.default_rng(0)))
+        assert all(test.passed for test in held_against(measured(-0.3), measured(0.0), np.random.default_rng(0)))
+        assert not any(test.passed for test in held_against(measured(0.3), measured(0.0), np.random.default_rng(0)))
+
+    def test_without_a_reference_the_rest_of_the_table_stands_in(self, original, reference):
+        """To each person the others are a sample without them: both references give the same distributions."""
+        pair = Comparison(original=original, released=original, reference=reference, randomness=Randomness(1))
+        from sfumato.measures.privacy.reference import reference_prediction
+
+        given, others = reference_prediction(pair), pair.found.others
+        for name in ("distance", "ambiguity", "uncertainty"):
+            assert ks_2samp(getattr(given, name), getattr(others, name)).pvalue > 1e-3
+            assert ks_2samp(getattr(pair.found.released, name), getattr(others, name)).pvalue < 0.05  # control
+
+
+class TestLinkage:
+    def test_a_copy_is_matched_throughout(self, original):
+        found = Comparison(original=original, released=original).found
+        assert matched(found.released, found.chosen, np.arange(400)).rate.value == 1.0
+
+    def test_a_shuffled_copy_is_matched_by_its_origin(self, original):
+        order = np.random.default_rng(0).permutation(400)
+        found = Comparison(original=original, released=original.take(order)).found
+        assert matched(found.released, found.chosen, order).rate.value == 1.0
+        assert matched(found.released, found.chosen, np.arange(400)).rate.value < 0.05  # control: another origin
+
+    def test_right_matches_that_stand_out_are_told(self):
+        near, far = np.full(50, 0.1), np.full(50, 0.9)
+        found = Prediction(np.concatenate([near, far]), np.ones(100), np.arange(100.0), np.arange(100))
+        origin = np.concatenate([np.arange(50), np.arange(50, 100)[::-1]])
+        linkage = matched(found, np.arange(100), origin)
+        assert linkage.rate.value == 0.5
+        assert linkage.by_distance.value == 1.0
+        assert linkage.by_ambiguity.value == 0.5
+        assert linkage.by_uncertainty.value == 1.0  # the other end serves as well
+
+    def test_people_who_were_suppressed_do_not_count(self):
+        found = Prediction(np.zeros(3), np.ones(3), np.ones(3), np.array([0, 1, 1]))
+        assert matched(found, np.arange(3), np.array([0, 1])).rate.value == 1.0
+
+    def test_one_to_one_matches_are_the_cheapest(self):
+        people, rows = np.array([[0.0], [1.0], [5.0]]), np.array([[5.1], [0.9], [0.2]])
+        assert assigned(people, rows).tolist() == [2, 1, 0]
+        assert assigned(people, rows[:2]).tolist().count(-1) == 1
+
+
+class TestBoxes:
+    original = Table.from_arrow(pa.table({"x": [1.0, 2.0, 5.0, None], "c": ["a", "b", "a", None]}))
+
+    def fitting(self, low, high, cell):
+        released = Table.from_arrow(pa.table({"x_low": [low], "x_high": [high], "c": [cell]}))
+        return originals_in_boxes(self.original, released, np.array([0]))[0]
+
+    def test_people_inside_are_counted(self):
+        assert self.fitting(0.0, 3.0, "a|b") == 2
+        assert self.fitting(0.0, 3.0, "a") == 1
+        assert self.fitting(0.0, 9.0, "a|b|(missing)") == 4
+        assert self.fitting(6.0, 9.0, "a|b") == 0
+
+    def test_a_word_that_is_no_value_may_cover_any(self):
+        assert self.fitting(0.0, 3.0, "*") == 3  # the missing number fits every box

@@ -1,0 +1,86 @@
+"""Swapping: columns keep what they are, rows lose who they were."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sfumato.errors import CannotRelease, OptionError
+from sfumato.methods.spectral.bases import principal
+from sfumato.methods.spectral.swap import Swap, largest_correlation, whitened, winsorised
+
+
+@pytest.fixture
+def scores():
+    return principal(np.random.default_rng(0).standard_t(4, size=(300, 6))).scores
+
+
+def test_a_plain_swap_permutes_every_column_by_itself(scores):
+    swapped = Swap(repair=False)(scores, np.random.default_rng(1))
+    assert np.array_equal(np.sort(swapped, axis=0), np.sort(scores, axis=0))
+    assert (swapped != scores).mean() > 0.95
+    rows = {tuple(row) for row in scores.round(9).tolist()}
+    assert not any(tuple(row) in rows for row in swapped.round(9).tolist())
+
+
+@pytest.mark.parametrize("variant", ["permute", "flip", "orthogonal"])
+def test_the_repair_gives_white_scores_again(scores, variant):
+    swapped = Swap(variant=variant)(scores, np.random.default_rng(1))
+    assert np.allclose(swapped.mean(axis=0), 0.0, atol=1e-12)
+    assert np.allclose(swapped.T @ swapped / 300, np.eye(6), atol=1e-12)
+    # control: without it they are not white
+    plain = Swap(variant=variant, repair=False)(scores, np.random.default_rng(1))
+    assert np.abs(plain.T @ plain / 300 - np.eye(6)).max() > 0.01
+
+
+def test_the_repair_changes_little(scores):
+    swapped = np.random.default_rng(1).permuted(scores, axis=0)
+    assert np.corrcoef(swapped[:, 0], whitened(swapped, np.random.default_rng(2))[:, 0])[0, 1] > 0.97
+
+
+def test_flipping_keeps_sizes_and_changes_signs(scores):
+    swapped = Swap(variant="flip", repair=False)(scores, np.random.default_rng(1))
+    assert np.array_equal(np.abs(swapped), np.abs(scores))
+    assert 0.4 < (swapped == scores).mean() < 0.6
+
+
+def test_random_directions_have_nothing_of_the_scores(scores):
+    swapped = Swap(variant="orthogonal", repair=False)(scores, np.random.default_rng(1))
+    assert np.abs(np.corrcoef(swapped.T, scores.T)[:6, 6:]).max() < 0.2
+    assert np.allclose(swapped.std(axis=0), 1.0)
+
+
+def test_a_tolerance_is_met_or_said_to_be_out_of_reach(scores):
+    swapped = Swap(repair=False, tolerance=0.03)(scores, np.random.default_rng(1))
+    assert max(largest_correlation(swapped[:, column], swapped[:, :column]) for column in range(1, 6)) <= 0.03
+    assert np.abs(np.corrcoef(swapped.T) - np.eye(6)).max() <= 0.03
+    assert np.array_equal(np.sort(swapped, axis=0), np.sort(scores, axis=0))
+    with pytest.raises(CannotRelease, match="at best"):
+        Swap(repair=False, tolerance=1e-6)(scores, np.random.default_rng(1))
+
+
+def test_winsorising_draws_the_tails_in(scores):
+    drawn_in = winsorised(scores, 0.02)
+    assert np.ptp(drawn_in, axis=0).max() < np.ptp(scores, axis=0).max()
+    assert (drawn_in == scores).mean() > 0.95
+    assert winsorised(scores, 0.0) is scores
+
+
+@pytest.mark.parametrize("rows", [3, 4, 7])
+def test_a_few_rows_are_white_after_the_repair_too(rows):
+    for seed in range(30):
+        draw = np.random.default_rng(seed)
+        few = principal(draw.normal(size=(rows, 5))).scores
+        swapped = Swap()(few, draw)
+        assert np.allclose(swapped.T @ swapped / rows, np.eye(few.shape[1]), atol=1e-9)
+        assert np.allclose(swapped.mean(axis=0), 0.0, atol=1e-6)
+
+
+def test_nothing_to_swap_is_nothing_swapped():
+    assert Swap()(np.empty((5, 0)), np.random.default_rng(1)).shape == (5, 0)
+
+
+@pytest.mark.parametrize("option", [{"variant": "turn"}, {"tolerance": 0.0}, {"winsorise": 1.5}])
+def test_options_are_checked(option):
+    with pytest.raises(OptionError, match=next(iter(option))):
+        Swap(**option)

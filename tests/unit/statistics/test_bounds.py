@@ -1,0 +1,219 @@
+"""Estimates from boxes: the triple of intervals, budgets, missing cells, and tables at the edge of sense."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.errors import OptionError, StatisticError
+from sfumato.statistics.bounds import Budget, enclose, estimate
+from sfumato.statistics.characteristics import Custom
+from sfumato.statistics.interval_table import IntervalTable
+from sfumato.statistics.language import parse
+from sfumato.table.table import Table
+
+NAMES = ["x", "y", "z"]
+WORDS = [
+    "mean(x)",
+    "var(x)",
+    "sd(x)",
+    "cov(x, y)",
+    "corr(x, y)",
+    "regress(y ~ x)",
+    "regress(y ~ x + z)",
+]
+
+
+def some_boxes(size: float = 0.2, boxes: int = 60, count: int = 3, seed: int = 0) -> IntervalTable:
+    rng = np.random.default_rng(seed)
+    middle = rng.normal(size=(boxes, 3)) @ np.array([[1.0, 0.6, 0.2], [0.0, 0.8, 0.1], [0.0, 0.0, 1.0]])
+    half = rng.exponential(size, size=middle.shape)
+    return IntervalTable.make(NAMES, middle - half, middle + half, count=np.full(boxes, count))
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_the_attained_interval_lies_in_the_certain_one_and_nearly_fills_it(words):
+    for one in estimate(parse(words), some_boxes()):
+        assert one.low <= one.inner_low <= one.value <= one.inner_high <= one.high
+        assert one.gap < 1e-3
+        assert one.records == 180
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_the_linear_interval_is_a_good_guide_for_small_boxes(words):
+    for one in estimate(parse(words), some_boxes(size=0.01)):
+        assert np.isclose(one.linear_high - one.linear_low, one.high - one.low, rtol=0.05)
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_the_witnesses_lie_in_their_boxes_and_attain_the_inner_ends(words):
+    boxes = some_boxes()
+    for part in parse(words).parts():
+        found = enclose(part, boxes)
+        columns = [NAMES.index(name) for name in part.columns]
+        for witness, value in ((found.lowest, found.inner_low), (found.highest, found.inner_high)):
+            assert (boxes.low[witness.box][:, columns] <= witness.points).all()
+            assert (witness.points <= boxes.high[witness.box][:, columns]).all()
+            assert np.allclose(np.bincount(witness.box, weights=witness.weight), boxes.weight)
+            assert np.isclose(part.value(witness.moments), value, rtol=1e-9)
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_boxes_without_width_leave_nothing_open(words):
+    rows = np.random.default_rng(3).normal(size=(30, 3))
+    exact = IntervalTable.make(NAMES, rows, rows)
+    for one in estimate(parse(words), exact):
+        assert one.low <= one.value <= one.high
+        assert one.high - one.low < 1e-8
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_statistics_scale_with_their_units(words):
+    boxes = some_boxes(boxes=20)
+    shift, unit = np.array([1e4, -50.0, 7.0]), np.array([1000.0, 0.01, 3.0])
+    moved = IntervalTable.make(NAMES, boxes.low * unit + shift, boxes.high * unit + shift, count=boxes.count)
+    for part in parse(words).parts():
+        if getattr(part, "term", "slope") is None:
+            continue  # an intercept depends on where zero is
+        one, other = estimate(part, boxes)[0], estimate(part, moved)[0]
+        factor = (other.linear_high - other.linear_low) / (one.linear_high - one.linear_low)
+        assert np.isclose((other.high - other.low) / (one.high - one.low), factor, rtol=1e-3)
+
+
+def test_an_empty_budget_gives_a_wider_interval_that_is_still_valid():
+    boxes = some_boxes(size=0.3, boxes=25)
+    for words in WORDS:
+        for tight, quick in zip(
+            estimate(parse(words), boxes), estimate(parse(words), boxes, Budget(seconds=0.0)), strict=True
+        ):
+            assert quick.low <= tight.inner_low
+            assert quick.high >= tight.inner_high
+
+
+def test_a_larger_gap_is_reached_with_less():
+    boxes = some_boxes(size=0.5)
+    assert estimate(parse("corr(x, y)"), boxes, Budget(gap=0.1))[0].gap <= 0.2
+    assert estimate(parse("corr(x, y)"), boxes, Budget(gap=1e-6))[0].gap <= 1e-3
+
+
+def test_a_budget_is_checked_when_it_is_made():
+    with pytest.raises(OptionError):
+        Budget(seconds=-1.0)
+    with pytest.raises(OptionError):
+        Budget(gap=math.nan)
+
+
+def test_one_record_has_a_mean_and_no_spread():
+    one = IntervalTable.make(["x", "y"], [[1.0, 5.0]], [[2.0, 6.0]])
+    mean = estimate(parse("mean(x)"), one)[0]
+    assert (mean.low, mean.high) == pytest.approx((1.0, 2.0))
+    variance = estimate(parse("var(x)"), one)[0]
+    assert variance.inner_high < 1e-12
+    assert variance.high <= 0.25 + 1e-9  # the certificate: one record's weight × half-width, squared
+    correlation = estimate(parse("corr(x, y)"), one)[0]
+    assert (correlation.low, correlation.high) == (-1.0, 1.0)
+    assert math.isnan(correlation.value)
+    assert math.isnan(correlation.inner_low)
+    assert correlation.gap == 1.0
+    slope = estimate(parse("regress(y ~ x)"), one)[1]
+    assert (slope.low, slope.high) == (-math.inf, math.inf)
+
+
+def test_a_column_that_may_be_constant_allows_every_correlation():
+    overlapping = IntervalTable.make(
+        ["x", "y"], [[0.0, 0.0], [1.0, 4.0], [0.5, 9.0]], [[3.0, 1.0], [4.0, 5.0], [5.0, 9.5]]
+    )
+    one = estimate(parse("corr(x, y)"), overlapping)[0]
+    assert (one.low, one.high) == (-1.0, 1.0)
+    assert one.inner_high > 0.99
+    assert one.inner_low < -0.9
+
+
+def test_a_column_that_is_constant_has_no_correlation():
+    constant = IntervalTable.make(["x", "y"], [[2.0, 0.0], [2.0, 1.0]], [[2.0, 1.0], [2.0, 3.0]])
+    one = estimate(parse("corr(x, y)"), constant)[0]
+    assert (one.low, one.high) == (-1.0, 1.0)
+    assert math.isnan(one.inner_high)
+
+
+def test_a_perfect_correlation_stays_one():
+    line = np.arange(5.0)[:, None] * np.array([[1.0, 2.0]])
+    one = estimate(parse("corr(x, y)"), IntervalTable.make(["x", "y"], line, line))[0]
+    assert one.high == 1.0
+    assert one.low > 1.0 - 1e-6
+
+
+def test_no_complete_record_is_said_so():
+    nothing = Table.from_arrow(pa.table({"x": pa.array([None, None], pa.float64())}))
+    with pytest.raises(StatisticError, match="at least one record"):
+        estimate(parse("mean(x)"), IntervalTable.of(nothing, ["x"]))
+
+
+def test_open_weights_widen_the_interval_to_every_way_of_being_complete():
+    """Two columns with one missing cell each in a box of three: one or two rows of it are complete."""
+    columns = {
+        "x_low": [0.0, 0.0, 0.0, 4.0, 6.0],
+        "x_high": [1.0, 1.0, 1.0, 5.0, 7.0],
+        "y_low": [0.0, 0.0, 0.0, 3.0, 9.0],
+        "y_high": [1.0, 1.0, 1.0, 3.5, 9.5],
+        "x_missing": [1, 1, 1, 0, 0],
+        "y_missing": [1, 1, 1, 0, 0],
+        "box": [1, 1, 1, 2, 3],
+    }
+    released = Table.from_arrow(pa.table(columns))
+    for words in ("cov(x, y)", "corr(x, y)", "regress(y ~ x)", "regress(x ~ y)"):
+        statistic = parse(words)
+        read = IntervalTable.of(released, statistic.columns)
+        for part, one in zip(statistic.parts(), estimate(statistic, read), strict=True):
+            narrower = []
+            for complete in (1, 2):
+                position = {"x": 0, "y": 1}
+                low = np.array([[0.0, 0.0]] * complete + [[4.0, 3.0], [6.0, 9.0]])
+                high = low + np.array([[1.0, 1.0]] * complete + [[1.0, 0.5], [1.0, 0.5]])
+                chosen = [position[name] for name in part.columns]
+                known = IntervalTable.make(part.columns, low[:, chosen], high[:, chosen])
+                narrower.append(estimate(part, known)[0])
+            assert one.low <= min(known.low for known in narrower) + 1e-9 * abs(one.low)
+            assert one.high >= max(known.high for known in narrower) - 1e-9 * abs(one.high)
+            assert one.inner_high - one.inner_low > 0.5 * (one.high - one.low)
+
+
+def test_open_weights_give_exact_means_and_valid_variances():
+    columns = {
+        "x_low": [0.0] * 3 + [10.0],
+        "x_high": [1.0] * 3 + [12.0],
+        "x_missing": [1, 1, 1, 0],
+        "w": [1.0, 2.0, 6.0, 3.0],
+    }
+    read = IntervalTable.of(Table.from_arrow(pa.table(columns)), ["x"], weight="w")
+    mean, variance, sd = (estimate(parse(words), read)[0] for words in ("mean(x)", "var(x)", "sd(x)"))
+    values, spreads = [], []
+    for left_out in range(3):
+        weights = np.delete(np.array([1.0, 2.0, 6.0]), left_out)
+        for end in (0.0, 1.0):
+            for far in (10.0, 12.0):
+                points, heft = np.array([end, end, far]), np.append(weights, 3.0)
+                middle = heft @ points / heft.sum()
+                values.append(middle)
+                spreads.append(heft @ (points - middle) ** 2 / heft.sum())
+    assert mean.low <= min(values) and max(values) <= mean.high
+    assert variance.low <= min(spreads) and max(spreads) <= variance.high
+    assert sd.high == pytest.approx(math.sqrt(variance.high))
+
+
+def test_a_users_own_statistic_is_attained_but_never_certain():
+    share = Custom("share", ("x", "y"), lambda mean, covariance: mean[0] / (mean[0] + mean[1]))
+    one = estimate(share, IntervalTable.make(["x", "y"], [[1.0, 1.0], [2.0, 3.0]], [[2.0, 2.0], [3.0, 5.0]]))[0]
+    assert (one.low, one.high) == (-math.inf, math.inf)
+    assert one.inner_low == pytest.approx(1.5 / 5.0)
+    assert one.inner_high == pytest.approx(2.5 / 4.5)
+
+
+def test_the_witness_of_a_variance_deals_out_the_records_of_a_box():
+    """Two records of one box: the largest variance parts them."""
+    found = enclose(parse("var(x)"), IntervalTable.make(["x"], [[0.0]], [[2.0]], count=[2]))
+    assert found.inner_high == pytest.approx(1.0)
+    assert found.high == pytest.approx(1.0)
