@@ -31,7 +31,7 @@ FORMAT = 1  # raised when an older version could no longer read what is written
 TELLABLE = frozenset(
     {"k", "l", "keep", "importance", "accuracy", "epsilon", "edges", "snap", "others", "suppress", "cut", "categories"}
     | {"search", "overlap", "weighting", "kind", "population", "alpha", "beta", "weights", "buckets", "cost"}
-    | {"cluster_size", "repair", "basis", "tolerance"}
+    | {"cluster_size", "repair", "basis", "tolerance", "represent", "ties", "sample", "delta", "within", "budget"}
 )
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]

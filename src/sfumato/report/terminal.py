@@ -15,6 +15,7 @@ from sfumato.schema.schema import Role
 
 if TYPE_CHECKING:
     from sfumato.methods.claims import Finding
+    from sfumato.methods.probabilistic.search import QuasiIdentifiers
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.estimate import Estimate
     from sfumato.survey.inspection import Inspection
@@ -48,6 +49,19 @@ def inspection(found: Inspection) -> RenderableType:
         else "No column is a quasi-identifier."
     )
     return Group(grid, Text(together))
+
+
+def identifying(found: QuasiIdentifiers, *, at_most: int = 12) -> RenderableType:
+    """The smallest sets of columns that identify people, with the reason in words; the first ``at_most`` of them."""
+    if not found.found:
+        return Text(f"\nNo set of up to {found.max_size} quasi-identifiers singles out {found.alpha:.0%} of people.")
+    lines = [
+        Text(f"\n{len(found)} smallest sets of up to {found.max_size} columns single out {found.alpha:.0%} of people:")
+    ]
+    lines += [Text(f"· {reason}") for reason in found.reasons[:at_most]]
+    if len(found) > at_most:
+        lines.append(Text(f"… and {len(found) - at_most:,} more (--json lists them)", style="dim"))
+    return Group(*lines)
 
 
 def findings(measured: Sequence[Finding]) -> RenderableType:

@@ -58,6 +58,17 @@ class TestInspect:
         told = json.loads(capfd.readouterr().out)
         assert told["rows"] == ROWS
         assert [column["name"] for column in told["columns"]] == ["person_id", "age", "income", "city"]
+        assert told["identifying"]["alpha"] == 0.2
+
+    def test_names_the_sets_of_columns_that_identify_people_and_says_why(self, people, capfd):
+        assert run(["inspect", str(people), "--alpha", "0.5"]) == 0
+        assert "single out 50% of people" in capfd.readouterr().out
+        assert run(["inspect", str(people), "--population", "1e9", "--max-size", "2"]) == 0
+        assert "No set of up to 2" in capfd.readouterr().out
+
+    def test_a_share_that_is_none_is_refused(self, people, capfd):
+        assert run(["inspect", str(people), "--alpha", "7"]) == 2
+        assert "alpha" in capfd.readouterr().err
 
 
 class TestRelease:

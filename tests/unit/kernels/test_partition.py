@@ -170,13 +170,15 @@ def test_equal_input_gives_equal_boxes():
     assert (first[1] == again[1]).all()
 
 
-def test_a_small_cell_takes_the_cut_that_a_search_of_all_cuts_finds():
+def test_small_cells_are_on_average_nearly_as_cheap_as_the_best_kd_partition():
     numbers = np.random.default_rng(8)
+    found, best = 0.0, 0.0
     for _ in range(50):
         values = numbers.integers(0, 9, (9, 2)).astype(float)
         order, starts, _ = leaves_of(problem_of(values, k=3, lookahead=16))
-        cost = sum(cost_of(values[order[a:b]]) for a, b in pairwise(starts))
-        assert cost <= 1.35 * least_kd_cost(values, 3), "the greedy partition is far from the best kd partition"
+        found += sum(cost_of(values[order[a:b]]) for a, b in pairwise(starts))
+        best += least_kd_cost(values, 3)
+    assert best <= found <= 1.1 * best
 
 
 def cost_of(records):

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from sfumato.table.sets import format_set, parse_set
 
-values = st.one_of(st.none(), st.text(), st.sampled_from(["a", "a|b", "\\", "\\|", "(missing)", "\\(missing)", "", "|"]))
+values = st.one_of(
+    st.none(), st.text(), st.sampled_from(["a", "a|b", "\\", "\\|", "(missing)", "\\(missing)", "", "|"])
+)
 
 
 @given(st.lists(values, min_size=1, max_size=5, unique=True))
