@@ -183,7 +183,7 @@ def sets_and_nodes(data: Path) -> list[str]:
     return [
         *lines,
         "",
-        f"One release with sets took {seconds:.1f} s here, verification included. With `keep=['mean(age)']` the interval",
+        f"One release with sets took {seconds:.1f} s here, all included. With `keep=['mean(age)']` the interval",
         f"of that mean is {narrow:.3f} years wide instead of {plain:.3f}.",
         "",
         "Granularity is 1 − (mean cell share − mean smallest share) ÷ (1 − mean smallest share), a cell's share being",
