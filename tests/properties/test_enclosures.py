@@ -118,7 +118,7 @@ def test_the_mean_is_exact(case):
     assert one.low == pytest.approx(case.share @ case.low[:, 0], abs=1e-9)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(cases())
 def test_the_covariance_of_every_choice_of_corners_is_enclosed_and_the_inner_ends_are_attained(case):
     one, values = assert_encloses(case, "cov(x, y)", case.corners(), parse("cov(x, y)"))
@@ -127,7 +127,7 @@ def test_the_covariance_of_every_choice_of_corners_is_enclosed_and_the_inner_end
     assert one.inner_high <= values.max() + scale
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(cases())
 def test_the_correlation_of_every_choice_is_enclosed(case):
     assert_encloses(case, "corr(x, y)", np.concatenate([case.corners(), case.choices(300)]), parse("corr(x, y)"))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import typer
 
-from sfumato.cli import console, demo, estimate, inspect, release
+from sfumato.cli import assess, console, demo, estimate, inspect, release
 from sfumato.errors import SfumatoError
 from sfumato.version import __version__
 
@@ -29,6 +29,7 @@ app = typer.Typer(
 app.command("inspect")(inspect.command)
 app.command("release")(release.command)
 app.command("estimate")(estimate.command)
+app.command("assess")(assess.command)
 app.command("demo")(demo.command)
 
 

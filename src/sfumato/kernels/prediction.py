@@ -52,6 +52,7 @@ def measured(found: Neighbours, rows: NDArray[np.float64]) -> Prediction:
         for start in range(0, len(first), BLOCK):
             part = slice(start, start + BLOCK)
             uncertainty[part] = rows[found.index[part]].var(axis=1, ddof=1).sum(axis=1)
+    uncertainty[uncertainty < 1e-24 * float(rows.var(axis=0).sum())] = 0.0  # rounding among equal rows is no spread
     return Prediction(first, ambiguity, uncertainty, found.index[:, 0])
 
 

@@ -205,8 +205,13 @@ class Coefficient(Statistic):
         assert self.term is not None
         return self.regression.regressors.index(self.term)
 
+    @property
+    def term_name(self) -> str:
+        """The regressor's name, or "intercept"."""
+        return "intercept" if self.term is None else self.term
+
     def __str__(self) -> str:
-        return f"{self.regression}: {'intercept' if self.term is None else self.term}"
+        return f"{self.regression}: {self.term_name}"
 
 
 def _slopes(moments: Moments) -> NDArray[np.float64] | None:

@@ -1,88 +1,37 @@
-"""What an analyst knows of numeric columns: distinct boxes, and how many records are in each."""
+"""What an analyst knows: the distinct boxes of a release, and how many records are in each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.errors import StatisticError, TableError
+from sfumato.statistics.conditions import ALWAYS, Condition
+from sfumato.statistics.released import ReadColumn, box_keys, read_column, read_weights, released_names
+from sfumato.statistics.requirements import Categories, Numbers, Rows
+from sfumato.statistics.sample import Sample
 from sfumato.table.groups import labels_of
-from sfumato.table.table import Coded, Table
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Sample:
-    """The records that count for a statistic, as boxes: what every bound is computed from.
-
-    The weight of a box is at least ``weight`` and at most ``weight + extra``; ``extra`` is zero unless missing cells
-    leave open how many records of a box are complete. A box can be dealt out to ``parts`` records of equal weight.
-    """
-
-    low: NDArray[np.float64]  # (G, n)
-    high: NDArray[np.float64]  # (G, n)
-    weight: NDArray[np.float64]  # (G,), sum of weights of the records that are certainly complete
-    extra: NDArray[np.float64]  # (G,), weight that may be complete too
-    parts: NDArray[np.int64]  # (G,)
-    records: int  # certainly complete
-
-    box: NDArray[np.int64]  # (G,), which box of the table this is
-
-    def dealt(self, limit: int) -> Sample:
-        """The same sample with every record in a box of its own, unless there are more than ``limit``.
-
-        The largest values of small tables part records that share a box.
-        """
-        if self.parts.sum() > limit or (self.parts == 1).all():
-            return self
-        again = np.repeat(np.arange(len(self.parts)), self.parts)
-        share = 1.0 / self.parts[again]
-        return Sample(
-            self.low[again],
-            self.high[again],
-            self.weight[again] * share,
-            self.extra[again] * share,
-            np.ones(len(again), dtype=np.int64),
-            self.records,
-            self.box[again],
-        )
-
-    @property
-    def midpoints(self) -> NDArray[np.float64]:
-        """Centres of the boxes."""
-        return self.low + (self.high - self.low) / 2.0
-
-    @property
-    def half_widths(self) -> NDArray[np.float64]:
-        """Half-widths of the boxes."""
-        return (self.high - self.low) / 2.0
-
-    @property
-    def likely_weight(self) -> NDArray[np.float64]:
-        """Weights for a single best guess: half of what is open counts."""
-        return self.weight + self.extra / 2.0
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether it is known how many records of each box are complete."""
-        return not self.extra.any()
+__all__ = ["IntervalTable", "Sample", "released_names"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IntervalTable:
-    """Distinct boxes of some numeric columns with counts; a group is a set of rows that look alike.
+    """Distinct boxes of some columns with counts; a group is a set of rows that look alike.
 
-    ``missing`` counts, for each column, the rows *of the released box* whose value is missing, and ``box_rows`` the
-    rows of that box; a group is the whole box unless exact columns tell its rows apart. ``low`` and ``high`` are NaN
-    where all are missing. Row weights of a group lie between ``lightest`` and ``heaviest``.
+    ``missing`` counts, for each numeric column, the rows *of the released box* whose value is missing, and ``box_rows``
+    the rows of that box; a group is the whole box unless exact columns tell its rows apart. ``low`` and ``high`` are
+    NaN where all are missing. Row weights of a group lie between ``lightest`` and ``heaviest``.
     """
 
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the numeric columns
     low: NDArray[np.float64]  # (G, n)
     high: NDArray[np.float64]  # (G, n)
     count: NDArray[np.int64]  # (G,)
@@ -91,6 +40,8 @@ class IntervalTable:
     box_rows: NDArray[np.int64]  # (G,)
     lightest: NDArray[np.float64]  # (G,)
     heaviest: NDArray[np.float64]  # (G,)
+    calendars: Mapping[str, str] = field(default_factory=dict)  # numeric columns that hold dates, and their unit
+    categories: Mapping[str, Categories] = field(default_factory=dict)
 
     @classmethod
     def make(
@@ -111,9 +62,8 @@ class IntervalTable:
         if (counts < 1).any():
             raise StatisticError("Every box must hold at least one record.")
         each = weights / counts
-        table = cls(
-            tuple(names), lows, highs, counts, weights, np.zeros(lows.shape, dtype=np.int64), counts, each, each
-        )
+        missing = np.zeros(lows.shape, dtype=np.int64)
+        table = cls(tuple(names), lows, highs, counts, weights, missing, counts, each, each)
         table._check()
         return table
 
@@ -124,33 +74,38 @@ class IntervalTable:
         Rows are grouped by equal boxes. Where a column has missing cells, the released boxes are told apart by the
         column ``box`` or, without it, by all interval columns together.
         """
-        read = [_Column.of(released, name) for name in columns]
-        heft = np.ones(released.rows) if weight is None else _weights(released, weight)
-        keys = [key for column in read for key in column.keys]
-        any_missing = any(column.counts_missing for column in read)
-        if any_missing:
-            keys = [*keys, *(released.coded(name) for name in _box_keys(released))]
-        labels = labels_of(keys, released.rows)
+        read = {name: read_column(released, name) for name in columns}
+        heft = np.ones(released.rows) if weight is None else read_weights(released, weight)
+        keys = [key for column in read.values() for key in column.keys]
+        counts_missing = any(column.missing is not None for column in read.values())
+        boxes = [released.coded(name) for name in box_keys(released)] if counts_missing else []
+        labels = labels_of([*keys, *boxes], released.rows)
         _, first = np.unique(labels, return_index=True)
-        count = np.bincount(labels).astype(np.int64) if released.rows else np.zeros(0, dtype=np.int64)
+        count = np.bincount(labels, minlength=len(first)).astype(np.int64)
         box_rows = count
-        if any_missing:
-            boxes = labels_of((released.coded(name) for name in _box_keys(released)), released.rows)
-            box_rows = np.bincount(boxes)[boxes[first]].astype(np.int64)
+        if counts_missing:
+            box_of = labels_of(boxes, released.rows)
+            box_rows = np.bincount(box_of)[box_of[first]].astype(np.int64)
         lightest, heaviest = np.full(len(first), np.inf), np.zeros(len(first))
         np.minimum.at(lightest, labels, heft)
         np.maximum.at(heaviest, labels, heft)
-        shape = (len(first), len(read))
+        numeric = {name: column for name, column in read.items() if column.sets is None}
         table = cls(
-            tuple(columns),
-            np.array([column.low[first] for column in read]).T.reshape(shape),
-            np.array([column.high[first] for column in read]).T.reshape(shape),
+            tuple(numeric),
+            _side_by_side([column.low[first] for column in numeric.values()], len(first)),
+            _side_by_side([column.high[first] for column in numeric.values()], len(first)),
             count,
             np.bincount(labels, weights=heft, minlength=len(first)).astype(np.float64),
-            np.array([column.missing[first] for column in read]).T.reshape(shape),
+            _missing(list(numeric.values()), first),
             box_rows,
             lightest,
             heaviest,
+            {name: column.calendar for name, column in numeric.items() if column.calendar},
+            {
+                name: Categories(column.keys[0].codes[first].astype(np.int64), column.sets, count)
+                for name, column in read.items()
+                if column.sets is not None
+            },
         )
         table._check()
         return table
@@ -168,94 +123,69 @@ class IntervalTable:
             raise TableError("A box cannot have more missing values than rows.", fix="keep the column 'box'")
 
     def __repr__(self) -> str:
-        return f"IntervalTable({', '.join(self.names)}; {int(self.count.sum()):,} records in {len(self.count):,} boxes)"
+        names = ", ".join((*self.names, *self.categories))
+        return f"IntervalTable({names}; {int(self.count.sum()):,} records in {len(self.count):,} boxes)"
 
-    def sample(self, columns: Sequence[str]) -> Sample:
-        """The records that are complete in these columns.
+    def numbers(self, name: str) -> Numbers:
+        """A numeric column."""
+        if name not in self.names:
+            found = "categories" if name in self.categories else "no such column"
+            raise StatisticError(f"{name!r} must be a column of numbers.", found=found)
+        at = self.names.index(name)
+        ends = self.low[:, at], self.high[:, at], self.missing[:, at]
+        return Numbers(*ends, self.box_rows, self.count, self.calendars.get(name, ""))
 
-        Of the c rows of a group in a box of n rows with m_j missing values in column j, at least c − Σ m_j and at most
-        min(c, n − max m_j) are complete: one number, and so exact, when the group is the box and one column is asked.
-        """
-        chosen = [self.names.index(name) for name in columns]
-        low, high, missing = self.low[:, chosen], self.high[:, chosen], self.missing[:, chosen]
-        empty = np.isnan(low).any(axis=1)
-        least = np.where(empty, 0, np.maximum(self.count - missing.sum(axis=1), 0))
-        most = np.where(empty, 0, np.minimum(self.count, self.box_rows - missing.max(axis=1, initial=0)))
-        out_most, out_least = self.count - least, self.count - most
-        weight = np.where(
-            least == self.count, self.weight, np.maximum(self.weight - out_most * self.heaviest, least * self.lightest)
-        )
-        top = np.where(
-            most == self.count, self.weight, np.minimum(self.weight - out_least * self.lightest, most * self.heaviest)
-        )
+    def sample(self, columns: Sequence[str], condition: Condition = ALWAYS) -> Sample:
+        """The records that are complete in these columns and meet the condition; see :mod:`.requirements`."""
+        rows, groups = Rows.all(self.count), len(self.count)
+        boxes: list[Numbers] = []
+        for name in columns:
+            met, inside = self.numbers(name).meeting(condition.on(name))
+            rows = rows.also(met, self.count)
+            boxes.append(inside)
+        for name in condition.columns:
+            if name in self.categories:
+                rows = rows.also(self.categories[name].meeting(condition.on(name)), self.count)
+            elif name not in columns:
+                rows = rows.also(self.numbers(name).meeting_or_absent(condition.on(name)), self.count)
+        low, high = [inside.low for inside in boxes], [inside.high for inside in boxes]
+        return self._weighed(rows, _side_by_side(low, groups), _side_by_side(high, groups))
+
+    def _weighed(self, rows: Rows, low: NDArray[np.float64], high: NDArray[np.float64]) -> Sample:
+        """Numbers of rows as weights: which rows count is open, so the lightest or the heaviest of a group may."""
+        out_most, out_least = self.count - rows.least, self.count - rows.most
         alike = self.lightest == self.heaviest
-        kept = (most > 0) & (top > 0.0)
+        least = np.where(
+            out_most == 0,
+            self.weight,
+            np.maximum(self.weight - out_most * self.heaviest, rows.least * self.lightest),
+        )
+        most = np.where(
+            out_least == 0,
+            self.weight,
+            np.minimum(self.weight - out_least * self.lightest, rows.most * self.heaviest),
+        )
+        extra = np.where(alike & (rows.least == rows.most), 0.0, np.maximum(most - least, 0.0))
+        likely = np.clip(rows.likely * self.weight / self.count, least, least + extra)
+        parts = np.where(alike & (rows.least == rows.most), np.maximum(rows.least, 1), 1).astype(np.int64)
+        kept = (rows.most > 0) & (most > 0.0)
         return Sample(
             low[kept],
             high[kept],
-            weight[kept],
-            np.where(least == most, np.where(alike, 0.0, top - weight), top - weight)[kept],
-            np.where(alike & (least == most), np.maximum(least, 1), 1)[kept],
-            int(least.sum()),
+            least[kept],
+            extra[kept],
+            likely[kept],
+            parts[kept],
             np.flatnonzero(kept),
+            int(rows.least.sum()),
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _Column:
-    """A released column: interval ends and missing counts of every row."""
-
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    missing: NDArray[np.int64]  # rows of the box that are missing; a missing exact cell has NaN ends instead
-    keys: tuple[Coded, ...]  # what tells rows apart
-    counts_missing: bool
-
-    @classmethod
-    def of(cls, released: Table, name: str) -> _Column:
-        low, high, missing = f"{name}_low", f"{name}_high", f"{name}_missing"
-        none = np.zeros(released.rows, dtype=np.int64)
-        if low in released.names and high in released.names:
-            keys = (released.coded(low), released.coded(high))
-            ends = released.numbers(low), released.numbers(high)
-            if missing not in released.names:
-                return cls(*ends, none, keys, False)
-            counts = np.nan_to_num(released.numbers(missing)).astype(np.int64)
-            return cls(*ends, counts, (*keys, released.coded(missing)), True)
-        if name in released.names:
-            numbers = released.numbers(name)
-            return cls(numbers, numbers, none, (released.coded(name),), False)
-        raise StatisticError(
-            f"The release has no column {name!r}.", found=f"columns {', '.join(map(repr, released_names(released)))}"
-        )
+def _side_by_side(columns: Sequence[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
+    return np.column_stack(columns) if columns else np.empty((rows, 0))
 
 
-def released_names(released: Table) -> tuple[str, ...]:
-    """The columns of the original that a release shows: ``x`` for ``x_low`` and ``x_high``, else the column itself."""
-    names, present = [], set(released.names)
-    for name in released.names:
-        base = name.removesuffix("_low")
-        if name.endswith("_low") and f"{base}_high" in present:
-            names.append(base)
-        elif not any(
-            name.endswith(suffix)
-            and {f"{name.removesuffix(suffix)}_low", f"{name.removesuffix(suffix)}_high"} <= present
-            for suffix in ("_high", "_missing")
-        ):
-            names.append(name)
-    return tuple(names)
-
-
-def _box_keys(released: Table) -> tuple[str, ...]:
-    if "box" in released.names:
-        return ("box",)
-    bases = [name for name in released_names(released) if f"{name}_low" in released.names]
-    keys = [f"{base}{suffix}" for base in bases for suffix in ("_low", "_high", "_missing")]
-    return tuple(key for key in keys if key in released.names)
-
-
-def _weights(released: Table, weight: str) -> NDArray[np.float64]:
-    heft: NDArray[Any] = released.numbers(weight)
-    if not np.isfinite(heft).all() or (heft < 0.0).any():
-        raise TableError(f"The weights in {weight!r} must be finite, not negative and not missing.")
-    return heft
+def _missing(columns: Sequence[ReadColumn], first: NDArray[np.int64]) -> NDArray[np.int64]:
+    none = np.zeros(len(first), dtype=np.int64)
+    counts = [none if column.missing is None else column.missing[first] for column in columns]
+    return np.column_stack(counts) if counts else np.empty((len(first), 0), dtype=np.int64)

@@ -1,8 +1,9 @@
-"""Statistics in words: ``mean(x)``, ``corr(age, income)``, ``regress(y ~ x1 + x2)``.
+"""Statistics in words: ``mean(x)``, ``corr(age, income)``, ``regress(y ~ x1 + x2)``, ``count(age >= 65)``.
 
-A column name is written as it is, spaces, hyphens, dots and all (``mean(hours-per-week)``); a name that holds one of
-``( ) , ~ + | = < > ! &`` or starts with a quote is put in quotes or backticks, a quote inside being doubled. Where the
-table's names are known, such names are recognised bare as well, and a misspelt name is answered with the nearest one.
+Any statistic may be asked under a condition: ``median(income | sex = F and age >= 65)``. A column name is written as it
+is, spaces, hyphens, dots and all (``mean(hours-per-week)``); a name that holds one of ``( ) , ~ + | = < > ! &`` or
+starts with a quote is put in quotes or backticks, a quote inside being doubled. Where the table's names are known, such
+names are recognised bare as well, and a misspelt name is answered with the nearest one.
 """
 
 from __future__ import annotations
@@ -12,9 +13,18 @@ from difflib import get_close_matches
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.characteristics import Correlation, Covariance, Mean, Regression, Sd, Variance
-from sfumato.statistics.statistic import RESERVED, Statistic
-
-QUOTES = "`\"'"
+from sfumato.statistics.conditions import (
+    MISSING,
+    OPERATORS,
+    Comparison,
+    Condition,
+    Conditional,
+    Count,
+    Quantile,
+    Sum,
+)
+from sfumato.statistics.reader import Reader, require_name
+from sfumato.statistics.statistic import Statistic
 
 
 def parse(words: str | Statistic, names: Sequence[str] | None = None) -> Statistic:
@@ -40,121 +50,6 @@ def parse_all(
     return tuple(parse(one, names) for one in several)
 
 
-def require_name(name: str, names: Sequence[str]) -> None:
-    """Raise unless ``name`` is a column, naming the nearest one."""
-    if name in names:
-        return
-    near = get_close_matches(name, list(names), n=1, cutoff=0.5)
-    raise StatisticError(
-        f"There is no column {name!r}.",
-        found=f"nearest name {near[0]!r}" if near else f"columns {', '.join(map(repr, names))}",
-    )
-
-
-class Reader:
-    """A position in the words, and the few things that can be read there."""
-
-    def __init__(self, text: str, names: Sequence[str] | None) -> None:
-        self.text = text
-        self.names = names
-        self.at = 0
-
-    def wrong(self, wanted: str) -> StatisticError:
-        """The error at this position."""
-        rest = self.text[self.at :].strip()
-        found = f"{rest[:20]!r} at character {self.at + 1}" if rest else "the end"
-        fix = "mean(x), var(x), sd(x), cov(x, y), corr(x, y), regress(y ~ x1 + x2)"
-        return StatisticError(f"The statistic {self.text!r} needs {wanted}.", found=found, fix=f"words such as {fix}")
-
-    def skip(self) -> None:
-        """Go past blanks."""
-        while self.at < len(self.text) and self.text[self.at].isspace():
-            self.at += 1
-
-    def sees(self, mark: str) -> bool:
-        """Whether a mark comes next; if so, go past it."""
-        self.skip()
-        if self.text.startswith(mark, self.at):
-            self.at += len(mark)
-            return True
-        return False
-
-    def expect(self, mark: str, wanted: str | None = None) -> None:
-        """Go past a mark that must come next."""
-        if not self.sees(mark):
-            raise self.wrong(wanted or f"{mark!r}")
-
-    def end(self) -> None:
-        """Nothing may follow."""
-        self.skip()
-        if self.at < len(self.text):
-            raise self.wrong("nothing more")
-
-    def word(self) -> str:
-        """Letters up to the next mark or blank, in lower case."""
-        self.skip()
-        start = self.at
-        while self.at < len(self.text) and (self.text[self.at].isalnum() or self.text[self.at] == "_"):
-            self.at += 1
-        return self.text[start : self.at].lower()
-
-    def name(self) -> str:
-        """A column name, which must be among the table's names where these are known."""
-        self.skip()
-        start = self.at
-        name = self._known() or self.quoted() or self.bare()
-        if not name:
-            raise self.wrong("the name of a column")
-        if self.names is not None and name not in self.names:
-            self.at = start
-            require_name(name, self.names)
-        return name
-
-    def quoted(self) -> str:
-        """Text in quotes or backticks, a doubled quote standing for one; empty when no quote comes next."""
-        self.skip()
-        if self.at >= len(self.text) or self.text[self.at] not in QUOTES:
-            return ""
-        quote, start, at = self.text[self.at], self.at, self.at + 1
-        taken = ""
-        while True:
-            close = self.text.find(quote, at)
-            if close < 0:
-                self.at = start
-                raise self.wrong(f"a closing {quote}")
-            taken += self.text[at:close]
-            if not self.text.startswith(quote, close + 1):
-                self.at = close + 1
-                return taken
-            taken += quote
-            at = close + 2
-
-    def bare(self) -> str:
-        """Text up to the next reserved mark, or the word ``and`` between blanks."""
-        start = self.at
-        inside = RESERVED - set(QUOTES)  # an apostrophe inside a name is part of it
-        while self.at < len(self.text) and self.text[self.at] not in inside:
-            if self.at > start and self.text[self.at : self.at + 5].lower() == " and ":
-                break
-            self.at += 1
-        return self.text[start : self.at].strip()
-
-    def _known(self) -> str:
-        """The longest of the table's names that stands here, whatever marks it holds."""
-        best = ""
-        for name in self.names or ():
-            after = self.at + len(name)
-            if len(name) > len(best) and self.text.startswith(name, self.at) and self._closes(after):
-                best = name
-        self.at += len(best)
-        return best
-
-    def _closes(self, at: int) -> bool:
-        rest = self.text[at:]
-        follows = rest.lstrip()
-        return not follows or follows[0] in RESERVED or rest.lower().startswith(" and ")
-
-
 def _statistic(reader: Reader) -> Statistic:
     start = reader.at
     word = reader.word()
@@ -164,8 +59,32 @@ def _statistic(reader: Reader) -> Statistic:
         raise reader.wrong(f"the name of a statistic (nearest: {near[0]})" if near else "the name of a statistic")
     reader.expect("(")
     statistic = FORMS[word](reader)
+    if not isinstance(statistic, Count) and reader.sees("|"):
+        statistic = Conditional(statistic, _condition(reader))
     reader.expect(")")
     return statistic
+
+
+def _condition(reader: Reader) -> Condition:
+    comparisons = [_comparison(reader)]
+    while reader.sees("&") or reader.sees_word("and"):
+        comparisons.append(_comparison(reader))
+    return Condition(tuple(comparisons))
+
+
+def _comparison(reader: Reader) -> Comparison:
+    column = reader.name()
+    operator = next((mark for mark in OPERATORS if reader.sees(mark)), None)
+    if operator is None:
+        raise reader.wrong("a comparison: =, !=, <, <=, > or >=")
+    if reader.sees(MISSING):
+        return Comparison(column, operator, None)
+    value = reader.quoted()
+    if value is None:
+        value = reader.bare()
+        if not value:
+            raise reader.wrong("a value to compare with")
+    return Comparison(column, operator, value)
 
 
 def _one(make: Callable[[str], Statistic]) -> Callable[[Reader], Statistic]:
@@ -190,6 +109,16 @@ def _regression(reader: Reader) -> Statistic:
     return Regression(response, tuple(regressors))
 
 
+def _quantile(reader: Reader) -> Statistic:
+    column = reader.name()
+    reader.expect(",", "',' and a share such as 0.9")
+    return Quantile(column, reader.number("a share such as 0.9"))
+
+
+def _count(reader: Reader) -> Statistic:
+    return Count() if reader.is_at(")") else Count(_condition(reader))
+
+
 FORMS: dict[str, Callable[[Reader], Statistic]] = {
     **dict.fromkeys(("mean", "average", "avg"), _one(Mean)),
     **dict.fromkeys(("var", "variance"), _one(Variance)),
@@ -197,4 +126,8 @@ FORMS: dict[str, Callable[[Reader], Statistic]] = {
     **dict.fromkeys(("cov", "covariance"), _two(Covariance)),
     **dict.fromkeys(("corr", "cor", "correlation"), _two(Correlation)),
     **dict.fromkeys(("regress", "regression"), _regression),
+    "sum": _one(Sum),
+    "median": _one(lambda column: Quantile(column, 0.5)),
+    "quantile": _quantile,
+    "count": _count,
 }

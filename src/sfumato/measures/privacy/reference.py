@@ -93,19 +93,19 @@ def rows_needed(shift: float, *, power: float = 0.8, level: float = 0.05) -> int
 def held_against(
     release: Prediction, reference: Prediction, draw: np.random.Generator, *, rows: int | None = None
 ) -> tuple[ReferenceTest, ...]:
-    """Test each measure with the planned number of people, or with ``rows`` of them."""
+    """Test each measure with the planned number of people, or with ``rows`` of them; both are of the same people."""
     from scipy.stats import ks_2samp
 
     tests = []
     for name, shift in SHIFTS.items():
         ours, theirs = getattr(release, name), getattr(reference, name)
-        size = min(rows_planned(shift) if rows is None else rows, len(ours), len(theirs))
-        drawn, drawn_too = (numbers[draw.choice(len(numbers), size, replace=False)] for numbers in (ours, theirs))
+        size = min(rows_planned(shift) if rows is None else rows, len(ours))
+        people = draw.choice(len(ours), size, replace=False)  # the same on both sides: only the rows differ
         tests.append(
             ReferenceTest(
                 measure=name,
                 shift=downward_shift(ours, theirs),
-                p_value=float(ks_2samp(drawn, drawn_too, alternative="greater").pvalue),
+                p_value=float(ks_2samp(ours[people], theirs[people], alternative="greater").pvalue),
                 rows=size,
                 power=power_of(size, shift),
             )

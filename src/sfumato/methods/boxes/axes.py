@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.schema.hierarchy import Tree
 from sfumato.schema.schema import Role, Schema
+from sfumato.schema.trees import tree_for
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.schema.hierarchy import Tree
     from sfumato.survey.survey import Survey
     from sfumato.table.table import Table
 
@@ -165,7 +166,7 @@ def _number_axis(survey: Survey, schema: Schema, name: str, kind: Kind) -> Numbe
 
 def _set_axis(survey: Survey, schema: Schema, name: str, kind: Kind, likeness: Likeness) -> SetAxis:
     values = survey.distinct(name).values
-    tree = Tree.read(path) if (path := schema[name].tree) else None
+    tree = tree_for(schema[name], values)
     if tree is not None:
         order = np.argsort(tree.positions(values, column=name), kind="stable")
     elif kind is Kind.ORDERED:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NEIGHBOURS = 5  # the k of ambiguity and uncertainty (TL §4.2.1)
 ROWS = 4000  # people that the search looks at
 STEP = 2**0.25  # ratio of one size tried to the one before
-LEVEL = 0.25  # a size is private when the test of the reference would not reject at this level
+LEVEL = 0.5  # a size is private when a shift as large would come by chance half of the time
 # Rows of the test, chosen by TL §5.2.1 so that it sees a shift of 5 % in distance and of 10 % in the others
 TEST_ROWS = {"distance": 1296, "ambiguity": 324, "uncertainty": 324}
 

@@ -17,8 +17,8 @@ import numpy as np
 from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
 from sfumato.statistics.bounds.problem import Problem
 from sfumato.statistics.influence import derivatives
-from sfumato.statistics.interval_table import Sample
 from sfumato.statistics.moments import Moments
+from sfumato.statistics.sample import Sample
 from sfumato.statistics.statistic import Statistic
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ import numpy as np
 from sfumato.statistics.bounds.attain import Ascent, Ceiling, Choice, close_in
 from sfumato.statistics.bounds.budget import Clock
 from sfumato.statistics.bounds.enclosure import End
-from sfumato.statistics.bounds.problem import EPS, Problem
+from sfumato.statistics.bounds.problem import EPS, NOTHING, Problem
 from sfumato.statistics.bounds.supremum import Form, supremum
 from sfumato.statistics.moments import Moments
 
@@ -144,7 +144,8 @@ def _residuals(
 def _region_by_system(problem: Problem, target: Target, eta: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """η − η₀ solves M (η − η₀) = v with M = Σ ω f fᵀ and v = Σ ω f (z_j − η₀·f), whose entries are bounded one by one.
 
-    With M within R of its centre M₀: |η − η₀| ≤ (I − |M₀⁻¹| R)⁻¹ |M₀⁻¹| |v|. None where that does not converge.
+    With M within R of its centre M₀ and P ≈ M₀⁻¹: |η − η₀| ≤ |P| |v| + (|I − P M₀| + |P| R) |η − η₀|. Any half-widths
+    that are at least as large as this makes of them hold η; None where there are none.
     """
     others, m = target.others, len(target.others)
     if target.is_mean:
@@ -157,13 +158,16 @@ def _region_by_system(problem: Problem, target: Target, eta: NDArray[np.float64]
             top[i, j] = top[j, i] = problem.largest(others[i], others[j])[0]
             bottom[i, j] = bottom[j, i] = -problem.largest(-others[i], others[j])[0]
     middle, radius = (top + bottom) / 2.0, (top - bottom) / 2.0
-    if m and np.linalg.cond(middle) > 1e12:
+    if m and np.linalg.cond(middle) > 1e8:
         return None
-    inverse = np.abs(np.linalg.inv(middle))
-    shrink = inverse @ radius
+    inverse = np.linalg.inv(middle)
+    shrink = (np.abs(np.eye(m) - inverse @ middle) + np.abs(inverse) @ radius) * (1.0 + 1e-12) + 1e-15
     if m and np.abs(np.linalg.eigvals(shrink)).max() >= 0.99:
         return None
-    half = np.linalg.solve(np.eye(m) - shrink, inverse @ reach) * (1.0 + 1e-9)
+    start = np.abs(inverse) @ reach * (1.0 + 1e-12)
+    half = np.linalg.solve(np.eye(m) - shrink, start) * (1.0 + 1e-6)
+    if not (half >= (shrink @ half + start) * (1.0 + 1e-12)).all():
+        return None
     return np.column_stack([eta - half, eta + half])
 
 
@@ -198,8 +202,10 @@ def _least_residual(problem: Problem, target: Target, region: NDArray[np.float64
         reach = half @ np.abs(line[1:])
         for height, room in zip(heights, spread, strict=True):
             reach = reach + room * height
-        apart = np.maximum(np.abs(line[0] + middle @ line[1:]) - reach, 0.0) * (1.0 - 1e-9)
-        return float(problem.weight @ apart**2) * (1.0 - len(apart) * EPS)
+        centre = np.abs(line[0] + middle @ line[1:])
+        apart = np.maximum(centre - reach - 1e-13 * (centre + reach), 0.0)
+        squares = float((problem.weight * apart**2).sum()) * (1.0 - len(apart) * EPS)
+        return squares if squares > NOTHING else 0.0
 
     width = np.maximum(region[:, 1] - region[:, 0], 1e-300)
     counter = itertools.count()

@@ -16,11 +16,14 @@ from sfumato.statistics.bounds.enclosure import Enclosure, End
 from sfumato.statistics.bounds.pairs import highest_correlation, highest_covariance
 from sfumato.statistics.bounds.problem import EPS, Problem
 from sfumato.statistics.bounds.single import mean_enclosure, sd_enclosure, variance_enclosure
+from sfumato.statistics.bounds.tallies import count_tally, quantile_tally, sum_tally
 from sfumato.statistics.characteristics import Coefficient, Correlation, Covariance, Mean, Sd, Variance
+from sfumato.statistics.conditions import ALWAYS, Conditional, Count, Quantile, Sum
 from sfumato.statistics.estimate import Estimate
 from sfumato.statistics.influence import sensitivities
-from sfumato.statistics.interval_table import IntervalTable, Sample
+from sfumato.statistics.interval_table import IntervalTable
 from sfumato.statistics.moments import Moments
+from sfumato.statistics.sample import Sample
 from sfumato.statistics.statistic import Statistic
 
 FINEST = 1e-7  # width, in standard deviations, below which an interval need not be told from a point
@@ -35,37 +38,65 @@ def estimate(statistic: Statistic, intervals: IntervalTable, budget: Budget | No
 
 
 def _estimate(statistic: Statistic, intervals: IntervalTable, clock: Clock) -> Estimate:
-    sample = _complete(statistic, intervals)
-    value, half = linear_interval(statistic, sample)
-    enclosure = _enclose(statistic, sample, half, clock)
+    inner, sample = sample_for(statistic, intervals)
+    if isinstance(inner, Count | Sum | Quantile):
+        return _tallied(statistic, inner, sample)
+    value, half = linear_interval(inner, sample)
+    enclosure = _enclose(inner, sample, half, clock)
     return Estimate(
         name=str(statistic),
         value=value,
-        low=float(enclosure.low),
-        high=float(enclosure.high),
-        inner_low=float(enclosure.inner_low),
-        inner_high=float(enclosure.inner_high),
+        low=enclosure.low,
+        high=enclosure.high,
+        inner_low=enclosure.inner_low,
+        inner_high=enclosure.inner_high,
         linear_low=value - half,
         linear_high=value + half,
         records=sample.records,
     )
 
 
+def _tallied(statistic: Statistic, inner: Count | Sum | Quantile, sample: Sample) -> Estimate:
+    """Counts, sums and quantiles: the interval is exact, so the linear one is the same."""
+    if isinstance(inner, Count):
+        tally = count_tally(sample)
+    else:
+        tally = sum_tally(sample) if isinstance(inner, Sum) else quantile_tally(sample, inner.share)
+    return Estimate(
+        name=str(statistic),
+        value=tally.value,
+        low=tally.low,
+        high=tally.high,
+        inner_low=tally.inner_low,
+        inner_high=tally.inner_high,
+        linear_low=tally.low,
+        linear_high=tally.high,
+        records=sample.records,
+    )
+
+
 def enclose(statistic: Statistic, intervals: IntervalTable, budget: Budget | None = None) -> Enclosure:
-    """The enclosure of a single number, with the choices of values that attain its ends."""
-    sample = _complete(statistic, intervals)
+    """The enclosure of a single characteristic, with the choices of values that attain its ends."""
+    inner, sample = sample_for(statistic, intervals)
     clock = next((budget or Budget()).clocks(1))
-    return _enclose(statistic, sample, linear_interval(statistic, sample)[1], clock)
+    return _enclose(inner, sample, linear_interval(inner, sample)[1], clock)
 
 
-def _complete(statistic: Statistic, intervals: IntervalTable) -> Sample:
-    sample = intervals.sample(statistic.columns)
+def sample_for(statistic: Statistic, intervals: IntervalTable) -> tuple[Statistic, Sample]:
+    """The statistic without its condition, and the records that it is to be computed from."""
+    if isinstance(statistic, Count):
+        return statistic, intervals.sample((), statistic.condition)
+    inner, condition = statistic, ALWAYS
+    if isinstance(statistic, Conditional):
+        inner, condition = statistic.statistic, statistic.condition
+    sample = intervals.sample(inner.columns, condition)
     if not len(sample.weight):
+        what = "is complete and meets the condition" if condition.comparisons else "is complete"
         raise StatisticError(
-            f"{statistic} needs at least one record in which no column of it is missing.",
-            found=f"{int(intervals.count.sum())} records, none of them complete or all of weight zero",
+            f"{statistic} needs at least one record that {what}.",
+            found=f"{int(intervals.count.sum())} records, none of which can be one (or all of weight zero)",
         )
-    return sample
+    return inner, sample
 
 
 def linear_interval(statistic: Statistic, sample: Sample) -> tuple[float, float]:

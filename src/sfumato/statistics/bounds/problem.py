@@ -10,13 +10,15 @@ import numpy as np
 
 from sfumato.statistics.bounds.enclosure import End, Witness
 from sfumato.statistics.bounds.spread import EPS, largest_sum_of_squares, least_sum_of_squares
-from sfumato.statistics.interval_table import Sample
 from sfumato.statistics.moments import Moments
+from sfumato.statistics.sample import Sample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["EPS", "Problem", "largest_mean"]
+__all__ = ["EPS", "NOTHING", "Problem", "largest_mean"]
+
+NOTHING = 1e-20  # a sum of squares, in scaled units, that only rounding tells from zero
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,7 +122,8 @@ class Problem:
 
     def least_spread(self, column: int) -> float:
         """At most Σ ω (z − E)² of a column for every choice: the extra weights can only add to it."""
-        return least_sum_of_squares(self.low[:, column], self.high[:, column], self.weight).bound
+        bound = least_sum_of_squares(self.low[:, column], self.high[:, column], self.weight).bound
+        return bound if bound > NOTHING else 0.0
 
     def largest_spread(self, column: int) -> float:
         """At least Σ ω (z − E)² of a column for every choice."""

@@ -12,7 +12,7 @@ from sfumato.statistics.bounds.enclosure import Enclosure, Witness
 from sfumato.statistics.bounds.pairs import highest_variance
 from sfumato.statistics.bounds.problem import EPS, Problem, largest_mean
 from sfumato.statistics.bounds.spread import farthest_ends, largest_sum_of_squares, least_sum_of_squares
-from sfumato.statistics.interval_table import Sample
+from sfumato.statistics.sample import Sample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -40,8 +40,13 @@ def least_sum_of_squares(
     # rounding leaves f(e*) ≥ f(e) − |f'(e)| · |e* − e|, where e* is a mean of clipped values
     tilt = 2.0 * abs(float(np.where(low > centre, pulls, -pulls).sum())) + 4.0 * len(low) * EPS * float(pulls.sum())
     reach = float((weight * (high - low)).sum()) / total + 4.0 * EPS * abs(centre)
-    squares = float((pulls * apart).sum()) * (1.0 - (len(low) + 16) * EPS)
-    return SumOfSquares(max(0.0, squares - tilt * reach), centre)
+    rounding = (len(low) + 16) * EPS * float((pulls * apart).sum()) + _slips(low, high, pulls)
+    return SumOfSquares(max(0.0, float((pulls * apart).sum()) - rounding - tilt * reach), centre)
+
+
+def _slips(low: NDArray[np.float64], high: NDArray[np.float64], pulls: NDArray[np.float64]) -> float:
+    """What a last-bit error in the ends themselves can make of Σ pulls · ends: the ends come from a subtraction."""
+    return 8.0 * EPS * float((pulls * np.maximum(np.abs(low), np.abs(high))).sum())
 
 
 def _nearest_centre(low: NDArray[np.float64], high: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
@@ -73,8 +78,9 @@ def largest_sum_of_squares(
 ) -> SumOfSquares:
     """An upper bound: g(e) = Σ w max((l−e)², (u−e)²) at its minimum."""
     centre = _farthest_centre(low, high, weight)
-    squares = float((weight * np.maximum((low - centre) ** 2, (high - centre) ** 2)).sum())
-    return SumOfSquares(squares * (1.0 + (len(low) + 16) * EPS), centre)
+    apart = np.maximum(np.abs(low - centre), np.abs(high - centre))
+    squares = float((weight * apart**2).sum())
+    return SumOfSquares(squares * (1.0 + (len(low) + 16) * EPS) + _slips(low, high, weight * apart), centre)
 
 
 def _farthest_centre(low: NDArray[np.float64], high: NDArray[np.float64], weight: NDArray[np.float64]) -> float:

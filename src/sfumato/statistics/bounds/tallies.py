@@ -1,0 +1,87 @@
+"""Counts, sums and quantiles: certain and possible, exact by sorting.
+
+A record that may or may not meet a condition counts where that pushes the answer outward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.statistics.bounds.spread import EPS
+from sfumato.statistics.sample import Sample
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Tally:
+    """A best guess, the interval of all that is possible, and what of it is attained."""
+
+    value: float
+    low: float
+    high: float
+    inner_low: float
+    inner_high: float
+
+
+def count_tally(sample: Sample) -> Tally:
+    """Total weight of the records that count."""
+    low, high = float(sample.weight.sum()), float((sample.weight + sample.extra).sum())
+    whole = all(float(weight).is_integer() for weight in (low, high))
+    rounding = 0.0 if whole else len(sample.weight) * EPS * high
+    return Tally(float(sample.likely_weight.sum()), low - rounding, high + rounding, low, high)
+
+
+def sum_tally(sample: Sample) -> Tally:
+    """Σ w x of one column."""
+    low, high = sample.low[:, 0], sample.high[:, 0]
+    bottom = float((sample.weight * low + sample.extra * np.minimum(low, 0.0)).sum())
+    top = float((sample.weight * high + sample.extra * np.maximum(high, 0.0)).sum())
+    size = float(((sample.weight + sample.extra) * np.maximum(np.abs(low), np.abs(high))).sum())
+    rounding = 2.0 * len(low) * EPS * size
+    value = float((sample.likely_weight * sample.midpoints[:, 0]).sum())
+    return Tally(value, bottom - rounding, top + rounding, bottom, top)
+
+
+def quantile_tally(sample: Sample, share: float) -> Tally:
+    """A quantile grows with every value, so its ends are quantiles of the ends.
+
+    Records that may not count join at the low ends up to the lowest quantile, and at the high ends from the highest.
+    """
+    low, high = sample.low[:, 0], sample.high[:, 0]
+    value = _quantile(sample.midpoints[:, 0], sample.likely_weight, share)
+    bottom = _lowest_quantile(low, sample.weight, sample.extra, share)
+    top = -_lowest_quantile(-high, sample.weight, sample.extra, 1.0 - share)
+    inner_low = _quantile(low, sample.weight + np.where(low <= bottom, sample.extra, 0.0), share)
+    inner_high = _quantile(high, sample.weight + np.where(high >= top, sample.extra, 0.0), share)
+    if sample.is_certain:
+        return Tally(value, inner_low, inner_high, inner_low, inner_high)
+    return Tally(value, bottom, top, inner_low, inner_high)
+
+
+def _lowest_quantile(
+    values: NDArray[np.float64], weight: NDArray[np.float64], extra: NDArray[np.float64], share: float
+) -> float:
+    """The smallest v that can have a share of the weight at or below it, extra weight joining only there."""
+    order = np.argsort(values, kind="stable")
+    joined = np.cumsum(extra[order])
+    below = np.cumsum(weight[order]) + joined
+    total = float(weight.sum()) + joined
+    counts = ((weight + extra)[order] > 0.0) & (below >= (share - len(order) * EPS) * total)
+    return float(values[order][int(np.argmax(counts))])
+
+
+def _quantile(values: NDArray[np.float64], weight: NDArray[np.float64], share: float) -> float:
+    """The mean of the smallest v with at least a share of the weight at or below it, and with more than the share."""
+    order = np.argsort(values, kind="stable")
+    order = order[weight[order] > 0.0]
+    below = np.cumsum(weight[order])
+    rounding = len(order) * EPS * below[-1]
+    first = int(np.searchsorted(below, share * below[-1] - rounding, side="left"))
+    second = int(np.searchsorted(below, share * below[-1] + rounding, side="right"))
+    lower, upper = values[order[min(first, len(order) - 1)]], values[order[min(second, len(order) - 1)]]
+    return float(lower + (upper - lower) / 2.0)

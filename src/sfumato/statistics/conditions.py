@@ -1,0 +1,137 @@
+"""Conditions on records, and statistics under a condition: ``mean(income | sex = F and age >= 65)``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sfumato.errors import StatisticError
+from sfumato.statistics.characteristics import Coefficient
+from sfumato.statistics.statistic import Statistic, quoted
+
+OPERATORS = ("<=", ">=", "!=", "==", "=", "<", ">")
+MISSING = "(missing)"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A column, an operator, and the value it is compared with; None stands for the missing value.
+
+    A missing cell meets no comparison but ``= (missing)``.
+    """
+
+    column: str
+    operator: str
+    value: str | None
+
+    def __post_init__(self) -> None:
+        if self.operator == "==":
+            object.__setattr__(self, "operator", "=")
+        if self.operator not in OPERATORS:
+            raise StatisticError(f"A comparison needs one of {' '.join(OPERATORS)}.", found=repr(self.operator))
+        if self.value is None and self.operator not in ("=", "!="):
+            raise StatisticError(f"A missing value has no order, so {self.column!r} can be = or != {MISSING} only.")
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether a missing value is asked for."""
+        return self.value is None and self.operator == "="
+
+    def __str__(self) -> str:
+        value = MISSING if self.value is None else quoted(self.value)
+        return f"{quoted(self.column)} {self.operator} {value}"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Comparisons that must all hold."""
+
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are compared, each once."""
+        return tuple(dict.fromkeys(comparison.column for comparison in self.comparisons))
+
+    def on(self, column: str) -> tuple[Comparison, ...]:
+        """The comparisons of one column."""
+        return tuple(comparison for comparison in self.comparisons if comparison.column == column)
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self.comparisons))
+
+
+ALWAYS = Condition(())
+
+
+@dataclass(frozen=True)
+class Count(Statistic):
+    """Number of records that meet a condition (their total weight, where records have weights)."""
+
+    condition: Condition = ALWAYS
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.condition.columns
+
+    def __str__(self) -> str:
+        return f"count({self.condition})"
+
+
+@dataclass(frozen=True)
+class Sum(Statistic):
+    """Sum of a column over the records where it is not missing."""
+
+    column: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def __str__(self) -> str:
+        return f"sum({quoted(self.column)})"
+
+
+@dataclass(frozen=True)
+class Quantile(Statistic):
+    """The value below which a share of the records lies; where that falls between two values, their mean."""
+
+    column: str
+    share: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.share <= 1.0:
+            raise StatisticError("The share of a quantile must be from 0 to 1.", found=f"{self.share:g}")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def __str__(self) -> str:
+        if self.share == 0.5:
+            return f"median({quoted(self.column)})"
+        return f"quantile({quoted(self.column)}, {self.share:.15g})"
+
+
+@dataclass(frozen=True)
+class Conditional(Statistic):
+    """A statistic of the records that meet a condition."""
+
+    statistic: Statistic
+    condition: Condition
+
+    def __post_init__(self) -> None:
+        if isinstance(self.statistic, Count | Conditional):
+            raise StatisticError(f"{self.statistic} has a condition already.", fix="join the conditions by 'and'")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The statistic's columns and those of the condition, each once."""
+        return tuple(dict.fromkeys((*self.statistic.columns, *self.condition.columns)))
+
+    def parts(self) -> tuple[Statistic, ...]:
+        return tuple(Conditional(part, self.condition) for part in self.statistic.parts())
+
+    def __str__(self) -> str:
+        if isinstance(self.statistic, Coefficient):
+            return f"{Conditional(self.statistic.regression, self.condition)}: {self.statistic.term_name}"
+        return f"{str(self.statistic)[:-1]} | {self.condition})"

@@ -1,0 +1,167 @@
+"""Leaving out or weighing down records whose boxes are wide: less uncertainty, at the price of a shifted statistic.
+
+What a record adds to the linear uncertainty is n·c(x) = Σᵢ aᵢΔᵢ, which the release itself shows: sensitivities at the
+midpoint, half-widths of the box. Against it stands the sampling error A/√M of the M records that stay.
+
+- *dismissal* keeps the records with n·c(x) ≤ c₀. The normalised objective is Σ_S n·c/M + A/√M (XF §II), the first one
+  is Σ_S n·c/N + A/√M (XK §III, where the derivatives carry 1/N). Prefix sums of the sorted contributions give c₀.
+- *fuzzy weights* minimise Σ w n·c + A·√(Σ w²) over all weights that sum to 1 (XF §III): w ∝ (λ − n·c)₊, where λ is the
+  root of Σ (λ − n·c)₊² = A². That sum grows with λ and is a parabola between two contributions, so prefix sums give λ
+  exactly.
+
+Neither paper says that the rest is not the whole: a statistic of the dense part of a population differs from that of
+the population. So the shift is estimated beside, and a guaranteed interval belongs to the whole table only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.params import require_choice
+from sfumato.statistics.bounds.estimates import sample_for
+from sfumato.statistics.influence import sampling_constant, sensitivities
+from sfumato.statistics.interval_table import IntervalTable
+from sfumato.statistics.moments import Moments
+from sfumato.statistics.statistic import Statistic
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+KINDS = ("none", "dismiss", "fuzzy")
+OBJECTIVES = ("normalised", "first")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Weighting:
+    """A statistic at the midpoints under weights, with its two errors, beside the same without weighting."""
+
+    name: str  # of the statistic
+    kind: str  # "none", "dismiss" or "fuzzy"
+    box: NDArray[np.int64]  # (G,), group of the interval table
+    weights: NDArray[np.float64]  # (G,), share of each group, sum 1
+    threshold: float  # contribution from which on a record has no weight: c₀, or λ; infinite without weighting
+    records: float  # that keep some weight
+    value: float  # statistic under these weights
+    uncertainty: float  # Σ w n·c: linear half-width, as the boxes leave it
+    sampling: float  # A·√(Σ w²)
+    whole_value: float  # the same three without weighting
+    whole_uncertainty: float
+    whole_sampling: float
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        """Which groups have any weight."""
+        return self.weights > 0.0
+
+    @property
+    def shift(self) -> float:
+        """How far weighting moves the statistic, estimated at the midpoints: a bias that no interval here covers."""
+        return self.value - self.whole_value
+
+    @property
+    def error(self) -> float:
+        """Uncertainty of the boxes plus sampling error: what the papers minimise."""
+        return self.uncertainty + self.sampling
+
+    @property
+    def whole_error(self) -> float:
+        """The same for all records, equally weighted."""
+        return self.whole_uncertainty + self.whole_sampling
+
+    def __repr__(self) -> str:
+        return (
+            f"Weighting({self.name}, {self.kind}: {self.value:.6g}, shifted by {self.shift:.3g}; "
+            f"error {self.error:.3g} instead of {self.whole_error:.3g}; {self.records:,.0f} records)"
+        )
+
+
+def weigh(
+    statistic: Statistic, intervals: IntervalTable, kind: str = "fuzzy", *, objective: str = "normalised"
+) -> Weighting:
+    """Weigh the records for one statistic, from what the release shows.
+
+    ``objective`` says what dismissal minimises: the normalised one of XF or the first one of XK. Sampling weights count
+    as so many copies of a record. A regression is weighed part by part (``for part in statistic.parts()``).
+    """
+    require_choice(kind, name="weighting", choices=KINDS)
+    require_choice(objective, name="objective", choices=OBJECTIVES)
+    inner, sample = sample_for(statistic, intervals)
+    points, heft = sample.midpoints, sample.likely_weight
+    moments = Moments.of(points, heft)
+    contribution = (sensitivities(inner, moments, points) * sample.half_widths).sum(axis=1)
+    constant = sampling_constant(inner, points, heft)
+    copies = heft * (max(sample.records, 1) / float(heft.sum()))  # so that all of them are as many as the records
+    if kind == "none":
+        factor, threshold = np.ones(len(copies)), math.inf
+    elif kind == "dismiss":
+        threshold = dismissal_threshold(contribution, copies, constant, objective)
+        factor = (contribution <= threshold).astype(np.float64)
+    else:
+        threshold = fuzzy_threshold(contribution, copies, constant)
+        factor = fuzzy_factors(contribution, threshold)
+    weights = copies * factor / float((copies * factor).sum())
+    whole = copies / float(copies.sum())
+    return Weighting(
+        name=str(statistic),
+        kind=kind,
+        box=sample.box,
+        weights=weights,
+        threshold=threshold,
+        records=float(copies[factor > 0.0].sum()),
+        value=inner.value(Moments.of(points, weights)),
+        uncertainty=float((weights * contribution).sum()),
+        sampling=constant * _root_of_squares(weights, copies),
+        whole_value=inner.value(moments),
+        whole_uncertainty=float((whole * contribution).sum()),
+        whole_sampling=constant * _root_of_squares(whole, copies),
+    )
+
+
+def _root_of_squares(weights: NDArray[np.float64], copies: NDArray[np.float64]) -> float:
+    """√(Σ w²) over records, each group's weight being dealt out to its copies."""
+    present = copies > 0.0
+    return math.sqrt(float((weights[present] ** 2 / copies[present]).sum()))
+
+
+def dismissal_threshold(
+    contribution: NDArray[np.float64], copies: NDArray[np.float64], constant: float, objective: str = "normalised"
+) -> float:
+    """c₀ such that keeping the records with contribution ≤ c₀ gives the least error (XK §III, XF §II)."""
+    order = np.argsort(contribution, kind="stable")
+    order = order[copies[order] > 0.0]
+    ordered = contribution[order]
+    kept = np.cumsum(copies[order])
+    summed = np.cumsum(copies[order] * ordered)
+    among = kept if objective == "normalised" else kept[-1]
+    error = summed / among + constant / np.sqrt(kept)
+    error[:-1][ordered[1:] == ordered[:-1]] = math.inf  # equal contributions stay or go together
+    return float(ordered[int(np.argmin(error))])
+
+
+def fuzzy_threshold(contribution: NDArray[np.float64], copies: NDArray[np.float64], constant: float) -> float:
+    """λ with Σ (λ − n·c)₊² = A², exact by prefix sums (XF §III; there by iteration)."""
+    order = np.argsort(contribution, kind="stable")
+    order = order[copies[order] > 0.0]
+    least = float(contribution[order[0]])
+    rise = contribution[order] - least  # counted from the least one, so that nothing cancels
+    heft = copies[order]
+    count, first, second = np.cumsum(heft), np.cumsum(heft * rise), np.cumsum(heft * rise**2)
+    # the sum of squares when λ has just reached each contribution; it grows from one to the next
+    reached = count * rise**2 - 2.0 * rise * first + second
+    active = int(np.searchsorted(reached, constant**2, side="left")) - 1  # the last one that λ exceeds
+    if active < 0:
+        return least  # A = 0: only the narrowest boxes count
+    n, s, q = count[active], first[active], second[active]
+    # the larger root of n λ² − 2 s λ + q = A², with q n − s² ≥ 0
+    root = math.sqrt(max(n * constant**2 - (q * n - s * s), 0.0))
+    return least + float((s + root) / n)
+
+
+def fuzzy_factors(contribution: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
+    """(λ − n·c)₊ for each record; where λ is the least contribution itself, 1 for those that have it."""
+    factors: NDArray[np.float64] = np.maximum(threshold - contribution, 0.0)
+    return factors if factors.any() else (contribution <= threshold).astype(np.float64)
