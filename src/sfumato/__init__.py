@@ -12,7 +12,10 @@ from sfumato.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from sfumato.errors import SfumatoError as SfumatoError
+    from sfumato.measures.assess import Assessment as Assessment
+    from sfumato.measures.assess import assess as assess
     from sfumato.methods.boxes import Boxes as Boxes
+    from sfumato.methods.classical.noise import Noise as Noise
     from sfumato.methods.probabilistic.budget import anonymity_budget as anonymity_budget
     from sfumato.methods.probabilistic.curve import privacy_utility_curve as privacy_utility_curve
     from sfumato.methods.probabilistic.generalize import Generalize as Generalize
@@ -21,6 +24,10 @@ if TYPE_CHECKING:
     from sfumato.methods.probabilistic.safe_harbor import SafeHarbor as SafeHarbor
     from sfumato.methods.probabilistic.search import quasi_identifiers as quasi_identifiers
     from sfumato.methods.probabilistic.uniqueness import uniqueness as uniqueness
+    from sfumato.methods.spectral.histograms import RecursiveHistogram as RecursiveHistogram
+    from sfumato.methods.spectral.histograms import SpectralHistogram as SpectralHistogram
+    from sfumato.methods.spectral.pica import PartitionedIca as PartitionedIca
+    from sfumato.methods.spectral.svd_swap import SvdSwap as SvdSwap
     from sfumato.release.read import read_release as read_release
     from sfumato.release.release import Release as Release
     from sfumato.schema.schema import Schema as Schema
@@ -48,6 +55,13 @@ NAMES = {
     "Quantiles": "sfumato.methods.probabilistic.quantiles",
     "OptimalGroups": "sfumato.methods.probabilistic.optimal_groups",
     "Generalize": "sfumato.methods.probabilistic.generalize",
+    "SvdSwap": "sfumato.methods.spectral.svd_swap",
+    "RecursiveHistogram": "sfumato.methods.spectral.histograms",
+    "SpectralHistogram": "sfumato.methods.spectral.histograms",
+    "PartitionedIca": "sfumato.methods.spectral.pica",
+    "Noise": "sfumato.methods.classical.noise",
+    "assess": "sfumato.measures.assess",
+    "Assessment": "sfumato.measures.assess",
     "Release": "sfumato.release.release",
     "read_release": "sfumato.release.read",
     "Estimate": "sfumato.statistics.estimate",

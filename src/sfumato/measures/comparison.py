@@ -19,7 +19,8 @@ from sfumato.errors import TableError
 from sfumato.randomness import Randomness
 from sfumato.statistics.interval_table import released_names
 from sfumato.table.kinds import Kind
-from sfumato.table.mixed import CategoryCode, Logs, MixedCode
+from sfumato.table.mixed import MixedCode
+from sfumato.table.mixed_columns import CategoryCode, Logs
 from sfumato.table.sets import parse_set
 from sfumato.table.table import Table
 

@@ -20,7 +20,8 @@ from sfumato.methods.base import Method, Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, Finding, RowsAccountedFor
 from sfumato.params import require_choice
 from sfumato.table.kinds import Kind
-from sfumato.table.mixed import Logs, MixedCode, require_logs
+from sfumato.table.mixed import MixedCode, require_logs
+from sfumato.table.mixed_columns import Logs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,6 +18,11 @@ METHODS: dict[str, tuple[str, str]] = {
     "quantiles": ("sfumato.methods.probabilistic.quantiles", "Quantiles"),
     "optimal-groups": ("sfumato.methods.probabilistic.optimal_groups", "OptimalGroups"),
     "safe-harbor": ("sfumato.methods.probabilistic.safe_harbor", "SafeHarbor"),
+    "svd-swap": ("sfumato.methods.spectral.svd_swap", "SvdSwap"),
+    "rhs": ("sfumato.methods.spectral.histograms", "RecursiveHistogram"),
+    "spectral-rhs": ("sfumato.methods.spectral.histograms", "SpectralHistogram"),
+    "pica": ("sfumato.methods.spectral.pica", "PartitionedIca"),
+    "noise": ("sfumato.methods.classical.noise", "Noise"),
 }
 
 

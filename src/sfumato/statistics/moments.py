@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CHUNK = 1 << 15  # rows that fit a processor's cache a few columns wide
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Moments:
     """Mean vector and population covariance (divided by the total weight, as in XK and XF) of some columns.
 
@@ -29,6 +29,10 @@ class Moments:
     covariance: NDArray[np.float64]  # (n, n), symmetric
     records: int
     names: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """The shape only: the mean of one record is that record."""
+        return f"Moments({', '.join(self.names) or f'{len(self.mean)} columns'}; {self.records:,} records)"
 
     @classmethod
     def of(cls, matrix: ArrayLike, weights: ArrayLike | None = None, *, names: Sequence[str] = ()) -> Moments:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sfumato.statistics.moments import Moments
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Gradient:
     """How a statistic g(E, S) changes: dg = mean · dE + Σᵢⱼ covariance_ij dS_ij, the latter symmetric."""
 

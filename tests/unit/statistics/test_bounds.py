@@ -139,6 +139,14 @@ def test_a_column_that_is_constant_has_no_correlation():
     assert math.isnan(one.inner_high)
 
 
+def test_an_end_that_the_search_finds_undefined_is_stood_for_by_the_other():
+    """All midpoints of x agree, so the midpoints define no slope."""
+    level = IntervalTable.make(["x", "y"], [[2.0, 0.0], [2.0, -1.0]], [[4.0, 2.0], [4.0, 1.0]], count=[3, 1])
+    slope = estimate(parse("regress(y ~ x)"), level)[1]
+    assert (slope.low, slope.high) == (-math.inf, math.inf)
+    assert slope.inner_low <= slope.inner_high
+
+
 def test_a_perfect_correlation_stays_one():
     line = np.arange(5.0)[:, None] * np.array([[1.0, 2.0]])
     one = estimate(parse("corr(x, y)"), IntervalTable.make(["x", "y"], line, line))[0]

@@ -54,6 +54,10 @@ def test_a_column_far_from_zero_keeps_its_variance():
     assert np.isclose(Moments.of(rows).covariance[0, 0], 2.0 / 3.0, rtol=1e-12)
 
 
+def test_the_moments_of_one_record_do_not_show_it():
+    assert "123456" not in repr(Moments.of(np.array([[123456.0]]), names=("x",)))
+
+
 def test_selecting_columns_keeps_their_order():
     moments = Moments.of(np.arange(12.0).reshape(4, 3) ** 2, names=("a", "b", "c"))
     chosen = moments.select([2, 0])

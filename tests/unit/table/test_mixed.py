@@ -13,7 +13,8 @@ from hypothesis import given
 
 from sfumato.errors import OptionError, TableError
 from sfumato.table.kinds import Kind
-from sfumato.table.mixed import MixedCode, class_probabilities, shares_of, skewness
+from sfumato.table.mixed import MixedCode
+from sfumato.table.mixed_columns import class_probabilities, shares_of, skewness
 from sfumato.table.table import Table
 
 CELLS = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.measures.scores import Score
-from sfumato.table.mixed import shares_of
+from sfumato.table.mixed_columns import shares_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

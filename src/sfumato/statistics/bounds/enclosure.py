@@ -43,11 +43,21 @@ class Enclosure:
     highest: Witness | None
 
     def __post_init__(self) -> None:
-        """Rounding may turn the attained ends round, or carry them past what is certain: put them in order."""
-        if not (math.isnan(self.inner_low) or math.isnan(self.inner_high)):
-            low, high = (min(max(end, self.low), self.high) for end in (self.inner_low, self.inner_high))
-            object.__setattr__(self, "inner_low", min(low, high))
-            object.__setattr__(self, "inner_high", max(low, high))
+        """Put the attained ends in order: rounding may turn them round or carry them past what is certain.
+
+        Where the search for one end found only choices that leave the statistic undefined, the other end stands for it.
+        """
+        found = [
+            (min(max(value, self.low), self.high), witness)
+            for value, witness in ((self.inner_low, self.lowest), (self.inner_high, self.highest))
+            if not math.isnan(value)
+        ]
+        if found:
+            lowest, highest = (pick(found, key=lambda end: end[0]) for pick in (min, max))
+            object.__setattr__(self, "inner_low", lowest[0])
+            object.__setattr__(self, "lowest", lowest[1])
+            object.__setattr__(self, "inner_high", highest[0])
+            object.__setattr__(self, "highest", highest[1])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -62,7 +62,7 @@ def _certain_variance(sample: Sample, problem: Problem) -> Enclosure:
     total = float(weight.sum())
     least, most = least_sum_of_squares(low, high, weight), largest_sum_of_squares(low, high, weight)
     near = np.clip(problem.to_data(np.array([[least.centre]])), sample.low, sample.high)
-    up = farthest_ends(low, high, weight, sample.parts).share_high
+    up = farthest_ends(low, high, weight, sample.parts, most.centre)
     highest = Witness(
         np.concatenate([sample.box, sample.box]),
         np.concatenate([sample.low, sample.high]),

@@ -99,45 +99,31 @@ def _farthest_centre(low: NDArray[np.float64], high: NDArray[np.float64], weight
     return float(min(max(mean[passed], floor), roof))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class FarEnds:
-    """The choice with the largest variance that a sweep finds: which boxes stand at their high ends, in shares."""
-
-    share_high: NDArray[np.float64]  # (G,), 0 or 1 but for one box whose records are dealt out to both ends
-
-
 def farthest_ends(
-    low: NDArray[np.float64], high: NDArray[np.float64], weight: NDArray[np.float64], parts: NDArray[np.int64]
-) -> FarEnds:
-    """Boxes with the lower midpoints go to their low ends and the others to their high ends; the best cut of all.
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    parts: NDArray[np.int64],
+    centre: float,
+) -> NDArray[np.float64]:
+    """A choice with (nearly) the largest variance: the share of each box's records that stand at its high end.
 
-    The box at the cut may be split into its ``parts`` equal records, which brings the variance within the square of one
-    record's weight × half-width of the bound.
+    Boxes with midpoints below ``centre`` (where the bound was found) go to their low ends, those above to their high
+    ends. Those whose midpoint it is are dealt out record by record, the largest first, so that the mean comes as near
+    to the centre as it can: the variance misses the bound by the square of what is left, at most one record's
+    weight × half-width.
     """
-    total = float(weight.sum())
-    order = np.argsort(low + (high - low) / 2.0)
-
-    def swept(at_low: NDArray[np.float64], at_high: NDArray[np.float64]) -> NDArray[np.float64]:
-        falls = np.cumsum((weight * (at_low - at_high))[order])
-        sums: NDArray[np.float64] = np.concatenate([[0.0], falls]) + float((weight * at_high).sum())
-        return sums / total
-
-    mean, square = swept(low, high), swept(low**2, high**2)
-    cut = int(np.argmax(square - mean**2))
-    share = np.ones(len(low))
-    share[order[:cut]] = 0.0
-    best, best_box, best_share = float((square - mean**2)[cut]), -1, 0.0
-    for t, direction in ((cut - 1, 1.0), (cut, -1.0)):  # the last box that went low, the first that stayed high
-        if 0 <= t < len(order):
-            g = int(order[t])
-            moved = direction * np.arange(parts[g] + 1) / parts[g] * weight[g] / total
-            variance = (
-                square[cut] + moved * (high[g] ** 2 - low[g] ** 2) - (mean[cut] + moved * (high[g] - low[g])) ** 2
-            )
-            count = int(np.argmax(variance))
-            if variance[count] > best:
-                best, best_box = float(variance[count]), g
-                best_share = count / parts[g] if direction > 0.0 else 1.0 - count / parts[g]
-    if best_box >= 0:
-        share[best_box] = best_share
-    return FarEnds(share)
+    half = (high - low) / 2.0
+    middle = low + half
+    share = (middle > centre).astype(np.float64)
+    rounding = 1e-12 * (abs(centre) + float(half.max(initial=0.0)))
+    tied = np.flatnonzero((np.abs(middle - centre) <= rounding) & (weight * half > 0.0))
+    apart = weight * (low + share * (high - low) - centre)
+    apart[tied] = 0.0
+    off = float(apart.sum())  # how far the mean is from the centre, times the total weight
+    for g in tied[np.argsort(-(weight * half / parts)[tied], kind="stable")]:
+        reach = float(weight[g] * half[g])
+        up = min(max(round((1.0 - off / reach) / 2.0 * int(parts[g])), 0), int(parts[g]))
+        share[g] = up / parts[g]
+        off += (2.0 * share[g] - 1.0) * reach
+    return share

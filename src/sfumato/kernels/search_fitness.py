@@ -1,0 +1,156 @@
+"""What a box costs in a search: a weighted sum of its widths, and the second-order part that the widths leave out.
+
+The uncertainty of a mean is linear in the widths of the boxes. That of a variance or a correlation is not: its upper
+end is reached at moments (E, S) of its own, and near them it grows by the average over the records of the largest value
+that a quadratic form takes on their boxes (XK §V). So the exact width is, box by box, a sum of largest values of forms,
+and a search can follow it as cheaply as the linear one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sfumato.kernels.partition import Problem
+
+
+class Fitness(NamedTuple):
+    """The cost of boxes: Σ_i (Σ_p a_i) · width_i + Σ_p heft · Σ_forms (largest on the box − at the record)."""
+
+    weights: NDArray[np.float32]  # a_i of each record, for what is linear in the widths
+    heft: NDArray[np.float64]  # sampling weight of each record
+    offset: NDArray[np.float64]  # heft × the sum of all forms at the record itself
+    columns: NDArray[np.int64]  # the two numeric axes of each form; the same twice where it has one
+    forms: NDArray[np.float64]  # centre x, y and coefficients 1, x, y, x², xy, y² about it
+
+
+@njit(cache=True, nogil=True)
+def highest_on_line(constant, slope, bend, low, high):
+    """The largest constant + slope·t + bend·t² for t from ``low`` to ``high``."""
+    best = max(constant + low * (slope + bend * low), constant + high * (slope + bend * high))
+    if bend < 0.0 and 2.0 * bend * high < -slope < 2.0 * bend * low:
+        best = constant - 0.25 * slope * slope / bend
+    return best
+
+
+@njit(cache=True, nogil=True)
+def highest(form, low_x, high_x, low_y, high_y):
+    """The largest value of a quadratic form on a rectangle: on its sides, or inside where it bends down both ways."""
+    low_x, high_x, low_y, high_y = low_x - form[0], high_x - form[0], low_y - form[1], high_y - form[1]
+    one, x, y, xx, xy, yy = form[2], form[3], form[4], form[5], form[6], form[7]
+    best = -np.inf
+    for at in (low_y, high_y):
+        best = max(best, highest_on_line(one + at * (y + yy * at), x + xy * at, xx, low_x, high_x))
+    for at in (low_x, high_x):
+        best = max(best, highest_on_line(one + at * (x + xx * at), y + xy * at, yy, low_y, high_y))
+    bend = 4.0 * xx * yy - xy * xy
+    if xx < 0.0 and bend > 0.0:
+        top_x, top_y = (xy * y - 2.0 * yy * x) / bend, (xy * x - 2.0 * xx * y) / bend
+        if low_x < top_x < high_x and low_y < top_y < high_y:
+            best = max(best, one + 0.5 * (x * top_x + y * top_y))
+    return best
+
+
+@njit(cache=True, nogil=True)
+def cost_of_widths(values, weights, numbers, rows, faces):
+    """The part of the numeric axes; notes the ``faces`` (2, axes) of the box."""
+    total = 0.0
+    for axis in range(numbers):
+        low = values[rows[0], axis]
+        high = low
+        weight = 0.0
+        for place in range(len(rows)):
+            value = values[rows[place], axis]
+            if value < low:
+                low = value
+            if value > high:
+                high = value
+            weight += weights[rows[place], axis]
+        faces[0, axis] = low
+        faces[1, axis] = high
+        total += weight * (high - low)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def cost_of_sets(values, weights, set_start, rows, bits):
+    """The part of the categories: a set is as wide as the number of its values less one."""
+    numbers = values.shape[1] - len(set_start)
+    total = 0.0
+    bits[:] = 0
+    for number in range(len(set_start)):
+        weight, members = 0.0, 0
+        for place in range(len(rows)):
+            row = rows[place]
+            bit = set_start[number] + int(values[row, numbers + number])
+            mask = np.uint64(1) << np.uint64(bit & 63)
+            if bits[bit >> 6] & mask == 0:
+                bits[bit >> 6] |= mask
+                members += 1
+            weight += weights[row, numbers + number]
+        total += weight * (members - 1)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def cost_of_forms(forms, columns, heft, offset, rows, faces):
+    """The part of the forms, from the faces of the box."""
+    weight, at_records, largest = 0.0, 0.0, 0.0
+    for place in range(len(rows)):
+        weight += heft[rows[place]]
+        at_records += offset[rows[place]]
+    for number in range(len(forms)):
+        x, y = columns[number, 0], columns[number, 1]
+        largest += highest(forms[number], faces[0, x], faces[1, x], faces[0, y], faces[1, y])
+    return weight * largest - at_records
+
+
+@njit(cache=True, nogil=True)
+def box_cost(problem, fitness, rows, faces, bits):
+    """The cost of a box around these records; ``faces`` and ``bits`` are places to work in."""
+    values, weights, set_start = problem.values, fitness.weights, problem.set_start
+    total = cost_of_widths(values, weights, values.shape[1] - len(set_start), rows, faces)
+    if len(set_start) > 0:
+        total += cost_of_sets(values, weights, set_start, rows, bits)
+    if len(fitness.forms) > 0:
+        total += cost_of_forms(fitness.forms, fitness.columns, fitness.heft, fitness.offset, rows, faces)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def box_costs(problem, fitness, order, starts):
+    """The cost of each box; box g holds the records order[starts[g]:starts[g + 1]]."""
+    faces, bits = np.empty((2, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
+    costs = np.empty(len(starts) - 1)
+    for box in range(len(starts) - 1):
+        costs[box] = box_cost(problem, fitness, order[starts[box] : starts[box + 1]], faces, bits)
+    return costs
+
+
+@njit(cache=True, nogil=True)
+def problem_of(problem, rows, weights):
+    """The problem of some of the records, with weights of their own."""
+    return Problem(
+        problem.values[rows],
+        weights,
+        problem.set_start,
+        problem.set_words,
+        problem.scale,
+        problem.protected[rows],
+        problem.separation,
+        problem.k,
+        problem.l,
+        problem.lookahead,
+        problem.median,
+    )
+
+
+@njit(cache=True, nogil=True)
+def fitness_of(fitness, rows):
+    """The fitness of some of the records."""
+    return Fitness(
+        fitness.weights[rows], fitness.heft[rows], fitness.offset[rows], fitness.columns, fitness.forms
+    )

@@ -1,0 +1,133 @@
+"""Trees of cuts that are bettered by cutting parts of them anew: the boxes stay a subdivision.
+
+A part is the cell of an inner node with all below it. It is cut by the greedy kernel with *shaken* weights, so that
+the kernel decides differently each time, and what it finds is judged by the true cost.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sfumato.kernels.partition import split
+from sfumato.kernels.search_fitness import box_cost, fitness_of, problem_of
+
+MOST = 32  # a part is cut anew if it holds at most this × 2k records
+SHAKE = 2.0  # largest standard deviation of the logarithm of a shaken weight
+TILT = 0.3  # part of it that all records share
+
+
+@njit(cache=True, nogil=True)
+def runs_cost(problem, fitness, order, begins):
+    """The cost of all boxes of a run of records; ``begins`` marks their first places."""
+    faces, bits = np.empty((2, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
+    total, first = 0.0, 0
+    for last in range(1, len(order) + 1):
+        if last == len(order) or begins[last]:
+            total += box_cost(problem, fitness, order[first:last], faces, bits)
+            first = last
+    return total
+
+
+@njit(cache=True, nogil=True)
+def cut_around(cuts, first, last):
+    """The place of the cut that made a cell: where it begins if it is the second side, where it ends if the first."""
+    return first if first > 0 and cuts[first, 3] == last else last
+
+
+@njit(cache=True, nogil=True)
+def outer_cell(begins, cuts, place, most):
+    """The largest cell around a record's place with at most ``most`` records, as first and last place.
+
+    It is a single box where the next cell is larger already.
+    """
+    first, last = place, place + 1
+    while not begins[first]:
+        first -= 1
+    while last < len(begins) and not begins[last]:
+        last += 1
+    while last - first < len(begins):
+        cut = cuts[cut_around(cuts, first, last)]
+        if cut[3] - cut[2] > most:
+            break
+        first, last = int(cut[2]), int(cut[3])
+    return first, last
+
+
+@njit(cache=True, nogil=True)
+def shaken(weights, generator):
+    """The weights, each multiplied by chance, by a little or much."""
+    shake = SHAKE * generator.random()
+    out = weights.copy()
+    for axis in range(weights.shape[1]):
+        tilt = TILT * shake * generator.standard_normal()
+        for row in range(len(weights)):
+            out[row, axis] *= np.exp(tilt + shake * generator.standard_normal())
+    return out
+
+
+@njit(cache=True, nogil=True)
+def recut(problem, fitness, order, begins, cuts, parts, generator):
+    """Cut up to ``parts`` parts of a tree anew, in place; a part that becomes no cheaper stays as it is."""
+    records = len(order)
+    for _ in range(parts):
+        most = 2.0 * problem.k * np.exp(generator.random() * np.log(MOST))
+        first, last = outer_cell(begins, cuts, int(generator.random() * records), most)
+        count = last - first
+        if count < 2 * problem.k:
+            continue
+        rows = order[first:last].copy()
+        part = problem_of(problem, rows, shaken(problem.weights[rows], generator))
+        judged = fitness_of(fitness, rows)
+        new_order, new_begins, new_cuts = np.arange(count), np.zeros(count, np.bool_), np.empty((count, 4))
+        split(part, new_order, new_begins, new_cuts, 0, count, 0)
+        before = runs_cost(part, judged, np.arange(count), begins[first:last])
+        if runs_cost(part, judged, new_order, new_begins) < before:
+            order[first:last], begins[first:last] = rows[new_order], new_begins
+            new_cuts[:, 2:] += first
+            cuts[first + 1 : last] = new_cuts[1:]  # the cut at ``first`` made the part and is not its own
+
+
+@njit(cache=True, nogil=True)
+def signatures(order):
+    """A number for every place, so that equal differences mean (but for a chance of 2⁻⁶⁴) equal sets of records."""
+    total = np.zeros(len(order) + 1, np.uint64)
+    for place in range(len(order)):
+        mixed = np.uint64(order[place] + 1) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        total[place + 1] = total[place] + (mixed ^ (mixed >> np.uint64(31)))
+    return total
+
+
+@njit(cache=True, nogil=True)
+def inner_cut(begins, cuts, first, last):
+    """The place of the cut that divides a cell; ``last`` where it is a single box."""
+    for place in range(first + 1, last):
+        if begins[place] and cuts[place, 2] == first and cuts[place, 3] == last:
+            return place
+    return last
+
+
+@njit(cache=True, nogil=True)
+def cross_trees(problem, fitness, order, begins, cuts, other_order, other_begins, other_cuts):
+    """Take over, in place, what the other tree has cut more cheaply.
+
+    The two are held against each other cell by cell, from the root down, as long as both have the same records in the
+    same cells; so what is taken is a whole branch, and boxes, k and ℓ stay as they were in one of them.
+    """
+    own, others = signatures(order), signatures(other_order)
+    stack = [(0, len(order))]
+    while len(stack) > 0:
+        first, last = stack.pop()
+        cut = inner_cut(begins, cuts, first, last)
+        other_cut = inner_cut(other_begins, other_cuts, first, last)
+        if cut == other_cut and own[cut] - own[first] == others[cut] - others[first]:
+            if cut < last:
+                stack.append((first, cut))
+                stack.append((cut, last))
+            continue
+        cost = runs_cost(problem, fitness, order[first:last], begins[first:last])
+        if runs_cost(problem, fitness, other_order[first:last], other_begins[first:last]) < cost:
+            order[first:last], begins[first:last] = other_order[first:last], other_begins[first:last]
+            cuts[first + 1 : last] = other_cuts[first + 1 : last]
