@@ -151,6 +151,4 @@ def problem_of(problem, rows, weights):
 @njit(cache=True, nogil=True)
 def fitness_of(fitness, rows):
     """The fitness of some of the records."""
-    return Fitness(
-        fitness.weights[rows], fitness.heft[rows], fitness.offset[rows], fitness.columns, fitness.forms
-    )
+    return Fitness(fitness.weights[rows], fitness.heft[rows], fitness.offset[rows], fitness.columns, fitness.forms)

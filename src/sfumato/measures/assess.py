@@ -14,7 +14,7 @@ from sfumato.measures.scores import Omitted, Score
 from sfumato.params import require_choice
 from sfumato.randomness import Randomness
 from sfumato.release.release import Release
-from sfumato.schema.schema import Column, Schema
+from sfumato.schema.schema import Column, Role, Schema
 from sfumato.statistics.interval_table import released_names
 from sfumato.table.frames import as_table
 
@@ -93,6 +93,7 @@ def assess(
     reference: Any = None,
     *,
     measures: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
     metric: Metric = "standardised",
     origin: NDArray[np.int64] | None = None,
     seed: int | None = None,
@@ -100,8 +101,9 @@ def assess(
     """Measure what a release gives away of the original's people and what it keeps of their relations.
 
     ``reference`` is a sample of the same population with none of the same people; attacks need it, and other measures
-    are held against it. ``origin`` tells, where it is known, which original row each released row stands for.
-    ``measures`` names those to take (all, by default) and ``seed`` is for tests.
+    are held against it. ``columns`` are those that the intruder is taken to know and that are compared (all, by
+    default: the worst intruder there is). ``origin`` tells, where it is known, which original row each released row
+    stands for. ``measures`` names those to take (all, by default) and ``seed`` is for tests.
     """
     require_choice(metric, name="metric", choices=METRICS)
     words = _known(MEASURES if measures is None else measures)
@@ -112,6 +114,8 @@ def assess(
         released=released,
         reference=None if reference is None else _as_released(reference, manifest),
         origin=origin if origin is not None else getattr(release, "origin", None),
+        columns=None if columns is None else tuple(columns),
+        quasi=manifest.names(Role.QUASI) if manifest else None,
         metric=metric,
         randomness=Randomness(seed),
     )

@@ -43,6 +43,8 @@ class Comparison:
     released: Table
     reference: Table | None = None  # people of the same population who are not in the original
     origin: NDArray[np.int64] | None = None  # the original row that each released row stands for, where it is known
+    columns: tuple[str, ...] | None = None  # what the intruder is taken to know, and what is compared; None: all
+    quasi: tuple[str, ...] | None = None  # the columns whose boxes the release promises; None: all that leave
     logs: Logs = "auto"
     metric: Metric = "standardised"
     randomness: Randomness = field(default_factory=Randomness)
@@ -66,7 +68,9 @@ class Comparison:
     def names(self) -> tuple[str, ...]:
         """The columns that are compared."""
         shown = set(released_names(self.released))
-        return tuple(n for n in self.original.names if n in shown and self.original.kinds[n] is not Kind.TEXT)
+        asked = self.original.names if self.columns is None else self.columns
+        self.original.require(asked)
+        return tuple(n for n in asked if n in shown and self.original.kinds[n] is not Kind.TEXT)
 
     @cached_property
     def code(self) -> MixedCode:

@@ -71,6 +71,25 @@ class TestInspect:
         assert "alpha" in capfd.readouterr().err
 
 
+class TestAssess:
+    def test_measures_a_release_against_its_original(self, people, tmp_path, capfd):
+        out = tmp_path / "out"
+        assert run(["release", str(people), "--k", "4", "-o", str(out)]) == 0
+        capfd.readouterr()
+        assert run(["assess", str(people), str(out), "--seed", "1"]) == 0
+        shown = capfd.readouterr().out
+        assert "people who fit a box" in shown
+        assert "change of means" in shown
+        assert run(["assess", str(people), str(out), "--json", "--seed", "1"]) == 0
+        told = json.loads(capfd.readouterr().out)
+        assert told["original_rows"] == ROWS
+        assert "membership" in {one["name"] for one in told["omitted"]}, "attacks need a reference"
+
+    def test_a_release_that_is_not_there_is_refused(self, people, tmp_path, capfd):
+        assert run(["assess", str(people), str(tmp_path / "absent")]) == 3
+        assert "Traceback" not in capfd.readouterr().err
+
+
 class TestRelease:
     def test_writes_a_bundle_and_shows_what_was_found(self, people, tmp_path, capfd):
         out = tmp_path / "out"
@@ -193,7 +212,7 @@ class TestProgram:
         assert capfd.readouterr().out == f"sfumato {__version__}\n"
         assert run(["--help"]) == 0
         shown = capfd.readouterr().out
-        for command in ("inspect", "release", "estimate", "demo"):
+        for command in ("inspect", "release", "estimate", "assess", "demo"):
             assert command in shown
             assert run([command, "--help"]) == 0
 

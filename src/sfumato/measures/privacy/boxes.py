@@ -49,14 +49,15 @@ def originals_in_boxes(original: Table, released: Table, rows: NDArray[np.int64]
 
 def box_scores(comparison: Comparison) -> Iterator[Score]:
     """Smallest and typical number of people who fit a box; nothing where the release has no boxes."""
-    released, original = comparison.released, comparison.original
+    protected = comparison.names if comparison.quasi is None else comparison.quasi
+    released, original = comparison.released, comparison.original.select(protected)
     if not any(f"{name}_low" in released.kinds for name in original.names):
         return
     _, first = np.unique(group_labels(released, released.names), return_index=True)
     chosen = first if len(first) <= BOXES else comparison.draw("boxes").choice(first, BOXES, replace=False)
     counts = originals_in_boxes(original, released, chosen).astype(np.float64)
     typical = quantile(counts, 0.5)
-    note = "original rows that lie in the box in all columns"
+    note = f"original rows that lie in the box in all of {len(protected)} columns"
     yield Score(
         name="people who fit a box, fewest",
         family="privacy",
