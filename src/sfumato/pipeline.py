@@ -17,7 +17,7 @@ from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
 from sfumato.release.manifest import Manifest
 from sfumato.release.release import Release
-from sfumato.release.verify import verify
+from sfumato.release.verify import altered_columns, verify
 from sfumato.schema.schema import Role, Schema
 from sfumato.table.frames import as_table
 from sfumato.table.groups import group_labels
@@ -49,7 +49,13 @@ def release(
     log.info("verifying %d released rows", evidence.released.rows)
     findings = verify(plan.claims, evidence)
     manifest = Manifest.of(
-        method=method, schema=roles, original=whole, released=evidence.released, findings=findings, notes=plan.notes
+        method=method,
+        schema=roles,
+        original=whole,
+        released=evidence.released,
+        findings=findings,
+        notes=plan.notes,
+        altered=altered_columns(evidence),
     )
     return Release(evidence.released, manifest, _limit=plan.limit(evidence))
 

@@ -69,6 +69,9 @@ class Manifest:
     edges: str | None  # how the faces of boxes lie; None where there are no boxes
     findings: tuple[Finding, ...]
     notes: Mapping[str, Plain]  # what the method says of its choices, in words and aggregates
+    altered: tuple[
+        str, ...
+    ] = ()  # columns whose cells no longer hold what they held: nothing certain follows from them
     format: int = FORMAT
 
     @property
@@ -86,6 +89,7 @@ class Manifest:
         released: Table,
         findings: Sequence[Finding],
         notes: Mapping[str, Any],
+        altered: Sequence[str] = (),
     ) -> Manifest:
         """What may be told of a release that was just made and verified."""
         told = {field.name: getattr(method, field.name) for field in fields(method) if field.name in TELLABLE}
@@ -104,6 +108,7 @@ class Manifest:
             edges=str(told["edges"]) if "edges" in told else None,
             findings=tuple(findings),
             notes={str(name): plain(value) for name, value in notes.items()},
+            altered=tuple(altered),
         )
 
     def names(self, role: Role) -> tuple[str, ...]:
@@ -181,6 +186,7 @@ def _from_mapping(told: dict[str, Any]) -> Manifest | None:
                 ),
                 "findings": tuple(Finding(**finding) for finding in told["findings"]),
                 "keep": tuple(told["keep"]),
+                "altered": tuple(told["altered"]),
             }
         )
     except (TypeError, KeyError, ValueError):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import RequestError
 from sfumato.schema.schema import Role
 from sfumato.statistics.bounds import Budget, estimate
-from sfumato.statistics.characteristics import Regression
 from sfumato.statistics.interval_table import IntervalTable, released_names
 from sfumato.statistics.language import parse
 
@@ -46,17 +46,21 @@ class Release:
         """What the boxes say of one statistic, e.g. ``"corr(age, income)"``.
 
         A regression gives a tuple, the intercept first; every other statistic gives one Estimate. Columns that leave as
-        they are count as boxes without width, and a column with the role of a sampling weight weighs the rows. A
+        they are count as boxes without width, and a column with the role of a sampling weight weighs the rows. Where a
+        method has altered a column (by noise, a swap, a recoding), nothing is certain: the interval is infinite. A
         ``budget`` of time or accuracy may end early with a wider interval, which is as certain.
         """
         wanted = parse(statistic, names=self.names)
         estimates = self.estimates(wanted, budget=budget)
-        return estimates if isinstance(wanted, Regression) else estimates[0]
+        return estimates if len(estimates) > 1 else estimates[0]
 
     def estimates(self, statistic: str | Statistic, *, budget: Budget | None = None) -> tuple[Estimate, ...]:
         """The same, always as a tuple: one Estimate for each number of the statistic."""
         wanted = parse(statistic, names=self.names)
-        return estimate(wanted, IntervalTable.of(self.table, wanted.columns, weight=self.weight), budget)
+        altered = set(wanted.columns) & set(self.manifest.altered if self.manifest else ())
+        intervals = IntervalTable.of(self.table, wanted.columns, weight=self.weight)
+        estimates = estimate(wanted, intervals, Budget(gap=1.0) if altered else budget)
+        return tuple(map(_uncertain, estimates)) if altered else estimates
 
     @property
     def weight(self) -> str | None:
@@ -89,3 +93,16 @@ class Release:
             return f"Release({shape}, without a manifest)"
         promises = "; ".join(finding.claim for finding in self.findings)
         return f"Release({shape}, {self.manifest.method}; {promises or 'no promise'})"
+
+
+def _uncertain(estimate: Estimate) -> Estimate:
+    """The value alone: cells that were altered bound nothing."""
+    return replace(
+        estimate,
+        low=-math.inf,
+        high=math.inf,
+        inner_low=math.nan,
+        inner_high=math.nan,
+        linear_low=math.nan,
+        linear_high=math.nan,
+    )

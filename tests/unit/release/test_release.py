@@ -203,3 +203,19 @@ class TestReading:
 def test_the_repr_shows_shape_method_and_promises(released):
     assert repr(released).startswith("Release(60 rows × 5 columns, ranks; 5-anonymous in age;")
     assert repr(sf.Release(released.table)) == "Release(60 rows × 5 columns, without a manifest)"
+
+
+class TestAlteredColumns:
+    def test_nothing_certain_follows_from_a_column_that_was_altered(self):
+        people = pd.DataFrame(np.random.default_rng(1).normal(size=(300, 3)), columns=["x", "y", "z"])
+        noisy = sf.Noise().release(people, seed=1)
+        assert set(noisy.manifest.altered) == {"x", "y", "z"}
+        assert noisy.estimate("mean(x)").low == -np.inf
+        boxed = sf.Boxes(k=5).release(people, schema={"z": "other"}, seed=1)
+        assert boxed.manifest.altered == ()
+        assert boxed.estimate("mean(z)").low == pytest.approx(people.z.mean())
+
+    def test_the_manifest_keeps_their_names(self, tmp_path):
+        people = pd.DataFrame(np.random.default_rng(1).normal(size=(60, 2)), columns=["x", "y"])
+        folder = sf.SvdSwap().release(people, seed=1).write(tmp_path / "out")
+        assert sf.read_release(folder).estimate("corr(x, y)").high == np.inf
