@@ -3,6 +3,8 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+# tests run side by side, so none of them may take all cores for small products of matrices
+export OPENBLAS_NUM_THREADS ?= 1
 # the first Python that is new enough; PYTHON=… chooses another
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
