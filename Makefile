@@ -3,8 +3,6 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-# tests run side by side, so none of them may take all cores for small products of matrices
-export OPENBLAS_NUM_THREADS ?= 1
 # the first Python that is new enough; PYTHON=… chooses another
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
@@ -14,6 +12,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 demo: $(VENV)/.base  ## the whole way on a real table; files in out/
 	$(BIN)/sfumato demo
 
+# tests run side by side, so none of them may take all cores for its small products of matrices
+test: export OPENBLAS_NUM_THREADS ?= 1
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not replication"
 

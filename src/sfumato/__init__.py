@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sfumato.measures.assess import Assessment as Assessment
     from sfumato.measures.assess import assess as assess
     from sfumato.methods.boxes import Boxes as Boxes
+    from sfumato.methods.boxes.search import Seconds as Seconds
     from sfumato.methods.classical.noise import Noise as Noise
     from sfumato.methods.probabilistic.budget import anonymity_budget as anonymity_budget
     from sfumato.methods.probabilistic.curve import privacy_utility_curve as privacy_utility_curve
@@ -51,6 +52,7 @@ NAMES = {
     "anonymity_budget": "sfumato.methods.probabilistic.budget",
     "privacy_utility_curve": "sfumato.methods.probabilistic.curve",
     "Boxes": "sfumato.methods.boxes",
+    "Seconds": "sfumato.methods.boxes.search",
     "SafeHarbor": "sfumato.methods.probabilistic.safe_harbor",
     "Quantiles": "sfumato.methods.probabilistic.quantiles",
     "OptimalGroups": "sfumato.methods.probabilistic.optimal_groups",

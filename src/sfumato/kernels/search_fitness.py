@@ -64,10 +64,8 @@ def cost_of_widths(values, weights, numbers, rows, faces):
         weight = 0.0
         for place in range(len(rows)):
             value = values[rows[place], axis]
-            if value < low:
-                low = value
-            if value > high:
-                high = value
+            low = min(low, value)
+            high = max(high, value)
             weight += weights[rows[place], axis]
         faces[0, axis] = low
         faces[1, axis] = high

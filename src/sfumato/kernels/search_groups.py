@@ -233,7 +233,7 @@ def regroup(problem, fitness, label, near, windows, generator):
         part, judged = problem_of(problem, rows, problem.weights[rows]), fitness_of(fitness, rows)
         groups = groups_of(part, judged, sizes[window])
         before = groups.cost.sum()
-        if len(window) < 2 and sizes[window[0]] < 2 * problem.k or before <= 0.0:
+        if (len(window) < 2 and sizes[window[0]] < 2 * problem.k) or before <= 0.0:
             continue
         inner, neighbours = inner_neighbours(near, rows, position)
         anneal(part, judged, inner, neighbours, groups, generator)

@@ -74,7 +74,7 @@ def matches(releases: Mapping[str, tuple[Prediction, Linkage]]) -> Figure:
     for panels, (title, (prediction, linkage)) in zip(rows, releases.items(), strict=True):
         areas = (linkage.by_distance, linkage.by_ambiguity, linkage.by_uncertainty)
         for axes, (name, label), area in zip(panels, MEASURES.items(), areas, strict=True):
-            numbers = getattr(prediction, name)
+            numbers = getattr(prediction, name)[linkage.present]
             _two_distributions(axes, numbers[~linkage.right], numbers[linkage.right])
             axes.set_xlabel(label, color=INK, fontsize=10)
             axes.text(0.98, 0.92, f"AUC {area.value:.2f}", transform=axes.transAxes, ha="right", color=INK, fontsize=10)

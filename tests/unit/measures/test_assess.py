@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.errors import OptionError, RequestError
+from sfumato.errors import OptionError, RequestError, TableError
 from sfumato.measures.assess import assess
 from sfumato.measures.privacy.attacks.risk import Risk
 from sfumato.measures.registry import MEASURES
@@ -105,6 +105,18 @@ def test_boxes_are_judged_as_boxes(original):
     judged = assess(original, Release(Table.from_arrow(boxes)), measures=["boxes", "prediction"], seed=1)
     assert judged["people who fit a box, fewest"].value >= 20
     assert judged.columns == 1
+
+
+def test_an_intruder_may_know_some_columns_only(original, reference):
+    knows_all, knows_two = (
+        assess(original, original, reference, measures=["membership"], columns=columns, seed=1)
+        for columns in (None, ["sex", "city"])
+    )
+    assert knows_two.columns == 2
+    assert knows_all["membership by nearest row"].value == 1.0
+    assert knows_two["membership by nearest row"].value < 0.6  # six combinations give nobody away
+    with pytest.raises(TableError, match="no column"):
+        assess(original, original, columns=["beauty"])
 
 
 def test_small_and_odd_tables_are_judged():

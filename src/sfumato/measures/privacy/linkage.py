@@ -29,7 +29,8 @@ ASSIGNED_AT_MOST = 3000  # people up to which matches are also made one to one
 class Linkage:
     """How many matches are right, and how well right ones can be told."""
 
-    right: NDArray[np.bool_]  # for each person that has a released row
+    present: NDArray[np.bool_]  # whether a person has a released row at all
+    right: NDArray[np.bool_]  # whether the match is right, for each person that has one
     rate: Interval  # share of right matches
     by_distance: Interval  # area under the curve; 0.5: cannot be told
     by_ambiguity: Interval
@@ -51,6 +52,7 @@ def matched(prediction: Prediction, people: NDArray[np.int64], origin: NDArray[n
         return area if area.value >= 0.5 else Interval(1.0 - area.value, 1.0 - area.high, 1.0 - area.low)
 
     return Linkage(
+        present=released,
         right=right[released],
         rate=share(int(right[released].sum()), int(released.sum())),
         by_distance=told(prediction.distance),

@@ -13,6 +13,8 @@ from sfumato.methods.boxes.widths import contribution, half_widths
 if TYPE_CHECKING:
     from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.diversity import DiversityRule
+    from sfumato.methods.boxes.rules import RuleEffect
+    from sfumato.methods.boxes.search import SearchTrace
     from sfumato.methods.boxes.sensitivities import Sensitivities
     from sfumato.methods.claims import Evidence
 
@@ -32,6 +34,8 @@ class Limit:
     achieved: float
     asymptotic: float
     shrunk: float
+    searches: tuple[SearchTrace, ...] = ()  # what the search for better boxes did, block by block
+    rules: tuple[RuleEffect, ...] = ()  # what each expert rule did
 
     @property
     def ratio(self) -> float:

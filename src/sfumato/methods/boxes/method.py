@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.errors import CannotRelease, OptionError, StatisticError
@@ -11,8 +11,11 @@ from sfumato.methods.base import Method
 from sfumato.methods.boxes.axes import Axes
 from sfumato.methods.boxes.diversity import DiversityRule
 from sfumato.methods.boxes.edges import Edges, require_snap
+from sfumato.methods.boxes.fuzzy import Words, require_words
 from sfumato.methods.boxes.plan import BoxesPlan
 from sfumato.methods.boxes.routing import one_block, routes
+from sfumato.methods.boxes.rules import Rule, Rules
+from sfumato.methods.boxes.search.budget import Rounds, Seconds
 from sfumato.methods.boxes.sensitivities import kept_statistics, sensitivities
 from sfumato.params import require_choice, require_int, require_number, require_share
 from sfumato.schema.schema import Role, Schema
@@ -48,6 +51,10 @@ class Boxes(Method):
     suppress: float = 0.0  # share of rows that may go instead of blowing up boxes
     cut: str = "width"  # "width": by the kept statistics; "median": the usual Mondrian, as a yardstick
     categories: str = "sets"  # "sets" of values, or nodes of the "tree" where a column has one
+    search: Seconds | Rounds | None = None  # time to look for better boxes than the greedy ones; a number is seconds
+    overlap: str = "none"  # what a search may do: "none": move cuts; "allowed": exchange records, so that boxes overlap
+    rules: Sequence[str] = ()  # what an expert knows: "income matters most when age is young"
+    words: Words | None = None  # corners of the user's own fuzzy sets, by column and word; else from quantiles
 
     def __post_init__(self) -> None:
         require_int(self.k, name="k", at_least=2)
@@ -59,6 +66,13 @@ class Boxes(Method):
         require_choice(self.edges, name="edges", choices=("hull", "cells"))
         require_choice(self.cut, name="cut", choices=("width", "median"))
         require_choice(self.categories, name="categories", choices=("sets", "tree"))
+        require_choice(self.overlap, name="overlap", choices=("none", "allowed"))
+        self._check_search()
+        if isinstance(self.rules, str):
+            raise OptionError("rules must be a list of rules.", found="a text", fix="put it in brackets")
+        for rule in self.rules:
+            Rule.read(rule)
+        require_words(self.words or {})
         require_number(self.others, name="others", at_least=0.0)
         require_share(self.suppress, name="suppress")
         require_snap(self.snap)
@@ -70,6 +84,14 @@ class Boxes(Method):
         for name, domain in (self.domain or {}).items():
             if len(domain) != 2 or not domain[0] <= domain[1]:
                 raise OptionError(f"The domain of {name!r} must be two numbers, the lower first.")
+
+    def _check_search(self) -> None:
+        if self.search is not None and not isinstance(self.search, Seconds | Rounds):
+            object.__setattr__(self, "search", Seconds(require_number(self.search, name="search", above=0.0)))
+        if self.search is not None and self.overlap == "allowed" and self.edges == "cells":
+            raise OptionError(
+                "Boxes that overlap have no cells.", found="overlap='allowed' with edges='cells'", fix="edges='hull'"
+            )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> BoxesPlan:
         if survey.rows < self.k:
@@ -92,6 +114,9 @@ class Boxes(Method):
             if wordy:
                 raise StatisticError(f"{one.statistic} needs numbers, but {', '.join(map(repr, wordy))} has none.")
         weights = sensitivities(kept, axes, survey, named=self.keep is not None, others=self.others, weight=weight)
+        if self.rules:
+            read = [Rule.read(rule) for rule in self.rules]
+            weights = replace(weights, rules=Rules.of(read, self.words, axes, survey, sample.kinds))
         diversity = DiversityRule.of(self.l, self.epsilon, schema, sample.kinds)
         block = survey.block_rows
         split = block is not None and block < survey.rows
@@ -106,6 +131,7 @@ class Boxes(Method):
             if split
             else one_block(),
             passed=passed,
+            randomness=randomness,
             types={axis.name: sample.arrow.schema.field(axis.name).type for axis in axes.numbers},
         )
 

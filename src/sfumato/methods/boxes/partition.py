@@ -13,6 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.kernels.partition import Problem
     from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.diversity import Protected
 
@@ -54,8 +55,31 @@ def partition(
     from sfumato.kernels import partition as kernel
 
     rows = len(values)
+    problem = problem_of(values, weights, axes, k=k, protected=protected, median=median)
+    order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
+    cuts = np.empty((rows if note_cuts else 0, 4))
+    cores = os.cpu_count() or 1
+    kernel.split(problem, order, begins, cuts, 0, rows, max(rows // (SHARE * cores), problem.lookahead * k))
+    cells = np.append(np.flatnonzero(begins), rows).tolist()
+    with ThreadPoolExecutor(cores) as pool:
+        list(pool.map(lambda cell: kernel.split(problem, order, begins, cuts, *cell, 0), pairwise(cells)))
+    return Leaves(order, np.append(np.flatnonzero(begins), rows), cuts)
+
+
+def problem_of(
+    values: NDArray[np.float64],
+    weights: NDArray[np.float32],
+    axes: Axes,
+    *,
+    k: int,
+    protected: Protected,
+    median: bool = False,
+) -> Problem:
+    """What the kernels are asked."""
+    from sfumato.kernels.partition import Problem
+
     sizes = np.array([axis.size for axis in axes.sets], dtype=np.int64)
-    problem = kernel.Problem(
+    return Problem(
         values=values,
         weights=weights,
         set_start=np.cumsum(sizes) - sizes,
@@ -65,14 +89,6 @@ def partition(
         separation=protected.separation,
         k=k,
         l=protected.l,
-        lookahead=int(np.clip(EFFORT // (rows * len(axes.all) ** 2), NEAR, FAR)),
+        lookahead=int(np.clip(EFFORT // (len(values) * len(axes.all) ** 2), NEAR, FAR)),
         median=median,
     )
-    order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
-    cuts = np.empty((rows if note_cuts else 0, 4))
-    cores = os.cpu_count() or 1
-    kernel.split(problem, order, begins, cuts, 0, rows, max(rows // (SHARE * cores), problem.lookahead * k))
-    cells = np.append(np.flatnonzero(begins), rows).tolist()
-    with ThreadPoolExecutor(cores) as pool:
-        list(pool.map(lambda cell: kernel.split(problem, order, begins, cuts, *cell, 0), pairwise(cells)))
-    return Leaves(order, np.append(np.flatnonzero(begins), rows), cuts)

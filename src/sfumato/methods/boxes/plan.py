@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ import pyarrow as pa
 from sfumato.methods.base import Outcome, Plan
 from sfumato.methods.boxes.categories import Words, covered, nodes, sets
 from sfumato.methods.boxes.limit import Limit, limit
-from sfumato.methods.boxes.partition import Leaves, partition
+from sfumato.methods.boxes.partition import Leaves, partition, problem_of
+from sfumato.methods.boxes.rules import RuleEffect, effects
 from sfumato.methods.claims import ColumnsAllowed, Containment, KAnonymity, RowsAccountedFor
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -26,9 +28,13 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.edges import Edges, Faces
     from sfumato.methods.boxes.method import Boxes
     from sfumato.methods.boxes.routing import Routes
+    from sfumato.methods.boxes.search import SearchTrace
     from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
-    from sfumato.methods.claims import Claim, Evidence
+    from sfumato.methods.claims import Claim, Evidence, Finding
+    from sfumato.randomness import Randomness
 
+ATTACK = "classes that overlap have been refined by a linear program, arXiv 2509.03350"
+OVERLAP = f"boxes may overlap: {ATTACK}; without overlap they are a subdivision and wider by a few per cent"
 BOXES_A_BLOCK = 1 << 32  # numbers of boxes are unique over blocks
 
 
@@ -45,6 +51,10 @@ class BoxesPlan(Plan):
     routes: Routes
     passed: tuple[str, ...]  # columns that leave as they are
     types: Mapping[str, pa.DataType]  # of the numeric quasi-identifiers
+    randomness: Randomness
+    # what searches and rules did, noted on the way and told by ``limit``
+    searches: list[SearchTrace] = field(default_factory=list)
+    effects: list[RuleEffect] = field(default_factory=list)
 
     @property
     def blocks(self) -> int:
@@ -66,7 +76,7 @@ class BoxesPlan(Plan):
     def claims(self) -> tuple[Claim, ...]:
         covers = {axis.name: covered(axis) for axis in self.axes.sets if self._by_tree(axis)}
         return (
-            KAnonymity(k=self.options.k, columns=self.group),
+            self._anonymity,
             *self.diversity.claims(self.group, self.axes),
             Containment(columns=self.axes.names, covers=covers),
             RowsAccountedFor(suppressed_at_most=self.options.suppress),
@@ -78,20 +88,19 @@ class BoxesPlan(Plan):
         return {
             "kept": [str(one.statistic) for one in self.kept] if self.options.keep is not None else [],
             "edges": self.options.edges,
+            **({"overlap": OVERLAP} if self._may_overlap else {}),
+            **({"rules": len(self.options.rules)} if self.options.rules else {}),  # their words may be a category
         }
 
     def transform(self, block: Table, number: int) -> Outcome:
         values = self.axes.coordinates(block)
         weights = self.sensitivities.of(block)
-        leaves = partition(
-            values,
-            weights,
-            self.axes,
-            k=self.options.k,
-            protected=self.diversity.protected(block, self.axes),
-            median=self.options.cut == "median",
-            note_cuts=self.options.edges == "cells",
-        )
+        leaves = self._partition(block, values, weights)
+        if self.sensitivities.rules is not None and self.blocks == 1:
+            without = self._partition(block, values, replace(self.sensitivities, rules=None).of(block))
+            self.effects[:] = effects(self.sensitivities.rules, block, self.axes, values, without, leaves)
+        if self.options.search is not None:
+            leaves = self._searched(block, values, weights, leaves, number)
         faces = self.edges.faces(leaves, values[:, : len(self.axes.numbers)], self.axes.numbers)
         words = [
             self._words(leaves, values[:, position], axis)
@@ -102,8 +111,66 @@ class BoxesPlan(Plan):
         origin = leaves.order[leaving]
         return Outcome(self._released(block, faces, words, box_of, origin, number), origin)
 
+    def _partition(self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32]) -> Leaves:
+        return partition(
+            values,
+            weights,
+            self.axes,
+            k=self.options.k,
+            protected=self.diversity.protected(block, self.axes),
+            median=self.options.cut == "median",
+            note_cuts=self.options.edges == "cells" or self.options.search is not None,
+        )
+
+    def _searched(
+        self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32], leaves: Leaves, number: int
+    ) -> Leaves:
+        """Better boxes than the greedy ones, within the block's part of the budget.
+
+        The exact widths of the kept statistics are those of the whole table, and an expert's rules are no part of
+        them: with several blocks, or with rules, a search goes by the linear widths.
+        """
+        from sfumato.methods.boxes.search import search
+        from sfumato.methods.boxes.search.evolution import ISLANDS
+        from sfumato.methods.boxes.search.judges import judge_of
+
+        assert self.options.search is not None
+        protected = self.diversity.protected(block, self.axes)
+        problem = problem_of(values, weights, self.axes, k=self.options.k, protected=protected)
+        exact = self.blocks == 1 and self.sensitivities.rules is None
+        weight = self.sensitivities.weight
+        found = search(
+            leaves,
+            problem,
+            judge_of(
+                problem,
+                self.edges,
+                self.axes,
+                self.kept if exact else (),
+                None if weight is None else block.numbers(weight),
+            ),
+            overlap=self.options.overlap,
+            budget=self.options.search.part(self.blocks),
+            generators=[self.randomness.stream(f"search {number} {island}") for island in range(ISLANDS)],
+        )
+        self.searches.append(found.trace)
+        return found.leaves
+
     def limit(self, evidence: Evidence) -> Limit | None:
-        return limit(self.axes, self.sensitivities, self.diversity, self.options.k, evidence)
+        found = limit(self.axes, self.sensitivities, self.diversity, self.options.k, evidence)
+        if self.searches or self.effects:
+            found = found or Limit(achieved=math.nan, asymptotic=math.nan, shrunk=math.nan)
+            found = replace(found, searches=tuple(self.searches), rules=tuple(self.effects))
+        return found
+
+    @property
+    def _may_overlap(self) -> bool:
+        return self.options.search is not None and self.options.overlap == "allowed"
+
+    @property
+    def _anonymity(self) -> KAnonymity:
+        claim = OverlappingAnonymity if self._may_overlap else KAnonymity
+        return claim(k=self.options.k, columns=self.group)
 
     def _by_tree(self, axis: SetAxis) -> bool:
         return self.options.categories == "tree" and axis.tree is not None
@@ -138,6 +205,15 @@ class BoxesPlan(Plan):
         for name in self.passed:
             columns[name], kinds[name] = rest.arrow.column(name), rest.kinds[name]
         return Table(pa.table(columns), kinds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverlappingAnonymity(KAnonymity):
+    """k-anonymity of boxes that may overlap: the same count, and a warning that goes with it."""
+
+    def measure(self, evidence: Evidence) -> Finding:
+        finding = super().measure(evidence)
+        return replace(finding, claim=f"{finding.claim}, in boxes that may overlap ({ATTACK})")
 
 
 def leaves_to_keep(

@@ -25,6 +25,7 @@ from sfumato.statistics.language import parse
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.methods.boxes.rules import Rules
     from sfumato.statistics.moments import Moments
     from sfumato.statistics.statistic import Statistic
     from sfumato.survey.survey import Survey
@@ -64,6 +65,7 @@ class Sensitivities:
     positions: NDArray[np.int64]
     coefficients: NDArray[np.float64]
     floor: NDArray[np.float64]  # weight of each axis whatever the record
+    rules: Rules | None = None  # what an expert multiplies the weights by
 
     def of(self, rows: Table) -> NDArray[np.float32]:
         """The weight of each axis (columns) for each row."""
@@ -81,6 +83,8 @@ class Sensitivities:
         if self.weight is not None:
             sampling = rows.numbers(self.weight)
             weights *= np.nan_to_num(sampling)[:, None].astype(np.float32)
+        if self.rules is not None:
+            weights *= self.rules.factors(rows)
         return weights
 
 
