@@ -24,6 +24,7 @@ from sfumato.kernels.search_fitness import (
 )
 
 LEAST, MOST = 4, 24  # groups in a window
+RECORDS = 240  # records in a window, if LEAST groups are fewer
 SWEEPS = 200  # proposals for each record of a window
 HEAT = 0.3  # temperature at the start, in units of the mean cost of a group
 REBUILD = 0.02  # share of proposals that merge two groups and cut their records anew
@@ -219,11 +220,12 @@ def regroup(problem, fitness, label, near, windows, generator):
     taken = sizes > WIDE * problem.k * 2  # too large to be dealt out record by record
     position = np.full(len(label), -1)
     bettered, fresh = label.copy(), len(sizes)
+    most = max(LEAST, min(MOST, RECORDS // problem.k))
     for _ in range(windows):
         first = int(generator.random() * len(label))
         if taken[label[first]]:
             continue
-        window = np.empty(LEAST + int(generator.random() * (MOST - LEAST + 1)), np.int64)
+        window = np.empty(LEAST + int(generator.random() * (most - LEAST + 1)), np.int64)
         window = window[: gather(first, label, order, starts, near, taken, window)]
         rows = np.empty(sizes[window].sum(), np.int64)
         filled = 0

@@ -1,0 +1,165 @@
+"""Evolution of partitions on islands, from the greedy one and never below it.
+
+Each island holds one partition. In a round every island betters its own in a few places (mutation) and then takes from
+its neighbour whatever is cheaper there, region by region (crossover), so that what one finds spreads to all. Both steps
+keep k and ℓ and can only lower the cost that they follow; the partition that is kept at the end is the best one by
+measure, and the start if none is better.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato.methods.boxes.search.budget import Clock, Progress
+from sfumato.methods.boxes.search.contracts import Contract, Groups, Trees
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from sfumato.kernels.partition import Problem
+    from sfumato.methods.boxes.partition import Leaves
+    from sfumato.methods.boxes.search.budget import Budget
+    from sfumato.methods.boxes.search.judges import Judge, Width
+
+ISLANDS = 4  # whatever the number of cores, so that a seed means the same everywhere
+EPOCHS = 5  # times that the partition is measured and the fitness laid anew
+TELL_EVERY = 1.0  # seconds between two lines of the log
+
+log = logging.getLogger("sfumato")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchTrace:
+    """What a search did. Costs are Σ_C (p_C / Δ0_C) · (half-width of C) over the kept statistics, as in Limit."""
+
+    overlap: str
+    rounds: int
+    seconds: float
+    stop: str  # "budget" or "interrupted"
+    before: float
+    after: float
+    widths_before: tuple[Width, ...]  # of the kept statistics whose exact widths were followed
+    widths_after: tuple[Width, ...]
+
+    @property
+    def gain(self) -> float:
+        """The share of the cost that was saved, from 0 to 1."""
+        return 1.0 - self.after / self.before if self.before > 0.0 else 0.0
+
+
+@dataclass(frozen=True, repr=False)
+class Found:
+    """The best partition that a search found, and how."""
+
+    leaves: Leaves
+    trace: SearchTrace
+
+
+def search(
+    start: Leaves,
+    problem: Problem,
+    judge: Judge,
+    *,
+    overlap: str,
+    budget: Budget,
+    generators: Sequence[np.random.Generator],
+) -> Found:
+    """Better a partition until the budget is spent or the user interrupts; one generator an island.
+
+    ``start`` must have its cuts noted unless overlap is allowed.
+    """
+    from sfumato.kernels.search_tree import MOST
+
+    problem = problem._replace(lookahead=2 * MOST)  # every part of a tree tries all its cuts
+    contract: Contract[Any] = Groups.of(problem, start) if overlap == "allowed" else Trees(problem)
+    islands = _Islands(contract, judge, start, generators)
+    islands.warm_up()
+    teller, stop = _Teller(Clock(budget)), "budget"
+    try:
+        for epoch in range(1, EPOCHS + 1):
+            islands.evolve(teller, until=epoch / EPOCHS)
+            islands.take_stock()
+    except KeyboardInterrupt:
+        stop = "interrupted"
+        islands.take_stock()
+    unit = 2.0 * judge.weight
+    trace = SearchTrace(
+        overlap=overlap,
+        rounds=teller.clock.rounds,
+        seconds=teller.clock.seconds,
+        stop=stop,
+        before=islands.first.kept / unit,
+        after=islands.best.kept / unit,
+        widths_before=islands.first.widths,
+        widths_after=islands.best.widths,
+    )
+    log.info("search: %d rounds, %.1f %% gained, ended by %s", trace.rounds, 100.0 * trace.gain, trace.stop)
+    return Found(islands.leaves, trace)
+
+
+class _Islands:
+    """One partition an island, and the best of all by measure."""
+
+    def __init__(
+        self, contract: Contract[Any], judge: Judge, start: Leaves, generators: Sequence[np.random.Generator]
+    ) -> None:
+        self.contract, self.judge, self.generators = contract, judge, generators
+        self.leaves = start
+        self.first = self.best = self.latest = judge.measure(start)
+        self.start = contract.begin(start)
+        self.states = [self.start] * len(generators)
+        self.steps = contract.steps(start.count, len(generators))
+
+    def warm_up(self) -> None:
+        """Compile what is needed, so that the budget is spent on the search."""
+        self.contract.mutate(self.start, self.first.fitness, 0, self.generators[0])
+        self.contract.cross(self.start, self.start, self.first.fitness)
+
+    def evolve(self, teller: _Teller, *, until: float) -> None:
+        """Rounds of mutation and crossover up to a share of the budget."""
+        contract, fitness = self.contract, self.latest.fitness
+        base = contract.cost(self.start, fitness)
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, len(self.generators))) as pool:
+            while teller.clock.share < until:
+                tasks = pool.map(
+                    lambda state, generator: contract.mutate(state, fitness, self.steps, generator),
+                    self.states,
+                    self.generators,
+                )
+                mutants = list(tasks)
+                neighbours = mutants[-1:] + mutants[:-1]
+                self.states = list(
+                    pool.map(lambda one, other: contract.cross(one, other, fitness), mutants, neighbours)
+                )
+                teller.tell(1.0 - contract.cost(self.states[0], fitness) / base if base > 0.0 else 0.0)
+
+    def take_stock(self) -> None:
+        """Measure the cheapest partition, and lead on from there; it is kept if it is the best one so far."""
+        contract, fitness = self.contract, self.latest.fitness
+        leaves = contract.leaves(min(self.states, key=lambda state: contract.cost(state, fitness)))
+        self.latest = self.judge.measure(leaves, self.latest)
+        if self.latest.is_better_than(self.best):
+            self.best, self.leaves = self.latest, leaves
+
+
+@dataclass
+class _Teller:
+    """Tells how far a search has come: a callable each round, the log each second."""
+
+    clock: Clock
+    told: float = 0.0
+
+    def tell(self, gain: float) -> None:
+        self.clock.rounds += 1
+        progress = Progress(share=self.clock.share, rounds=self.clock.rounds, gain=gain)
+        if self.clock.budget.progress is not None:
+            self.clock.budget.progress(progress)
+        if time.monotonic() - self.told >= TELL_EVERY:
+            self.told = time.monotonic()
+            log.info("search: %3.0f %% of %s, %.1f %% gained", 100.0 * progress.share, self.clock.budget, 100.0 * gain)

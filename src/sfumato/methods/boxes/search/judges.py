@@ -1,0 +1,244 @@
+"""What a partition is worth: by the linear widths of its boxes, or by the exact widths of the kept statistics.
+
+The exact width cannot be computed for every change, but it can be followed: around the two choices of values that
+attain its ends it is a sum over boxes of largest values of quadratic forms (XK §V), and with every new partition that
+is measured the forms are laid anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from sfumato.statistics.bounds import Budget, Enclosure, enclose
+from sfumato.statistics.influence import sensitivities
+from sfumato.statistics.interval_table import IntervalTable
+from sfumato.statistics.moments import Moments
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.kernels.partition import Problem
+    from sfumato.kernels.search_fitness import Fitness
+    from sfumato.methods.boxes.axes import Axes
+    from sfumato.methods.boxes.edges import Edges
+    from sfumato.methods.boxes.partition import Leaves
+    from sfumato.methods.boxes.sensitivities import Kept
+    from sfumato.statistics.statistic import Statistic
+
+STATISTICS = 6  # more kept statistics than this are followed by their linear widths
+RECORDS = 200_000  # and so are those of more records
+LEAST_SCALE = 0.05
+ACCURACY = Budget(seconds=5.0, gap=1e-3)  # of a measured width
+
+
+@dataclass(frozen=True, kw_only=True)
+class Width:
+    """The width of the interval of a kept statistic."""
+
+    name: str
+    width: float  # in the unit of the statistic
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Measured:
+    """A partition, measured. Costs are Σ_C (p_C / Δ0_C) · width of C, times the sum of all sampling weights.
+
+    The gain of a search is to go to the kept statistics. So the columns that none of them names count in full where
+    they become wider than they were at the start, and earn nothing where they become narrower.
+    """
+
+    kept: float  # cost of the kept statistics
+    others: float  # cost of the columns that none of them names
+    allowed: float  # what those cost at the start
+    scale: float  # by which their weights are multiplied, from 0 to 1, so that they come near to that
+    widths: tuple[Width, ...]
+    fitness: Fitness  # what leads on from here
+
+    @property
+    def cost(self) -> float:
+        """What the partition is judged by."""
+        return self.kept + max(self.others, self.allowed)
+
+    def is_better_than(self, other: Measured) -> bool:
+        """Whether it costs less, and the kept statistics alone do not cost more."""
+        return self.cost < other.cost and self.kept <= other.kept
+
+
+class Judge(Protocol):
+    """What measures partitions."""
+
+    @property
+    def weight(self) -> float:
+        """The sum of all sampling weights: what costs are divided by to be widths."""
+        ...
+
+    def measure(self, leaves: Leaves, earlier: Measured | None = None) -> Measured:
+        """What the partition is worth, and the fitness to follow near it; ``earlier`` is what led here."""
+        ...
+
+
+@dataclass(frozen=True, repr=False)
+class LinearJudge:
+    """By the weighted sum of widths alone."""
+
+    problem: Problem
+    weight: float
+
+    def measure(self, leaves: Leaves, earlier: Measured | None = None) -> Measured:
+        fitness = linear_fitness(self.problem.weights)
+        cost = _cost(self.problem, fitness, leaves)
+        return Measured(kept=cost, others=0.0, allowed=0.0, scale=1.0, widths=(), fitness=fitness)
+
+
+@dataclass(frozen=True, repr=False)
+class Followed:
+    """A kept statistic whose exact width is measured: its columns are numeric axes without a missing value."""
+
+    statistic: Statistic
+    share: float  # p_C / Δ0_C
+    axes: tuple[int, ...]
+    is_linear: bool  # its width is linear in the widths of the boxes: a mean
+
+
+@dataclass(frozen=True, repr=False)
+class ExactJudge:
+    """By the exact widths of the kept statistics, and the linear widths of everything else."""
+
+    problem: Problem
+    edges: Edges
+    axes: Axes
+    followed: tuple[Followed, ...]
+    heft: NDArray[np.float64]
+    named: NDArray[np.float32]  # the weights of the kept statistics, without those followed ones that are not linear
+    unnamed: NDArray[np.float32]  # the weights of the other columns
+
+    @classmethod
+    def of(
+        cls, problem: Problem, edges: Edges, axes: Axes, kept: Sequence[Kept], heft: NDArray[np.float64]
+    ) -> ExactJudge | None:
+        """A judge of these statistics; None where their exact widths cannot be followed."""
+        if len(kept) > STATISTICS or len(problem.values) > RECORDS:
+            return None
+        followed = tuple(one for one in (_followed(one, problem, axes, heft) for one in kept) if one is not None)
+        if not followed:
+            return None
+        touched = {name for one in kept for name in one.statistic.columns}
+        is_named = np.array([axis.name in touched for axis in axes.all])
+        linear = problem.weights.astype(np.float64)
+        for one in followed:
+            if not one.is_linear:
+                points = problem.values[:, one.axes]
+                slopes = sensitivities(one.statistic, Moments.of(points, heft), points)
+                linear[:, one.axes] -= one.share * heft[:, None] * slopes
+        linear[linear < 1e-6 * problem.weights] = 0.0  # what rounding leaves
+        named, unnamed = (np.where(chosen, linear, 0.0).astype(np.float32) for chosen in (is_named, ~is_named))
+        return cls(problem, edges, axes, followed, heft, named, unnamed)
+
+    @property
+    def weight(self) -> float:
+        return float(self.heft.sum())
+
+    def measure(self, leaves: Leaves, earlier: Measured | None = None) -> Measured:
+        enclosures = self._enclosures(leaves)
+        found = [(one, _width(enclosure)) for one, enclosure in zip(self.followed, enclosures, strict=True)]
+        curved = sum(one.share * self.weight * width for one, width in found if not one.is_linear)
+        others = _cost(self.problem, linear_fitness(self.unnamed), leaves)
+        allowed = others if earlier is None else earlier.allowed
+        scale = 1.0
+        if earlier is not None and allowed > 0.0:
+            scale = float(np.clip(earlier.scale * (others / allowed) ** 2, LEAST_SCALE, 1.0))
+        return Measured(
+            kept=curved + _cost(self.problem, linear_fitness(self.named), leaves),
+            others=others,
+            allowed=allowed,
+            scale=scale,
+            widths=tuple(Width(name=str(one.statistic), width=width) for one, width in found),
+            fitness=self._fitness(enclosures, scale),
+        )
+
+    def _enclosures(self, leaves: Leaves) -> list[Enclosure]:
+        numbers = self.axes.numbers
+        faces = self.edges.faces(leaves, self.problem.values[:, : len(numbers)], numbers)
+        weight = np.add.reduceat(self.heft[leaves.order], leaves.starts[:-1])
+        found = []
+        for one in self.followed:
+            columns = one.statistic.columns
+            ends = faces.low[:, one.axes], faces.high[:, one.axes]
+            intervals = IntervalTable.make(columns, *ends, count=leaves.sizes, weight=weight)
+            found.append(enclose(one.statistic, intervals, ACCURACY))
+        return found
+
+    def _fitness(self, enclosures: Sequence[Enclosure], scale: float) -> Fitness:
+        from sfumato.kernels.search_fitness import Fitness
+
+        columns, forms = [], []
+        for one, found in zip(self.followed, enclosures, strict=True):
+            for witness, sign in ((found.highest, 1.0), (found.lowest, -1.0)):
+                if witness is not None and not one.is_linear:
+                    columns.append((one.axes[0], one.axes[-1]))
+                    forms.append(_form(one.statistic, witness.moments, sign * one.share))
+        rows = np.array(forms).reshape(-1, 8)
+        pairs = np.array(columns, dtype=np.int64).reshape(-1, 2)
+        offset = np.zeros(len(self.heft))
+        for pair, form in zip(pairs, rows, strict=True):
+            x, y = (self.problem.values[:, pair] - form[:2]).T
+            offset += form[2] + form[3] * x + form[4] * y + form[5] * x * x + form[6] * x * y + form[7] * y * y
+        weights = self.named + np.float32(scale) * self.unnamed
+        return Fitness(weights, self.heft, self.heft * offset, pairs, rows)
+
+
+def judge_of(
+    problem: Problem, edges: Edges, axes: Axes, kept: Sequence[Kept], heft: NDArray[np.float64] | None
+) -> Judge:
+    """By exact widths where the kept statistics allow it, else by linear ones. ``heft`` are sampling weights."""
+    weight = np.ones(len(problem.values)) if heft is None else np.nan_to_num(heft)
+    return ExactJudge.of(problem, edges, axes, kept, weight) or LinearJudge(problem, float(weight.sum()))
+
+
+def _followed(one: Kept, problem: Problem, axes: Axes, heft: NDArray[np.float64]) -> Followed | None:
+    """A kept statistic as it is followed; None where its columns are no numeric axes, or lack values, or are many."""
+    place = {axis.name: number for number, axis in enumerate(axes.numbers) if not axis.has_missing}
+    names = one.statistic.columns
+    if len(names) > 2 or any(name not in place for name in names):
+        return None
+    chosen = tuple(place[name] for name in names)
+    moments = Moments.of(problem.values[:, chosen], heft)
+    wanted = one.wanted(moments)
+    if not (math.isfinite(wanted) and wanted > 0.0):
+        return None
+    is_linear = not one.statistic.gradient(moments).covariance.any()
+    return Followed(one.statistic, one.importance / wanted, chosen, is_linear)
+
+
+def linear_fitness(weights: NDArray[np.float32]) -> Fitness:
+    """The weighted sum of widths."""
+    from sfumato.kernels.search_fitness import Fitness
+
+    nothing = np.zeros(len(weights))
+    return Fitness(weights, nothing, nothing, np.zeros((0, 2), dtype=np.int64), np.zeros((0, 8)))
+
+
+def _form(statistic: Statistic, moments: Moments, factor: float) -> list[float]:
+    """The influence function at these moments as a quadratic form: g_E·(x − E) + (x − E)ᵀG(x − E), times a factor."""
+    gradient = statistic.gradient(moments)
+    mean, slope, bend = moments.mean, factor * gradient.mean, factor * gradient.covariance
+    if len(mean) == 1:
+        return [mean[0], mean[0], 0.0, slope[0], 0.0, bend[0, 0], 0.0, 0.0]
+    return [mean[0], mean[1], 0.0, slope[0], slope[1], bend[0, 0], 2.0 * bend[0, 1], bend[1, 1]]
+
+
+def _width(enclosure: Enclosure) -> float:
+    """The guaranteed width, or the attained one where nothing is guaranteed."""
+    width = enclosure.high - enclosure.low
+    return width if math.isfinite(width) else enclosure.inner_high - enclosure.inner_low
+
+
+def _cost(problem: Problem, fitness: Fitness, leaves: Leaves) -> float:
+    from sfumato.kernels.search_fitness import box_costs
+
+    return float(box_costs(problem, fitness, leaves.order, leaves.starts).sum())
