@@ -6,9 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.engines.memory import MemorySurvey
 from sfumato.errors import CannotRelease, OptionError, TableError
 from sfumato.kernels.prediction import prediction
 from sfumato.methods.spectral import PartitionedIca, RecursiveHistogram, SpectralHistogram, SvdSwap
+from sfumato.randomness import Randomness
+from sfumato.schema.schema import Column, Role, Schema
 from sfumato.table.groups import group_sizes
 from sfumato.table.kinds import Kind
 from sfumato.table.mixed import MixedCode
@@ -207,3 +210,20 @@ class TestHistograms:
     def test_more_rows_than_there_are_cannot_be_grouped(self, people, released):
         with pytest.raises(CannotRelease, match="smaller k"):
             released(SpectralHistogram(k=601), people)
+
+
+class HalfSurvey(MemorySurvey):
+    """A survey that shows half of the rows, as an engine with a large table would."""
+
+    def sample(self, columns):
+        return self.table.select(columns).take(np.arange(self.rows // 2))
+
+
+def test_what_the_sample_did_not_show_is_released_all_the_same():
+    table = Table.from_arrow(
+        pa.table({"x": pa.array([1.0, 2.0, 3.0] * 20 + [None, 4.0, 9.0] * 20), "c": ["a"] * 60 + ["a", "b", None] * 20})
+    )
+    schema = Schema(tuple(Column(name=name, role=Role.QUASI) for name in table.names))
+    found = SvdSwap(repair=False).plan(HalfSurvey(table), schema, Randomness(1)).transform(table, 0).released
+    assert set(found.arrow.column("c").to_pylist()) == {"a", "b", None}
+    assert found.arrow.column("x").null_count > 0
