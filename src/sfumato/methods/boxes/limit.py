@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.sensitivities import Sensitivities
     from sfumato.methods.claims import Evidence
 
-RECORDS = 20_000  # drawn evenly from a larger table, so that time does not grow with it
-POINTS = 2_000  # at which the best box is computed
+RECORDS = 10_000  # drawn evenly from a larger table, so that time does not grow with it
+POINTS = 1_000  # at which the best box is computed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SHARE = 6  # cells handed to each core, so that none waits long for the other
 NEAR, FAR = 8, 32  # a cell of fewer than this × k records tries every cut; a small table can afford to look far
-EFFORT = 64_000_000  # rows × axes² × this look-ahead that a table may cost
+EFFORT = 40_000_000  # rows × axes² × this look-ahead that a table may cost
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+VANISHING = 1e-200  # a lower bound below this is none: its products would leave the range of floating point
+
+
 def half_widths(
     sensitivity: NDArray[np.float64],
     volume: NDArray[np.float64],
@@ -27,7 +30,7 @@ def half_widths(
     ranges hold too little volume, they are the answer; where the lower bounds hold enough, those are.
     """
     a, log_volume = np.asarray(sensitivity, dtype=np.float64), np.log(volume)
-    low = np.minimum(low, high)
+    low = np.where(low > VANISHING, np.minimum(low, high), 0.0)
     level = _level(a, log_volume, low, high)
     with np.errstate(divide="ignore", invalid="ignore"):
         wanted = np.where(a > 0.0, level[:, None] / a, np.inf)
