@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The first call of a kernel compiles it, so no example has a deadline. The examples are the same on every run, so that a
-# change and not chance decides whether the tests pass; HYPOTHESIS_PROFILE=thorough draws new ones, and many more.
+# The first call of a kernel compiles it, so no example has a deadline. The examples are the same on every run, so that
+# a change and not chance decides whether the tests pass; HYPOTHESIS_PROFILE=thorough draws new ones, and many more.
 settings.register_profile(
     "sfumato", deadline=None, max_examples=50, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -271,6 +271,11 @@ original's (p < 0.05; one of 20 does so by chance). The number beside *PICA auto
 Clusters of 300 and the size that *auto* finds hide everybody and keep the distribution; clusters of 100 keep it and do
 not hide; a swap over the whole table hides and does not keep it. TL's own choice of 200 is borderline here.
 
+The level at which *auto* calls a size private (0.5) was set after 0.1 and 0.25 had been tried on these splits, and the
+test was made to draw the same people on both sides after one seed had failed it. So both were run once on ten splits
+that had played no part (seeds 20 to 29): clusters of 300 and *auto* passed privacy and utility on all ten (least p
+0.015 and 0.062), clusters of 100 failed privacy on all ten, and the plain swap failed utility on nine.
+
 ![Cumulative distributions of the privacy measures for PICA](figures/spectral-5-2.png)
 
 ## All components (TL Table 5.1), seed {first}
@@ -321,6 +326,11 @@ Medians of the changes over the {thesis} columns that TL has too: means in stand
 correlations as they are. *SVD swap* is TL's plain permutation, each component drawn until it correlates by at most 0.03
 with those before it. The repaired swap keeps the moments of numeric columns to 1e-9; what is left here comes from
 reading categories back.
+
+TL does not say which bound it used. 0.03 was chosen here after none, 0.05, 0.03, 0.02 and 0.015 had been tried on these
+seeds (the last two could not be reached). At the fixed seed all four medians are met. On ten splits that had played no
+part (seeds 20 to 29) all four are met on three with the bound and on one without it. Means always are; with the bound
+the others are at most 0.006 above TL's. So TL's table is matched in size, and not bettered.
 
 {moments}
 """

@@ -80,9 +80,9 @@ def test_plain_histograms_anonymize_nothing(experiment):
     assert (found.prediction.distance < 1e-6).mean() > 0.85
 
 
-def test_medians_of_table_4_1_are_met_or_bettered_by_the_plain_swap(experiment, thesis):
+def test_medians_of_table_4_1_are_met_by_the_plain_swap_at_the_fixed_seed(experiment, thesis):
     if experiment.seed != thesis.SEEDS[0]:
-        pytest.skip("the fixed seed is judged; the page shows the others")
+        pytest.skip("met at the fixed seed and not at every other: the page says on how many")
     found = experiment.run("SVD swap").moments
     ours = (found.mean, found.variance, found.correlation, found.rank_correlation)
     assert all(our <= its + 5e-4 for our, its in zip(ours, thesis.TABLE_4_1["SVD swap"], strict=True))

@@ -32,6 +32,7 @@ TELLABLE = frozenset(
     {"k", "l", "keep", "importance", "accuracy", "epsilon", "edges", "snap", "others", "suppress", "cut", "categories"}
     | {"search", "overlap", "weighting", "kind", "population", "alpha", "beta", "weights", "buckets", "cost"}
     | {"cluster_size", "repair", "basis", "tolerance", "represent", "ties", "sample", "delta", "within", "budget"}
+    | {"variant", "winsorise", "marginals", "floor", "logs", "decoding", "level", "correct", "rules"}
 )
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
