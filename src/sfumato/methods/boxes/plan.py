@@ -89,7 +89,6 @@ class BoxesPlan(Plan):
             "kept": [str(one.statistic) for one in self.kept] if self.options.keep is not None else [],
             "edges": self.options.edges,
             **({"overlap": OVERLAP} if self._may_overlap else {}),
-            **({"rules": len(self.options.rules)} if self.options.rules else {}),  # their words may be a category
         }
 
     def transform(self, block: Table, number: int) -> Outcome:
