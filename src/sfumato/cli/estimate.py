@@ -11,6 +11,9 @@ def command(
     *,
     release: str = typer.Argument(..., metavar="DIR", help="A release's folder, or a file with x_low, x_high columns."),
     statistic: list[str] = typer.Argument(..., metavar="STATISTIC…", help='Such as "corr(age, income)".'),
+    weighting: str = typer.Option(
+        "none", "--weighting", help="Of records in wide boxes: none, dismiss or fuzzy; the shift is shown."
+    ),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Give guaranteed intervals for statistics of the original, from a release alone."""
@@ -18,8 +21,10 @@ def command(
     from sfumato.report import terminal
 
     read = read_release(release)
-    estimates = [estimate for words in statistic for estimate in read.estimates(words)]
+    estimates = [estimate for words in statistic for estimate in read.estimates(words, weighting=weighting)]
     if json:
         console.show_json(estimates)
     else:
         console.show(terminal.estimates(estimates))
+        if weighting != "none":
+            console.show("", terminal.weightings(estimates))

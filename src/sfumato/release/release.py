@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import RequestError
+from sfumato.params import require_choice
 from sfumato.schema.schema import Role
 from sfumato.statistics.bounds import Budget, estimate
 from sfumato.statistics.interval_table import IntervalTable, released_names
 from sfumato.statistics.language import parse
+from sfumato.statistics.weighting import KINDS, weigh, weighted
 
 if TYPE_CHECKING:
     from sfumato.methods.claims import Finding
@@ -42,24 +44,36 @@ class Release:
         """The columns that statistics may name: ``x`` for ``x_low`` and ``x_high``, else the column itself."""
         return released_names(self.table)
 
-    def estimate(self, statistic: str | Statistic, *, budget: Budget | None = None) -> Estimate | tuple[Estimate, ...]:
+    def estimate(
+        self, statistic: str | Statistic, *, weighting: str = "none", budget: Budget | None = None
+    ) -> Estimate | tuple[Estimate, ...]:
         """What the boxes say of one statistic, e.g. ``"corr(age, income)"``.
 
         A regression gives a tuple, the intercept first; every other statistic gives one Estimate. Columns that leave as
         they are count as boxes without width, and a column with the role of a sampling weight weighs the rows. Where a
         method has altered a column (by noise, a swap, a recoding), nothing is certain: the interval is infinite. A
         ``budget`` of time or accuracy may end early with a wider interval, which is as certain.
+
+        ``weighting="dismiss"`` leaves records in wide boxes out and ``"fuzzy"`` weighs them down, such that uncertainty
+        and sampling error together are least. That shifts the statistic; ``Estimate.weighting`` says by how much, and
+        the guaranteed interval stays that of all records.
         """
         wanted = parse(statistic, names=self.names)
-        estimates = self.estimates(wanted, budget=budget)
+        estimates = self.estimates(wanted, weighting=weighting, budget=budget)
         return estimates if len(estimates) > 1 else estimates[0]
 
-    def estimates(self, statistic: str | Statistic, *, budget: Budget | None = None) -> tuple[Estimate, ...]:
+    def estimates(
+        self, statistic: str | Statistic, *, weighting: str = "none", budget: Budget | None = None
+    ) -> tuple[Estimate, ...]:
         """The same, always as a tuple: one Estimate for each number of the statistic."""
+        require_choice(weighting, name="weighting", choices=KINDS)
         wanted = parse(statistic, names=self.names)
         altered = set(wanted.columns) & set(self.manifest.altered if self.manifest else ())
         intervals = IntervalTable.of(self.table, wanted.columns, weight=self.weight)
+        effects = [weigh(part, intervals, weighting).effect for part in wanted.parts()] if weighting != "none" else []
         estimates = estimate(wanted, intervals, Budget(gap=1.0) if altered else budget)
+        if effects:
+            estimates = tuple(map(weighted, estimates, effects))
         return tuple(map(_uncertain, estimates)) if altered else estimates
 
     @property

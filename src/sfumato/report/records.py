@@ -7,7 +7,6 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from sfumato.release.manifest import plain
-from sfumato.statistics.estimate import Estimate
 
 
 def to_json(record: Any) -> str:
@@ -16,11 +15,14 @@ def to_json(record: Any) -> str:
 
 
 def as_plain(record: Any) -> Any:
-    """Dataclasses as mappings of their fields, all the way down; what starts with an underscore stays inside."""
+    """Dataclasses as mappings of their fields, all the way down; what starts with an underscore stays inside.
+
+    A class may name properties that are told as well in ``derived``.
+    """
     if is_dataclass(record) and not isinstance(record, type):
         told = {field.name: getattr(record, field.name) for field in fields(record) if not field.name.startswith("_")}
-        derived = {"gap": record.gap} if isinstance(record, Estimate) else {}
-        return {name: as_plain(value) for name, value in (told | derived).items()}
+        told |= {name: getattr(record, name) for name in getattr(record, "derived", ())}
+        return {name: as_plain(value) for name, value in told.items()}
     if isinstance(record, dict):
         return {str(name): as_plain(value) for name, value in record.items()}
     if isinstance(record, tuple | list):

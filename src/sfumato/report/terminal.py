@@ -99,6 +99,24 @@ def estimates(estimated: Sequence[Estimate], truths: Mapping[str, float] | None 
     return grid
 
 
+def weightings(estimated: Sequence[Estimate]) -> RenderableType:
+    """What weighting the records did: less error, fewer records, another statistic."""
+    grid = _grid("statistic", ">all records", ">weighted", ">shift", ">error of all", ">weighted", ">records weighted")
+    for estimate in estimated:
+        effect = estimate.weighting
+        if effect is not None:
+            grid.add_row(
+                Text(estimate.name, style="bold"),
+                *map(number, (effect.whole_value, effect.value, effect.shift, effect.whole_error, effect.error)),
+                f"{effect.records:,.0f}",
+            )
+    told = (
+        "Error: linear half-width plus sampling error, without the shift. Weighted records are not the whole table; "
+        "the guaranteed interval is that of the whole table."
+    )
+    return Group(grid, Text(told, style="dim"))
+
+
 def number(value: float) -> str:
     """Five figures; a dash for what is not defined."""
     return "–" if math.isnan(value) else f"{value:.5g}".replace("inf", "∞")

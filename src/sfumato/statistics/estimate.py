@@ -4,6 +4,43 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighting:
+    """What dismissing records in wide boxes, or weighing them down, did to a statistic (XK §III, XF §II–III).
+
+    The papers minimise ``error``. What they do not mention is ``shift``: records in wide boxes are not like the rest,
+    so the statistic moves, and no interval of the weighted statistic covers that.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("shift", "error", "whole_error")  # told beside the fields
+
+    kind: str  # "none", "dismiss" or "fuzzy"
+    threshold: float  # contribution from which on a record has no weight: c₀, or λ; infinite without weighting
+    records: float  # that keep some weight
+    value: float  # statistic at the midpoints under the weights
+    uncertainty: float  # Σ w n·c: linear half-width, as the boxes leave it
+    sampling: float  # A·√(Σ w²)
+    whole_value: float  # the same three without weighting
+    whole_uncertainty: float
+    whole_sampling: float
+
+    @property
+    def shift(self) -> float:
+        """How far weighting moves the statistic, estimated at the midpoints: a bias that no interval here covers."""
+        return self.value - self.whole_value
+
+    @property
+    def error(self) -> float:
+        """Uncertainty of the boxes plus sampling error: what the papers minimise."""
+        return self.uncertainty + self.sampling
+
+    @property
+    def whole_error(self) -> float:
+        """The same for all records, equally weighted."""
+        return self.whole_uncertainty + self.whole_sampling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,7 +50,12 @@ class Estimate:
     ``low``–``high`` is guaranteed to hold the statistic of the hidden data; ``inner_low``–``inner_high`` is attained by
     some choice of values in the boxes, so the gap between the two is what the enclosure may have given away;
     ``linear_low``–``linear_high`` is the first-order interval C̃ ± Δ of XK §II, a good guide and no guarantee.
+
+    With ``weighting``, value and linear interval are those of the weighted records, which are other people than the
+    whole table: they may lie beside the guaranteed interval, which stays that of all records.
     """
+
+    derived: ClassVar[tuple[str, ...]] = ("gap", "shift")  # told beside the fields
 
     name: str  # e.g. "corr(age, income)"
     value: float  # at the midpoints of the boxes
@@ -24,6 +66,7 @@ class Estimate:
     linear_low: float
     linear_high: float
     records: int  # rows used: those where no column of the statistic is missing
+    weighting: Weighting | None = None  # None: all records count alike
 
     @property
     def gap(self) -> float:
@@ -32,3 +75,8 @@ class Estimate:
         if math.isnan(inner) or math.isinf(width):
             return 1.0
         return 0.0 if width <= 0.0 else max(0.0, 1.0 - inner / width)
+
+    @property
+    def shift(self) -> float:
+        """How far the value moved because records were weighted; 0 where they were not."""
+        return self.weighting.shift if self.weighting else 0.0

@@ -16,13 +16,14 @@ the population. So the shift is estimated beside, and a guaranteed interval belo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.params import require_choice
 from sfumato.statistics.bounds.estimates import sample_for
+from sfumato.statistics.estimate import Estimate, Weighting
 from sfumato.statistics.influence import sampling_constant, sensitivities
 from sfumato.statistics.interval_table import IntervalTable
 from sfumato.statistics.moments import Moments
@@ -36,52 +37,33 @@ OBJECTIVES = ("normalised", "first")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Weighting:
-    """A statistic at the midpoints under weights, with its two errors, beside the same without weighting."""
+class Weights:
+    """The share of each group of records in a statistic, and what comes of it."""
 
-    name: str  # of the statistic
-    kind: str  # "none", "dismiss" or "fuzzy"
     box: NDArray[np.int64]  # (G,), group of the interval table
-    weights: NDArray[np.float64]  # (G,), share of each group, sum 1
-    threshold: float  # contribution from which on a record has no weight: c₀, or λ; infinite without weighting
-    records: float  # that keep some weight
-    value: float  # statistic under these weights
-    uncertainty: float  # Σ w n·c: linear half-width, as the boxes leave it
-    sampling: float  # A·√(Σ w²)
-    whole_value: float  # the same three without weighting
-    whole_uncertainty: float
-    whole_sampling: float
+    share: NDArray[np.float64]  # (G,), sum 1
+    effect: Weighting
 
     @property
     def kept(self) -> NDArray[np.bool_]:
         """Which groups have any weight."""
-        return self.weights > 0.0
+        return self.share > 0.0
 
-    @property
-    def shift(self) -> float:
-        """How far weighting moves the statistic, estimated at the midpoints: a bias that no interval here covers."""
-        return self.value - self.whole_value
 
-    @property
-    def error(self) -> float:
-        """Uncertainty of the boxes plus sampling error: what the papers minimise."""
-        return self.uncertainty + self.sampling
-
-    @property
-    def whole_error(self) -> float:
-        """The same for all records, equally weighted."""
-        return self.whole_uncertainty + self.whole_sampling
-
-    def __repr__(self) -> str:
-        return (
-            f"Weighting({self.name}, {self.kind}: {self.value:.6g}, shifted by {self.shift:.3g}; "
-            f"error {self.error:.3g} instead of {self.whole_error:.3g}; {self.records:,.0f} records)"
-        )
+def weighted(estimate: Estimate, weighting: Weighting) -> Estimate:
+    """The estimate with value and linear interval under the weights; what is guaranteed stays that of all records."""
+    return replace(
+        estimate,
+        value=weighting.value,
+        linear_low=weighting.value - weighting.uncertainty,
+        linear_high=weighting.value + weighting.uncertainty,
+        weighting=weighting,
+    )
 
 
 def weigh(
     statistic: Statistic, intervals: IntervalTable, kind: str = "fuzzy", *, objective: str = "normalised"
-) -> Weighting:
+) -> Weights:
     """Weigh the records for one statistic, from what the release shows.
 
     ``objective`` says what dismissal minimises: the normalised one of XF or the first one of XK. Sampling weights count
@@ -105,11 +87,8 @@ def weigh(
         factor = fuzzy_factors(contribution, threshold)
     weights = copies * factor / float((copies * factor).sum())
     whole = copies / float(copies.sum())
-    return Weighting(
-        name=str(statistic),
+    effect = Weighting(
         kind=kind,
-        box=sample.box,
-        weights=weights,
         threshold=threshold,
         records=float(copies[factor > 0.0].sum()),
         value=inner.value(Moments.of(points, weights)),
@@ -119,6 +98,7 @@ def weigh(
         whole_uncertainty=float((whole * contribution).sum()),
         whole_sampling=constant * _root_of_squares(whole, copies),
     )
+    return Weights(sample.box, weights, effect)
 
 
 def _root_of_squares(weights: NDArray[np.float64], copies: NDArray[np.float64]) -> float:

@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
 from sfumato.errors import OptionError, StatisticError
+from sfumato.release.read import read_release
 from sfumato.statistics.interval_table import IntervalTable
 from sfumato.statistics.language import parse
 from sfumato.statistics.weighting import dismissal_threshold, fuzzy_factors, fuzzy_threshold, weigh
@@ -111,24 +112,25 @@ def boxes_with_outliers(seed=0):
 
 def test_outliers_are_dismissed_and_the_error_falls_while_the_statistic_shifts():
     boxes = boxes_with_outliers()
-    none, dismissed, fuzzy = (weigh(parse("mean(x)"), boxes, kind) for kind in ("none", "dismiss", "fuzzy"))
+    all_weights = [weigh(parse("mean(x)"), boxes, kind) for kind in ("none", "dismiss", "fuzzy")]
+    none, dismissed, fuzzy = (weights.effect for weights in all_weights)
     assert none.shift == 0.0
     assert none.error == pytest.approx(none.whole_error)
     assert fuzzy.error <= dismissed.error < none.error
-    assert not dismissed.kept[400:].any()
-    assert dismissed.kept[:400].all()
+    assert not all_weights[1].kept[400:].any()
+    assert all_weights[1].kept[:400].all()
     assert dismissed.records == pytest.approx(2000)
     # the bias that the papers do not mention: what was left out was not like the rest
     assert dismissed.shift == pytest.approx(dismissed.value - none.value)
     assert dismissed.shift < -0.5
     assert abs(fuzzy.shift) > 0.1
-    for weighting in (none, dismissed, fuzzy):
-        assert weighting.weights.sum() == pytest.approx(1.0)
+    for weights in all_weights:
+        assert weights.share.sum() == pytest.approx(1.0)
 
 
 def test_the_uncertainty_without_weighting_is_the_linear_half_width_and_the_sampling_error_a_over_root_n():
     boxes = boxes_with_outliers()
-    weighting = weigh(parse("mean(x)"), boxes, "none")
+    weighting = weigh(parse("mean(x)"), boxes, "none").effect
     half = (boxes.high - boxes.low)[:, 0] / 2.0
     assert weighting.uncertainty == pytest.approx(half.mean())
     middle = (boxes.high + boxes.low)[:, 0] / 2.0
@@ -137,24 +139,24 @@ def test_the_uncertainty_without_weighting_is_the_linear_half_width_and_the_samp
 
 def test_the_first_objective_rewards_leaving_out_more():
     boxes = boxes_with_outliers()
-    first = weigh(parse("mean(x)"), boxes, "dismiss", objective="first")
-    normalised = weigh(parse("mean(x)"), boxes, "dismiss")
+    first = weigh(parse("mean(x)"), boxes, "dismiss", objective="first").effect
+    normalised = weigh(parse("mean(x)"), boxes, "dismiss").effect
     assert first.records <= normalised.records
 
 
 def test_records_that_are_exact_and_equal_need_no_weights():
     exact = IntervalTable.make(["x"], [[1.0], [1.0]], [[1.0], [1.0]])
     for kind in ("none", "dismiss", "fuzzy"):
-        weighting = weigh(parse("mean(x)"), exact, kind)
-        assert weighting.kept.all()
-        assert weighting.shift == 0.0
+        weights = weigh(parse("mean(x)"), exact, kind)
+        assert weights.kept.all()
+        assert weights.effect.shift == 0.0
 
 
 def test_sampling_weights_are_copies():
     released = Table.from_arrow(pa.table({"x_low": [0.0, 1.0], "x_high": [1.0, 9.0], "w": [3.0, 1.0]}))
     weighting = weigh(parse("mean(x)"), IntervalTable.of(released, ["x"], weight="w"), "none")
-    assert sorted(weighting.weights) == [0.25, 0.75]
-    assert weighting.records == pytest.approx(2.0)
+    assert sorted(weighting.share) == [0.25, 0.75]
+    assert weighting.effect.records == pytest.approx(2.0)
 
 
 def test_correlations_and_coefficients_can_be_weighed_too_and_under_a_condition():
@@ -163,11 +165,10 @@ def test_correlations_and_coefficients_can_be_weighed_too_and_under_a_condition(
     half = rng.exponential(0.3, size=(100, 2))
     boxes = IntervalTable.make(["x", "y"], middle - half, middle + half)
     for words in ("corr(x, y)", "var(x)", "corr(x, y | x > 0)"):
-        weighting = weigh(parse(words), boxes, "fuzzy")
-        assert weighting.error <= weighting.whole_error + 1e-12
-        assert weighting.name == words
+        effect = weigh(parse(words), boxes, "fuzzy").effect
+        assert effect.error <= effect.whole_error + 1e-12
     for part in parse("regress(y ~ x)").parts():
-        assert weigh(part, boxes, "fuzzy").error <= weigh(part, boxes, "none").error + 1e-12
+        assert weigh(part, boxes, "fuzzy").effect.error <= weigh(part, boxes, "none").effect.error + 1e-12
 
 
 def test_what_cannot_be_weighed_is_refused():
@@ -180,5 +181,42 @@ def test_what_cannot_be_weighed_is_refused():
         weigh(parse("median(x)"), boxes, "fuzzy")
 
 
-def test_a_weighting_shows_aggregates_only():
-    assert "Weighting(mean(x), dismiss" in repr(weigh(parse("mean(x)"), boxes_with_outliers(), "dismiss"))
+def released_with_outliers(seed=0):
+    """The same as a table that was given, every record with a true value inside its box."""
+    boxes = boxes_with_outliers(seed)
+    rng = np.random.default_rng(seed)
+    low, high = (np.repeat(ends[:, 0], 5) for ends in (boxes.low, boxes.high))
+    return read_release(pa.table({"x_low": low, "x_high": high})), low + (high - low) * rng.random(len(low))
+
+
+@pytest.mark.parametrize("kind", ["dismiss", "fuzzy"])
+def test_an_estimate_shows_the_shift_and_keeps_the_guarantee_of_the_whole_table(kind):
+    release, truth = released_with_outliers()
+    for words, true in (("mean(x)", truth.mean()), ("var(x)", truth.var())):
+        plain, weighted = release.estimate(words), release.estimate(words, weighting=kind)
+        assert plain.weighting is None
+        assert plain.shift == 0.0
+        assert (weighted.low, weighted.high, weighted.gap) == (plain.low, plain.high, plain.gap)
+        assert weighted.low <= true <= weighted.high
+        assert weighted.weighting.whole_value == pytest.approx(plain.value)
+        assert weighted.shift == pytest.approx(weighted.value - plain.value)
+        assert weighted.linear_high - weighted.linear_low < plain.linear_high - plain.linear_low
+        # the interval of the kept part is none of the whole: here it misses the truth by far
+        assert not weighted.linear_low <= true <= weighted.linear_high
+
+
+def test_every_coefficient_is_weighed_by_its_own_contributions():
+    rng = np.random.default_rng(2)
+    middle, half = rng.normal(size=(200, 2)), rng.exponential(0.1, size=(200, 2))
+    low, high = middle - half, middle + half
+    columns = {"x_low": low[:, 0], "x_high": high[:, 0], "y_low": low[:, 1], "y_high": high[:, 1]}
+    intercept, slope = read_release(pa.table(columns)).estimate("regress(y ~ x)", weighting="fuzzy")
+    assert intercept.weighting.threshold != slope.weighting.threshold
+
+
+def test_a_statistic_that_is_not_defined_stays_so_under_weights():
+    boxes = pa.table({"x_low": [1.0] * 6, "x_high": [1.0] * 6, "y_low": np.arange(6.0), "y_high": np.arange(1.0, 7.0)})
+    for kind in ("dismiss", "fuzzy"):
+        estimate = read_release(boxes).estimate("corr(x, y)", weighting=kind)
+        assert math.isnan(estimate.value)
+        assert (estimate.low, estimate.high) == (-1.0, 1.0)
