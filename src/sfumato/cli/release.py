@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json as encoding_of_values
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sfumato.cli import console, source
-from sfumato.errors import OptionError
+from sfumato.cli.search import watched
+from sfumato.errors import OptionError, RequestError
 from sfumato.params import require_choice
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sfumato.methods.boxes.rules import RuleEffect
+    from sfumato.methods.boxes.search import SearchTrace
     from sfumato.release.release import Release
 
 ENGINES = ("memory",)
@@ -32,6 +36,13 @@ def command(
     suppress: float | None = typer.Option(None, "--suppress", help="Share of rows that may be left out."),
     edges: str | None = typer.Option(None, "--edges", help="How the faces of boxes lie: hull or cells."),
     epsilon: float | None = typer.Option(None, "--epsilon", help="How far apart two values count as two."),
+    search: float | None = typer.Option(
+        None, "--search", metavar="SECONDS", help="Time to look for narrower boxes; Ctrl-C keeps what it found."
+    ),
+    overlap: str | None = typer.Option(None, "--overlap", help="May boxes overlap after a search: none or allowed."),
+    rule: list[str] = typer.Option(
+        [], "--rule", metavar="RULE", help='What an expert knows: "income matters most when age is young"; repeatable.'
+    ),
     population: float | None = typer.Option(None, "--population", help="People among whom to hide."),
     beta: float | None = typer.Option(None, "--beta", help="Share of people who may be hidden among fewer."),
     option: list[str] = typer.Option([], "--option", metavar="NAME=VALUE", help="Any other option; repeatable."),
@@ -50,6 +61,7 @@ def command(
 
     require_choice(engine, name="--engine", choices=ENGINES)
     given = {"k": k, "l": l, "keep": list(keep) or None, "suppress": suppress, "edges": edges, "epsilon": epsilon}
+    given |= {"search": search, "overlap": overlap, "rules": list(rule) or None}
     given |= {"population": population, "beta": beta}
     chosen = {name: value for name, value in given.items() if value is not None} | dict(
         _option(words) for words in option
@@ -61,7 +73,8 @@ def command(
     source.say_roles(roles)
     console.say_progress()
     console.say_compiling()
-    released = anonymizer.release(table, schema=roles, seed=seed)
+    with watched(anonymizer) as anonymizer:
+        released = anonymizer.release(table, schema=roles, seed=seed)
     folder = released.write(out)
     console.say(f"· written to {out}")
     show(released, folder, as_json=json)
@@ -74,11 +87,24 @@ def show(released: Release, folder: Path, *, as_json: bool) -> None:
 
     estimates = shown_estimates(released)
     assert released.manifest is not None
+    searches, rules = _work(released)
     if as_json:
-        console.show_json({"folder": str(folder), "manifest": released.manifest, "estimates": estimates})
+        told = {"folder": str(folder), "manifest": released.manifest, "estimates": estimates}
+        console.show_json(told | {"searches": searches, "rules": rules})
     else:
         console.show(terminal.fates(released.manifest), "", terminal.findings(released.findings))
         console.show(*(["", terminal.estimates(estimates)] if estimates else []))
+        console.show(*(["", terminal.searches(searches)] if searches else []))
+        console.show(*(["", terminal.rules(rules)] if rules else []))
+
+
+def _work(released: Release) -> tuple[Sequence[SearchTrace], Sequence[RuleEffect]]:
+    """What searches and rules did, which the custodian alone is told."""
+    try:
+        limit = released.limit()
+    except RequestError:
+        return (), ()
+    return getattr(limit, "searches", ()), getattr(limit, "rules", ())
 
 
 def _option(words: str) -> tuple[str, Any]:

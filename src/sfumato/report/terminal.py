@@ -14,6 +14,8 @@ from sfumato.report.summary import fate
 from sfumato.schema.schema import Role
 
 if TYPE_CHECKING:
+    from sfumato.methods.boxes.rules import RuleEffect
+    from sfumato.methods.boxes.search import SearchTrace
     from sfumato.methods.claims import Finding
     from sfumato.methods.probabilistic.search import QuasiIdentifiers
     from sfumato.release.manifest import Manifest
@@ -115,6 +117,38 @@ def weightings(estimated: Sequence[Estimate]) -> RenderableType:
         "the guaranteed interval is that of the whole table."
     )
     return Group(grid, Text(told, style="dim"))
+
+
+def searches(traces: Sequence[SearchTrace]) -> RenderableType:
+    """What a search gained, statistic by statistic where their exact widths were followed."""
+    lines: list[RenderableType] = []
+    for trace in traces:
+        grid = _grid("search", ">width before", ">after", ">narrower by")
+        for before, after in zip(trace.widths_before, trace.widths_after, strict=True):
+            share = 1.0 - after.width / before.width if before.width > 0.0 else 0.0
+            grid.add_row(Text(before.name, style="bold"), number(before.width), number(after.width), f"{share:.1%}")
+        told = (
+            f"{trace.rounds:,} rounds in {trace.seconds:.0f} s, ended by "
+            f"{'its budget' if trace.stop == 'budget' else 'an interrupt'}: {trace.gain:.1%} narrower by importance"
+        )
+        lines += [grid] if trace.widths_before else []
+        lines += [Text(told, style="dim")]
+    return Group(*lines)
+
+
+def rules(effects: Sequence[RuleEffect]) -> RenderableType:
+    """What each expert rule did to the boxes of its column."""
+    grid = _grid("rule", ">mean factor", ">records touched", ">width without rules", ">with", ">change")
+    for effect in effects:
+        grid.add_row(
+            Text(effect.rule, style="bold"),
+            f"{effect.mean_factor:.2f}",
+            f"{effect.touched:.0%}",
+            number(effect.width_without),
+            number(effect.width_with),
+            f"{effect.change:+.0%}",
+        )
+    return grid
 
 
 def number(value: float) -> str:

@@ -174,6 +174,22 @@ class TestEstimate:
         assert told["low"] <= told["value"] <= told["high"]
         assert 0.0 <= told["gap"] <= 1.0
 
+    def test_weighting_shows_the_shift_beside_the_guarantee_of_the_whole_table(self, folder, capfd):
+        told = []
+        for further in ([], ["--weighting", "dismiss"]):
+            assert run(["estimate", str(folder), "mean(age)", "--json", *further]) == 0
+            told += json.loads(capfd.readouterr().out)
+        plain, weighted = told
+        assert plain["weighting"] is None
+        assert plain["shift"] == 0.0
+        assert (plain["low"], plain["high"]) == (weighted["low"], weighted["high"])
+        assert weighted["weighting"]["error"] <= weighted["weighting"]["whole_error"]
+        assert weighted["shift"] == pytest.approx(weighted["value"] - plain["value"])
+        assert run(["estimate", str(folder), "mean(age)", "--weighting", "fuzzy"]) == 0
+        assert "shift" in capfd.readouterr().out
+        assert run(["estimate", str(folder), "mean(age)", "--weighting", "some"]) == 2
+        assert "weighting" in capfd.readouterr().err
+
     def test_reads_a_plain_file_too(self, folder, capfd):
         assert run(["estimate", str(folder / "released.csv"), "mean(age)"]) == 0
         assert "mean(age)" in capfd.readouterr().out

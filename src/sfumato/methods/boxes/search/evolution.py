@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ISLANDS = 4  # whatever the number of cores, so that a seed means the same everywhere
 EPOCHS = 5  # times that the partition is measured and the fitness laid anew
-TELL_EVERY = 1.0  # seconds between two lines of the log
+TELL_EVERY = 5.0  # seconds between two lines of the log
 
 log = logging.getLogger("sfumato")
 
@@ -150,7 +150,7 @@ class _Islands:
 
 @dataclass
 class _Teller:
-    """Tells how far a search has come: a callable each round, the log each second."""
+    """Tells how far a search has come: a callable each round, or else the log now and then."""
 
     clock: Clock
     told: float = 0.0
@@ -160,6 +160,6 @@ class _Teller:
         progress = Progress(share=self.clock.share, rounds=self.clock.rounds, gain=gain)
         if self.clock.budget.progress is not None:
             self.clock.budget.progress(progress)
-        if time.monotonic() - self.told >= TELL_EVERY:
+        elif time.monotonic() - self.told >= TELL_EVERY:
             self.told = time.monotonic()
             log.info("search: %3.0f %% of %s, %.1f %% gained", 100.0 * progress.share, self.clock.budget, 100.0 * gain)

@@ -1,0 +1,43 @@
+"""A search for better boxes that can be watched, and stopped with Ctrl-C without losing what it found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato.methods.base import Method
+    from sfumato.methods.boxes.search import Progress
+
+
+@contextmanager
+def watched(method: Method) -> Iterator[Method]:
+    """The method, its search (if it has one) with a bar; where nobody watches, the log tells how far it is."""
+    from sfumato.methods.boxes.method import Boxes
+
+    if not isinstance(method, Boxes) or method.search is None or not sys.stderr.isatty():
+        yield method
+        return
+    bar = _bar()
+    task = bar.add_task("search", total=1.0, gain=0.0, start=False, visible=False)
+
+    def tell(now: Progress) -> None:
+        if not bar.tasks[task].started:
+            bar.start_task(task)
+        bar.update(task, completed=now.share, gain=now.gain, visible=True)
+
+    with bar:
+        yield replace(method, search=replace(method.search, progress=tell))
+
+
+def _bar() -> Any:
+    """How much of the budget is spent, and what was gained so far."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    gain = TextColumn("[green]{task.fields[gain]:.1%} narrower[/green]  [dim]Ctrl-C keeps it[/dim]")
+    where = Console(stderr=True)
+    return Progress(TextColumn("· search"), BarColumn(), TimeRemainingColumn(), gain, console=where, transient=True)
