@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.report.figures import _paper, _quiet
 from sfumato.report.palette import ACCENT, INK, MUTED, PAPER, SHADES
+from sfumato.report.paper import paper, quiet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ MEASURES = {
 
 def distributions(releases: Mapping[str, Prediction], reference: Prediction) -> Figure:
     """Cumulative distributions of the three measures; a release to the right of the reference hides people better."""
-    figure = _paper(11.0, 4.1)
+    figure = paper(11.0, 4.1)
     panels = figure.subplots(1, 3, sharey=True)
     figure.subplots_adjust(left=0.065, right=0.985, bottom=0.15, top=0.8, wspace=0.08)
     for axes, (name, label) in zip(panels, MEASURES.items(), strict=True):
@@ -59,7 +59,7 @@ def distributions(releases: Mapping[str, Prediction], reference: Prediction) -> 
         axes.set_xlim(left, right)
         axes.set_ylim(0, 1.0)
         axes.set_xlabel(label, color=INK, fontsize=10.5)
-        _quiet(axes)
+        quiet(axes)
     panels[0].set_ylabel("share of people below", color=INK, fontsize=10.5)
     _legend(figure, {"reference: people who are not in the table": INK} | dict(zip(releases, LINES, strict=False)))
     figure.text(0.065, 0.835, "shaded: less private than the reference", color=MUTED, fontsize=9.5)
@@ -68,7 +68,7 @@ def distributions(releases: Mapping[str, Prediction], reference: Prediction) -> 
 
 def matches(releases: Mapping[str, tuple[Prediction, Linkage]]) -> Figure:
     """Right and wrong matches by each measure, one row of panels a release: can an intruder tell them apart?"""
-    figure = _paper(11.0, 1.1 + 2.5 * len(releases))
+    figure = paper(11.0, 1.1 + 2.5 * len(releases))
     rows = figure.subplots(len(releases), 3, squeeze=False)
     figure.subplots_adjust(left=0.065, right=0.985, bottom=0.1, top=0.83, wspace=0.12, hspace=0.62)
     for panels, (title, (prediction, linkage)) in zip(rows, releases.items(), strict=True):
@@ -102,7 +102,7 @@ def components(
     Distributions on the diagonal, where most of the rows lie above it, the tails below.
     """
     shown = min(shown, original.shape[1])
-    figure = _paper(10.0, 10.4)
+    figure = paper(10.0, 10.4)
     grid = figure.subplots(shown, shown, squeeze=False)
     figure.subplots_adjust(left=0.02, right=0.98, bottom=0.02, top=0.915, wspace=0.05, hspace=0.05)
     limits = [_middle(np.concatenate([original[:, place], other[:, place]])) for place in range(shown)]
@@ -167,7 +167,7 @@ def _two_distributions(axes: Any, wrong: NDArray[np.float64], right: NDArray[np.
     axes.set_xlim(low, high)
     axes.set_ylim(0, axes.get_ylim()[1] * 1.25)
     axes.set_yticks([])
-    _quiet(axes)
+    quiet(axes)
     axes.spines["left"].set_visible(False)
 
 

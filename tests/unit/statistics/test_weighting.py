@@ -137,13 +137,6 @@ def test_the_uncertainty_without_weighting_is_the_linear_half_width_and_the_samp
     assert weighting.sampling == pytest.approx(middle.std() / math.sqrt(2100))
 
 
-def test_the_first_objective_rewards_leaving_out_more():
-    boxes = boxes_with_outliers()
-    first = weigh(parse("mean(x)"), boxes, "dismiss", objective="first").effect
-    normalised = weigh(parse("mean(x)"), boxes, "dismiss").effect
-    assert first.records <= normalised.records
-
-
 def test_records_that_are_exact_and_equal_need_no_weights():
     exact = IntervalTable.make(["x"], [[1.0], [1.0]], [[1.0], [1.0]])
     for kind in ("none", "dismiss", "fuzzy"):
