@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.kernels.inside import inside_counts
-from sfumato.measures.intervals import quantile
+from sfumato.measures.intervals import quantile, share
 from sfumato.measures.scores import Score
 from sfumato.table.groups import group_labels
 from sfumato.table.sets import parse_set
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sfumato.measures.comparison import Comparison
     from sfumato.table.table import Table
 
+ATTACK = "classes that overlap have been narrowed down by linear programs, arXiv 2509.03350"
 BOXES = 5000  # of more boxes so many are looked at, drawn at random
 
 
@@ -48,14 +49,21 @@ def originals_in_boxes(original: Table, released: Table, rows: NDArray[np.int64]
 
 
 def box_scores(comparison: Comparison) -> Iterator[Score]:
-    """Smallest and typical number of people who fit a box; nothing where the release has no boxes."""
+    """Smallest and typical number of people who fit a box, and how many boxes hold people of others.
+
+    Where boxes are a subdivision, those who fit a box are its own people. Where they overlap, or where people of equal
+    values were parted, more do; that looks safer and may be less so, since classes that overlap constrain each other.
+    """
     protected = comparison.names if comparison.quasi is None else comparison.quasi
     released, original = comparison.released, comparison.original.select(protected)
     if not any(f"{name}_low" in released.kinds for name in original.names):
         return
-    _, first = np.unique(group_labels(released, released.names), return_index=True)
-    chosen = first if len(first) <= BOXES else comparison.draw("boxes").choice(first, BOXES, replace=False)
-    counts = originals_in_boxes(original, released, chosen).astype(np.float64)
+    labels = group_labels(released, _faces(original, released))
+    _, first, size = np.unique(labels, return_index=True, return_counts=True)
+    chosen = np.arange(len(first))
+    if len(first) > BOXES:
+        chosen = comparison.draw("boxes").choice(chosen, BOXES, replace=False)
+    counts = originals_in_boxes(original, released, first[chosen]).astype(np.float64)
     typical = quantile(counts, 0.5)
     note = f"original rows that lie in the box in all of {len(protected)} columns"
     yield Score(
@@ -76,6 +84,24 @@ def box_scores(comparison: Comparison) -> Iterator[Score]:
         rows=len(counts),
         note=note,
     )
+    mixed = counts > size[chosen]
+    interval = share(int(mixed.sum()), len(mixed))
+    yield Score(
+        name="boxes that hold people of others",
+        family="privacy",
+        value=interval.value,
+        low=interval.low,
+        high=interval.high,
+        better="lower",
+        rows=len(counts),
+        note=f"boxes overlap, or equal values were parted: {ATTACK}" if mixed.any() else "boxes are a subdivision",
+    )
+
+
+def _faces(original: Table, released: Table) -> list[str]:
+    """The released columns that make a box."""
+    faces = [f"{name}_{end}" for name in original.names for end in ("low", "high") if f"{name}_{end}" in released.kinds]
+    return faces + [name for name in original.names if name in released.kinds]
 
 
 def _members(original: Table, released: Table, name: str) -> NDArray[np.bool_]:
