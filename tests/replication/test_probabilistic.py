@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
 
 pytestmark = pytest.mark.replication
 
-SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "replication" / "probabilistic_anonymity.py"
-
 
 @pytest.fixture(scope="module")
-def paper():
-    specification = importlib.util.spec_from_file_location("probabilistic_anonymity", SCRIPT)
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[specification.name] = module  # dataclasses look their module up
-    specification.loader.exec_module(module)
-    return module
+def paper(script):
+    return script("probabilistic_anonymity")
 
 
 @pytest.fixture(scope="module")

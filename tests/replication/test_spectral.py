@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
 
 from sfumato.methods.spectral import SvdSwap
 
 pytestmark = pytest.mark.replication
 
-SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "replication" / "spectral.py"
 SEEDS = (11, 1, 2, 3)
 PRIVATE, FAITHFUL = 0.01, 2  # least p-value of the three measures; most components of 20 that may differ
 
 
 @pytest.fixture(scope="module")
-def thesis():
-    specification = importlib.util.spec_from_file_location("spectral_replication", SCRIPT)
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[specification.name] = module  # dataclasses look their module up
-    specification.loader.exec_module(module)
-    return module
+def thesis(script):
+    return script("spectral")
 
 
 @pytest.fixture(scope="module", params=SEEDS)

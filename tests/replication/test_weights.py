@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
 
 pytestmark = pytest.mark.replication
 
-SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "replication" / "weights.py"
+
+@pytest.fixture(scope="module")
+def page(script):
+    return script("weights")
 
 
 @pytest.fixture(scope="module")
-def script():
-    specification = importlib.util.spec_from_file_location("weights", SCRIPT)
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[specification.name] = module  # dataclasses look their module up
-    specification.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def all_tried(script):
+def all_tried(page):
     """Both statistics of three tables of each shape, tables that the page does not show."""
     found = {}
-    for shape in script.SHAPES:
+    for shape in page.SHAPES:
         for seed in (1001, 1002, 1003):
-            rows = script.people(shape, seed)
-            release = script.released(rows, seed)
-            for name, true in script.TRUE.items():
-                found[shape, name, seed] = script.tried(name, release, true(rows))
+            rows = page.people(shape, seed)
+            release = page.released(rows, seed)
+            for name, true in page.TRUE.items():
+                found[shape, name, seed] = page.tried(name, release, true(rows))
     return found
 
 
