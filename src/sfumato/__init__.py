@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.release.read import read_release as read_release
     from sfumato.release.release import Release as Release
     from sfumato.schema.schema import Schema as Schema
+    from sfumato.statistics.bounds import Budget as Budget
     from sfumato.statistics.characteristics import Correlation as Correlation
     from sfumato.statistics.characteristics import Covariance as Covariance
     from sfumato.statistics.characteristics import Mean as Mean
@@ -66,6 +67,7 @@ NAMES = {
     "Assessment": "sfumato.measures.assess",
     "Release": "sfumato.release.release",
     "read_release": "sfumato.release.read",
+    "Budget": "sfumato.statistics.bounds",
     "Estimate": "sfumato.statistics.estimate",
     "Mean": "sfumato.statistics.characteristics",
     "Variance": "sfumato.statistics.characteristics",

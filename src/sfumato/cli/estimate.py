@@ -14,14 +14,17 @@ def command(
     weighting: str = typer.Option(
         "none", "--weighting", help="Of records in wide boxes: none, dismiss or fuzzy; the shift is shown."
     ),
+    seconds: float | None = typer.Option(None, "--seconds", help="Time for each; less gives wider intervals."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Give guaranteed intervals for statistics of the original, from a release alone."""
     from sfumato.release.read import read_release
     from sfumato.report import terminal
+    from sfumato.statistics.bounds import Budget
 
-    read = read_release(release)
-    estimates = [estimate for words in statistic for estimate in read.estimates(words, weighting=weighting)]
+    read, budget = read_release(release), Budget(seconds=seconds)
+    told = [read.estimates(words, weighting=weighting, budget=budget) for words in statistic]
+    estimates = [estimate for parts in told for estimate in parts]
     if json:
         console.show_json(estimates)
     else:

@@ -86,8 +86,13 @@ def fates(manifest: Manifest) -> RenderableType:
 
 
 def estimates(estimated: Sequence[Estimate], truths: Mapping[str, float] | None = None) -> RenderableType:
-    """Statistics with their intervals and, where it is known, the true value."""
-    grid = _grid("statistic", *([">true value"] if truths else []), ">value", ">guaranteed", ">first order", ">rows")
+    """Statistics with their intervals and, where it is known, the true value.
+
+    The gap is the share of the guaranteed interval that is not known to be attained.
+    """
+    grid = _grid(
+        "statistic", *([">true value"] if truths else []), ">value", ">guaranteed", ">gap", ">first order", ">rows"
+    )
     for estimate in estimated:
         truth = [number(truths.get(estimate.name, math.nan))] if truths else []
         grid.add_row(
@@ -95,6 +100,7 @@ def estimates(estimated: Sequence[Estimate], truths: Mapping[str, float] | None 
             *truth,
             number(estimate.value),
             interval(estimate.low, estimate.high),
+            f"{estimate.gap:.1%}",
             interval(estimate.linear_low, estimate.linear_high),
             f"{estimate.records:,}",
         )
