@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.engines.memory import MemorySurvey, run
-from sfumato.errors import CannotRelease, SchemaError, TableError
+from sfumato.errors import CannotRelease, OptionError, SchemaError, TableError
 from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
 from sfumato.release.manifest import Manifest
@@ -24,6 +25,10 @@ from sfumato.table.groups import group_labels
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.measures.assess import Assessment
+    from sfumato.measures.comparison import Metric
     from sfumato.methods.base import Method, Outcome
 
 log = logging.getLogger("sfumato")
@@ -37,8 +42,59 @@ def release(
     seed: int | None = None,
 ) -> Release:
     """Anonymize ``table`` by ``method`` and verify what leaves; see :meth:`sfumato.methods.base.Method.release`."""
-    randomness = Randomness(seed)
+    return _traced(method, as_table(table), schema, seed).release
+
+
+@dataclass(frozen=True, repr=False)
+class AssessedRelease:
+    """A release, and what was measured of it where it was made."""
+
+    release: Release
+    assessment: Assessment
+
+
+def release_and_assess(
+    method: Method,
+    table: Any,
+    reference: Any = None,
+    *,
+    hold_out: float | None = None,
+    schema: Schema | Mapping[str, str] | str | Path | None = None,
+    columns: Sequence[str] | None = None,
+    metric: Metric = "standardised",
+    seed: int | None = None,
+) -> AssessedRelease:
+    """Anonymize a table and judge the release at once, right matches included: see :func:`sfumato.measures.assess`.
+
+    Only here is it known whose row is whose, and it stays here: what comes back are rates. The ``reference`` is given,
+    or a random share ``hold_out`` of the rows is set aside for it and not released.
+    """
+    from sfumato.measures.assess import assess
+    from sfumato.measures.privacy.reference import set_aside
+
     whole = as_table(table)
+    if hold_out is not None:
+        if reference is not None:
+            raise OptionError("A reference is given or set aside, not both.", found="reference and hold_out")
+        parts = set_aside(whole, hold_out, seed=seed)
+        whole, reference = parts.kept, parts.reference
+    made = _traced(method, whole, schema, seed)
+    judged = assess(whole, made.release, reference, columns=columns, metric=metric, origin=made.origin, seed=seed)
+    return AssessedRelease(made.release, judged)
+
+
+@dataclass(frozen=True, repr=False)
+class _Traced:
+    """A verified release and the row of the table that each of its rows stands for, which stays in this file."""
+
+    release: Release
+    origin: NDArray[np.int64]
+
+
+def _traced(
+    method: Method, whole: Table, schema: Schema | Mapping[str, str] | str | Path | None, seed: int | None
+) -> _Traced:
+    randomness = Randomness(seed)
     roles = Schema.for_table(whole, schema)
     original, protected = _without_identifiers(roles.apply(whole), roles)
     _require_workable(original, protected)
@@ -57,7 +113,7 @@ def release(
         notes=plan.notes,
         altered=altered_columns(evidence),
     )
-    return Release(evidence.released, manifest, _limit=plan.limit(evidence))
+    return _Traced(Release(evidence.released, manifest, _limit=plan.limit(evidence)), evidence.origin)
 
 
 def _without_identifiers(table: Table, schema: Schema) -> tuple[Table, Schema]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from sfumato.methods.spectral import SvdSwap
@@ -71,12 +72,28 @@ def test_plain_histograms_anonymize_nothing(experiment):
     assert (found.prediction.distance < 1e-6).mean() > 0.85
 
 
-def test_medians_of_table_4_1_are_met_by_the_plain_swap_at_the_fixed_seed(experiment, thesis):
-    if experiment.seed != thesis.SEEDS[0]:
-        pytest.skip("met at the fixed seed and not at every other: the page says on how many")
-    found = experiment.run("SVD swap").moments
-    ours = (found.mean, found.variance, found.correlation, found.rank_correlation)
-    assert all(our <= its + 5e-4 for our, its in zip(ours, thesis.TABLE_4_1["SVD swap"], strict=True))
+def test_the_plain_swap_betters_means_variances_and_correlations_of_table_4_1(experiment, thesis):
+    ours, theirs = experiment.run("SVD swap").four_moments, thesis.TABLE_4_1["SVD swap"]
+    assert all(our < its + 5e-4 for our, its in zip(ours[:3], theirs[:3], strict=True))
+    assert ours[3] < theirs[3] + 0.003, "ranks follow relations that are not linear: matched, and not on every split"
+    # control: a permutation as it falls keeps correlations no better than the thesis
+    fallen = experiment.judge(experiment.release(SvdSwap(repair=False, tolerance=1.0))[0].released)
+    assert fallen.four_moments[2] > ours[2]
+
+
+def test_medians_over_splits_meet_all_of_table_4_1(thesis, data_folder):
+    if not (data_folder / "nhanes" / "nhanes_complete.csv.gz").is_file():
+        pytest.skip("the NHANES table is not here")
+    table = thesis.nhanes(data_folder)
+    splits = [thesis.experiment(table, seed) for seed in thesis.FRESH_SEEDS]
+    changes = np.array([one.run("SVD swap").four_moments for one in splits])
+    assert (np.median(changes, axis=0) < np.add(thesis.TABLE_4_1["SVD swap"], 5e-4)).all()
+
+
+def test_restored_marginals_let_a_swap_over_the_whole_table_keep_the_distribution_too(experiment):
+    found = experiment.run("SVD swap, restored")
+    assert found.least_p > PRIVATE
+    assert found.differing <= FAITHFUL
 
 
 def test_the_repair_keeps_means_and_covariances(experiment):

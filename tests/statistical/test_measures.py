@@ -1,32 +1,48 @@
 """Measures on releases whose privacy is known: a copy, a noisy copy, a swap, and a sample of other people.
 
-Fixed seeds. Each measure must rank them in this order, each attack must catch the copy and must not catch the sample.
+Fixed seeds, two populations. Every measure must rank them in this order, every attack must catch the copy and must not
+catch the sample: each is the other's control.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.memory import MemorySurvey
-from sfumato.measures.assess import assess
-from sfumato.measures.privacy.prediction import predict
+from sfumato.measures.assess import Assessment, assess
 from sfumato.methods.classical.noise import Noise
-from sfumato.methods.spectral import SvdSwap
-from sfumato.randomness import Randomness
-from sfumato.schema.schema import Column, Role, Schema
+from sfumato.methods.spectral import PartitionedIca, SvdSwap
+from sfumato.pipeline import release_and_assess
 from sfumato.table.table import Table
 
 ROWS = 1000
 ATTACKS = [
     "membership by nearest row",
-    "membership by density ratio",
+    "membership by nearest row, hardest to hide",
     "members caught by nearest row",
+    "membership by density ratio",
+    "membership by density ratio, hardest to hide",
     "members caught by density ratio",
     "inference of a column",
     "linkability",
     "singling out",
+]
+RANKED = [  # the more private, the less (or, of the first four, the more)
+    "prediction distance, median",
+    "prediction distance, worst hundredth",
+    "prediction ambiguity, median",
+    "prediction ambiguity, worst hundredth",
+    "distance below the reference",
+    "ambiguity below the reference",
+    "membership by nearest row",
+    "membership by density ratio",
+    "inference of a column",
+    "linkability",
+    "right nearest matches",
+    "right one-to-one matches",
 ]
 
 
@@ -40,79 +56,93 @@ def sample(seed: int) -> Table:
     return Table.from_arrow(pa.table(columns))
 
 
-def released(method, table, seed=1):
-    schema = Schema(tuple(Column(name=name, role=Role.QUASI) for name in table.names))
-    return method.plan(MemorySurvey(table), schema, Randomness(seed)).transform(table, 0).released
+@dataclass(frozen=True)
+class Judged:
+    """One population, released in every way there is to tell apart."""
+
+    copy: Assessment
+    noise: Assessment
+    swap: Assessment  # in clusters that are rather too small
+    whole_swap: Assessment  # over the whole table
+    sample: Assessment
 
 
-@pytest.fixture(scope="module")
-def original():
-    return sample(1)
+@pytest.fixture(scope="module", params=[1, 4])
+def judged(request):
+    original, reference, others = (sample(request.param + step) for step in range(3))
+    origin = np.arange(ROWS)
+    roles = dict.fromkeys(original.names, "quasi")
+
+    def by(method):
+        return release_and_assess(method, original, reference, schema=roles, seed=1).assessment
+
+    return Judged(
+        copy=assess(original, original, reference, origin=origin, seed=1),
+        noise=by(Noise(level=0.05)),
+        swap=by(PartitionedIca(cluster_size=50)),
+        whole_swap=by(SvdSwap()),
+        sample=assess(original, others, reference, origin=origin, seed=1),  # nobody's rows, whatever the origin says
+    )
 
 
-@pytest.fixture(scope="module")
-def reference():
-    return sample(2)
+@pytest.mark.parametrize("name", RANKED)
+def test_every_measure_ranks_copy_noise_swap_and_sample(judged, name):
+    found = [getattr(judged, release)[name] for release in ("copy", "noise", "swap", "sample")]
+    values = [score.value if score.better == "higher" else -score.value for score in found]
+    assert values[0] < values[1] < values[2]
+    assert values[2] < values[3] + 0.02, "a swap in small clusters comes near a sample of others"
+    assert values[1] < values[3] - 0.02, "control: noise does not"
 
 
-@pytest.fixture(scope="module")
-def releases(original):
-    return {
-        "copy": original,
-        "noise": released(Noise(level=0.05), original),
-        "swap": released(SvdSwap(), original),
-        "sample": sample(3),
-    }
+def test_uncertainty_tells_a_copy_and_no_more(judged):
+    name = "prediction uncertainty, median"
+    assert judged.copy[name].value < 0.95 * min(judged.noise[name].value, judged.sample[name].value)
+    assert judged.copy["uncertainty below the reference"].passed is False
+    assert judged.sample["uncertainty below the reference"].passed is True
 
 
-def test_distance_and_ambiguity_rank_copy_noise_swap(original, releases):
-    found = {name: predict(original, table) for name, table in releases.items()}
-    for measure in ("distance", "ambiguity"):
-        medians = [float(np.median(getattr(found[name], measure))) for name in ("copy", "noise", "sample")]
-        assert medians[0] < medians[1] < 0.9 * medians[2], measure
-        # a swap hides people no less than a sample without them would
-        assert np.median(getattr(found["swap"], measure)) > 0.95 * medians[2], measure
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_copy_is_caught_by_every_attack_and_a_sample_by_none(judged, attack):
+    assert judged.copy[attack].passed is False
+    assert judged.copy[attack].gain > 0.1
+    assert judged.sample[attack].passed is True
+    assert judged.sample[attack].gain == pytest.approx(0.0, abs=0.05)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_copy_is_caught_by_every_attack_and_a_sample_by_none(original, reference, releases, seed):
-    words = ["membership", "inference", "linkability", "singling-out"]
-    copied = assess(original, releases["copy"], reference, measures=words, seed=seed)
-    other = assess(original, releases["sample"], reference, measures=words, seed=seed)
-    for attack in ATTACKS:
-        assert copied[attack].passed is False, attack
-        assert copied[attack].gain > 0.1, attack
-        assert other[attack].passed is True, attack
-    assert copied.worst_attack.gain > 0.9
-    assert other.worst_attack.gain < 0.05
+def test_the_worst_attack_is_the_one_that_gains_most(judged):
+    assert judged.copy.worst_attack.gain > 0.9
+    assert judged.copy.worst_attack.gain > judged.noise.worst_attack.gain > judged.swap.worst_attack.gain
+    assert judged.whole_swap.worst_attack.gain < 0.05
+    assert judged.sample.worst_attack.gain < 0.05
 
 
-def test_attacks_gain_less_from_noise_than_from_a_copy_and_less_from_a_swap_than_from_noise(
-    original, reference, releases
-):
-    gain = {
-        name: max(score.value for score in attacked.scores if score.name in ATTACKS[:2])
-        for name, table in releases.items()
-        for attacked in [assess(original, table, reference, measures=["membership"], seed=1)]
-    }
-    assert gain["copy"] > gain["noise"] > gain["swap"] > 0.45
-    assert gain["swap"] < 0.56
+def test_right_matches_are_told_in_noise(judged):
+    assert judged.noise["right nearest matches"].value > 0.7
+    assert judged.noise["right matches told by ambiguity"].low > 0.75
+    # control: where the few right matches of a swap are a matter of luck
+    assert judged.swap["right nearest matches"].value < 0.05
+    assert judged.swap["right matches told by ambiguity"].low < 0.55
 
 
-def test_the_reference_passes_the_sample_and_the_swap_and_fails_the_copies(original, reference, releases):
+@pytest.mark.parametrize("measure", ["distance", "ambiguity"])
+def test_the_reference_passes_the_sample_and_the_swap_and_fails_the_copies(judged, measure):
     verdicts = {
-        name: assess(original, table, reference, measures=["reference"], seed=1)["distance below the reference"].passed
-        for name, table in releases.items()
+        release: getattr(judged, release)[f"{measure} below the reference"].passed
+        for release in ("copy", "noise", "whole_swap", "sample")
     }
-    assert verdicts == {"copy": False, "noise": False, "swap": True, "sample": True}
+    assert verdicts == {"copy": False, "noise": False, "whole_swap": True, "sample": True}
 
 
-def test_kernel_components_pass_the_sample_and_the_copy_and_fail_the_swap(original, reference, releases):
+def test_kernel_components_pass_the_sample_and_the_copy_and_fail_the_swap(judged):
     differing = {
-        name: assess(original, table, reference, measures=["kernel-components"], seed=1)[
-            "kernel components that differ"
-        ].passed
-        for name, table in releases.items()
-        if name != "noise"
+        release: getattr(judged, release)["kernel components that differ"].passed
+        for release in ("copy", "whole_swap", "sample")
     }
-    assert differing == {"copy": True, "swap": False, "sample": True}
+    assert differing == {"copy": True, "whole_swap": False, "sample": True}
+
+
+def test_moments_are_kept_by_the_copy_and_the_repaired_swap_and_moved_by_a_sample(judged):
+    name = "change of means"
+    assert judged.copy[name].value == 0.0
+    assert judged.whole_swap[name].value < 1e-9
+    assert judged.sample[name].value > 0.01  # control

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import typer
 
-from sfumato.cli import console
+from sfumato.cli import console, source
+from sfumato.errors import OptionError
+from sfumato.params import require_choice
+
+if TYPE_CHECKING:
+    from sfumato.measures.comparison import Comparison, Metric
 
 
 def command(
@@ -16,14 +23,60 @@ def command(
     reference: str | None = typer.Option(
         None, "--reference", metavar="FILE", help="Other people of the same population; attacks need them."
     ),
+    column: list[str] = typer.Option(
+        [], "--column", metavar="COLUMN", help="What the intruder knows; repeatable, all columns where none is given."
+    ),
+    metric: str = typer.Option("standardised", "--metric", help="standardised, mahalanobis or mixed."),
+    pictures: str | None = typer.Option(
+        None, "--pictures", metavar="FOLDER", help="Draw pictures; they show the original, so keep them with it."
+    ),
+    separator: str | None = source.SEPARATOR,
+    encoding: str | None = source.ENCODING,
+    decimal: str | None = source.DECIMAL,
+    missing: list[str] = source.MISSING,
     seed: int | None = typer.Option(None, "--seed", help="For tests: which rows are drawn for an attack."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Measure privacy and utility of a release against its original."""
-    from sfumato.measures.assess import assess
+    from sfumato.measures.assess import assessed, compared
+    from sfumato.measures.comparison import METRICS
     from sfumato.release.read import read_release
     from sfumato.table.read import read
 
+    if pictures is not None and Path(pictures).resolve() == Path(release).resolve():
+        raise OptionError(
+            "Pictures of an assessment show the original's people and must not lie in a release.",
+            found="--pictures is the release's folder",
+            fix="another folder",
+        )
     console.say_compiling()
-    assessment = assess(read(file), read_release(release), None if reference is None else read(reference), seed=seed)
+    marks = list(missing) or None
+    original, others = (
+        None if one is None else read(one, separator=separator, encoding=encoding, decimal=decimal, missing=marks)
+        for one in (file, reference)
+    )
+    released = read_release(release)
+    comparison = compared(
+        original,
+        released,
+        others,
+        columns=list(column) or None,
+        metric=cast("Metric", require_choice(metric, name="--metric", choices=METRICS)),
+        seed=seed,
+    )
+    assessment = assessed(comparison, method=released.manifest.method if released.manifest else "unknown method")
+    if pictures is not None:
+        _draw(comparison, Path(pictures), assessment.method)
     sys.stdout.write(assessment.to_json() if json else f"{assessment}\n")
+
+
+def _draw(comparison: Comparison, folder: Path, word: str) -> None:
+    from sfumato.report.figures import png
+    from sfumato.report.figures_assessment import pictures
+
+    drawn = pictures(comparison, word=word)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "privacy.png").write_bytes(png(drawn.privacy))
+    if drawn.components is not None:
+        (folder / "components.png").write_bytes(png(drawn.components))
+    console.say(f"· pictures in {folder}")

@@ -102,34 +102,56 @@ def assess(
 
     ``reference`` is a sample of the same population with none of the same people; attacks need it, and other measures
     are held against it. ``columns`` are those that the intruder is taken to know and that are compared (all, by
-    default: the worst intruder there is). ``origin`` tells, where it is known, which original row each released row
-    stands for. ``measures`` names those to take (all, by default) and ``seed`` is for tests.
+    default: the worst intruder there is). ``origin`` gives the original row that each released row stands for; no
+    release holds it, so :func:`sfumato.pipeline.release_and_assess` counts right matches where a release is made.
+    ``measures`` names those to take (all, by default) and ``seed`` is for tests.
     """
-    require_choice(metric, name="metric", choices=METRICS)
-    words = _known(MEASURES if measures is None else measures)
-    released = release.table if isinstance(release, Release) else as_table(release)
     manifest = release.manifest if isinstance(release, Release) else None
-    comparison = Comparison(
+    return assessed(
+        compared(original, release, reference, columns=columns, metric=metric, origin=origin, seed=seed),
+        measures=measures,
+        method=manifest.method if manifest else "unknown method",
+    )
+
+
+def compared(
+    original: Any,
+    release: Any,
+    reference: Any = None,
+    *,
+    columns: Sequence[str] | None = None,
+    metric: Metric = "standardised",
+    origin: NDArray[np.int64] | None = None,
+    seed: int | None = None,
+) -> Comparison:
+    """What :func:`assess` measures, in the form that single measures and their pictures start from."""
+    require_choice(metric, name="metric", choices=METRICS)
+    manifest = release.manifest if isinstance(release, Release) else None
+    return Comparison(
         original=_as_released(original, manifest),
-        released=released,
+        released=release.table if isinstance(release, Release) else as_table(release),
         reference=None if reference is None else _as_released(reference, manifest),
-        origin=origin if origin is not None else getattr(release, "origin", None),
+        origin=origin,
         columns=None if columns is None else tuple(columns),
         quasi=manifest.names(Role.QUASI) if manifest else None,
         metric=metric,
         randomness=Randomness(seed),
     )
+
+
+def assessed(comparison: Comparison, *, measures: Sequence[str] | None = None, method: str) -> Assessment:
+    """Take the measures of a comparison, and say which could not be taken."""
     scores, omitted = [], []
-    for word in words:
+    for word in _known(MEASURES if measures is None else measures):
         need = MEASURES[word].needs
         if need is not None and not _there(comparison, need):
             omitted.append(Omitted(name=word, reason=REASONS[need]))
         else:
             scores += list(MEASURES[word](comparison))
     return Assessment(
-        method=manifest.method if manifest else "unknown method",
+        method=method,
         original_rows=comparison.original.rows,
-        released_rows=released.rows,
+        released_rows=comparison.released.rows,
         reference_rows=0 if comparison.reference is None else comparison.reference.rows,
         columns=len(comparison.names),
         scores=tuple(scores),

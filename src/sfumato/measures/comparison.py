@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.errors import TableError
+from sfumato.errors import OptionError, TableError
 from sfumato.randomness import Randomness
 from sfumato.statistics.interval_table import released_names
 from sfumato.table.kinds import Kind
 from sfumato.table.mixed import MixedCode
-from sfumato.table.mixed_columns import CategoryCode, Logs
+from sfumato.table.mixed_columns import CategoryCode, Logs, finite
 from sfumato.table.sets import parse_set
 from sfumato.table.table import Table
 
@@ -42,7 +42,7 @@ class Comparison:
     original: Table
     released: Table
     reference: Table | None = None  # people of the same population who are not in the original
-    origin: NDArray[np.int64] | None = None  # the original row that each released row stands for, where it is known
+    origin: NDArray[np.int64] | None = None  # the original row that each released row stands for, −1 for nobody's
     columns: tuple[str, ...] | None = None  # what the intruder is taken to know, and what is compared; None: all
     quasi: tuple[str, ...] | None = None  # the columns whose boxes the release promises; None: all that leave
     logs: Logs = "auto"
@@ -63,6 +63,8 @@ class Comparison:
             )
         if self.reference is not None:
             self.reference.require(self.names)
+        if self.origin is not None:
+            _require_rows(self.origin, self.original.rows, self.released.rows)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -145,6 +147,8 @@ def metric_axes(metric: Metric, code: MixedCode, like: NDArray[np.float64]) -> N
     if metric == "mahalanobis":
         values, vectors = np.linalg.eigh(np.cov(like, rowvar=False, bias=True).reshape(code.width, code.width))
         real = values > 1e-9 * max(values.max(initial=0.0), np.finfo(float).tiny)
+        if not real.any():
+            return np.zeros(code.width)  # all people are alike
         return np.asarray(vectors[:, real] / np.sqrt(values[real] * max(1, int(real.sum()))))
     if metric == "mixed":
         weights = np.ones(code.width)
@@ -154,13 +158,30 @@ def metric_axes(metric: Metric, code: MixedCode, like: NDArray[np.float64]) -> N
     return np.full(code.width, 1.0 / np.sqrt(max(1, code.width)))
 
 
+def _require_rows(origin: NDArray[np.int64], people: int, rows: int) -> None:
+    """Raise unless ``origin`` names a row of the original, or −1, for every released row."""
+    given = np.asarray(origin)
+    if given.shape != (rows,) or not np.issubdtype(given.dtype, np.integer):
+        raise OptionError(
+            "origin must give a whole number for each released row.",
+            found=f"an array of {given.dtype} with shape {given.shape} for {rows:,} rows",
+        )
+    foreign = int(((given < -1) | (given >= people)).sum())
+    if foreign:
+        raise OptionError(
+            f"origin must name rows of the original, from 0 to {people - 1:,}, or −1 for nobody's.",
+            found=f"{foreign:,} others",
+        )
+
+
 def midpoints(released: Table, name: str) -> NDArray[np.float64]:
     """A released numeric column as numbers: the midpoint of ``x_low`` and ``x_high``, or the column itself."""
     if f"{name}_low" in released.kinds and f"{name}_high" in released.kinds:
         low, high = released.numbers(f"{name}_low"), released.numbers(f"{name}_high")
-        return np.asarray(low + (high - low) / 2.0)
+        bounded = np.isfinite(low) & np.isfinite(high)  # a box without an end tells no place
+        return np.where(bounded, low + np.where(bounded, high - low, 0.0) / 2.0, np.nan)
     if released.kinds[name].is_numeric:
-        return released.numbers(name)
+        return finite(released, name)
     numbers: NDArray[np.float64] = np.full(released.rows, np.nan)  # a number that left as words tells no place
     return numbers
 

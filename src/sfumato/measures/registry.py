@@ -15,7 +15,7 @@ Need = Literal["reference", "origin", "boxes"]
 
 REASONS: dict[Need, str] = {
     "reference": "needs a reference: people of the same population who are not in the table",
-    "origin": "needs to know which released row stands for whom, as only the maker of the release does",
+    "origin": "needs to know whose row is whose, which is known only while the release is made: release_and_assess",
     "boxes": "the release has no boxes",
 }
 

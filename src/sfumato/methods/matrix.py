@@ -21,7 +21,7 @@ from sfumato.methods.claims import ColumnsAllowed, Finding, RowsAccountedFor
 from sfumato.params import require_choice
 from sfumato.table.kinds import Kind
 from sfumato.table.mixed import MixedCode, require_logs
-from sfumato.table.mixed_columns import Logs
+from sfumato.table.mixed_columns import Logs, class_probabilities, shares_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from sfumato.survey.survey import Survey
     from sfumato.table.table import Table
 
-Decoding = Literal["largest", "drawn"]
-DECODINGS: tuple[Decoding, ...] = ("largest", "drawn")
+Decoding = Literal["largest", "probability", "drawn"]
+DECODINGS: tuple[Decoding, ...] = ("largest", "probability", "drawn")
 
 CATEGORIES = 1000  # more categories than this are names rather than categories
 FEWEST_ROWS = 3  # two rows can only be exchanged for each other
@@ -46,7 +46,8 @@ class MatrixMethod(Method):
     """Options of every method that works on the matrix."""
 
     logs: Logs = "auto"  # take logarithms of positive skewed columns, of none ("never"), or of those named
-    decoding: Decoding = "largest"  # a category is that of the largest indicator, or drawn by the indicators
+    # a category is that of the largest indicator, or drawn: by TL's class probabilities, or in the indicators' shares
+    decoding: Decoding = "largest"
 
     def __post_init__(self) -> None:
         require_logs(self.logs)
@@ -73,7 +74,7 @@ class MatrixMethod(Method):
         )
         _require_categories(code)
         blocks = 1 if survey.block_rows is None else -(-survey.rows // survey.block_rows)
-        return Ground(code=code, schema=schema, randomness=randomness, blocks=blocks, drawn=self.decoding == "drawn")
+        return Ground(code=code, schema=schema, randomness=randomness, blocks=blocks, decoding=self.decoding)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -84,7 +85,7 @@ class Ground:
     schema: Schema
     randomness: Randomness
     blocks: int
-    drawn: bool
+    decoding: Decoding
 
     @cached_property
     def low(self) -> NDArray[np.float64]:
@@ -126,9 +127,10 @@ class MatrixPlan(Plan):
         before = code.encode(block)
         after = self.change(before, number)
         numbers = self.settle(block.matrix([n.name for n in code.numbers]), code.natural(after), number)
-        draw = randomness.stream(f"categories {number}") if self.ground.drawn else None
+        draw = None if self.ground.decoding == "largest" else randomness.stream(f"categories {number}")
+        shares = class_probabilities if self.ground.decoding == "probability" else shares_of
         order = randomness.stream(f"rows {number}").permutation(block.rows)
-        return Outcome(code.decode(after, numbers=numbers, draw=draw).take(order), order)
+        return Outcome(code.decode(after, numbers=numbers, draw=draw, shares=shares).take(order), order)
 
     @property
     def claims(self) -> tuple[Claim, ...]:

@@ -41,7 +41,8 @@ def distributions(releases: Mapping[str, Prediction], reference: Prediction) -> 
         shown = [getattr(one, name) for one in (*releases.values(), reference)]
         left = min(float(np.quantile(numbers, 0.002)) for numbers in shown)
         right = max(float(np.quantile(numbers, 0.99)) for numbers in shown)
-        left, right = left - 0.04 * (right - left), right + 0.02 * (right - left)
+        wide = max(right - left, 1e-6)  # a measure may be the same for all
+        left, right = left - 0.04 * wide, right + 0.02 * wide
         steps = np.concatenate([[left - 1.0], theirs, [right + 1.0]])
         heights = np.concatenate([[0.0], np.arange(1, len(theirs) + 1) / len(theirs), [1.0]])
         axes.fill_between(steps, heights, 1.0, step="post", color=SHADES[0], linewidth=0)

@@ -68,7 +68,10 @@ def render(release: Release) -> str:
     return environment.get_template("release.html.j2").render(
         manifest=manifest,
         rows=release.table.rows,
-        fates=[(column, fate(column.name, column.role, release.table.names)) for column in manifest.columns]
+        fates=[
+            (column, fate(column.name, column.role, release.table.names, manifest.altered))
+            for column in manifest.columns
+        ]
         if manifest
         else [],
         estimates=[(estimate, Bar.of(estimate)) for estimate in shown_estimates(release)],

@@ -50,8 +50,8 @@ def pictured_columns(release: Release) -> tuple[str, str] | None:
     return (chosen[0], chosen[1]) if len(chosen) == 2 else None
 
 
-def fate(name: str, role: Role, released: Iterable[str]) -> str:
-    """What became of a column of the original, in words."""
+def fate(name: str, role: Role, released: Iterable[str], altered: Iterable[str] = ()) -> str:
+    """What became of a column of the original, in words; ``altered`` names those whose cells hold something else."""
     names = set(released)
     if role is Role.IDENTIFIER:
         return "removed"
@@ -59,6 +59,8 @@ def fate(name: str, role: Role, released: Iterable[str]) -> str:
         return f"{name}_low – {name}_high"
     if name not in names:
         return "left out"
+    if name in set(altered):
+        return "altered"
     return "generalized" if role is Role.QUASI else "as it is"
 
 

@@ -81,7 +81,7 @@ def fates(manifest: Manifest) -> RenderableType:
     grid = _grid("column", "kind", "role", "leaves as")
     for column in manifest.columns:
         role = Text(str(column.role), style=ROLE_STYLE[column.role])
-        grid.add_row(column.name, str(column.kind), role, fate(column.name, column.role, released))
+        grid.add_row(column.name, str(column.kind), role, fate(column.name, column.role, released, manifest.altered))
     return grid
 
 

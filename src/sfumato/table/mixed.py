@@ -11,7 +11,7 @@ person: the category of the largest indicator (or one drawn by the indicators), 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,15 @@ import pyarrow as pa
 from sfumato.errors import TableError
 from sfumato.params import require_choice
 from sfumato.table.kinds import Kind
-from sfumato.table.mixed_columns import CategoryCode, Logs, NumberCode, category_values, finite, number_code
+from sfumato.table.mixed_columns import (
+    CategoryCode,
+    Logs,
+    NumberCode,
+    category_values,
+    finite,
+    number_code,
+    shares_of,
+)
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -111,25 +119,22 @@ class MixedCode:
         *,
         numbers: NDArray[np.float64] | None = None,
         draw: np.random.Generator | None = None,
+        shares: Callable[[NDArray[np.float64]], NDArray[np.float64]] = shares_of,
     ) -> Table:
         """The table that a matrix stands for, with the columns, types and kinds of the one the code was learnt from.
 
         ``numbers`` stands in for :meth:`natural` where a method has worked on them; with ``draw`` a category is drawn
-        in the shares of :func:`~sfumato.table.mixed_columns.shares_of` instead of taken by its largest indicator.
+        in the shares that ``shares`` reads from the indicators, instead of taken by the largest.
         """
         natural = self.natural(matrix) if numbers is None else numbers
-        columns = dict(self._decoded(matrix, natural, draw))
+        columns = {n.name: n.decode(matrix, natural[:, place]) for place, n in enumerate(self.numbers)}
+        columns |= {
+            category.name: category.largest(matrix) if draw is None else category.drawn(matrix, draw, shares)
+            for category in self.categories
+        }
         kinds = {number.name: number.kind for number in self.numbers}
         kinds |= {category.name: category.kind for category in self.categories}
         return Table(pa.table({name: columns[name] for name in self.names}), {name: kinds[name] for name in self.names})
-
-    def _decoded(
-        self, matrix: NDArray[np.float64], natural: NDArray[np.float64], draw: np.random.Generator | None
-    ) -> Iterator[tuple[str, pa.Array]]:
-        for position, number in enumerate(self.numbers):
-            yield number.name, number.decode(matrix, natural[:, position])
-        for category in self.categories:
-            yield category.name, category.decode(matrix, draw)
 
 
 def require_logs(logs: Logs) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -90,13 +91,19 @@ class CategoryCode:
         rows = np.flatnonzero(indicator >= 0)
         matrix[rows, self.start + indicator[rows]] = 1.0
 
-    def decode(self, matrix: NDArray[np.float64], draw: np.random.Generator | None) -> pa.Array:
-        """The category of the largest indicator, or one drawn by the indicators."""
-        scores = matrix[:, self.columns]
-        if draw is None:
-            return self.values.take(pa.array(np.argmax(scores, axis=1)))
-        shares = np.cumsum(shares_of(scores), axis=1)
-        return self.values.take(pa.array((draw.random((len(shares), 1)) > shares[:, :-1]).sum(axis=1)))
+    def largest(self, matrix: NDArray[np.float64]) -> pa.Array:
+        """The category of the largest indicator of each row."""
+        return self.values.take(pa.array(np.argmax(matrix[:, self.columns], axis=1)))
+
+    def drawn(
+        self,
+        matrix: NDArray[np.float64],
+        draw: np.random.Generator,
+        shares: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    ) -> pa.Array:
+        """A category drawn for each row, in the shares that ``shares`` reads from the indicators."""
+        up_to = np.cumsum(shares(matrix[:, self.columns]), axis=1)
+        return self.values.take(pa.array((draw.random((len(up_to), 1)) > up_to[:, :-1]).sum(axis=1)))
 
 
 def number_code(table: Table, name: str, *, position: int, logs: Logs, lacking: bool) -> NumberCode:

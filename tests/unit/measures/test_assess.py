@@ -119,15 +119,69 @@ def test_an_intruder_may_know_some_columns_only(original, reference):
         assess(original, original, columns=["beauty"])
 
 
-def test_small_and_odd_tables_are_judged():
-    for odd in (
-        pa.table({"x": [1.0, 2.0, 4.0]}),
-        pa.table({"x": [3.0] * 6, "c": ["a"] * 6}),
-        pa.table({"c": ["a", "b", "c", "a", "b"]}),
-        pa.table({"x": pa.array([1.0, None, 2.0, None]), "n": [1, 2, 3, 4]}),
-    ):
-        judged = assess(odd, odd, odd, origin=np.arange(odd.num_rows), seed=1)
-        assert json.loads(judged.to_json())
+draw = np.random.default_rng(1)
+ODD = {
+    "three rows": pa.table({"x": [1.0, 2.0, 4.0]}),
+    "more columns than rows": pa.table({f"x{i}": draw.normal(size=7) for i in range(20)}),
+    "constant": pa.table({"x": [3.0] * 6, "c": ["a"] * 6}),
+    "collinear": pa.table({"x": np.arange(60.0), "y": 2 * np.arange(60.0) + 1, "z": 5 - np.arange(60.0)}),
+    "all categorical": pa.table({"c": list("abcab"), "d": list("xxyyx")}),
+    "one rare person": pa.table({"x": draw.normal(size=80), "hiv": ["negative"] * 79 + ["positive"]}),
+    "missing": pa.table({"x": pa.array([1.0, None, 2.0, None]), "n": [1, 2, 3, 4], "c": ["a", None, None, "b"]}),
+    "all missing": pa.table({"x": pa.nulls(5, pa.float64()), "c": pa.nulls(5, pa.string()), "n": range(5)}),
+    "days": pa.table(
+        {
+            "born": pa.array([None, 100, 200, 5, 7], pa.int32()).cast(pa.date32()),
+            "seen": pa.array([1, 2, 3, 4, None]).cast(pa.timestamp("us")),
+        }
+    ),
+    "one row": pa.table({"x": [1.0], "c": ["a"]}),
+}
+
+
+@pytest.mark.parametrize("metric", ["standardised", "mahalanobis", "mixed"])
+@pytest.mark.parametrize("name", ODD)
+def test_small_and_odd_tables_are_judged(name, metric):
+    odd = ODD[name]
+    for reference, origin in ((None, None), (odd, np.arange(odd.num_rows))):
+        judged = assess(odd, odd, reference, origin=origin, metric=metric, seed=1)
+        assert json.loads(judged.to_json())["scores"]
+        assert judged["change of means"].value == 0.0
+        assert judged["prediction distance, median"].value == 0.0
+
+
+@pytest.mark.parametrize("side", ["original", "release", "reference"])
+def test_infinities_are_refused_and_not_quoted(side):
+    plain, infinite = pa.table({"x": [1.0, 2.0, 7777.25]}), pa.table({"x": [1.0, np.inf, 7777.25]})
+    tables = {name: infinite if name == side else plain for name in ("original", "release", "reference")}
+    with pytest.raises(TableError, match="finite") as refused:
+        assess(*tables.values(), seed=1)
+    assert "'x'" in str(refused.value)
+    assert "7777" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("origin", "words"),
+    [
+        (np.arange(399), "for each released row"),
+        (np.arange(400.0), "for each released row"),
+        (np.arange(400) + 1, "1 others"),
+        (np.arange(400) - 2, "1 others"),
+    ],
+)
+def test_an_origin_that_fits_no_rows_is_refused(original, origin, words):
+    with pytest.raises(OptionError, match=words):
+        assess(original, original, origin=origin)
+
+
+def test_rows_that_are_nobodys_are_never_right(original):
+    nobody = assess(original, original, origin=np.full(400, -1), measures=["linkage"], seed=1)
+    assert nobody["right one-to-one matches"].value == 0.0
+
+
+def test_where_all_matches_are_right_there_is_nothing_to_tell_them_from(judged):
+    assert judged["right nearest matches"].value == 1.0
+    assert not any("told by" in score.name for score in judged.scores)
 
 
 class TestRisk:

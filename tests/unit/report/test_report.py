@@ -83,6 +83,10 @@ class TestWhatIsShown:
     def test_the_fate_of_a_column_in_words(self, name, role, word):
         assert fate(name, role, ["x_low", "x_high", "c"]) == word
 
+    @pytest.mark.parametrize("role", [Role.QUASI, Role.SENSITIVE, Role.OTHER])
+    def test_a_column_whose_cells_were_swapped_is_not_said_to_leave_as_it_is(self, role):
+        assert fate("c", role, ["c"], altered=["c"]) == "altered"
+
 
 class Page(HTMLParser):
     """What a browser would fetch, and whether every element is closed."""

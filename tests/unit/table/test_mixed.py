@@ -170,6 +170,17 @@ class TestDecoding:
         assert drawn.count("c") == 0
         assert 0.45 < drawn.count("a") / 4000 < 0.55
 
+    def test_draws_in_class_probabilities_when_asked(self):
+        code = MixedCode.fit(table(c=["a", "b"]))
+        untouched = np.tile([1.0, -1.0], (4000, 1))
+        shares = [
+            code.decode(untouched, draw=np.random.default_rng(3), shares=rule).arrow.column("c").to_pylist().count("a")
+            / 4000
+            for rule in (class_probabilities, shares_of)
+        ]
+        assert shares[0] == pytest.approx(0.731, abs=0.03)
+        assert shares[1] == 1.0
+
     def test_shares_of_an_untouched_row_are_certain(self):
         assert shares_of(np.array([[-1.0, 1.0, -1.0], [-3.0, -2.0, -5.0]])).tolist() == [
             [0.0, 1.0, 0.0],

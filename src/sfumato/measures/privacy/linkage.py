@@ -82,7 +82,8 @@ def linkage_scores(comparison: Comparison) -> Iterator[Score]:
     rate = _score("right nearest matches", linkage.rate, len(linkage.right), f"share of people; {chance}")
     yield replace(rate, gain=rate.low)
     told = {"distance": linkage.by_distance, "ambiguity": linkage.by_ambiguity, "uncertainty": linkage.by_uncertainty}
-    for name, area in told.items():
+    both = linkage.right.any() and not linkage.right.all()  # else there is nothing to be told from
+    for name, area in told.items() if both else ():
         yield _score(f"right matches told by {name}", area, len(linkage.right), "area under the curve; 0.5 is blind")
     if max(comparison.original.rows, comparison.released.rows) <= ASSIGNED_AT_MOST:
         row = assigned(comparison.people, comparison.rows)

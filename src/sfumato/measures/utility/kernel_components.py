@@ -15,6 +15,7 @@ import numpy as np
 
 from sfumato.kernels.eigenvectors import leading_eigenpairs
 from sfumato.measures.scores import Score
+from sfumato.measures.shift import shift_p_value
 from sfumato.params import require_int
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def component_tests(
             eigenvalue=float(components.eigenvalues[place]),
             cumulative=float(components.cumulative[place]),
             shift=float(ks_2samp(before[:, place], after[:, place], method="asymp").statistic),
-            p_value=float(ks_2samp(drawn[:, place], drawn_too[:, place]).pvalue),
+            p_value=shift_p_value(drawn[:, place], drawn_too[:, place]),
         )
         for place in range(before.shape[1])
     )

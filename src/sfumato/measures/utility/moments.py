@@ -32,6 +32,8 @@ class MomentChanges:
 def moment_changes(original: NDArray[np.float64], released: NDArray[np.float64]) -> MomentChanges:
     """Compare two matrices with the same columns; those that are constant in the original have no scale and no part."""
     varying = original.std(axis=0) > 1e-12 * np.maximum(1.0, np.abs(original).max(axis=0, initial=0.0))
+    if not varying.any():
+        return MomentChanges(mean=0.0, variance=0.0, correlation=0.0, rank_correlation=0.0, columns=0)
     before, after = original[:, varying], released[:, varying]
     spread = before.std(axis=0, ddof=1)
     pairs = np.triu_indices(int(varying.sum()), 1)

@@ -95,7 +95,7 @@ def merged(matrix: NDArray[np.float64], labels: NDArray[np.int64], floor: int) -
 
 def side_by_side(work: Callable[[Part], Answer], parts: Iterable[Part]) -> list[Answer]:
     """Work on parts at the same time, one thread a processor, each with one thread of linear algebra."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1), ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(work, parts))

@@ -11,7 +11,7 @@ from sfumato.errors import OptionError
 from sfumato.methods.matrix import Ground, MatrixMethod, MatrixPlan
 from sfumato.methods.spectral.bases import independent
 from sfumato.methods.spectral.clusters import Clustering, side_by_side
-from sfumato.methods.spectral.restore import MARGINALS, Marginals, with_marginals
+from sfumato.methods.spectral.restore import MARGINALS, Marginals, with_marginals, with_shares
 from sfumato.methods.spectral.swap import Swap, Variant
 from sfumato.params import require_choice, require_int
 
@@ -59,8 +59,9 @@ class PartitionedIca(MatrixMethod):
 
     @property
     def swap(self) -> Swap:
-        """How the components are swapped."""
-        return Swap(variant=self.variant, repair=self.repair, winsorise=self.winsorise)
+        """How the components are swapped: as the draw falls, because clusters have few rows a component."""
+        drawn = None if self.variant == "flip" else 1.0
+        return Swap(variant=self.variant, repair=self.repair, tolerance=drawn, winsorise=self.winsorise)
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> PicaPlan:
         """Decide the size of the clusters."""
@@ -97,7 +98,8 @@ class PicaPlan(MatrixPlan):
             changed[rows] = basis.matrix(self.method.swap(basis.scores, draws[cluster]))
 
         side_by_side(swap, range(len(clusters)))
-        return changed
+        restored = self.method.marginals == "restored" and self.ground.decoding == "largest"
+        return with_shares(changed, matrix, self.ground.code) if restored else changed
 
     def settle(self, before: NDArray[np.float64], after: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         if self.method.marginals == "restored":

@@ -16,12 +16,16 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.table.mixed import MixedCode
+
 Marginals = Literal["free", "restored"]
 MARGINALS: tuple[Marginals, ...] = ("free", "restored")
 
 ROUNDS = 400
 EXACT = 1e-11  # relative error of mean and covariance at which the moments count as kept
 NEGLIGIBLE = 1e-13  # an eigenvalue below this share of the largest is rounding
+COMMON = 5  # people that a category must have for its share to be restored
+SHARE_ROUNDS = 50
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,6 +80,41 @@ def with_marginals(
         share = (rank + draw.uniform(size=len(numbers))) / len(numbers)
         restored[:, column] = np.interp(share * known.size - 0.5, np.arange(known.size), known)
     return restored
+
+
+def with_shares(changed: NDArray[np.float64], like: NDArray[np.float64], code: MixedCode) -> NDArray[np.float64]:
+    """A matrix whose categories, read by the largest indicator, are as common as in ``like``; so are missing numbers.
+
+    Each indicator is raised or lowered in all rows alike, so the rows nearest to a category get it. Categories of fewer
+    than five people stay as the swap left them: their number is theirs to hide.
+    """
+    shared = changed.copy()
+    for category in code.categories:
+        place = category.columns
+        shared[:, place] += _offsets(changed[:, place], (like[:, place] > 0.0).sum(axis=0))
+    for number in code.numbers:
+        if number.missing is not None:
+            lacking = int((like[:, number.missing] > 0.0).sum())
+            both = np.column_stack([changed[:, number.missing], np.zeros(len(changed))])
+            away = _offsets(both, np.array([lacking, len(like) - lacking]))
+            shared[:, number.missing] += away[0] - away[1]
+    return shared
+
+
+def _offsets(scores: NDArray[np.float64], wanted: NDArray[np.int64]) -> NDArray[np.float64]:
+    """What to add to each column so that it is the largest in as many rows as wanted, one column after the other."""
+    offsets = np.zeros(scores.shape[1])
+    common = np.flatnonzero((wanted >= COMMON) & (wanted < len(scores)))
+    for _ in range(SHARE_ROUNDS):
+        if np.array_equal(
+            np.bincount((scores + offsets).argmax(axis=1), minlength=len(wanted))[common], wanted[common]
+        ):
+            break
+        for column in common:
+            rivals = np.delete(scores + offsets, column, axis=1).max(axis=1)
+            behind = np.sort(rivals - scores[:, column])
+            offsets[column] = (behind[wanted[column] - 1] + behind[wanted[column]]) / 2.0
+    return offsets
 
 
 def _mapped(numbers: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.methods.matrix import Ground, MatrixMethod, MatrixPlan
 from sfumato.methods.spectral.bases import BASES, BasisWord, invariant, principal
 from sfumato.methods.spectral.claims import MomentsKept
-from sfumato.methods.spectral.restore import MARGINALS, Marginals, with_marginals, with_moments
+from sfumato.methods.spectral.restore import MARGINALS, Marginals, with_marginals, with_moments, with_shares
 from sfumato.methods.spectral.swap import Swap, Variant
 from sfumato.params import require_choice
 
@@ -30,13 +30,14 @@ class SvdSwap(MatrixMethod):
     """Swap the rows of each singular vector: linear relations stay, rows are nobody's.
 
     With ``repair`` the means and covariances of the numeric columns are kept to rounding, in their own units; without
-    it the swap is TL's own, which keeps them about as well as a new sample would. What is not linear is lost.
+    it components are permuted, as TL does, until they hardly correlate. What is not linear is lost.
     """
 
     name: ClassVar[str] = "svd-swap"
 
     repair: bool = True  # keep means and covariances exactly
-    tolerance: float | None = None  # largest correlation of swapped components; None: as the draw falls
+    # largest correlation of swapped components, where there is no repair; None: 0.1/√rows, 1: as the draw falls
+    tolerance: float | None = None
     basis: BasisWord = "svd"  # "robust": invariant coordinates, for tables with outliers
     variant: Variant = "permute"  # "flip": random signs; "orthogonal": random directions
     winsorise: float = 0.0  # share of each tail of the components drawn in before the swap
@@ -68,7 +69,9 @@ class SvdSwapPlan(MatrixPlan):
     def change(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         basis = principal(matrix) if self.method.basis == "svd" else invariant(matrix)
         draw = self.ground.randomness.stream(f"swap {number}")
-        return basis.matrix(self.method.swap(basis.scores, draw))
+        changed = basis.matrix(self.method.swap(basis.scores, draw))
+        restored = self.method.marginals == "restored" and self.ground.decoding == "largest"
+        return with_shares(changed, matrix, self.ground.code) if restored else changed
 
     def settle(self, before: NDArray[np.float64], after: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         low, high = self.ground.low, self.ground.high

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hypothesis.strategies as st
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from scipy.stats import ks_2samp
 
-from sfumato.methods.spectral.restore import with_marginals, with_moments
+from sfumato.methods.spectral.restore import with_marginals, with_moments, with_shares
+from sfumato.table.mixed import MixedCode
+from sfumato.table.table import Table
 
 
 def covariance_error(numbers, like):
@@ -82,3 +85,41 @@ class TestMarginals:
         restored = with_marginals(self.numbers, like, np.random.default_rng(0))
         assert restored[:, 0].min() >= np.nanmin(like[:, 0])
         assert restored[:, 1] == pytest.approx(self.numbers[:, 1])
+
+
+class TestShares:
+    draw = np.random.default_rng(3)
+    table = Table.from_arrow(
+        pa.table(
+            {
+                "c": draw.choice(["a", "b", "c", "d"], 400, p=[0.6, 0.3, 0.06, 0.04]),
+                "x": pa.array(np.where(draw.random(400) < 0.2, np.nan, 1.0), from_pandas=True),
+                "rare": ["one", "two"] + ["many"] * 398,
+            }
+        )
+    )
+    code = MixedCode.fit(table)
+    before = code.encode(table)
+    mixed = before + draw.normal(0, 2, before.shape)
+
+    def counts(self, matrix):
+        decoded = self.code.decode(matrix).arrow
+        categories = decoded.column("c").to_pylist()
+        return [decoded.column("x").null_count, *(categories.count(value) for value in "abcd")]
+
+    def test_are_those_of_the_original(self):
+        restored = with_shares(self.mixed, self.before, self.code)
+        assert self.counts(restored) == self.counts(self.before)
+        assert min(np.abs(np.subtract(self.counts(self.mixed), self.counts(self.before)))) > 5  # control
+
+    def test_are_reached_by_moving_an_indicator_in_all_rows_alike(self):
+        moved = with_shares(self.mixed, self.before, self.code) - self.mixed
+        assert np.allclose(moved, moved[0])
+
+    def test_of_a_few_people_are_left_alone(self):
+        moved = (with_shares(self.mixed, self.before, self.code) - self.mixed)[0, self.code.columns("rare")]
+        by_value = dict(zip(self.code.categories[1].values.to_pylist(), moved, strict=True))
+        assert by_value["one"] == by_value["two"] == 0.0
+
+    def test_that_are_right_are_not_touched(self):
+        assert np.array_equal(with_shares(self.before, self.before, self.code), self.before)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 TARGETS = 5000  # members and outsiders who are attacked, at most so many of each
 NEIGHBOURS = 5  # nearest rows that a density is estimated from
+NO_DISTANCE = 1e-9  # standard deviations: nearer points are the same point, and have a density all the same
 FALSE_POSITIVES = 0.01  # outsiders that an intruder is ready to accuse
 WORST = 0.01  # share of the people who are hardest to hide: those far from everybody else
 
@@ -61,7 +62,7 @@ def membership(
 
 def membership_scores(comparison: Comparison) -> Iterator[Score]:
     """Both attacks; nothing without a reference, one half of which plays the outsiders and the other the population."""
-    if comparison.others is None:
+    if comparison.others is None or len(comparison.others) < 2:
         return
     draw = comparison.draw("membership")
     order = draw.permutation(len(comparison.others))
@@ -72,16 +73,17 @@ def membership_scores(comparison: Comparison) -> Iterator[Score]:
     in_release = find(everyone, comparison.rows, min(NEIGHBOURS, len(comparison.rows)), draw).neighbours.distance
     around = find(everyone, population, min(NEIGHBOURS, len(population)), draw).neighbours.distance
     unusual = around.mean(axis=1)
-    smallest = 1e-9 * max(float(np.median(around)), np.finfo(float).tiny)
-    scores = {
-        "nearest row": -in_release[:, 0],
-        "density ratio": np.log((around[:, -1] + smallest) / (in_release[:, -1] + smallest))
-        + np.log((around[:, 0] + smallest) / (in_release[:, 0] + smallest)),
-    }
+    scores = {"nearest row": -in_release[:, 0], "density ratio": _emptiness(around) - _emptiness(in_release)}
     for name, score in scores.items():
         inside, outside = score[: len(members)], score[len(members) :]
         found = membership(inside, outside, unusual[: len(members)], unusual[len(members) :])
         yield from _as_scores(name, found)
+
+
+def _emptiness(distances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How thinly points lie around each person, from the distances to the nearest few: minus a logarithm of density."""
+    logarithms = np.log(np.maximum(distances[:, [0, -1]], NO_DISTANCE))
+    return np.asarray(logarithms.sum(axis=1))
 
 
 def _as_scores(name: str, found: Membership) -> Iterator[Score]:
