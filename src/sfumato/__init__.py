@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.measures.assess import Assessment as Assessment
     from sfumato.measures.assess import assess as assess
+    from sfumato.measures.privacy.reference import set_aside as set_aside
     from sfumato.methods.boxes import Boxes as Boxes
     from sfumato.methods.boxes.search import Seconds as Seconds
     from sfumato.methods.classical.noise import Noise as Noise
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from sfumato.methods.spectral.histograms import SpectralHistogram as SpectralHistogram
     from sfumato.methods.spectral.pica import PartitionedIca as PartitionedIca
     from sfumato.methods.spectral.svd_swap import SvdSwap as SvdSwap
+    from sfumato.pipeline import AssessedRelease as AssessedRelease
+    from sfumato.pipeline import release_and_assess as release_and_assess
     from sfumato.release.read import read_release as read_release
     from sfumato.release.release import Release as Release
     from sfumato.schema.schema import Schema as Schema
@@ -65,6 +68,9 @@ NAMES = {
     "Noise": "sfumato.methods.classical.noise",
     "assess": "sfumato.measures.assess",
     "Assessment": "sfumato.measures.assess",
+    "set_aside": "sfumato.measures.privacy.reference",
+    "release_and_assess": "sfumato.pipeline",
+    "AssessedRelease": "sfumato.pipeline",
     "Release": "sfumato.release.release",
     "read_release": "sfumato.release.read",
     "Budget": "sfumato.statistics.bounds",

@@ -41,7 +41,6 @@ def command(
     from sfumato.measures.assess import assessed, compared
     from sfumato.measures.comparison import METRICS
     from sfumato.release.read import read_release
-    from sfumato.table.read import read
 
     if pictures is not None and Path(pictures).resolve() == Path(release).resolve():
         raise OptionError(
@@ -50,9 +49,8 @@ def command(
             fix="another folder",
         )
     console.say_compiling()
-    marks = list(missing) or None
     original, others = (
-        None if one is None else read(one, separator=separator, encoding=encoding, decimal=decimal, missing=marks)
+        one and source.table(one, separator=separator, encoding=encoding, decimal=decimal, missing=missing)
         for one in (file, reference)
     )
     released = read_release(release)

@@ -16,6 +16,7 @@ from sfumato.params import require_choice
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sfumato.measures.assess import Assessment
     from sfumato.methods.boxes.rules import RuleEffect
     from sfumato.methods.boxes.search import SearchTrace
     from sfumato.release.release import Release
@@ -45,6 +46,13 @@ def command(
     ),
     population: float | None = typer.Option(None, "--population", help="People among whom to hide."),
     beta: float | None = typer.Option(None, "--beta", help="Share of people who may be hidden among fewer."),
+    assess: bool = typer.Option(False, "--assess", help="Measure it where it is made, right matches included."),
+    reference: str | None = typer.Option(
+        None, "--reference", metavar="FILE", help="Other people of the same population, to assess against."
+    ),
+    hold_out: float | None = typer.Option(
+        None, "--hold-out", metavar="SHARE", help="Or: set a share of the rows aside, unreleased, to assess against."
+    ),
     option: list[str] = typer.Option([], "--option", metavar="NAME=VALUE", help="Any other option; repeatable."),
     schema: str | None = source.SCHEMA,
     role: list[str] = source.ROLE,
@@ -73,14 +81,24 @@ def command(
     source.say_roles(roles)
     console.say_progress()
     console.say_compiling()
+    others = reference and source.table(
+        reference, separator=separator, encoding=encoding, decimal=decimal, missing=missing
+    )
+    judged = None
     with watched(anonymizer) as anonymizer:
-        released = anonymizer.release(table, schema=roles, seed=seed)
+        if assess or reference is not None or hold_out is not None:
+            from sfumato.pipeline import release_and_assess
+
+            made = release_and_assess(anonymizer, table, others, hold_out=hold_out, schema=roles, seed=seed)
+            released, judged = made.release, made.assessment
+        else:
+            released = anonymizer.release(table, schema=roles, seed=seed)
     folder = released.write(out)
     console.say(f"· written to {out}")
-    show(released, folder, as_json=json)
+    show(released, folder, judged, as_json=json)
 
 
-def show(released: Release, folder: Path, *, as_json: bool) -> None:
+def show(released: Release, folder: Path, judged: Assessment | None = None, *, as_json: bool) -> None:
     """Print what was promised, what was found, and the statistics that were kept."""
     from sfumato.report import terminal
     from sfumato.report.summary import shown_estimates
@@ -90,12 +108,13 @@ def show(released: Release, folder: Path, *, as_json: bool) -> None:
     searches, rules = _work(released)
     if as_json:
         told = {"folder": str(folder), "manifest": released.manifest, "estimates": estimates}
-        console.show_json(told | {"searches": searches, "rules": rules})
+        console.show_json(told | {"searches": searches, "rules": rules, "assessment": judged and judged.to_plain()})
     else:
         console.show(terminal.fates(released.manifest), "", terminal.findings(released.findings))
         console.show(*(["", terminal.estimates(estimates)] if estimates else []))
         console.show(*(["", terminal.searches(searches)] if searches else []))
         console.show(*(["", terminal.rules(rules)] if rules else []))
+        console.show(*(["", terminal.assessment(judged)] if judged else []))
 
 
 def _work(released: Release) -> tuple[Sequence[SearchTrace], Sequence[RuleEffect]]:

@@ -26,6 +26,15 @@ DECIMAL = typer.Option(None, "--decimal", help='"." or ","; found out where not 
 MISSING = typer.Option([], "--missing", metavar="MARK", help="A mark of missing values; repeatable.")
 
 
+def table(
+    file: str, *, separator: str | None, encoding: str | None, decimal: str | None, missing: Sequence[str]
+) -> Table:
+    """The table that a file holds."""
+    from sfumato.table.read import read
+
+    return read(file, separator=separator, encoding=encoding, decimal=decimal, missing=list(missing) or None)
+
+
 def table_and_schema(
     file: str,
     *,
@@ -38,16 +47,15 @@ def table_and_schema(
 ) -> tuple[Table, Schema]:
     """The table with the kinds that its schema says, and the role of every column."""
     from sfumato.schema.schema import Role, Schema
-    from sfumato.table.read import read
 
-    table = read(file, separator=separator, encoding=encoding, decimal=decimal, missing=list(missing) or None)
-    chosen = Schema.for_table(table, schema)
+    whole = table(file, separator=separator, encoding=encoding, decimal=decimal, missing=missing)
+    chosen = Schema.for_table(whole, schema)
     for name, word in map(_role, roles):
         chosen = chosen.with_role(
             Role(require_choice(word, name=f"The role of {name!r}", choices=[str(known) for known in Role])), name
         )
-    chosen = Schema.for_table(table, chosen)  # holds the new roles against the table
-    return chosen.apply(table), chosen
+    chosen = Schema.for_table(whole, chosen)  # holds the new roles against the table
+    return chosen.apply(whole), chosen
 
 
 def say_roles(schema: Schema) -> None:

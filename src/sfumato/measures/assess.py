@@ -57,10 +57,10 @@ class Assessment:
         """The scores whose verdict is against the release."""
         return tuple(score for score in self.scores if score.passed is False)
 
-    def to_json(self) -> str:
-        """All scores as JSON text."""
+    def to_plain(self) -> dict[str, object]:
+        """All scores as JSON knows them."""
         worst = self.worst_attack
-        told = {
+        return {
             "method": self.method,
             "original_rows": self.original_rows,
             "released_rows": self.released_rows,
@@ -70,7 +70,10 @@ class Assessment:
             "scores": [score.to_plain() for score in self.scores],
             "omitted": [{"name": one.name, "reason": one.reason} for one in self.omitted],
         }
-        return json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def to_json(self) -> str:
+        """All scores as JSON text."""
+        return json.dumps(self.to_plain(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     def __str__(self) -> str:
         reference = f", {self.reference_rows:,} rows of reference" if self.reference_rows else ", no reference"

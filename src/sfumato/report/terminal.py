@@ -14,6 +14,7 @@ from sfumato.report.summary import fate
 from sfumato.schema.schema import Role
 
 if TYPE_CHECKING:
+    from sfumato.measures.assess import Assessment
     from sfumato.methods.boxes.rules import RuleEffect
     from sfumato.methods.boxes.search import SearchTrace
     from sfumato.methods.claims import Finding
@@ -155,6 +156,11 @@ def rules(effects: Sequence[RuleEffect]) -> RenderableType:
             f"{effect.change:+.0%}",
         )
     return grid
+
+
+def assessment(judged: Assessment) -> RenderableType:
+    """What was measured of a release, line by line."""
+    return Text(str(judged), no_wrap=True, overflow="ignore")
 
 
 def number(value: float) -> str:

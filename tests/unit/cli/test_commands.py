@@ -111,6 +111,19 @@ class TestRelease:
         assert told["manifest"]["options"]["k"] == 4
         assert told["estimates"][0]["name"] == "mean(age)"
 
+    def test_is_measured_where_it_is_made_if_asked_for(self, people, tmp_path, capfd):
+        command = ["release", str(people), "--k", "4", "--seed", "1", "-o", str(tmp_path / "out")]
+        assert run([*command, "--assess"]) == 0
+        assert "right nearest matches" in capfd.readouterr().out
+        assert run([*command, "--hold-out", "0.5", "--json"]) == 0
+        told = json.loads(capfd.readouterr().out)
+        assert told["manifest"]["rows_in"] == told["assessment"]["reference_rows"] == ROWS // 2
+        assert "membership by nearest row" in {score["name"] for score in told["assessment"]["scores"]}
+        assert run([*command, "--reference", str(people), "--json"]) == 0
+        assert json.loads(capfd.readouterr().out)["assessment"]["reference_rows"] == ROWS
+        assert run([*command, "--reference", str(people), "--hold-out", "0.5"]) == 2
+        assert "not both" in capfd.readouterr().err
+
     def test_a_schema_file_and_roles_go_together(self, people, tmp_path, capfd):
         (tmp_path / "schema.toml").write_text('[columns.age]\nrole = "quasi"\n[columns.city]\nrole = "other"\n')
         further = ["--schema", str(tmp_path / "schema.toml"), "--role", "income=other", "--json"]
