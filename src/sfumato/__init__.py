@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sfumato.measures.assess import assess as assess
     from sfumato.measures.privacy.reference import set_aside as set_aside
     from sfumato.methods.boxes import Boxes as Boxes
+    from sfumato.methods.boxes.search import Rounds as Rounds
     from sfumato.methods.boxes.search import Seconds as Seconds
     from sfumato.methods.classical.noise import Noise as Noise
     from sfumato.methods.probabilistic.budget import anonymity_budget as anonymity_budget
@@ -57,6 +58,7 @@ NAMES = {
     "privacy_utility_curve": "sfumato.methods.probabilistic.curve",
     "Boxes": "sfumato.methods.boxes",
     "Seconds": "sfumato.methods.boxes.search",
+    "Rounds": "sfumato.methods.boxes.search",
     "SafeHarbor": "sfumato.methods.probabilistic.safe_harbor",
     "Quantiles": "sfumato.methods.probabilistic.quantiles",
     "OptimalGroups": "sfumato.methods.probabilistic.optimal_groups",

@@ -1,7 +1,7 @@
 """Trees of cuts that are bettered by cutting parts of them anew: the boxes stay a subdivision.
 
-A part is the cell of an inner node with all below it. It is cut by the greedy kernel with *shaken* weights, so that
-the kernel decides differently each time, and what it finds is judged by the true cost.
+A part is the cell of an inner node with all below it. It is cut by *shaken* weights, so that other cuts promise most
+each time, and what comes of the most promising ones is judged by the true cost.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.partition import split
+from sfumato.kernels.search_branches import empty_branch, lay_best
 from sfumato.kernels.search_fitness import box_cost, fitness_of, problem_of
 
 MOST = 32  # a part is cut anew if it holds at most this × 2k records
-SHAKE = 2.0  # largest standard deviation of the logarithm of a shaken weight
+SHAKE = 1.0  # largest standard deviation of the logarithm of a shaken weight
 TILT = 0.3  # part of it that all records share
+WAYS = 40.0  # ways to cut a part that are followed to the end at most, or nearly so
+BROADEST = 8  # cuts of a cell that are followed at most
 
 
 @njit(cache=True, nogil=True)
@@ -67,6 +69,13 @@ def shaken(weights, generator):
 
 
 @njit(cache=True, nogil=True)
+def breadth_of(boxes, generator):
+    """How many cuts of each cell to follow in a part of so many boxes: few where it is deep, at random up to that."""
+    depth = max(np.log2(0.5 * boxes), 1.0)  # levels above the cells that end in two boxes
+    return 1 + int(generator.random() * min(0.5 * WAYS ** (1.0 / depth), BROADEST))
+
+
+@njit(cache=True, nogil=True)
 def recut(problem, fitness, order, begins, cuts, parts, generator):
     """Cut up to ``parts`` parts of a tree anew, in place; a part that becomes no cheaper stays as it is."""
     records = len(order)
@@ -78,14 +87,15 @@ def recut(problem, fitness, order, begins, cuts, parts, generator):
             continue
         rows = order[first:last].copy()
         part = problem_of(problem, rows, shaken(problem.weights[rows], generator))
-        judged = fitness_of(fitness, rows)
-        new_order, new_begins, new_cuts = np.arange(count), np.zeros(count, np.bool_), np.empty((count, 4))
-        split(part, new_order, new_begins, new_cuts, 0, count, 0)
+        judged, branch = fitness_of(fitness, rows), empty_branch(count)
         before = runs_cost(part, judged, np.arange(count), begins[first:last])
-        if runs_cost(part, judged, new_order, new_begins) < before:
-            order[first:last], begins[first:last] = rows[new_order], new_begins
-            new_cuts[:, 2:] += first
-            cuts[first + 1 : last] = new_cuts[1:]  # the cut at ``first`` made the part and is not its own
+        breadth = breadth_of(count / problem.k, generator)
+        if lay_best(part, judged, np.arange(count), breadth, generator, before, branch) >= before:
+            continue
+        if runs_cost(part, judged, branch.order, branch.begins) < before:  # and not only by rounding
+            order[first:last], begins[first:last] = rows[branch.order], branch.begins
+            branch.cuts[:, 2:] += first
+            cuts[first + 1 : last] = branch.cuts[1:]  # the cut at ``first`` made the part and is not its own
 
 
 @njit(cache=True, nogil=True)

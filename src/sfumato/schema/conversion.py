@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 
 
 def require_fit(schema: Schema, table: Table) -> None:
-    """Raise unless every declared kind, order, domain and weight fits the cells."""
+    """Raise unless every declared kind, order, domain, word and weight fits the cells."""
     applied = converted(schema, table)
     for column in schema.columns:
         if column.domain is not None:
             _require_within(column, applied)
+        if column.words and not applied.kinds[column.name].is_numeric:
+            raise SchemaError(
+                f"Column {column.name!r} has words for its numbers and so must be numeric.",
+                found=f"kind {applied.kinds[column.name]}",
+            )
     weights = schema.names(Role.WEIGHT)
     if len(weights) > 1:
         raise SchemaError("There may be one column of weights.", found=", ".join(map(repr, weights)))

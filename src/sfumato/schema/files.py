@@ -12,6 +12,9 @@ tree = "steps:5,10,50"
 role = "quasi"
 order = ["primary", "secondary", "tertiary"]
 tree = "trees/education.csv"
+
+[columns.age.words]
+young = [-inf, -inf, 25, 35]
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from sfumato.errors import SchemaError
 from sfumato.schema.schema import Column, Role, Schema, nearest
 from sfumato.table.write import write_whole
 
-KEYS = ("role", "kind", "order", "domain", "tree")
+KEYS = ("role", "kind", "order", "domain", "tree", "words")
 BUILT_IN = re.compile(r"(calendar|prefix)$|steps:")  # trees that need no file
 HEAD = """\
 # Roles: identifier (removed), quasi (protected), sensitive (kept, its diversity protected), other (kept),
@@ -103,6 +106,7 @@ def _column(name: str, entry: Any, folder: Path | None) -> Column:
         order=entry.get("order", ()),
         domain=entry.get("domain"),
         tree=None if tree is None else _found_tree(str(tree), folder),
+        words=entry.get("words", {}),
     )
 
 
@@ -122,6 +126,9 @@ def _entry(column: Column, folder: Path) -> str:
     if column.tree is not None:
         tree = column.tree if BUILT_IN.match(column.tree) else os.path.relpath(column.tree, folder)
         lines.append(f"tree = {_text(tree)}")
+    if column.words:
+        lines += ["", f"[columns.{_key(column.name)}.words]"]
+        lines += [f"{_key(word)} = [{', '.join(map(repr, corners))}]" for word, corners in column.words.items()]
     return "\n" + "\n".join(lines) + "\n"
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sfumato.errors import SchemaError
+from sfumato.schema.words import Corners, checked_words
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -40,6 +41,7 @@ class Column:
     order: tuple[str, ...] = field(default=(), repr=False)  # the categories of an ordered column, lowest first
     domain: tuple[float, float] | None = None  # declared range of a numeric column, in the unit of Table.numbers
     tree: str | None = None  # path of a generalization tree (CSV: value;level 1;…;*)
+    words: Mapping[str, Corners] = field(default_factory=dict, repr=False, hash=False)  # fuzzy sets of its numbers
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__  # words become roles and kinds, so that both may be given
@@ -55,6 +57,7 @@ class Column:
             set_field(self, "kind", Kind.ORDERED)
         if self.domain is not None:
             set_field(self, "domain", _checked_domain(self.domain, self.name))
+        set_field(self, "words", checked_words(self.words, self.name))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sfumato.kernels import faces, search_fitness, search_groups, search_tree
+from sfumato.kernels import faces, search_branches, search_fitness, search_groups, search_tree
 from sfumato.kernels import partition as kernel
 
 small_values = st.integers(0, 6).map(float)
@@ -198,6 +198,51 @@ def region_costs(problem, fitness, ones, others):
             sum(slow_cost(problem, fitness, group) for group in parent if set(group) <= region)
             for parent in (ones, others)
         )
+
+
+def slow_subdivisions(problem, rows):
+    """Every way to cut records down to boxes by cuts that are allowed, as tuples of boxes; ties stay in their order."""
+    if len(rows) < 2 * problem.k:
+        return [(tuple(rows),)]
+    ways = []
+    for axis in range(problem.values.shape[1]):
+        ordered = sorted(rows, key=lambda row: problem.values[row, axis])
+        for place in range(problem.k, len(rows) - problem.k + 1):
+            sides = [slow_subdivisions(problem, part) for part in (ordered[:place], ordered[place:])]
+            ways += [one + other for one in sides[0] for other in sides[1]]
+    return ways
+
+
+class TestBranches:
+    @settings(max_examples=40)
+    @given(
+        values=arrays(np.float64, (7, 2), elements=st.floats(0, 9, width=32), unique=True),
+        forms=st.sampled_from([0, 2]),
+        records=st.integers(6, 7),
+    )
+    def test_two_boxes_are_the_cheapest_that_any_cut_makes(self, values, forms, records):
+        problem = problem_of(values[:records])
+        fitness, branch = fitness_of(problem, forms=forms), search_branches.empty_branch(records)
+        cost = search_branches.lay_two(problem, fitness, np.arange(records), branch)
+        ways = [
+            sum(slow_cost(problem, fitness, box) for box in way) for way in slow_subdivisions(problem, range(records))
+        ]
+        assert cost == pytest.approx(min(ways), rel=1e-5, abs=1e-5)
+        assert cost_of(problem, fitness, labels_of(branch.order, branch.begins)) == pytest.approx(
+            cost, rel=1e-5, abs=1e-5
+        )
+
+    @settings(max_examples=20)
+    @given(values=arrays(np.float64, (9, 2), elements=st.floats(0, 9, width=32), unique=True), seed=st.integers(0, 9))
+    def test_when_all_cuts_are_followed_nothing_is_cheaper(self, values, seed):
+        problem = problem_of(values)
+        fitness, branch, generator = fitness_of(problem), search_branches.empty_branch(9), np.random.default_rng(seed)
+        cost = search_branches.lay_best(problem, fitness, np.arange(9), 4, generator, np.inf, branch)
+        ways = [way for way in slow_subdivisions(problem, range(9)) if len(way) == 3]  # 2 axes × cuts at 3 and 6
+        least = min(sum(slow_cost(problem, fitness, box) for box in way) for way in ways)
+        assert cost == pytest.approx(least, rel=1e-5, abs=1e-5)
+        none = search_branches.lay_best(problem, fitness, np.arange(9), 4, generator, 0.99 * cost, branch)
+        assert none == np.inf
 
 
 class TestTrees:

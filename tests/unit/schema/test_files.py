@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -16,15 +17,16 @@ from sfumato.schema.schema import Column, Role, Schema
 from sfumato.table.kinds import Kind
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
 COLUMNS = st.builds(
     Column,
     name=TEXTS,
     role=st.sampled_from(Role),
     kind=st.none() | st.sampled_from(Kind),
     reason=TEXTS,
-    domain=st.none()
-    | st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 2).map(lambda ends: tuple(sorted(ends))),
+    domain=st.none() | st.tuples(FINITE, FINITE).map(lambda ends: tuple(sorted(ends))),
     tree=st.none() | st.sampled_from(["calendar", "prefix", "steps:5,10", "a tree.csv", "trees/b\"'.csv"]),
+    words=st.dictionaries(TEXTS, st.lists(FINITE, min_size=3, max_size=4).map(sorted), max_size=3),
 ) | st.builds(Column, name=TEXTS, role=st.sampled_from(Role), order=st.lists(TEXTS, unique=True, max_size=4).map(tuple))
 
 
@@ -45,6 +47,16 @@ def test_a_schema_comes_back_from_its_file(columns):
 def test_reasons_are_comments(tmp_path):
     write_schema(Schema((Column(name="a", role=Role.QUASI, reason="it\nis known"),)), tmp_path / "s.toml")
     assert 'role = "quasi"  # it is known\n' in (tmp_path / "s.toml").read_text()
+
+
+def test_words_are_corners_of_triangles_or_trapezoids_and_may_lie_at_infinity(tmp_path):
+    (tmp_path / "s.toml").write_text(
+        '[columns.age]\nrole = "quasi"\n[columns.age.words]\nyoung = [-inf, -inf, 25, 35]\n"mid-life" = [35, 45, 60]\n'
+    )
+    words = read_schema(tmp_path / "s.toml")["age"].words
+    assert words == {"young": (-math.inf, -math.inf, 25.0, 35.0), "mid-life": (35.0, 45.0, 45.0, 60.0)}
+    write_schema(read_schema(tmp_path / "s.toml"), tmp_path / "again.toml")
+    assert read_schema(tmp_path / "again.toml")["age"].words == words
 
 
 def test_trees_are_found_beside_the_file(tmp_path):

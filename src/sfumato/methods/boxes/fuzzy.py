@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import OptionError
+from sfumato.schema.words import corners_of, has_whole_sides
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,14 +43,12 @@ class Trapezoid:
     @classmethod
     def of(cls, corners: Sequence[float], *, name: str) -> Trapezoid:
         """From the three corners of a triangle or the four of a trapezoid; an outer side may lie at infinity."""
-        numbers = [float(corner) for corner in corners if isinstance(corner, int | float)]
-        foot, top, end, toe = (*numbers[:2], *numbers[-2:]) if len(numbers) in (3, 4) else (0.0,) * 4
-        ascending = len(numbers) == len(corners) and foot <= top <= end <= toe  # not so for NaN
-        if len(numbers) not in (3, 4) or not ascending:
+        found = corners_of(corners)
+        if found is None:
             raise OptionError(f"{name} must be three or four numbers, none smaller than the one before.")
-        if math.isfinite(foot) != math.isfinite(top) or math.isfinite(end) != math.isfinite(toe):
+        if not has_whole_sides(found):
             raise OptionError(f"{name} must have both corners of a side at infinity, or none.")
-        return cls(foot, top, end, toe)
+        return cls(*found)
 
     @classmethod
     def between(cls, quantiles: NDArray[np.float64], meaning: str) -> Trapezoid:

@@ -54,7 +54,7 @@ class Boxes(Method):
     search: Seconds | Rounds | None = None  # time to look for better boxes than the greedy ones; a number is seconds
     overlap: str = "none"  # what a search may do: "none": move cuts; "allowed": exchange records, so that boxes overlap
     rules: Sequence[str] = ()  # what an expert knows: "income matters most when age is young"
-    words: Words | None = None  # corners of the user's own fuzzy sets, by column and word; else from quantiles
+    words: Words | None = None  # corners of fuzzy sets, by column and word; else from the schema, else quantiles
 
     def __post_init__(self) -> None:
         require_int(self.k, name="k", at_least=2)
@@ -116,7 +116,8 @@ class Boxes(Method):
         weights = sensitivities(kept, axes, survey, named=self.keep is not None, others=self.others, weight=weight)
         if self.rules:
             read = [Rule.read(rule) for rule in self.rules]
-            weights = replace(weights, rules=Rules.of(read, self.words, axes, survey, sample.kinds))
+            words: Words = {column.name: column.words for column in schema.columns} | dict(self.words or {})
+            weights = replace(weights, rules=Rules.of(read, words, axes, survey, sample.kinds))
         diversity = DiversityRule.of(self.l, self.epsilon, schema, sample.kinds)
         block = survey.block_rows
         split = block is not None and block < survey.rows

@@ -196,6 +196,18 @@ class TestFactors:
         assert found[np.argmax(people.born)] == 4.0
         assert found[np.argmin(people.born)] == 1.0
 
+    def test_words_of_the_schema_go_before_the_quantiles_and_after_those_of_the_options(self, people):
+        rule, schema = (
+            ["income matters most when age is young"],
+            {"age": {"role": "quasi", "words": {"young": (0, 0, 25)}}},
+        )
+        by_schema = sf.Boxes(k=5, rules=rule).release(people, schema=schema, seed=1).limit().rules[0]
+        by_options = sf.Boxes(k=5, rules=rule, words={"age": {"young": (0, 0, 60)}}).release(
+            people, schema=schema, seed=1
+        )
+        assert by_schema.touched == pytest.approx((people.age < 25).mean())
+        assert by_options.limit().rules[0].touched == pytest.approx((people.age < 60).mean())
+
     def test_words_of_one_s_own_go_before_the_quantiles(self, people):
         words = {"age": {"young": (0, 0, 30, 30), "Methuselah": (85, 86, 87, 200)}}
         found = factors_of(people, "income", "income matters most when age is young", words=words)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -157,9 +161,9 @@ class TestGain:
     @pytest.mark.parametrize("keep", [["mean(x)"], ["var(y)", "corr(x, y)"], ["regress(y ~ x)"], None])
     @pytest.mark.parametrize("overlap", CONTRACTS)
     def test_the_trace_tells_what_was_gained(self, keep, overlap):
-        release = sf.Boxes(k=5, keep=keep, search=Rounds(5), overlap=overlap).release(correlated(200), seed=1)
+        release = sf.Boxes(k=5, keep=keep, search=Rounds(10), overlap=overlap).release(correlated(500), seed=1)
         (trace,) = release.limit().searches
-        assert (trace.rounds, trace.stop, trace.overlap) == (5, "budget", overlap)
+        assert (trace.rounds, trace.stop, trace.overlap) == (10, "budget", overlap)
         assert 0.0 < trace.after < trace.before
         assert len(trace.widths_after) == len(trace.widths_before)
 
@@ -169,6 +173,35 @@ class TestGain:
             release = sf.Boxes(k=5, keep=["corr(age, income)"], search=Rounds(5)).release(data, schema=roles, seed=1)
             greedy = sf.Boxes(k=5, keep=["corr(age, income)"]).release(data, schema=roles, seed=1)
             assert width(release, "corr(age, income)") <= width(greedy, "corr(age, income)") * 1.001
+
+    @pytest.mark.parametrize("overlap", CONTRACTS)
+    def test_no_kept_statistic_pays_for_another(self, overlap):
+        data, keep = correlated(600), ["mean(x)", "var(y)", "corr(x, y)"]
+        importance = {"mean(x)": 20.0}  # alone, it would let the others grow
+        greedy = sf.Boxes(k=5, keep=keep, importance=importance).release(data, seed=1)
+        boxes = sf.Boxes(k=5, keep=keep, importance=importance, search=Rounds(40), overlap=overlap)
+        better = boxes.release(data, seed=1)
+        assert all(width(better, one) <= width(greedy, one) * (1 + 1e-6) for one in keep)
+        assert width(better, "mean(x)") < 0.99 * width(greedy, "mean(x)")
+
+    @pytest.mark.parametrize("overlap", CONTRACTS)
+    @pytest.mark.parametrize(
+        "data",
+        [
+            pd.concat([correlated(12)] * 7),
+            correlated(60).assign(same=1.0),
+            correlated(60).round(0),
+            correlated(60).assign(x=np.where(np.arange(60) % 6 == 0, np.nan, 1.0)),
+            *(correlated(rows) for rows in range(5, 11)),
+        ],
+        ids=["duplicates", "constant", "ties", "missing", *(f"{rows} rows" for rows in range(5, 11))],
+    )
+    def test_odd_tables_are_searched_and_verified(self, data, overlap):
+        release = sf.Boxes(k=5, keep=["mean(y)"], search=Rounds(2), overlap=overlap).release(data, seed=1)
+        greedy = sf.Boxes(k=5, keep=["mean(y)"]).release(data, seed=1)
+        assert all(finding.held for finding in release.findings)
+        assert release.table.rows == len(data)
+        assert width(release, "mean(y)") <= width(greedy, "mean(y)") * (1 + 1e-6)
 
     def test_a_table_that_is_one_box_or_has_no_width_stays_as_it_is(self):
         for data in (correlated(6), pd.DataFrame({"a": np.ones(40), "b": np.ones(40)})):
@@ -222,6 +255,24 @@ class TestBudget:
         (trace,) = boxes.release(correlated(300), seed=1).limit().searches
         assert (trace.stop, trace.rounds) == ("interrupted", 3)
         assert trace.gain > 0.0
+
+    @pytest.mark.parametrize("overlap", CONTRACTS)
+    def test_an_interrupt_of_the_keyboard_while_kernels_run_keeps_the_best_so_far(self, overlap):
+        def press_soon(progress):
+            if progress.rounds == 6:
+                threading.Thread(target=lambda: (time.sleep(0.01), os.kill(os.getpid(), signal.SIGINT))).start()
+
+        usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            boxes = sf.Boxes(k=5, keep=["mean(x)"], search=Rounds(400, progress=press_soon), overlap=overlap)
+            release = boxes.release(correlated(1000), seed=1)
+        finally:
+            signal.signal(signal.SIGINT, usual)
+        (trace,) = release.limit().searches
+        assert trace.stop == "interrupted"
+        assert 6 <= trace.rounds < 400
+        assert trace.gain > 0.0
+        assert all(finding.held for finding in release.findings)
 
     def test_seconds_end_a_search(self):
         (trace,) = sf.Boxes(k=5, search=sf.Seconds(0.2)).release(correlated(200), seed=1).limit().searches

@@ -86,7 +86,7 @@ class Trees:
         return _closed(order, begins, cuts)
 
     def steps(self, boxes: int, islands: int) -> int:
-        return int(np.clip(boxes // (2 * islands), 50, 2000))
+        return int(np.clip(boxes // (8 * islands), 20, 500))
 
 
 @dataclass(frozen=True, repr=False)

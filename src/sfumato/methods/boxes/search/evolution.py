@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.search.judges import Judge, Width
 
 ISLANDS = 4  # whatever the number of cores, so that a seed means the same everywhere
-EPOCHS = 5  # times that the partition is measured and the fitness laid anew
+EPOCHS = 12  # times that the partition is measured and the fitness laid anew, more often at first
 TELL_EVERY = 5.0  # seconds between two lines of the log
 
 log = logging.getLogger("sfumato")
@@ -74,17 +74,14 @@ def search(
 
     ``start`` must have its cuts noted unless overlap is allowed.
     """
-    from sfumato.kernels.search_tree import MOST
-
-    problem = problem._replace(lookahead=2 * MOST)  # every part of a tree tries all its cuts
     contract: Contract[Any] = Groups.of(problem, start) if overlap == "allowed" else Trees(problem)
     islands = _Islands(contract, judge, start, generators)
     islands.warm_up()
     teller, stop = _Teller(Clock(budget)), "budget"
-    try:
+    try:  # an interrupt that comes while kernels run waits for their end, a second at most, and their round is lost
         for epoch in range(1, EPOCHS + 1):
-            islands.evolve(teller, until=epoch / EPOCHS)
-            islands.take_stock()
+            if islands.evolve(teller, until=(epoch / EPOCHS) ** 2):
+                islands.take_stock()
     except KeyboardInterrupt:
         stop = "interrupted"
         islands.take_stock()
@@ -121,10 +118,10 @@ class _Islands:
         self.contract.mutate(self.start, self.first.fitness, 0, self.generators[0])
         self.contract.cross(self.start, self.start, self.first.fitness)
 
-    def evolve(self, teller: _Teller, *, until: float) -> None:
-        """Rounds of mutation and crossover up to a share of the budget."""
+    def evolve(self, teller: _Teller, *, until: float) -> bool:
+        """Rounds of mutation and crossover up to a share of the budget; whether there were any."""
         contract, fitness = self.contract, self.latest.fitness
-        base = contract.cost(self.start, fitness)
+        base, rounds = contract.cost(self.start, fitness), teller.clock.rounds
         with ThreadPoolExecutor(min(os.cpu_count() or 1, len(self.generators))) as pool:
             while teller.clock.share < until:
                 tasks = pool.map(
@@ -138,14 +135,17 @@ class _Islands:
                     pool.map(lambda one, other: contract.cross(one, other, fitness), mutants, neighbours)
                 )
                 teller.tell(1.0 - contract.cost(self.states[0], fitness) / base if base > 0.0 else 0.0)
+        return teller.clock.rounds > rounds
 
     def take_stock(self) -> None:
-        """Measure the cheapest partition, and lead on from there; it is kept if it is the best one so far."""
+        """Measure the cheapest partition, keep it if it is the best so far, and lead on from it, or back if astray."""
         contract, fitness = self.contract, self.latest.fitness
         leaves = contract.leaves(min(self.states, key=lambda state: contract.cost(state, fitness)))
         self.latest = self.judge.measure(leaves, self.latest)
         if self.latest.is_better_than(self.best):
             self.best, self.leaves = self.latest, leaves
+        elif self.latest.is_astray:
+            self.states = [contract.begin(self.leaves)] * len(self.states)
 
 
 @dataclass

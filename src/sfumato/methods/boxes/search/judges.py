@@ -32,8 +32,13 @@ if TYPE_CHECKING:
 
 STATISTICS = 6  # more kept statistics than this are followed by their linear widths
 RECORDS = 200_000  # and so are those of more records
-LEAST_SCALE = 0.05
-ACCURACY = Budget(seconds=5.0, gap=1e-3)  # of a measured width
+LEAST_SCALE, MOST_SCALE = 0.05, 4.0
+LEEWAY = 1.01  # the columns that no kept statistic names may cost this × what they did at the start
+ASTRAY = 1.03  # what has become wider by more than this is not followed on
+MOST_PULL = 4.0
+SPARE = 0.95  # a kept statistic that is wider than this × its width at the start is to count for more
+FIRMNESS = 2.0  # and so much the more; far more makes the widths swing
+ACCURACY = Budget(seconds=5.0)  # of a measured width: that of an estimate from the release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,15 +53,18 @@ class Width:
 class Measured:
     """A partition, measured. Costs are Σ_C (p_C / Δ0_C) · width of C, times the sum of all sampling weights.
 
-    The gain of a search is to go to the kept statistics. So the columns that none of them names count in full where
-    they become wider than they were at the start, and earn nothing where they become narrower.
+    The gain of a search is to go to the kept statistics, and nobody is to pay for it: neither the columns that none of
+    them names, which earn nothing where they become narrower, nor one kept statistic for another. What was about to
+    widen counts for more in the fitness from here on.
     """
 
     kept: float  # cost of the kept statistics
     others: float  # cost of the columns that none of them names
     allowed: float  # what those cost at the start
-    scale: float  # by which their weights are multiplied, from 0 to 1, so that they come near to that
+    scale: float  # by which their weights are multiplied in the fitness, so that they come near to that
     widths: tuple[Width, ...]
+    at_start: tuple[Width, ...]
+    pulls: tuple[float, ...]  # by which the share of each kept statistic is multiplied in the fitness, from 1 up
     fitness: Fitness  # what leads on from here
 
     @property
@@ -64,9 +72,25 @@ class Measured:
         """What the partition is judged by."""
         return self.kept + max(self.others, self.allowed)
 
+    @property
+    def is_nowhere_wider(self) -> bool:
+        """Whether no kept statistic that is followed is wider than at the start, nor the other columns, or hardly."""
+        return self._widest <= 1.0 and self.others <= LEEWAY * self.allowed
+
+    @property
+    def is_astray(self) -> bool:
+        """Whether something has become so much wider that it is better to go back than on."""
+        return max(self._widest, self.others / self.allowed if self.allowed > 0.0 else 0.0) > ASTRAY
+
+    @property
+    def _widest(self) -> float:
+        """The largest width of a kept statistic, in units of its width at the start."""
+        pairs = zip(self.widths, self.at_start, strict=True)
+        return max((now.width / then.width for now, then in pairs if then.width > 0.0), default=0.0)
+
     def is_better_than(self, other: Measured) -> bool:
-        """Whether it costs less, and the kept statistics alone do not cost more."""
-        return self.cost < other.cost and self.kept <= other.kept
+        """Whether it costs less, the kept statistics alone no more, and nothing is wider than at the start."""
+        return self.cost < other.cost and self.kept <= other.kept and self.is_nowhere_wider
 
 
 class Judge(Protocol):
@@ -92,7 +116,9 @@ class LinearJudge:
     def measure(self, leaves: Leaves, earlier: Measured | None = None) -> Measured:
         fitness = linear_fitness(self.problem.weights)
         cost = _cost(self.problem, fitness, leaves)
-        return Measured(kept=cost, others=0.0, allowed=0.0, scale=1.0, widths=(), fitness=fitness)
+        return Measured(
+            kept=cost, others=0.0, allowed=0.0, scale=1.0, widths=(), at_start=(), pulls=(), fitness=fitness
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,6 +129,7 @@ class Followed:
     share: float  # p_C / Δ0_C
     axes: tuple[int, ...]
     is_linear: bool  # its width is linear in the widths of the boxes: a mean
+    slopes: NDArray[np.float64]  # |g_E|, of each of its axes: the weights, where it is linear
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,20 +172,31 @@ class ExactJudge:
 
     def measure(self, leaves: Leaves, earlier: Measured | None = None) -> Measured:
         enclosures = self._enclosures(leaves)
-        found = [(one, _width(enclosure)) for one, enclosure in zip(self.followed, enclosures, strict=True)]
-        curved = sum(one.share * self.weight * width for one, width in found if not one.is_linear)
+        widths = tuple(
+            Width(name=str(one.statistic), width=_width(found))
+            for one, found in zip(self.followed, enclosures, strict=True)
+        )
+        curved = sum(
+            one.share * self.weight * found.width
+            for one, found in zip(self.followed, widths, strict=True)
+            if not one.is_linear
+        )
         others = _cost(self.problem, linear_fitness(self.unnamed), leaves)
-        allowed = others if earlier is None else earlier.allowed
-        scale = 1.0
-        if earlier is not None and allowed > 0.0:
-            scale = float(np.clip(earlier.scale * (others / allowed) ** 2, LEAST_SCALE, 1.0))
+        allowed, at_start, scale, pulls = others, widths, 1.0, (1.0,) * len(widths)
+        if earlier is not None:
+            allowed, at_start = earlier.allowed, earlier.at_start
+            pulls = tuple(map(_pull, earlier.pulls, widths, at_start))
+            if allowed > 0.0:
+                scale = float(np.clip(earlier.scale * (others / allowed) ** 2, LEAST_SCALE, MOST_SCALE))
         return Measured(
             kept=curved + _cost(self.problem, linear_fitness(self.named), leaves),
             others=others,
             allowed=allowed,
             scale=scale,
-            widths=tuple(Width(name=str(one.statistic), width=width) for one, width in found),
-            fitness=self._fitness(enclosures, scale),
+            widths=widths,
+            at_start=at_start,
+            pulls=pulls,
+            fitness=self._fitness(enclosures, scale, pulls),
         )
 
     def _enclosures(self, leaves: Leaves) -> list[Enclosure]:
@@ -173,22 +211,25 @@ class ExactJudge:
             found.append(enclose(one.statistic, intervals, ACCURACY))
         return found
 
-    def _fitness(self, enclosures: Sequence[Enclosure], scale: float) -> Fitness:
+    def _fitness(self, enclosures: Sequence[Enclosure], scale: float, pulls: Sequence[float]) -> Fitness:
         from sfumato.kernels.search_fitness import Fitness
 
         columns, forms = [], []
-        for one, found in zip(self.followed, enclosures, strict=True):
+        weights = self.named + np.float32(scale) * self.unnamed
+        for one, found, pull in zip(self.followed, enclosures, pulls, strict=True):
+            if one.is_linear:
+                weights[:, one.axes] += ((pull - 1.0) * one.share * self.heft[:, None] * one.slopes).astype(np.float32)
+                continue
             for witness, sign in ((found.highest, 1.0), (found.lowest, -1.0)):
-                if witness is not None and not one.is_linear:
+                if witness is not None:
                     columns.append((one.axes[0], one.axes[-1]))
-                    forms.append(_form(one.statistic, witness.moments, sign * one.share))
+                    forms.append(_form(one.statistic, witness.moments, sign * pull * one.share))
         rows = np.array(forms).reshape(-1, 8)
         pairs = np.array(columns, dtype=np.int64).reshape(-1, 2)
         offset = np.zeros(len(self.heft))
         for pair, form in zip(pairs, rows, strict=True):
             x, y = (self.problem.values[:, pair] - form[:2]).T
             offset += form[2] + form[3] * x + form[4] * y + form[5] * x * x + form[6] * x * y + form[7] * y * y
-        weights = self.named + np.float32(scale) * self.unnamed
         return Fitness(weights, self.heft, self.heft * offset, pairs, rows)
 
 
@@ -211,8 +252,9 @@ def _followed(one: Kept, problem: Problem, axes: Axes, heft: NDArray[np.float64]
     wanted = one.wanted(moments)
     if not (math.isfinite(wanted) and wanted > 0.0):
         return None
-    is_linear = not one.statistic.gradient(moments).covariance.any()
-    return Followed(one.statistic, one.importance / wanted, chosen, is_linear)
+    gradient = one.statistic.gradient(moments)
+    is_linear = not gradient.covariance.any()
+    return Followed(one.statistic, one.importance / wanted, chosen, is_linear, np.abs(gradient.mean))
 
 
 def linear_fitness(weights: NDArray[np.float32]) -> Fitness:
@@ -230,6 +272,13 @@ def _form(statistic: Statistic, moments: Moments, factor: float) -> list[float]:
     if len(mean) == 1:
         return [mean[0], mean[0], 0.0, slope[0], 0.0, bend[0, 0], 0.0, 0.0]
     return [mean[0], mean[1], 0.0, slope[0], slope[1], bend[0, 0], 2.0 * bend[0, 1], bend[1, 1]]
+
+
+def _pull(earlier: float, now: Width, then: Width) -> float:
+    """How hard to pull at a kept statistic that is so wide now and was so wide at the start."""
+    if then.width <= 0.0:
+        return 1.0
+    return float(np.clip(earlier * (now.width / (SPARE * then.width)) ** FIRMNESS, 1.0, MOST_PULL))
 
 
 def _width(enclosure: Enclosure) -> float:
