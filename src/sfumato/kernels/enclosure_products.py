@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compiled import compiled
 
 BLOCK = 1024  # boxes summed together first, so that rounding grows with the blocks and not with the boxes
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _walk(first, second):
     """The sides of every zonogon in walking order: L₁ and L₂ per unit of width, the column, and the column's sign.
 
@@ -40,7 +41,7 @@ def _walk(first, second):
     return side_first, side_second, column, sign
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _best(low, high, g, first, second, side_first, side_second, column, sign):
     """Largest L₁·L₂ on box g, L₂ there, and the side and share of it where that is."""
     n = sign.size
@@ -69,7 +70,7 @@ def _best(low, high, g, first, second, side_first, side_second, column, sign):
     return best, best_second, best_side, best_share
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _coordinate(low, high, g, side, column, sign, best_side, best_share):
     """The coordinate that belongs to a side of the first half, at the best point of box g."""
     n = sign.size
@@ -85,7 +86,7 @@ def _coordinate(low, high, g, side, column, sign, best_side, best_share):
     return min(low[g, i] + share * (high[g, i] - low[g, i]), high[g, i])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def largest_product_sum(low, high, weight, extra, first, second, offset):
     """Σ of weight · v + extra · max(v, 0), v = max over the box of L₁·L₂ − offset; and Σ of weight · (1, z) · L₂ there.
 
@@ -117,7 +118,16 @@ def largest_product_sum(low, high, weight, extra, first, second, offset):
     return total, slope
 
 
-@njit(cache=True, nogil=True)
+@compiled
+def largest_product_sums(low, high, weight, extra, first, seconds):
+    """The same, without offset, for each of several L₂ (one a row)."""
+    totals, slopes = np.empty(len(seconds)), np.empty(seconds.shape)
+    for k in range(len(seconds)):
+        totals[k], slopes[k] = largest_product_sum(low, high, weight, extra, first, seconds[k], 0.0)
+    return totals, slopes
+
+
+@compiled
 def best_points(low, high, first, second):
     """Where each box attains its largest L₁·L₂, and that product."""
     boxes, n = low.shape

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compiled import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +37,7 @@ def exchange(
     return Exchanged(float(largest), int(exchanges))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _exchange(columns, column, first, second, bound):
     products = np.zeros(column)
     for row in range(len(columns)):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compiled import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def hulls(values, order, starts):
     """Smallest and largest value of each column in each leaf."""
     leaves, axes = len(starts) - 1, values.shape[1]
@@ -20,7 +21,7 @@ def hulls(values, order, starts):
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def cells(cuts, starts, low, high):
     """Shrink the outer faces ``low`` and ``high`` of each leaf to the cuts around it (a true subdivision).
 

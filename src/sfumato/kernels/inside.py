@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compiled import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +38,7 @@ def inside_counts(
     return counts
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _count(numbers, categories, low, high, cells, allowed, counts):
     for box in range(len(low)):
         for point in range(len(numbers)):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compiled import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +23,7 @@ def median_cells(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     return labels
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _cut(scores, k, order, labels):
     """Work through a stack of stretches of ``order``, each a cell that may still have to be cut."""
     axes = scores.shape[1]

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compiled import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,7 +81,7 @@ def _tiled(turned: NDArray[np.float64]) -> NDArray[np.float32]:
     return np.ascontiguousarray(padded.reshape(tiles, TILE, -1).transpose(0, 2, 1))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _scan(queries, points, short, tiles, slack, squared, index):
     """Fill the sorted lists of the nearest."""
     k = squared.shape[1]
@@ -103,7 +104,7 @@ def _scan(queries, points, short, tiles, slack, squared, index):
                     reach = (np.sqrt(squared[query, k - 1]) + slack) ** 2
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+@compiled(fastmath={"contract", "reassoc", "nsz"})
 def _bounds(query, tile, bound):
     """Squared distances along the leading axes, four axes at a time."""
     bound[:] = 0.0
@@ -123,7 +124,7 @@ def _bounds(query, tile, bound):
         axis += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _insert(squared, index, apart, point):
     """Put a point into a list that is sorted by distance, behind those that are as near."""
     place = len(squared) - 1

@@ -10,14 +10,15 @@ rows costs little below the first levels, and yet each of them is compared with 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from sfumato.kernels.compiled import compiled
 
 Rows = NDArray[np.int32]
 Starts = NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def split_groups(
     rows: Rows, starts: Starts, codes: Rows, size: int, wanted: NDArray[np.bool_]
 ) -> tuple[Rows, Starts, int]:
@@ -65,7 +66,7 @@ def split_groups(
     return new_rows[:filled].copy(), new_starts[: groups + 1].copy(), alone
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def count_alone(rows: Rows, starts: Starts, codes: Rows, size: int, wanted: NDArray[np.bool_]) -> int:
     """Number of wanted rows that :func:`split_groups` would find alone, without building the groups."""
     count = np.zeros(size, np.int32)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.kernels.compiled import compiled
 from sfumato.kernels.partition import both_diverse, may_cut, note_cut, sort
 from sfumato.kernels.search_fitness import box_cost, highest
 from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, clear, least_cost, width
@@ -27,19 +27,19 @@ class Branch(NamedTuple):
     cuts: NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def empty_branch(records):
     """Room for so many records."""
     return Branch(np.empty(records, np.int64), np.zeros(records, np.bool_), np.zeros((records, 4)))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def side(branch, first, last):
     """The part of a branch between two places, to be written into; its cuts count from its own first place."""
     return Branch(branch.order[first:last], branch.begins[first:last], branch.cuts[first:last])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def lay_one(problem, fitness, rows, branch):
     """Lay one box; its cost."""
     branch.order[:], branch.begins[:] = rows, False
@@ -49,7 +49,7 @@ def lay_one(problem, fitness, rows, branch):
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sort_along(values, rows, axis, own, keys):
     """Put the rows into ``own`` and their values along an axis into ``keys``, sorted; always alike where values are."""
     for place in range(len(rows)):
@@ -58,7 +58,7 @@ def sort_along(values, rows, axis, own, keys):
     sort(keys, own)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def growing_costs(problem, fitness, rows, tally, bits, costs):
     """The cost of a box around the first 1, 2, … of the rows, as far as a box of two may grow."""
     clear(tally, bits)
@@ -80,7 +80,7 @@ def growing_costs(problem, fitness, rows, tally, bits, costs):
         costs[place + 1] = cost
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def lay_two(problem, fitness, rows, branch):
     """Lay the two cheapest boxes that any cut makes of the rows, or one where none is allowed; their cost."""
     count, axes, k = len(rows), problem.values.shape[1], problem.k
@@ -106,7 +106,7 @@ def lay_two(problem, fitness, rows, branch):
     return best
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def promising_cuts(problem, rows, generator, axis_of, place_of):
     """Fill in the cuts with the least cost that boxes could reach on both sides, best first; how many there are."""
     values, weights, set_start, k = problem.values, problem.weights, problem.set_start, problem.k
@@ -145,7 +145,7 @@ def promising_cuts(problem, rows, generator, axis_of, place_of):
     return found
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def lay_best(problem, fitness, rows, breadth, generator, enough, branch):
     """Lay the cheapest boxes found when ``breadth`` cuts of every cell are followed; their cost.
 

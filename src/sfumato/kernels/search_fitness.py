@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.kernels.compiled import compiled
 from sfumato.kernels.partition import Problem
 
 
@@ -27,7 +27,7 @@ class Fitness(NamedTuple):
     forms: NDArray[np.float64]  # centre x, y and coefficients 1, x, y, x², xy, y² about it
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def highest_on_line(constant, slope, bend, low, high):
     """The largest constant + slope·t + bend·t² for t from ``low`` to ``high``."""
     best = max(constant + low * (slope + bend * low), constant + high * (slope + bend * high))
@@ -36,7 +36,7 @@ def highest_on_line(constant, slope, bend, low, high):
     return best
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def highest(form, low_x, high_x, low_y, high_y):
     """The largest value of a quadratic form on a rectangle: on its sides, or inside where it bends down both ways."""
     low_x, high_x, low_y, high_y = low_x - form[0], high_x - form[0], low_y - form[1], high_y - form[1]
@@ -54,7 +54,7 @@ def highest(form, low_x, high_x, low_y, high_y):
     return best
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def cost_of_widths(values, weights, numbers, rows, faces):
     """The part of the numeric axes; notes the ``faces`` (2, axes) of the box."""
     total = 0.0
@@ -73,7 +73,7 @@ def cost_of_widths(values, weights, numbers, rows, faces):
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def cost_of_sets(values, weights, set_start, rows, bits):
     """The part of the categories: a set is as wide as the number of its values less one."""
     numbers = values.shape[1] - len(set_start)
@@ -93,7 +93,7 @@ def cost_of_sets(values, weights, set_start, rows, bits):
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def cost_of_forms(forms, columns, heft, offset, rows, faces):
     """The part of the forms, from the faces of the box."""
     weight, at_records, largest = 0.0, 0.0, 0.0
@@ -106,7 +106,7 @@ def cost_of_forms(forms, columns, heft, offset, rows, faces):
     return weight * largest - at_records
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def box_cost(problem, fitness, rows, faces, bits):
     """The cost of a box around these records; ``faces`` and ``bits`` are places to work in."""
     values, weights, set_start = problem.values, fitness.weights, problem.set_start
@@ -118,7 +118,7 @@ def box_cost(problem, fitness, rows, faces, bits):
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def box_costs(problem, fitness, order, starts):
     """The cost of each box; box g holds the records order[starts[g]:starts[g + 1]]."""
     faces, bits = np.empty((2, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
@@ -128,7 +128,7 @@ def box_costs(problem, fitness, order, starts):
     return costs
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def problem_of(problem, rows, weights):
     """The problem of some of the records, with weights of their own."""
     return Problem(
@@ -146,7 +146,7 @@ def problem_of(problem, rows, weights):
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fitness_of(fitness, rows):
     """The fitness of some of the records."""
     return Fitness(fitness.weights[rows], fitness.heft[rows], fitness.offset[rows], fitness.columns, fitness.forms)

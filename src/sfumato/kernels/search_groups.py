@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sfumato.kernels.compiled import compiled
 from sfumato.kernels.partition import diverse
 from sfumato.kernels.search_fitness import (
     box_costs,
@@ -42,7 +42,7 @@ class Groups(NamedTuple):
     used: NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def runs_of(label):
     """Records in the order of their groups, and where each group starts."""
     starts = np.zeros(label.max() + 2, np.int64)
@@ -57,7 +57,7 @@ def runs_of(label):
     return order, starts
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def numbered(label):
     """The same groups with the numbers 0, 1, … in the order of their first records."""
     number = np.full(label.max() + 1, -1)
@@ -71,7 +71,7 @@ def numbered(label):
     return dense
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def rebuild(values, k, desk, count, generator):
     """Merge the records of both sides of the desk and cut them anew, along any axis; none if a side is too small."""
     rows = np.concatenate((desk[0, : count[0]], desk[1, : count[1]]))
@@ -85,7 +85,7 @@ def rebuild(values, k, desk, count, generator):
     desk[0, :left], desk[1, : count[1]] = rows[:left], rows[left:]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def anneal(problem, fitness, near, neighbours, groups, generator):
     """Deal the records of a window out anew: swap two, move one, or merge and cut two groups, colder and colder.
 
@@ -148,7 +148,7 @@ def anneal(problem, fitness, near, neighbours, groups, generator):
             take_over(groups, pair[side], desk[side, : count[side]], price[side])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def take_over(groups, group, rows, cost):
     """Make ``rows`` the members of a group."""
     groups.size[group], groups.cost[group] = len(rows), cost
@@ -157,7 +157,7 @@ def take_over(groups, group, rows, cost):
         groups.label[rows[place]], groups.place[rows[place]] = group, place
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def gather(first, label, order, starts, near, taken, window):
     """Fill ``window`` with the group of a record and the groups around it that are not taken; their number."""
     window[0], found, head = label[first], 1, 0
@@ -175,7 +175,7 @@ def gather(first, label, order, starts, near, taken, window):
     return found
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def groups_of(problem, fitness, sizes):
     """The groups of a window whose records stand group by group, with room for as many as k allows."""
     records = len(problem.values)
@@ -196,7 +196,7 @@ def groups_of(problem, fitness, sizes):
     return groups
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def inner_neighbours(near, rows, position):
     """The neighbours of each row that are among the rows, as places in them; ``position`` must be −1 everywhere."""
     inner, found = np.empty((len(rows), near.shape[1]), np.int64), np.zeros(len(rows), np.int64)
@@ -212,7 +212,7 @@ def inner_neighbours(near, rows, position):
     return inner, found
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def regroup(problem, fitness, label, near, windows, generator):
     """Better a partition in up to ``windows`` windows that have no group in common; the groups of all records."""
     order, starts = runs_of(label)
@@ -247,7 +247,7 @@ def regroup(problem, fitness, label, near, windows, generator):
     return numbered(bettered)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def root_of(parent, node):
     """The root of a node, its path halved on the way."""
     while parent[node] != node:
@@ -256,7 +256,7 @@ def root_of(parent, node):
     return node
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def cross_groups(problem, fitness, one, other):
     """The cheaper of two partitions in every region, a region being the least set of records that both divide alone.
 

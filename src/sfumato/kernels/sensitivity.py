@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compiled import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def combined(points, axis, constant, starts, columns, coefficients, out):
     """Add |constant + Σ coefficient · x[column]| of every term to the axis of the term (XF §IV).
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from sfumato.kernels.compiled import compiled
 
 Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _place(keys: Hashes, counts: Counts, key: np.uint64) -> np.int64:
     """Where a key stands in an open hash table of a power of two places, or would stand."""
     mask = np.uint64(len(keys) - 1)
@@ -20,7 +21,7 @@ def _place(keys: Hashes, counts: Counts, key: np.uint64) -> np.int64:
     return np.int64(place)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def count_smallest(known: Hashes, known_counts: Counts, hashes: Hashes, size: int) -> tuple[Hashes, Counts]:
     """The ``size`` smallest distinct hashes of both, in order, and how often each came.
 
@@ -52,7 +53,7 @@ def count_smallest(known: Hashes, known_counts: Counts, hashes: Hashes, size: in
     return smallest
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _smallest(keys: Hashes, counts: Counts, size: int) -> tuple[Hashes, Counts]:
     used = np.flatnonzero(counts)
     order = used[np.argsort(keys[used])][:size]

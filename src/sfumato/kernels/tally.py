@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compiled import compiled
 
 # a tally has one row a quantity and one column an axis; numeric axes come first, then categorical ones
 LOW, HIGH, WEIGHT, MEMBERS, ORDERED = range(5)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def clear(tally, bits):
     """Forget all records."""
     tally[LOW] = np.inf
@@ -19,7 +20,7 @@ def clear(tally, bits):
     bits[:] = 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def add(tally, bits, values, weights, set_start, row):
     """Take one more record in."""
     numbers = values.shape[1] - len(set_start)
@@ -37,7 +38,7 @@ def add(tally, bits, values, weights, set_start, row):
             tally[MEMBERS, numbers + place] += 1.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def width(tally, set_start, axis):
     """How wide the records lie along an axis."""
     if axis >= tally.shape[1] - len(set_start):
@@ -45,7 +46,7 @@ def width(tally, set_start, axis):
     return tally[HIGH, axis] - tally[LOW, axis]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def least_cost(tally, set_start, boxes):
     """The least Σ s_i / c_i with Π c_i = boxes and c_i ≥ 1: what ``boxes`` boxes can make of these pressures s_i.
 

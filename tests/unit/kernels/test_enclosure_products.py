@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sfumato.kernels.enclosure_products import BLOCK, best_points, largest_product_sum
+from sfumato.kernels.enclosure_products import BLOCK, best_points, largest_product_sum, largest_product_sums
 
 numbers = st.integers(-8, 8).map(lambda whole: whole / 2.0)
 
@@ -88,3 +88,15 @@ def test_sums_over_many_blocks_are_whole():
     )
     assert total == boxes
     assert slope.tolist() == [boxes, boxes]
+
+
+@given(products(), st.integers(1, 4))
+def test_several_products_at_once_are_the_same_one_by_one(case, number):
+    low, high, first, second = case
+    weight, extra = np.arange(1.0, len(low) + 1.0), np.full(len(low), 0.5)
+    seconds = np.array([second + shift for shift in range(number)])
+    totals, slopes = largest_product_sums(low, high, weight, extra, first, seconds)
+    for total, slope, line in zip(totals, slopes, seconds, strict=True):
+        alone, alone_slope = largest_product_sum(low, high, weight, extra, first, line, 0.0)
+        assert total == alone
+        assert np.array_equal(slope, alone_slope)
