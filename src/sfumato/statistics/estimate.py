@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+ROUNDING = 1e-9  # width of an interval, as a share of its ends, below which it tells a single number
+
 
 @dataclass(frozen=True, kw_only=True)
 class Weighting:
@@ -74,7 +76,9 @@ class Estimate:
         width, inner = self.high - self.low, self.inner_high - self.inner_low
         if math.isnan(inner) or math.isinf(width):
             return 1.0
-        return 0.0 if width <= 0.0 else max(0.0, 1.0 - inner / width)
+        if width <= ROUNDING * max(abs(self.low), abs(self.high)):
+            return 0.0  # nothing but rounding is open
+        return max(0.0, 1.0 - inner / width)
 
     @property
     def shift(self) -> float:

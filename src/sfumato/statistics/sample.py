@@ -59,6 +59,11 @@ class Sample:
         return (self.high - self.low) / 2.0
 
     @property
+    def is_one_record(self) -> bool:
+        """Whether exactly one record counts: then nothing can spread."""
+        return self.records == 1 and self.is_certain
+
+    @property
     def is_certain(self) -> bool:
         """Whether it is known how many records of each box count."""
         return not self.extra.any()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 60
 RESTARTS = 20
-ROUNDS = 5  # times a ceiling is asked for
+ROUNDS = 8  # times a ceiling is asked for
 
 
 @dataclass(frozen=True, eq=False, repr=False)

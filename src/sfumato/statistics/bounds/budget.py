@@ -46,6 +46,11 @@ class Clock:
     gap: float
     started: float = field(default_factory=time.monotonic)
 
+    def share(self, parts: int) -> Clock:
+        """A clock for one of several parts that are still to come: its share of the time that is left."""
+        left = max(self.seconds - (time.monotonic() - self.started), 0.0)
+        return Clock(left / parts, self.gap)
+
     @property
     def is_over(self) -> bool:
         """Whether the time is spent."""

@@ -12,10 +12,10 @@ from sfumato.errors import StatisticError
 from sfumato.statistics.bounds.attain import attained_by_slopes
 from sfumato.statistics.bounds.budget import Budget, Clock
 from sfumato.statistics.bounds.coefficients import Target, highest_coefficient
-from sfumato.statistics.bounds.enclosure import Enclosure, End
+from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
 from sfumato.statistics.bounds.pairs import highest_correlation, highest_covariance
 from sfumato.statistics.bounds.problem import EPS, Problem
-from sfumato.statistics.bounds.single import mean_enclosure, sd_enclosure, variance_enclosure
+from sfumato.statistics.bounds.single import mean_enclosure, no_spread, sd_enclosure, variance_enclosure
 from sfumato.statistics.bounds.tallies import count_tally, quantile_tally, sum_tally
 from sfumato.statistics.characteristics import Coefficient, Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.conditions import ALWAYS, Conditional, Count, Quantile, Sum
@@ -122,15 +122,17 @@ def _enclose(statistic: Statistic, sample: Sample, half: float, clock: Clock) ->
         return attained_by_slopes(statistic, sample)
     problem = Problem.of(sample)
     if isinstance(statistic, Covariance):
+        if sample.is_one_record:
+            return no_spread(sample)
         scale = Scale(float(problem.unit.prod()))
         slack = _slack(half, scale, clock)
-        return _both(statistic, sample, problem, scale, lambda p: highest_covariance(p, slack, clock))
+        return _both(statistic, sample, problem, scale, clock, lambda p, c: highest_covariance(p, slack, c))
     if isinstance(statistic, Correlation):
         slack = _slack(half, Scale(1.0), clock)
-        return _both(statistic, sample, problem, Scale(1.0), lambda p: highest_correlation(p, slack, clock))
+        return _both(statistic, sample, problem, Scale(1.0), clock, lambda p, c: highest_correlation(p, slack, c))
     scale, target = _coefficient(statistic, problem)
     slack = _slack(half, scale, clock)
-    return _both(statistic, sample, problem, scale, lambda p: highest_coefficient(p, target, slack, clock))
+    return _both(statistic, sample, problem, scale, clock, lambda p, c: highest_coefficient(p, target, slack, c))
 
 
 def _slack(half: float, scale: Scale, clock: Clock) -> float:
@@ -157,11 +159,16 @@ def _coefficient(statistic: Coefficient, problem: Problem) -> tuple[Scale, Targe
 
 
 def _both(
-    statistic: Statistic, sample: Sample, problem: Problem, scale: Scale, highest: Callable[[Problem], End]
+    statistic: Statistic,
+    sample: Sample,
+    problem: Problem,
+    scale: Scale,
+    clock: Clock,
+    highest: Callable[[Problem, Clock], End],
 ) -> Enclosure:
     """Both ends, in the table's units: the lower one is the upper one of the mirrored problem."""
-    mirrored = problem.mirrored()
-    top, bottom = highest(problem), highest(mirrored)
+    top = highest(problem, clock.share(2))
+    bottom = highest(problem.mirrored(), clock.share(1))
     high, low = scale.shift + scale.unit * top.outer, scale.shift - scale.unit * bottom.outer
     rounding = (
         8.0 * EPS * (abs(scale.shift) + max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0))
@@ -171,8 +178,12 @@ def _both(
         low, high = max(low, -1.0), min(high, 1.0)
     if bottom.points is not None:
         bottom = replace(bottom, points=bottom.points * np.where(np.arange(problem.columns) == 0, -1.0, 1.0))
-    lowest, highest_ = problem.witness(sample, bottom), problem.witness(sample, top)
-    inner_low, inner_high = (
-        math.nan if witness is None else statistic.value(witness.moments) for witness in (lowest, highest_)
-    )
+    lowest, inner_low = _attained(statistic, problem.witness(sample, bottom))
+    highest_, inner_high = _attained(statistic, problem.witness(sample, top))
     return Enclosure(low, high, inner_low, inner_high, lowest, highest_)
+
+
+def _attained(statistic: Statistic, witness: Witness | None) -> tuple[Witness | None, float]:
+    """A choice with its value, or none where rounding to the table's units leaves the statistic undefined."""
+    value = math.nan if witness is None else statistic.value(witness.moments)
+    return (None if math.isnan(value) else witness), value

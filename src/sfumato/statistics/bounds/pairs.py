@@ -14,7 +14,7 @@ from sfumato.statistics.bounds.attain import Ascent, Ceiling, Choice, close_in
 from sfumato.statistics.bounds.budget import Clock
 from sfumato.statistics.bounds.enclosure import End
 from sfumato.statistics.bounds.problem import EPS, Problem
-from sfumato.statistics.bounds.supremum import Form, is_stuck, supremum
+from sfumato.statistics.bounds.supremum import Form, Supremum, is_stuck, lowered, minimise_on_a_line, supremum
 from sfumato.statistics.moments import Moments
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST_RATIO_CELLS = 80
 RATIO_PATIENCE = 16
+MOST_RATIOS = 12  # tried for the upper end of a negative correlation
+NEXT_RATIO = 0.02  # how far apart the first two are, in ln t
 
 
 def highest_covariance(problem: Problem, slack: float, clock: Clock) -> End:
@@ -43,8 +45,7 @@ def _highest_covariance(
     least_weight = float(problem.weight.sum())
 
     def lines(moments: Moments) -> Lines:
-        shift = np.eye(len(first))[0]
-        return first - (first[1:] @ moments.mean) * shift, second - (second[1:] @ moments.mean) * shift
+        return lowered(first, float(first[1:] @ moments.mean)), lowered(second, float(second[1:] @ moments.mean))
 
     def value(moments: Moments) -> float:
         return float(first[1:] @ moments.covariance @ second[1:])
@@ -53,10 +54,9 @@ def _highest_covariance(
         if least_weight == 0.0:
             reach = problem.reach(first) * problem.reach(second)
             return Ceiling(reach, reach)
-        form = Form(first, second, np.eye(len(first))[:1], at)
-        region = np.array([problem.mean_range(second)])
-        eta, gamma = (np.array([line[1:] @ choice.moments.mean]) for line in (second, first))
-        found = supremum(problem, form, region, eta, gamma, slack * least_weight / 2.0, clock)
+        form = Form(first, second, at)
+        eta, gamma = (float(line[1:] @ choice.moments.mean) for line in (second, first))
+        found = supremum(problem, form, eta, gamma, slack * least_weight / 2.0, clock)
         outer = at + max(found.bound, 0.0) / least_weight
         near = ascent.at(*problem.points(*form.lines(found.gamma, found.eta), at))
         return Ceiling(outer + 8.0 * EPS * abs(outer), outer, near)
@@ -77,6 +77,16 @@ def _sloping_lines(
     return first, second
 
 
+def _ratio(choice: Choice) -> float:
+    """σy/σx."""
+    return float(choice.moments.sd[1] / choice.moments.sd[0])
+
+
+def _raised(r: float, excess: float, least: float) -> float:
+    """r + excess/least, rounded up; an excess below zero is no use, since it may come with any denominator."""
+    return r + max(excess, 0.0) / least * (1.0 + 8.0 * EPS) + 8.0 * EPS
+
+
 class _Ratios:
     """Bounds of R_t = 2C/(t Vx + Vy/t), which is r where t is the data's own ratio σy/σx, and nearer 0 elsewhere."""
 
@@ -88,17 +98,47 @@ class _Ratios:
 
     def bound(self, r: float, ratio: float, choice: Choice, slack: float) -> float:
         """At least R_t of every choice, for t = ``ratio``; sharp when r is near it."""
-        least = (ratio * self.least[0] + self.least[1] / ratio) / 2.0
+        least = self._least_mean_square(ratio)
         if least <= 0.0:
             return 1.0
-        first, second = _sloping_lines(r, ratio, np.zeros(2))
-        region = np.array([self.problem.mean_range(second)])
-        eta, gamma = (np.array([line[1:] @ choice.moments.mean]) for line in (second, first))
-        form = Form(first, second, np.eye(3)[:1])
-        found = supremum(self.problem, form, region, eta, gamma, slack * least, self.clock)
-        return r + max(found.bound, 0.0) / least * (1.0 + 8.0 * EPS) + 8.0 * EPS
+        return _raised(r, self._excess(r, ratio, choice.moments.mean, slack * least)[0].bound, least)
 
-    def bound_over_all(self, r: float, ratio: float, choice: Choice, slack: float) -> float:
+    def ceiling_below_zero(self, r: float, choice: Choice, ascent: Ascent, slack: float) -> Ceiling:
+        """At least R_t of every choice for the best t, when r < 0.
+
+        The excess of C over (r/2)(t Vx + Vy/t) is then convex in ln t, and so is its maximum over all choices. Where
+        choices with different ratios are equally good, t must lie between their ratios.
+        """
+        near, enough = choice, slack * self._least_mean_square(_ratio(choice))
+        if enough <= 0.0:
+            return Ceiling(1.0, 1.0)
+
+        def evaluate(log_ratio: float) -> tuple[float, float]:
+            nonlocal near
+            t = math.exp(log_ratio)
+            found, form = self._excess(r, t, near.moments.mean, enough)
+            near = ascent.at(*self.problem.points(*form.lines(found.gamma, found.eta)))
+            x, y = np.diag(near.moments.covariance)
+            return found.bound, float(-r / 2.0 * near.moments.weight * (t * x - y / t))
+
+        start = math.log(_ratio(choice))
+        excess, best = minimise_on_a_line(evaluate, start, NEXT_RATIO, enough, self.clock, MOST_RATIOS)
+        outer = _raised(r, excess, self._least_mean_square(math.exp(best)))
+        step = excess / (choice.moments.weight * float(choice.moments.sd.prod()))
+        return Ceiling(outer, r + step if excess > enough else (choice.value + outer) / 2.0, near)
+
+    def _least_mean_square(self, ratio: float) -> float:
+        """At most ½ (t Vx + Vy/t) of every choice."""
+        return (ratio * self.least[0] + self.least[1] / ratio) / 2.0
+
+    def _excess(self, r: float, ratio: float, mean: NDArray[np.float64], enough: float) -> tuple[Supremum, Form]:
+        """By how much C can exceed (r/2)(t Vx + Vy/t); ``mean`` is where to look first."""
+        first, second = _sloping_lines(r, ratio, np.zeros(2))
+        eta, gamma = (float(line[1:] @ mean) for line in (second, first))
+        form = Form(first, second)
+        return supremum(self.problem, form, eta, gamma, enough, self.clock), form
+
+    def bound_over_all(self, r: float, choice: Choice, slack: float) -> float:
         """At least r of every choice with C > 0: r ≤ R_t · cosh(h) where the data's ratio is within e^±h of t.
 
         (Chords of the root √(Vx Vy) lie below it.) So the possible ratios are covered by cells: a small one about the
@@ -106,7 +146,7 @@ class _Ratios:
         """
         low, high = math.log(self.least[1] / self.most[0]) / 2.0, math.log(self.most[1] / self.least[0]) / 2.0
         margin = 1e-12 * (1.0 + max(abs(low), abs(high)))
-        low, high, middle, near = low - margin, high + margin, math.log(ratio), math.sqrt(max(slack, 1e-15))
+        low, high, middle, near = low - margin, high + margin, math.log(_ratio(choice)), math.sqrt(max(slack, 1e-15))
         edges = sorted({min(max(edge, low), high) for edge in (low, middle - near, middle + near, high)})
         target = r + slack
 
@@ -147,14 +187,13 @@ def highest_correlation(problem: Problem, slack: float, clock: Clock) -> End:
         return None if math.isnan(r) else _sloping_lines(r, float(moments.sd[1] / moments.sd[0]), moments.mean)
 
     def ceiling(at: float, choice: Choice) -> Ceiling:
-        ratio = float(choice.moments.sd[1] / choice.moments.sd[0])
         if at <= 0.0 and never_positive():
-            outer = ratios.bound(at, ratio, choice, slack / 2.0)
-            return Ceiling(outer, (at + min(outer, 0.0)) / 2.0)
+            return ratios.ceiling_below_zero(at, choice, ascent, slack / 2.0)
         if min(ratios.least) <= 0.0 or at >= 1.0:
             return Ceiling(1.0, 1.0)
-        outer = min(ratios.bound_over_all(max(at, 0.0), ratio, choice, slack / 4.0), 1.0)
+        outer = min(ratios.bound_over_all(max(at, 0.0), choice, slack / 4.0), 1.0)
         return Ceiling(outer, outer)
 
-    end = close_in(Ascent(problem, value, lines, slack / 100.0), ceiling, slack)
+    ascent = Ascent(problem, value, lines, slack / 100.0)
+    end = close_in(ascent, ceiling, slack)
     return End(min(end.outer, 1.0), end.inner, end.points, end.weight)

@@ -96,6 +96,32 @@ class Problem:
         steps = BLOCK + len(self.weight) / BLOCK + 100.0 * (self.columns + 1)
         return float(total + steps * EPS * terms), slope
 
+    def largest_each(
+        self, first: NDArray[np.float64], seconds: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The same for one L₁ with each of several L₂ (one a row), without offset."""
+        from sfumato.kernels.enclosure_products import BLOCK, largest_product_sums
+
+        totals, slopes = largest_product_sums(self.low, self.high, self.weight, self.extra, first, seconds)
+        terms = np.abs(seconds) @ (np.abs(first) @ self.magnitude)
+        steps = BLOCK + len(self.weight) / BLOCK + 100.0 * (self.columns + 1)
+        return totals + steps * EPS * terms, slopes
+
+    def squares(self, lines: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """About the least and the largest Σ weight · L² of each of several combinations (one a row); no bounds."""
+        centre = np.abs(lines[:, 0] + self.midpoints @ lines[:, 1:].T)
+        half = (self.high - self.low) / 2.0 @ np.abs(lines[:, 1:]).T
+        return self.weight @ np.maximum(centre - half, 0.0) ** 2, self.weight @ (centre + half) ** 2
+
+    def pooled(self) -> Problem:
+        """The same problem with records that follow each other in equal boxes counted together: sums are the same."""
+        if len(self.low) < 2:
+            return self
+        differs = ((self.low[1:] != self.low[:-1]) | (self.high[1:] != self.high[:-1])).any(axis=1)
+        starts = np.concatenate([[0], np.flatnonzero(differs) + 1])
+        weight, extra = (np.add.reduceat(heft, starts) for heft in (self.weight, self.extra))
+        return Problem.make(self.low[starts], self.high[starts], weight, extra, self.centre, self.unit)
+
     def points(
         self, first: NDArray[np.float64], second: NDArray[np.float64], offset: float = 0.0
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

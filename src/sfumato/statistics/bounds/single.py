@@ -37,12 +37,21 @@ def _mean_end(sample: Sample, ends: NDArray[np.float64], sign: float) -> tuple[f
     return end + sign * rounding, Witness(sample.box, ends[:, None], weight)
 
 
+def no_spread(sample: Sample) -> Enclosure:
+    """The variance or covariance of a single record."""
+    here = Witness(sample.box, sample.midpoints, sample.weight)
+    return Enclosure(0.0, 0.0, 0.0, 0.0, here, here)
+
+
 def variance_enclosure(sample: Sample, clock: Clock) -> Enclosure:
-    """Population variance."""
+    """Population variance; that of a single record is zero, whatever its box."""
+    if sample.is_one_record:
+        return no_spread(sample)
     problem = Problem.of(sample)
     unit = float(problem.unit[0]) ** 2
     ends = _certain_variance(sample, problem) if sample.is_certain else _open_variance(sample, problem, clock)
-    low, high = (max(ends.low, 0.0) * unit * (1.0 - 8.0 * EPS), ends.high * unit * (1.0 + 8.0 * EPS))
+    low, high = max(ends.low, 0.0) * unit * (1.0 - 8.0 * EPS), ends.high * unit * (1.0 + 8.0 * EPS)
+    high = math.nextafter(high, math.inf) if ends.high > 0.0 else high  # a square may be too small for a number
     assert ends.lowest is not None and ends.highest is not None
     inner_low, inner_high = (float(end.moments.covariance[0, 0]) for end in (ends.lowest, ends.highest))
     return Enclosure(low, high, inner_low, inner_high, ends.lowest, ends.highest)
