@@ -27,6 +27,7 @@ def command(
         [], "--column", metavar="COLUMN", help="What the intruder knows; repeatable, all columns where none is given."
     ),
     metric: str = typer.Option("standardised", "--metric", help="standardised, mahalanobis or mixed."),
+    worst: int = typer.Option(0, "--worst", metavar="N", help="Name the N most exposed rows; keep them secret."),
     pictures: str | None = typer.Option(
         None, "--pictures", metavar="FOLDER", help="Draw pictures; they show the original, so keep them with it."
     ),
@@ -40,7 +41,9 @@ def command(
     """Measure privacy and utility of a release against its original."""
     from sfumato.measures.assess import assessed, compared
     from sfumato.measures.comparison import METRICS
+    from sfumato.measures.privacy.prediction import most_exposed
     from sfumato.release.read import read_release
+    from sfumato.report import terminal
 
     if pictures is not None and Path(pictures).resolve() == Path(release).resolve():
         raise OptionError(
@@ -65,7 +68,12 @@ def command(
     assessment = assessed(comparison, method=released.manifest.method if released.manifest else "unknown method")
     if pictures is not None:
         _draw(comparison, Path(pictures), assessment.method)
-    sys.stdout.write(assessment.to_json() if json else f"{assessment}\n")
+    exposed = most_exposed(comparison.found, worst) if worst else ()
+    if json:
+        console.show_json(assessment.to_plain() | {"most_exposed": exposed})
+    else:
+        sys.stdout.write(f"{assessment}\n")
+        console.show(*(["", terminal.exposed(exposed)] if exposed else []))
 
 
 def _draw(comparison: Comparison, folder: Path, word: str) -> None:

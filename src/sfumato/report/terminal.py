@@ -15,6 +15,7 @@ from sfumato.schema.schema import Role
 
 if TYPE_CHECKING:
     from sfumato.measures.assess import Assessment
+    from sfumato.measures.privacy.prediction import Exposed
     from sfumato.methods.boxes.rules import RuleEffect
     from sfumato.methods.boxes.search import SearchTrace
     from sfumato.methods.claims import Finding
@@ -161,6 +162,15 @@ def rules(effects: Sequence[RuleEffect]) -> RenderableType:
 def assessment(judged: Assessment) -> RenderableType:
     """What was measured of a release, line by line."""
     return Text(str(judged), no_wrap=True, overflow="ignore")
+
+
+def exposed(people: Sequence[Exposed]) -> RenderableType:
+    """The people to whom a release comes nearest, by their rows."""
+    grid = _grid(">row of the original", ">to the release", ">to the others", ">ratio", ">ambiguity", ">uncertainty")
+    for one in people:
+        numbers = (one.distance, one.distance_to_others, one.ratio, one.ambiguity, one.uncertainty)
+        grid.add_row(f"{one.row:,}", *map(number, numbers))
+    return grid
 
 
 def number(value: float) -> str:

@@ -85,6 +85,15 @@ class TestAssess:
         assert told["original_rows"] == ROWS
         assert "membership" in {one["name"] for one in told["omitted"]}, "attacks need a reference"
 
+    def test_names_the_most_exposed_rows_if_asked_for(self, people, folder, capfd):
+        assert run(["assess", str(people), str(folder), "--worst", "3", "--seed", "1"]) == 0
+        assert "row of the original" in capfd.readouterr().out
+        assert run(["assess", str(people), str(folder), "--worst", "3", "--seed", "1", "--json"]) == 0
+        told = json.loads(capfd.readouterr().out)["most_exposed"]
+        assert len({one["row"] for one in told}) == 3
+        assert told[0]["ratio"] <= told[2]["ratio"]
+        assert run(["assess", str(people), str(folder), "--worst", "-1"]) == 2
+
     def test_a_release_that_is_not_there_is_refused(self, people, tmp_path, capfd):
         assert run(["assess", str(people), str(tmp_path / "absent")]) == 3
         assert "Traceback" not in capfd.readouterr().err

@@ -15,7 +15,7 @@ from sfumato.measures.privacy import neighbours, prediction
 from sfumato.measures.privacy.boxes import originals_in_boxes
 from sfumato.measures.privacy.linkage import assigned, matched
 from sfumato.measures.privacy.neighbours import find, find_in_cells
-from sfumato.measures.privacy.prediction import predict
+from sfumato.measures.privacy.prediction import most_exposed, predict
 from sfumato.measures.privacy.reference import held_against, power_of, rows_needed, rows_planned, set_aside
 from sfumato.randomness import Randomness
 from sfumato.table.table import Table
@@ -174,3 +174,26 @@ class TestBoxes:
 
     def test_a_word_that_is_no_value_may_cover_any(self):
         assert self.fitting(0.0, 3.0, "*") == 3  # the missing number fits every box
+
+
+class TestMostExposed:
+    def test_those_whose_own_row_left_come_first(self):
+        rows = np.random.default_rng(0).normal(size=(60, 3))
+        released = np.random.default_rng(1).normal(size=(60, 3))
+        released[:2] = rows[[17, 41]] + 1e-6  # two people leave nearly as they are
+        comparison = Comparison(original=_table(rows), released=_table(released))
+        found = most_exposed(comparison.found, 5)
+        assert {one.row for one in found[:2]} == {17, 41}
+        assert found[1].ratio < 0.01 < found[2].ratio
+        assert [one.ratio for one in found] == sorted(one.ratio for one in found)
+
+    def test_there_are_as_many_as_people_at_most_and_one_at_least(self):
+        rows = np.random.default_rng(0).normal(size=(6, 2))
+        found = Comparison(original=_table(rows), released=_table(rows)).found
+        assert len(most_exposed(found, 100)) == 6
+        with pytest.raises(OptionError, match="count"):
+            most_exposed(found, 0)
+
+
+def _table(rows):
+    return Table.from_arrow(pa.table({f"x{place}": column for place, column in enumerate(rows.T)}))

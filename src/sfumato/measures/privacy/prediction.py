@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -72,6 +72,44 @@ def looked_for(comparison: Comparison, k: int = NEIGHBOURS) -> People:
         measured(near.neighbours, comparison.rows),
         measured(around.neighbours.without(chosen), comparison.people),
         min(near.recall, around.recall),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposed:
+    """A person of the original, and how much nearer the release comes than the others do."""
+
+    derived: ClassVar[tuple[str, ...]] = ("ratio",)  # told beside the fields
+
+    row: int  # of the original, from 0
+    distance: float  # to the nearest released row
+    distance_to_others: float  # to the nearest other person of the original
+    ambiguity: float
+    uncertainty: float
+
+    @property
+    def ratio(self) -> float:
+        """Below 1 the release tells more of this person than the other people do."""
+        return self.distance / self.distance_to_others if self.distance_to_others > 0.0 else 1.0
+
+
+def most_exposed(people: People, count: int = 10) -> tuple[Exposed, ...]:
+    """The people to whom the release comes nearest, measured by the distance to their nearest neighbour in life.
+
+    For the custodian alone: that a row is exposed is itself knowledge about a person.
+    """
+    require_int(count, name="count", at_least=1)
+    near, around = people.released.distance, people.others.distance
+    ratio = np.divide(near, around, where=around > 0.0, out=np.ones_like(near))
+    return tuple(
+        Exposed(
+            row=int(people.chosen[place]),
+            distance=float(near[place]),
+            distance_to_others=float(around[place]),
+            ambiguity=float(people.released.ambiguity[place]),
+            uncertainty=float(people.released.uncertainty[place]),
+        )
+        for place in np.argsort(ratio, kind="stable")[:count]
     )
 
 
