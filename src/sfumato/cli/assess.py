@@ -27,7 +27,7 @@ def command(
         [], "--column", metavar="COLUMN", help="What the intruder knows; repeatable, all columns where none is given."
     ),
     metric: str = typer.Option("standardised", "--metric", help="standardised, mahalanobis or mixed."),
-    worst: int = typer.Option(0, "--worst", metavar="N", help="Name the N most exposed rows; keep them secret."),
+    worst: int = typer.Option(0, "--worst", min=0, metavar="N", help="Name the N most exposed rows; keep them secret."),
     pictures: str | None = typer.Option(
         None, "--pictures", metavar="FOLDER", help="Draw pictures; they show the original, so keep them with it."
     ),
@@ -45,12 +45,8 @@ def command(
     from sfumato.release.read import read_release
     from sfumato.report import terminal
 
-    if pictures is not None and Path(pictures).resolve() == Path(release).resolve():
-        raise OptionError(
-            "Pictures of an assessment show the original's people and must not lie in a release.",
-            found="--pictures is the release's folder",
-            fix="another folder",
-        )
+    if pictures is not None:
+        _require_outside(Path(pictures).resolve())
     console.say_compiling()
     original, others = (
         one and source.table(one, separator=separator, encoding=encoding, decimal=decimal, missing=missing)
@@ -74,6 +70,18 @@ def command(
     else:
         sys.stdout.write(f"{assessment}\n")
         console.show(*(["", terminal.exposed(exposed)] if exposed else []))
+
+
+def _require_outside(folder: Path) -> None:
+    """Raise where a folder is a release's, or lies in one."""
+    from sfumato.release.bundle import MANIFEST
+
+    if any((around / MANIFEST).is_file() for around in (folder, *folder.parents)):
+        raise OptionError(
+            "Pictures of an assessment show the original's people and must not lie in a release.",
+            found="--pictures is, or lies in, a release's folder",
+            fix="another folder",
+        )
 
 
 def _draw(comparison: Comparison, folder: Path, word: str) -> None:

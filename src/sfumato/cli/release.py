@@ -91,6 +91,8 @@ def command(
 
             made = release_and_assess(anonymizer, table, others, hold_out=hold_out, schema=roles, seed=seed)
             released, judged = made.release, made.assessment
+            if hold_out is not None:
+                console.say(f"· {judged.reference_rows:,} rows set aside as the reference, and not released")
         else:
             released = anonymizer.release(table, schema=roles, seed=seed)
     folder = released.write(out)

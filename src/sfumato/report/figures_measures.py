@@ -119,8 +119,10 @@ def components(
                 _on_the_diagonal(axes, original[:, row], other[:, row], tests[row], limits[row])
             elif row < column:
                 _contours(axes, original[:, [column, row]], other[:, [column, row]], limits[column], limits[row])
+                axes.set(xlim=limits[column], ylim=limits[row])
             else:
-                _tails(axes, original[:, [column, row]], other[:, [column, row]], whole[column], whole[row])
+                _tails(axes, original[:, [column, row]], other[:, [column, row]])
+                axes.set(xlim=whole[column], ylim=whole[row])
     _legend(figure, {"original": ACCENT, word: BRICK})
     figure.text(
         0.98,
@@ -220,21 +222,11 @@ def _contours(
         levels = sorted({float(ordered[min(np.searchsorted(held, s * held[-1]), ordered.size - 1)]) for s in HELD})
         if levels[-1] > 0.0:
             axes.contour(*middles, density.T, levels=levels, colors=[colour], linewidths=[0.7, 1.0, 1.4], alpha=0.95)
-    axes.set_xlim(*across)
-    axes.set_ylim(*upward)
 
 
-def _tails(
-    axes: Any,
-    original: NDArray[np.float64],
-    other: NDArray[np.float64],
-    across: tuple[float, float],
-    upward: tuple[float, float],
-) -> None:
+def _tails(axes: Any, original: NDArray[np.float64], other: NDArray[np.float64]) -> None:
     for points, colour in ((original, ACCENT), (other, BRICK)):
         axes.plot(*points.T, "o", color=colour, markersize=1.7, markeredgewidth=0, alpha=0.45)
-    axes.set_xlim(*across)
-    axes.set_ylim(*upward)
 
 
 HELD = (0.9, 0.6, 0.25)  # shares of the rows that lie inside the contours

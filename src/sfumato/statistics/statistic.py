@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ class Gradient:
 
 
 @dataclass(frozen=True)
-class Statistic:
+class Statistic(ABC):
     """A number (or, for a regression, several ``parts()``) computed from the records of a table.
 
     A *characteristic* in the sense of XK and XF is a function of mean and covariance and answers ``value``,
@@ -38,9 +39,9 @@ class Statistic:
     """
 
     @property
+    @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """Names of the numeric columns, in the order in which moments are expected."""
-        raise NotImplementedError
 
     def parts(self) -> tuple[Statistic, ...]:
         """The single numbers that this statistic consists of."""

@@ -125,7 +125,9 @@ class TestRelease:
         assert run([*command, "--assess"]) == 0
         assert "right nearest matches" in capfd.readouterr().out
         assert run([*command, "--hold-out", "0.5", "--json"]) == 0
-        told = json.loads(capfd.readouterr().out)
+        shown = capfd.readouterr()
+        assert f"{ROWS // 2} rows set aside" in shown.err
+        told = json.loads(shown.out)
         assert told["manifest"]["rows_in"] == told["assessment"]["reference_rows"] == ROWS // 2
         assert "membership by nearest row" in {score["name"] for score in told["assessment"]["scores"]}
         assert run([*command, "--reference", str(people), "--json"]) == 0

@@ -101,6 +101,8 @@ class TestAssessment:
     def test_pictures_do_not_go_into_a_release(self, made, capfd):
         file, out = made
         before = {path.name for path in out.iterdir()}
+        for folder in (out, out / "pictures"):
+            assert run(["assess", str(file), str(out / "released.csv"), "--pictures", str(folder)]) == 2
         assert run(["assess", str(file), str(out), "--pictures", str(out)]) == 2
         assert {path.name for path in out.iterdir()} == before
 

@@ -148,19 +148,8 @@ def test_hulls_are_the_extremes_of_each_leaf(values):
 
 
 @given(values=arrays(np.float64, (40, 2), elements=st.floats(0, 100, width=32)))
-def test_cells_fill_the_space_without_overlap_and_hold_their_records(values):
-    order, starts, cuts = leaves_of(problem_of(values, k=4), note=True)
-    leaves = len(starts) - 1
-    low, high = np.full((leaves, 2), -1.0), np.full((leaves, 2), 101.0)
-    faces.cells(cuts, starts, low, high)
-    assert np.prod(high - low, axis=1).sum() == pytest.approx(102.0**2)
-    for leaf, (first, last) in enumerate(pairwise(starts)):
-        inside = values[order[first:last]]
-        assert (inside >= low[leaf]).all()
-        assert (inside <= high[leaf]).all()
-    for one, other in combinations(range(leaves), 2):
-        shared = np.minimum(high[one], high[other]) - np.maximum(low[one], low[other])
-        assert shared.min() <= 1e-9
+def test_cells_fill_the_space_without_overlap_and_hold_their_records(require_subdivision, values):
+    require_subdivision(values, *leaves_of(problem_of(values, k=4), note=True))
 
 
 def test_equal_input_gives_equal_boxes():

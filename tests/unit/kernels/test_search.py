@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sfumato.kernels import faces, search_branches, search_fitness, search_groups, search_tree
 from sfumato.kernels import partition as kernel
+from sfumato.kernels import search_branches, search_fitness, search_groups, search_tree
 
 small_values = st.integers(0, 6).map(float)
 numbers = st.floats(-3, 3).map(lambda number: round(number, 2))
@@ -264,24 +264,14 @@ class TestTrees:
 
     @settings(max_examples=25)
     @given(values=arrays(np.float64, (60, 2), elements=st.floats(0, 100, width=32)), seed=st.integers(0, 9))
-    def test_the_cells_of_a_tree_that_was_cut_anew_and_crossed_fill_the_space_without_overlap(self, values, seed):
+    def test_the_cells_of_a_tree_that_was_cut_anew_and_crossed_fill_the_space(self, require_subdivision, values, seed):
         problem = problem_of(values)
         fitness, one, other = fitness_of(problem), tree_of(problem), tree_of(problem)
         search_tree.recut(problem, fitness, *one, 20, np.random.default_rng(seed))
         search_tree.recut(problem, fitness, *other, 20, np.random.default_rng(seed + 1))
         search_tree.cross_trees(problem, fitness, *one, *other)
         order, begins, cuts = one
-        starts = np.append(np.flatnonzero(begins), 60)
-        leaves = len(starts) - 1
-        low, high = np.full((leaves, 2), -1.0), np.full((leaves, 2), 101.0)
-        faces.cells(cuts, starts, low, high)
-        assert np.prod(high - low, axis=1).sum() == pytest.approx(102.0**2)
-        for leaf, (first, last) in enumerate(pairwise(starts)):
-            inside = values[order[first:last]]
-            assert (inside >= low[leaf]).all()
-            assert (inside <= high[leaf]).all()
-        for box, another in combinations(range(leaves), 2):
-            assert (np.minimum(high[box], high[another]) - np.maximum(low[box], low[another])).min() <= 1e-9
+        require_subdivision(values, order, np.append(np.flatnonzero(begins), 60), cuts)
 
     @settings(max_examples=25)
     @given(values=arrays(np.float64, (60, 2), elements=small_values), seed=st.integers(0, 99))
