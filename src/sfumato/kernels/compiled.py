@@ -7,7 +7,6 @@ a fingerprint of all kernels, and is emptied where it differs.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 from collections.abc import Callable
@@ -39,13 +38,12 @@ def fingerprint() -> str:
 
 @cache
 def forget_stale(folder: Path) -> None:
-    """Empty a cache that other kernels have filled; once in a process. A cache that cannot be written stays."""
+    """Empty a cache that other kernels have filled; once in a process. numba takes only folders that can be written."""
     stamp = folder / STAMP
-    with contextlib.suppress(OSError):
-        if stamp.is_file() and stamp.read_text() == fingerprint():
-            return
-        for file in (*folder.glob("*.nbi"), *folder.glob("*.nbc")):
-            file.unlink(missing_ok=True)
-        written = stamp.with_name(f"{STAMP}.{os.getpid()}")
-        written.write_text(fingerprint())
-        written.replace(stamp)
+    if stamp.is_file() and stamp.read_text() == fingerprint():
+        return
+    for file in (*folder.glob("*.nbi"), *folder.glob("*.nbc")):
+        file.unlink(missing_ok=True)  # another process may be doing the same
+    written = stamp.with_name(f"{STAMP}.{os.getpid()}")
+    written.write_text(fingerprint())
+    written.replace(stamp)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EPOCH = datetime.date(1970, 1, 1)
+EPOCH_MOMENT = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,7 +116,7 @@ class Numbers:
             elif self.calendar == "microseconds":
                 moment = datetime.datetime.fromisoformat(text)
                 moment = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-                number = moment.timestamp() * 1e6
+                number = float((moment - EPOCH_MOMENT) // datetime.timedelta(microseconds=1))  # exact, unlike seconds
             else:
                 number = float(text)
         except ValueError:

@@ -24,6 +24,9 @@ RELEASED = {
 }
 
 
+MICROSECOND = datetime.timedelta(microseconds=1)
+
+
 def ask(words, columns=RELEASED, weight=None):
     statistic = parse(words)
     read = IntervalTable.of(Table.from_arrow(pa.table(columns)), statistic.columns, weight=weight)
@@ -143,6 +146,15 @@ def test_dates_are_compared_as_dates():
     assert interval("count(seen >= 2020-06-01 00:00)", moments) == (1, 1)
     with pytest.raises(StatisticError, match="date"):
         ask("count(born < yesterday)", columns)
+
+
+def test_moments_are_compared_to_the_microsecond():
+    # a moment whose seconds, as a floating-point number times a million, are not its microseconds
+    moment = datetime.datetime(2005, 4, 18, 2, 42, 41, 147961, tzinfo=datetime.UTC)
+    assert moment.timestamp() * 1e6 != (moment - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) / MICROSECOND
+    columns = {"t_low": [moment] * 3, "t_high": [moment] * 3}
+    for words, count in (("count(t >= {})", 3), ("count(t = {})", 3), ("count(t > {})", 0), ("count(t < {})", 0)):
+        assert interval(words.format(f"'{moment.isoformat()}'"), columns) == (count, count)
 
 
 def test_truth_values_are_categories():
