@@ -29,8 +29,8 @@ import pyarrow.csv
 
 import sfumato as sf
 from sfumato.statistics.bounds import estimate
+from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate
-from sfumato.statistics.interval_table import IntervalTable
 from sfumato.statistics.language import parse
 
 WORDS = ("mean({x})", "var({x})", "cov({x}, {y})", "corr({x}, {y})", "regress({y} ~ {x})")
@@ -133,7 +133,7 @@ def tightness(quick: bool) -> None:
         columns = case.table.column_names
         for k in case.ks:
             release = sf.Boxes(k=k, keep=[f"corr({columns[0]}, {columns[1]})"]).release(case.table, seed=1)
-            boxes = len(IntervalTable.of(release.table, columns).count)
+            boxes = len(CountedBoxes.of(release.table, columns).count)
             shape = f"{case.table.num_rows:,} × {len(columns)} ({columns[0]}, {columns[1]} …), {boxes:,} boxes"
             print(f"\n{case.name}, k = {k}, {shape}")
             print("statistic  number  gap: worst  median   (bar)  linear/certain   seconds: median   worst")
@@ -180,14 +180,14 @@ def regressions(quick: bool) -> None:
                 print(f"{words:50.50s} {k:2d}  {gaps}  {time.perf_counter() - started:6.1f}", flush=True)
 
 
-def strips(rows: int, k: int) -> IntervalTable:
+def strips(rows: int, k: int) -> CountedBoxes:
     """A million Gaussian records in boxes of k, by sorting into strips: cheap to make, and they overlap like any."""
     records = np.column_stack([column.to_numpy() for column in gaussian(rows).columns])
     order = np.argsort(records[:, 0])
     strip = round((rows / k) ** 0.5) * k
     pieces = [part[np.argsort(records[part, 1])] for part in np.split(order, range(strip, rows, strip))]
     boxes = records[np.concatenate(pieces)].reshape(-1, k, 2)
-    return IntervalTable.make(["x0", "x1"], boxes.min(axis=1), boxes.max(axis=1), count=np.full(len(boxes), k))
+    return CountedBoxes.make(["x0", "x1"], boxes.min(axis=1), boxes.max(axis=1), count=np.full(len(boxes), k))
 
 
 def speed(rows: int) -> None:

@@ -24,12 +24,12 @@ import pyarrow.csv
 import pyarrow.parquet
 
 import sfumato as sf
+from sfumato.disclosure.quasi_identifiers import uniqueness_lattice
 from sfumato.engines.memory import MemorySurvey
 from sfumato.kernels.grouping_1d import SQUARED, cheapest_groups
-from sfumato.methods.probabilistic.search import uniqueness_lattice
-from sfumato.methods.probabilistic.summaries import QuantileSketch
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import Schema
+from sfumato.survey.quantile_sketches import QuantileSketch
 from sfumato.table.frames import as_table
 
 FOLDER = Path(os.environ.get("SFUMATO_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")

@@ -21,7 +21,7 @@ import pyarrow as pa
 from sfumato.engines.memory import MemorySurvey
 from sfumato.kernels.prediction import Prediction, prediction
 from sfumato.measures.assess import assess
-from sfumato.measures.comparison import Comparison
+from sfumato.measures.measured_release import MeasuredRelease
 from sfumato.measures.privacy.linkage import Linkage, matched
 from sfumato.measures.privacy.reference import ReferenceTest, held_against
 from sfumato.measures.utility.kernel_components import ComponentTest, KernelComponents, component_tests
@@ -108,8 +108,8 @@ class Experiment:
     seed: int
 
     @cached_property
-    def pair(self) -> Comparison:
-        return Comparison(original=self.original, released=self.reference, logs="never")
+    def pair(self) -> MeasuredRelease:
+        return MeasuredRelease(original=self.original, released=self.reference, logs="never")
 
     @cached_property
     def components(self) -> KernelComponents:
@@ -334,7 +334,7 @@ original's (p < 0.05; one of 20 does so by chance). The number beside *PICA auto
 Clusters of 300 and the size that *auto* finds hide everybody and keep the distribution; clusters of 100 keep it and do
 not hide; a swap over the whole table hides and does not keep it. TL's own choice of 200 is borderline here.
 
-In this kernel logarithms stand as they are and indicators weigh most. What a swap over the whole table loses there is
+In this kernel logarithms stand as they are and indicators reweigh most. What a swap over the whole table loses there is
 mostly how common each category is: with `marginals="restored"` (*SVD swap, restored*), which TL does not try, it keeps
 the leading components and hides people no less. Where all columns are standardised, as `sf.assess` does, relations of
 numbers count as much, and they stay lost. Components of 20 that differ then, by seed:

@@ -18,12 +18,12 @@ from sfumato.release.release import Release
 from sfumato.report.figures import png
 from sfumato.report.figures_weighting import Dismissed, dismissal
 from sfumato.statistics.bounds.estimates import sample_for
-from sfumato.statistics.estimate import Estimate, Weighting
+from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.statistics.estimate import Estimate, Reweighting
 from sfumato.statistics.influence import sampling_constant, sensitivities
-from sfumato.statistics.interval_table import IntervalTable
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments
-from sfumato.statistics.weighting import weigh
+from sfumato.statistics.wide_boxes import reweigh
 
 PAGE = Path(__file__).with_suffix(".md")
 FIGURE = Path(__file__).with_name("figures") / "weights.png"
@@ -59,13 +59,13 @@ class Tried:
 
     truth: float
     whole: Estimate
-    effects: Sequence[Weighting]  # in the order of WAYS
+    effects: Sequence[Reweighting]  # in the order of WAYS
 
 
 def tried(name: str, release: Release, truth: float) -> Tried:
-    intervals = IntervalTable.of(release.table, parse(name).columns)
+    intervals = CountedBoxes.of(release.table, parse(name).columns)
     ways = (("none", "normalised"), ("dismiss", "first"), ("dismiss", "normalised"), ("fuzzy", "normalised"))
-    effects = [weigh(parse(name), intervals, kind, objective=objective).effect for kind, objective in ways]
+    effects = [reweigh(parse(name), intervals, kind, objective=objective).effect for kind, objective in ways]
     whole = release.estimate(name)
     assert isinstance(whole, Estimate)
     for effect, kind in zip(effects[2:], ("dismiss", "fuzzy"), strict=True):
@@ -99,7 +99,7 @@ def rows_of(name: str, shape: str, all_tried: Sequence[Tried]) -> list[str]:
 
 def curve(name: str, release: Release) -> list[Dismissed]:
     """Every share of records that could be kept, from a tenth to all."""
-    statistic, sample = sample_for(parse(name), IntervalTable.of(release.table, parse(name).columns))
+    statistic, sample = sample_for(parse(name), CountedBoxes.of(release.table, parse(name).columns))
     points, heft = sample.midpoints, sample.likely_weight
     moments = Moments.of(points, heft)
     contribution = (sensitivities(statistic, moments, points) * sample.half_widths).sum(axis=1)
@@ -155,7 +155,7 @@ TEXT = """# Dismissal and weights, with the bias that they bring
 Xiang and Kreinovich 2013 (XK §III), Xiang, Ferson et al. 2013 (XF §II–III). Written by `docs/replication/weights.py`;
 do not edit by hand.
 
-The papers leave out records in wide boxes, or weigh them down, because each adds n·c = Σ a_i Δ_i to the uncertainty
+The papers leave out records in wide boxes, or reweigh them down, because each adds n·c = Σ a_i Δ_i to the uncertainty
 while it lessens the sampling error only a little. What they minimise is the sum of both. Here it is tried on {tables}
 tables of {people:,} correlated Gaussian people (correlation 0.5), with {outliers} outliers planted 5 to 40 deviations
 away: none, on both sides, or on one side. Boxes with k = {k} keep mean(x) and corr(x, y). All figures are means over

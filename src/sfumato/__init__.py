@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 from sfumato.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from sfumato.disclosure.anonymity_budget import anonymity_budget as anonymity_budget
+    from sfumato.disclosure.quasi_identifiers import quasi_identifiers as quasi_identifiers
+    from sfumato.disclosure.uniqueness import uniqueness as uniqueness
     from sfumato.errors import SfumatoError as SfumatoError
     from sfumato.measures.assess import Assessment as Assessment
     from sfumato.measures.assess import assess as assess
@@ -19,14 +22,11 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.search import Rounds as Rounds
     from sfumato.methods.boxes.search import Seconds as Seconds
     from sfumato.methods.classical.noise import Noise as Noise
-    from sfumato.methods.probabilistic.budget import anonymity_budget as anonymity_budget
     from sfumato.methods.probabilistic.curve import privacy_utility_curve as privacy_utility_curve
     from sfumato.methods.probabilistic.generalize import Generalize as Generalize
     from sfumato.methods.probabilistic.optimal_groups import OptimalGroups as OptimalGroups
     from sfumato.methods.probabilistic.quantiles import Quantiles as Quantiles
     from sfumato.methods.probabilistic.safe_harbor import SafeHarbor as SafeHarbor
-    from sfumato.methods.probabilistic.search import quasi_identifiers as quasi_identifiers
-    from sfumato.methods.probabilistic.uniqueness import uniqueness as uniqueness
     from sfumato.methods.spectral.histograms import RecursiveHistogram as RecursiveHistogram
     from sfumato.methods.spectral.histograms import SpectralHistogram as SpectralHistogram
     from sfumato.methods.spectral.pica import PartitionedIca as PartitionedIca
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release as Release
     from sfumato.schema.schema import Schema as Schema
     from sfumato.statistics.bounds import Budget as Budget
-    from sfumato.statistics.characteristics import Correlation as Correlation
-    from sfumato.statistics.characteristics import Covariance as Covariance
-    from sfumato.statistics.characteristics import Mean as Mean
-    from sfumato.statistics.characteristics import Regression as Regression
-    from sfumato.statistics.characteristics import Sd as Sd
-    from sfumato.statistics.characteristics import Variance as Variance
     from sfumato.statistics.estimate import Estimate as Estimate
+    from sfumato.statistics.moment_statistics import Correlation as Correlation
+    from sfumato.statistics.moment_statistics import Covariance as Covariance
+    from sfumato.statistics.moment_statistics import Mean as Mean
+    from sfumato.statistics.moment_statistics import Regression as Regression
+    from sfumato.statistics.moment_statistics import Sd as Sd
+    from sfumato.statistics.moment_statistics import Variance as Variance
     from sfumato.table.read import read as read
     from sfumato.table.table import Table as Table
 
@@ -52,9 +52,9 @@ NAMES = {
     "read": "sfumato.table.read",
     "Table": "sfumato.table.table",
     "Schema": "sfumato.schema.schema",
-    "uniqueness": "sfumato.methods.probabilistic.uniqueness",
-    "quasi_identifiers": "sfumato.methods.probabilistic.search",
-    "anonymity_budget": "sfumato.methods.probabilistic.budget",
+    "uniqueness": "sfumato.disclosure.uniqueness",
+    "quasi_identifiers": "sfumato.disclosure.quasi_identifiers",
+    "anonymity_budget": "sfumato.disclosure.anonymity_budget",
     "privacy_utility_curve": "sfumato.methods.probabilistic.curve",
     "Boxes": "sfumato.methods.boxes",
     "Seconds": "sfumato.methods.boxes.search",
@@ -77,12 +77,12 @@ NAMES = {
     "read_release": "sfumato.release.read",
     "Budget": "sfumato.statistics.bounds",
     "Estimate": "sfumato.statistics.estimate",
-    "Mean": "sfumato.statistics.characteristics",
-    "Variance": "sfumato.statistics.characteristics",
-    "Sd": "sfumato.statistics.characteristics",
-    "Covariance": "sfumato.statistics.characteristics",
-    "Correlation": "sfumato.statistics.characteristics",
-    "Regression": "sfumato.statistics.characteristics",
+    "Mean": "sfumato.statistics.moment_statistics",
+    "Variance": "sfumato.statistics.moment_statistics",
+    "Sd": "sfumato.statistics.moment_statistics",
+    "Covariance": "sfumato.statistics.moment_statistics",
+    "Correlation": "sfumato.statistics.moment_statistics",
+    "Regression": "sfumato.statistics.moment_statistics",
     "SfumatoError": "sfumato.errors",
 }
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.measures.assess import Assessment
-    from sfumato.measures.comparison import Metric
+    from sfumato.measures.measured_release import Metric
     from sfumato.methods.base import Method, Outcome
 
 log = logging.getLogger("sfumato")

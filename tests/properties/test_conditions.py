@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.bounds import estimate
-from sfumato.statistics.interval_table import IntervalTable
+from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
 from sfumato.table.sets import format_set
 from sfumato.table.table import Table
@@ -120,7 +120,7 @@ def test_the_truth_lies_in_the_interval(hidden, form, condition, weighted):
     statistic = parse(FORMS[form].format(under))
     met = [row for row in rows if not condition or CONDITIONS[condition](*row[:3])]
     true = truth(form, met, weighted)
-    read = IntervalTable.of(released(rows, boxes), statistic.columns, weight="w" if weighted else None)
+    read = CountedBoxes.of(released(rows, boxes), statistic.columns, weight="w" if weighted else None)
     try:
         one = estimate(statistic, read)[-1]
     except StatisticError:

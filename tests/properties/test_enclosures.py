@@ -20,9 +20,9 @@ from hypothesis.extra.numpy import arrays
 import sfumato as sf
 from sfumato.statistics.bounds import Budget, enclose, estimate
 from sfumato.statistics.bounds.spread import largest_sum_of_squares
-from sfumato.statistics.characteristics import Coefficient
-from sfumato.statistics.interval_table import IntervalTable
+from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
+from sfumato.statistics.moment_statistics import Coefficient
 
 NAMES = ["x", "y", "z"]
 
@@ -31,14 +31,14 @@ NAMES = ["x", "y", "z"]
 class Case:
     """Boxes with counts and weights, and the same record by record."""
 
-    table: IntervalTable
+    table: CountedBoxes
     low: np.ndarray  # (N, n)
     high: np.ndarray
     share: np.ndarray  # (N,), weights that sum to 1
 
     @classmethod
     def of(cls, low, high, count, weight):
-        table = IntervalTable.make(NAMES[: low.shape[1]], low, high, count=count, weight=weight)
+        table = CountedBoxes.make(NAMES[: low.shape[1]], low, high, count=count, weight=weight)
         each = (table.weight / count).repeat(count)
         return cls(table, low.repeat(count, axis=0), high.repeat(count, axis=0), each / each.sum())
 
@@ -232,8 +232,8 @@ def test_the_inner_ends_are_the_statistics_of_their_witnesses(case, words):
         if witness is not None:
             assert (case.table.low[witness.box][:, columns] <= witness.points).all()
             assert (witness.points <= case.table.high[witness.box][:, columns]).all()
-            heft = np.bincount(witness.box, weights=witness.weight, minlength=len(case.table.weight))
-            assert np.allclose(heft, case.table.weight)
+            sampling = np.bincount(witness.box, weights=witness.weight, minlength=len(case.table.weight))
+            assert np.allclose(sampling, case.table.weight)
             assert statistic.value(witness.moments) == pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
@@ -303,7 +303,7 @@ def test_census_intervals_are_tight(data_folder, names, k):
         records = list(csv.DictReader(file))
     rows = np.array([[float(record[name]) for name in names] for record in records])
     low, high, count = kd_boxes(rows, k)
-    table = IntervalTable.make(names, low, high, count=count)
+    table = CountedBoxes.make(names, low, high, count=count)
     truth = {
         "var(AGI)": rows[:, 0].var(),
         "cov(AGI, FEDTAX)": np.cov(rows[:, :2].T, bias=True)[0, 1],

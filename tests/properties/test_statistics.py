@@ -7,9 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sfumato.statistics.characteristics import Correlation, Covariance, Mean, Regression, Sd, Variance
 from sfumato.statistics.influence import derivatives
 from sfumato.statistics.language import parse
+from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Regression, Sd, Variance
 from sfumato.statistics.moments import Moments
 
 cells = st.one_of(st.integers(-50, 50).map(float), st.floats(-1e3, 1e3))
@@ -24,17 +24,17 @@ def weighted_rows(draw, columns=(1, 3), elements=gaps, rows=(0, 12)):
     return draw(arrays(np.float64, shape, elements=elements)), draw(arrays(np.float64, shape[0], elements=weights))
 
 
-def slow_moments(rows, heft):
+def slow_moments(rows, sampling):
     kept = ~np.isnan(rows).any(axis=1)
-    repeated = np.repeat(rows[kept], heft[kept].astype(int), axis=0)
+    repeated = np.repeat(rows[kept], sampling[kept].astype(int), axis=0)
     return repeated.mean(axis=0), np.atleast_2d(np.cov(repeated.T, bias=True))
 
 
 @given(weighted_rows(), st.integers(0, 12))
 def test_moments_of_parts_merge_to_the_moments_of_the_whole(case, cut):
-    rows, heft = case
-    whole = Moments.of(rows, heft)
-    merged = Moments.of(rows[:cut], heft[:cut]).merge(Moments.of(rows[cut:], heft[cut:]))
+    rows, sampling = case
+    whole = Moments.of(rows, sampling)
+    merged = Moments.of(rows[:cut], sampling[:cut]).merge(Moments.of(rows[cut:], sampling[cut:]))
     assert merged.records == whole.records
     assert np.isclose(merged.weight, whole.weight)
     assert np.allclose(merged.mean, whole.mean, equal_nan=True, atol=1e-9)
@@ -43,18 +43,18 @@ def test_moments_of_parts_merge_to_the_moments_of_the_whole(case, cut):
 
 @given(weighted_rows())
 def test_moments_are_those_of_the_slow_twin(case):
-    rows, heft = case
+    rows, sampling = case
     kept = ~np.isnan(rows).any(axis=1)
-    assume(heft[kept].sum() > 0.0)
-    mean, covariance = slow_moments(rows, heft)
-    moments = Moments.of(rows, heft)
+    assume(sampling[kept].sum() > 0.0)
+    mean, covariance = slow_moments(rows, sampling)
+    moments = Moments.of(rows, sampling)
     assert np.allclose(moments.mean, mean, atol=1e-9)
     assert np.allclose(moments.covariance, covariance, rtol=1e-9, atol=1e-6)
 
 
 @given(weighted_rows(columns=(3, 3), elements=st.integers(-20, 20).map(float), rows=(5, 12)), st.data())
 def test_derivatives_are_what_moving_a_record_does(case, data):
-    rows, heft = case
+    rows, sampling = case
     statistics = [
         Mean("a"),
         Variance("a"),
@@ -65,7 +65,7 @@ def test_derivatives_are_what_moving_a_record_does(case, data):
     ]
     statistic = data.draw(st.sampled_from(statistics))
     rows = rows[:, : len(statistic.columns)]
-    moments = Moments.of(rows, heft)
+    moments = Moments.of(rows, sampling)
     assume(moments.weight > 0.0)
     assume(np.linalg.eigvalsh(moments.covariance)[0] > 0.5)  # far from where a statistic is not defined
     record = data.draw(st.integers(0, len(rows) - 1))
@@ -74,9 +74,9 @@ def test_derivatives_are_what_moving_a_record_does(case, data):
     for step in (-1e-4, 1e-4):
         moved = rows.copy()
         moved[record, column] += step
-        ends.append(statistic.value(Moments.of(moved, heft)))
+        ends.append(statistic.value(Moments.of(moved, sampling)))
     slope = (ends[1] - ends[0]) / 2e-4
-    expected = heft[record] / heft.sum() * derivatives(statistic, moments, rows)[record, column]
+    expected = sampling[record] / sampling.sum() * derivatives(statistic, moments, rows)[record, column]
     assert np.isclose(slope, expected, rtol=1e-3, atol=1e-6)
 
 

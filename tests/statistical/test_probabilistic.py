@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.disclosure.anonymity_budget import anonymity_budget
 from sfumato.engines.memory import MemorySurvey
-from sfumato.methods.probabilistic.budget import anonymity_budget
 from sfumato.methods.probabilistic.generalize import Generalize
-from sfumato.methods.probabilistic.matches import ShownColumn, expected_matches
+from sfumato.methods.probabilistic.population_matches import ShownColumn, expected_matches
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import Schema
 from sfumato.table.frames import as_table

@@ -13,7 +13,7 @@ from sfumato.errors import OptionError
 from sfumato.params import require_choice
 
 if TYPE_CHECKING:
-    from sfumato.measures.comparison import Comparison, Metric
+    from sfumato.measures.measured_release import MeasuredRelease, Metric
 
 
 def command(
@@ -40,7 +40,7 @@ def command(
 ) -> None:
     """Measure privacy and utility of a release against its original."""
     from sfumato.measures.assess import assessed, compared
-    from sfumato.measures.comparison import METRICS
+    from sfumato.measures.measured_release import METRICS
     from sfumato.measures.privacy.prediction import most_exposed
     from sfumato.release.read import read_release
     from sfumato.report import terminal
@@ -53,7 +53,7 @@ def command(
         for one in (file, reference)
     )
     released = read_release(release)
-    comparison = compared(
+    subject = compared(
         original,
         released,
         others,
@@ -61,10 +61,10 @@ def command(
         metric=cast("Metric", require_choice(metric, name="--metric", choices=METRICS)),
         seed=seed,
     )
-    assessment = assessed(comparison, method=released.manifest.method if released.manifest else "unknown method")
+    assessment = assessed(subject, method=released.manifest.method if released.manifest else "unknown method")
     if pictures is not None:
-        _draw(comparison, Path(pictures), assessment.method)
-    exposed = most_exposed(comparison.found, worst) if worst else ()
+        _draw(subject, Path(pictures), assessment.method)
+    exposed = most_exposed(subject.found, worst) if worst else ()
     if json:
         console.show_json(assessment.to_plain() | {"most_exposed": exposed})
     else:
@@ -84,11 +84,11 @@ def _require_outside(folder: Path) -> None:
         )
 
 
-def _draw(comparison: Comparison, folder: Path, word: str) -> None:
+def _draw(subject: MeasuredRelease, folder: Path, word: str) -> None:
     from sfumato.report.figures import png
     from sfumato.report.figures_assessment import pictures
 
-    drawn = pictures(comparison, word=word)
+    drawn = pictures(subject, word=word)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "privacy.png").write_bytes(png(drawn.privacy))
     if drawn.components is not None:

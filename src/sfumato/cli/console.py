@@ -24,7 +24,7 @@ def show(*renderables: RenderableType) -> None:
 
 def show_json(record: Any) -> None:
     """Print a record as the result of a command, for programs."""
-    from sfumato.report.records import to_json
+    from sfumato.report.plain_json import to_json
 
     sys.stdout.write(to_json(record) + "\n")
 

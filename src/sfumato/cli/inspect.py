@@ -10,7 +10,7 @@ import typer
 from sfumato.cli import console, source
 
 if TYPE_CHECKING:
-    from sfumato.methods.probabilistic.search import QuasiIdentifiers
+    from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
     from sfumato.schema.schema import Schema
     from sfumato.table.table import Table
 
@@ -32,9 +32,9 @@ def command(
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Show kinds, roles with reasons, missing and distinct values, and which sets of columns single people out."""
+    from sfumato.disclosure.inspection import inspect
     from sfumato.engines.memory import MemorySurvey
     from sfumato.report import terminal
-    from sfumato.survey.inspection import inspect
 
     table, roles = source.table_and_schema(
         file, schema=schema, roles=role, separator=separator, encoding=encoding, decimal=decimal, missing=missing
@@ -51,7 +51,7 @@ def _identifying(
     table: Table, schema: Schema, alpha: float, population: float | None, max_size: int
 ) -> QuasiIdentifiers | None:
     """The smallest sets of quasi-identifiers that single out a share alpha of people; by rows or, if given, people."""
-    from sfumato.methods.probabilistic.search import quasi_identifiers
+    from sfumato.disclosure.quasi_identifiers import quasi_identifiers
     from sfumato.schema.schema import Role
 
     columns = schema.names(Role.QUASI)

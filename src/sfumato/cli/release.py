@@ -112,7 +112,7 @@ def show(released: Release, folder: Path, judged: Assessment | None = None, *, a
         told = {"folder": str(folder), "manifest": released.manifest, "estimates": estimates}
         console.show_json(told | {"searches": searches, "rules": rules, "assessment": judged and judged.to_plain()})
     else:
-        console.show(terminal.fates(released.manifest), "", terminal.findings(released.findings))
+        console.show(terminal.treatments(released.manifest), "", terminal.findings(released.findings))
         console.show(*(["", terminal.estimates(estimates)] if estimates else []))
         console.show(*(["", terminal.searches(searches)] if searches else []))
         console.show(*(["", terminal.rules(rules)] if rules else []))

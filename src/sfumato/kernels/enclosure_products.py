@@ -12,12 +12,12 @@ import math
 
 import numpy as np
 
-from sfumato.kernels.compiled import compiled
+from sfumato.kernels.jit import jit
 
 BLOCK = 1024  # boxes summed together first, so that rounding grows with the blocks and not with the boxes
 
 
-@compiled
+@jit
 def _walk(first, second):
     """The sides of every zonogon in walking order: L₁ and L₂ per unit of width, the column, and the column's sign.
 
@@ -41,7 +41,7 @@ def _walk(first, second):
     return side_first, side_second, column, sign
 
 
-@compiled
+@jit
 def _best(low, high, g, first, second, side_first, side_second, column, sign):
     """Largest L₁·L₂ on box g, L₂ there, and the side and share of it where that is."""
     n = sign.size
@@ -70,7 +70,7 @@ def _best(low, high, g, first, second, side_first, side_second, column, sign):
     return best, best_second, best_side, best_share
 
 
-@compiled
+@jit
 def _coordinate(low, high, g, side, column, sign, best_side, best_share):
     """The coordinate that belongs to a side of the first half, at the best point of box g."""
     n = sign.size
@@ -86,7 +86,7 @@ def _coordinate(low, high, g, side, column, sign, best_side, best_share):
     return min(low[g, i] + share * (high[g, i] - low[g, i]), high[g, i])
 
 
-@compiled
+@jit
 def largest_product_sum(low, high, weight, extra, first, second, offset):
     """Σ of weight · v + extra · max(v, 0), v = max over the box of L₁·L₂ − offset; and Σ of weight · (1, z) · L₂ there.
 
@@ -102,9 +102,9 @@ def largest_product_sum(low, high, weight, extra, first, second, offset):
             low, high, g, first, second, side_first, side_second, column, sign
         )
         value = best - offset
-        heft = weight[g] + extra[g] if value > 0.0 else weight[g]
-        block += heft * value
-        pull = heft * best_second
+        total_weight = weight[g] + extra[g] if value > 0.0 else weight[g]
+        block += total_weight * value
+        pull = total_weight * best_second
         block_slope[0] += pull
         for side in range(n):
             at = _coordinate(low, high, g, side, column, sign, best_side, best_share)
@@ -118,7 +118,7 @@ def largest_product_sum(low, high, weight, extra, first, second, offset):
     return total, slope
 
 
-@compiled
+@jit
 def largest_product_sums(low, high, weight, extra, first, seconds):
     """The same, without offset, for each of several L₂ (one a row)."""
     totals, slopes = np.empty(len(seconds)), np.empty(seconds.shape)
@@ -127,7 +127,7 @@ def largest_product_sums(low, high, weight, extra, first, seconds):
     return totals, slopes
 
 
-@compiled
+@jit
 def best_points(low, high, first, second):
     """Where each box attains its largest L₁·L₂, and that product."""
     boxes, n = low.shape

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.kernels.compiled import compiled
+from sfumato.kernels.jit import jit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +37,7 @@ def exchange(
     return Exchanged(float(largest), int(exchanges))
 
 
-@compiled
+@jit
 def _exchange(columns, column, first, second, bound):
     products = np.zeros(column)
     for row in range(len(columns)):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.kernels.compiled import compiled
+from sfumato.kernels.jit import jit
 
 
-@compiled
+@jit
 def hulls(values, order, starts):
     """Smallest and largest value of each column in each leaf."""
     leaves, axes = len(starts) - 1, values.shape[1]
@@ -21,7 +21,7 @@ def hulls(values, order, starts):
     return low, high
 
 
-@compiled
+@jit
 def cells(cuts, starts, low, high):
     """Shrink the outer faces ``low`` and ``high`` of each leaf to the cuts around it (a true subdivision).
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.kernels.compiled import compiled
+from sfumato.kernels.jit import jit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,7 +27,7 @@ WIDTH = 3  # its rows times its width
 CENTRE = 4  # its width, and of all groups only the widest counts
 
 
-@compiled
+@jit
 def _cheapest_last_group(values: Floats, counts: Ints, best: Floats, end: int, k: int, cost: int) -> tuple[float, int]:
     """The least total cost of the points before ``end``, and the first point of the group that reaches up to it."""
     cheapest, start = np.inf, -1
@@ -69,7 +69,7 @@ def _cheapest_last_group(values: Floats, counts: Ints, best: Floats, end: int, k
     return cheapest, start
 
 
-@compiled
+@jit
 def cheapest_groups(values: Floats, counts: Ints, k: int, cost: int) -> tuple[Ints, float]:
     """End of each group (exclusive, in points) and the cost of all; no group and an infinite cost under k rows.
 
@@ -89,7 +89,7 @@ def cheapest_groups(values: Floats, counts: Ints, k: int, cost: int) -> tuple[In
     return ends[:groups][::-1].copy(), best[points]
 
 
-@compiled
+@jit
 def merge_small(sizes: Ints, k: int) -> Ints:
     """Number of the merged group of each group, so that neighbours join until every one has at least k rows."""
     merged = np.empty(len(sizes), np.int64)

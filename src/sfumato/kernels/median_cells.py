@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.kernels.compiled import compiled
+from sfumato.kernels.jit import jit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +23,7 @@ def median_cells(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     return labels
 
 
-@compiled
+@jit
 def _cut(scores, k, order, labels):
     """Work through a stack of stretches of ``order``, each a cell that may still have to be cut."""
     axes = scores.shape[1]

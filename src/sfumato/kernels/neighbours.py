@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.kernels.compiled import compiled
+from sfumato.kernels.jit import jit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +81,7 @@ def _tiled(turned: NDArray[np.float64]) -> NDArray[np.float32]:
     return np.ascontiguousarray(padded.reshape(tiles, TILE, -1).transpose(0, 2, 1))
 
 
-@compiled
+@jit
 def _scan(queries, points, short, tiles, slack, squared, index):
     """Fill the sorted lists of the nearest."""
     k = squared.shape[1]
@@ -104,7 +104,7 @@ def _scan(queries, points, short, tiles, slack, squared, index):
                     reach = (np.sqrt(squared[query, k - 1]) + slack) ** 2
 
 
-@compiled(fastmath={"contract", "reassoc", "nsz"})
+@jit(fastmath={"contract", "reassoc", "nsz"})
 def _bounds(query, tile, bound):
     """Squared distances along the leading axes, four axes at a time."""
     bound[:] = 0.0
@@ -124,7 +124,7 @@ def _bounds(query, tile, bound):
         axis += 1
 
 
-@compiled
+@jit
 def _insert(squared, index, apart, point):
     """Put a point into a list that is sorted by distance, behind those that are as near."""
     place = len(squared) - 1

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.kernels.compiled import compiled
+from sfumato.kernels.jit import jit
 from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, clear, least_cost, width
 
 SAMPLE = 4096  # records that stand for a larger cell when its axis is chosen
@@ -27,7 +27,7 @@ ATOM_SAMPLE = 256  # records among which a shared value is looked for
 ATOM_SHARE = 0.15  # share of them that makes a value worth a cut of its own
 
 
-class Problem(NamedTuple):
+class PartitionProblem(NamedTuple):
     """What is to be cut. Rows are records, columns are axes."""
 
     values: NDArray[np.float64]  # numbers, or the rank of a category (0, 1, …)
@@ -43,7 +43,7 @@ class Problem(NamedTuple):
     median: bool  # the usual Mondrian instead: widest range ÷ scale, cut at the median
 
 
-@compiled
+@jit
 def select(keys, rows, position):
     """Reorder so that no key before ``position`` is above any key from it on (Hoare's selection)."""
     low, high = 0, len(keys)
@@ -69,7 +69,7 @@ def select(keys, rows, position):
             return
 
 
-@compiled
+@jit
 def diverse(problem, rows):
     """Whether the records hold l values of each protected column that are pairwise ``separation`` apart.
 
@@ -90,7 +90,7 @@ def diverse(problem, rows):
     return True
 
 
-@compiled
+@jit
 def both_diverse(problem, rows, position):
     """Whether a cut leaves both sides diverse."""
     if problem.l < 2 or problem.protected.shape[1] == 0:
@@ -98,13 +98,13 @@ def both_diverse(problem, rows, position):
     return diverse(problem, rows[:position]) and diverse(problem, rows[position:])
 
 
-@compiled
+@jit
 def entropy(share):
     """Bits that a cut into ``share`` and 1 − ``share`` takes from the budget of log2(records ÷ k) bits."""
     return -(share * np.log2(share) + (1.0 - share) * np.log2(1.0 - share))
 
 
-@compiled
+@jit
 def commonest(keys):
     """The value that most of the sorted keys share, and how many do."""
     best, value, run = 0, keys[0], 0
@@ -115,7 +115,7 @@ def commonest(keys):
     return value, best
 
 
-@compiled
+@jit
 def atom_gain(values, weights, set_start, tally, axis, rows, atom, above):
     """Cost saved per bit by a cut beside ``atom``: below it, above it, or (categories) between it and all others."""
     is_set = axis >= values.shape[1] - len(set_start)
@@ -141,7 +141,7 @@ def atom_gain(values, weights, set_start, tally, axis, rows, atom, above):
     return (tally[WEIGHT, axis] * whole - left_cost - right_cost) / entropy(left_records / len(rows))
 
 
-@compiled
+@jit
 def coarse_cut(problem, rows, keys, tally, bits):
     """Cut a large cell: order ``rows`` and say where and along which axis. Position 0: no cut helps."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
@@ -186,7 +186,7 @@ def coarse_cut(problem, rows, keys, tally, bits):
     return median_cut(problem, rows, keys[:count]), chosen
 
 
-@compiled
+@jit
 def move_before(problem, rows, keys, axis, atom, above):
     """Put the records on the first side of a cut beside ``atom`` first; their number."""
     is_set = axis >= problem.values.shape[1] - len(problem.set_start)
@@ -200,7 +200,7 @@ def move_before(problem, rows, keys, axis, atom, above):
     return position
 
 
-@compiled
+@jit
 def median_cut(problem, rows, keys):
     """Cut at the multiple of k nearest to the median, moved to the nearest change of value where one is shared."""
     count, k = len(rows), problem.k
@@ -229,7 +229,7 @@ def median_cut(problem, rows, keys):
     return position
 
 
-@compiled
+@jit
 def sort(keys, rows):
     """Sort the keys, and the rows with them: by insertion where there are few, by selection of medians above."""
     if len(keys) > 24:
@@ -247,7 +247,7 @@ def sort(keys, rows):
         keys[before + 1], rows[before + 1] = key, row
 
 
-@compiled
+@jit
 def may_cut(keys, k, position, is_set):
     """Whether a cut before ``position`` of the sorted keys is worth a look: a multiple of k, or beside equal values."""
     count = len(keys)
@@ -265,7 +265,7 @@ def may_cut(keys, k, position, is_set):
     )
 
 
-@compiled
+@jit
 def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
     """Cut a small cell: try every axis and cut, order ``rows`` by the best. Position 0: no cut helps or is allowed."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
@@ -306,7 +306,7 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
     return at, chosen
 
 
-@compiled
+@jit
 def split(problem, order, begins, cuts, first, last, enough):
     """Cut the cell order[first:last] down to cells of at most ``enough`` records, or to leaves.
 
@@ -341,7 +341,7 @@ def split(problem, order, begins, cuts, first, last, enough):
         stack.append((first + position, last))
 
 
-@compiled
+@jit
 def note_cut(problem, rows, cuts, first, last, position, axis):
     """Note a cut half-way between the two sides."""
     left, right = -np.inf, np.inf

@@ -12,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.kernels.compiled import compiled
+from sfumato.kernels.jit import jit
 
 Rows = NDArray[np.int32]
 Starts = NDArray[np.int64]
 
 
-@compiled
+@jit
 def split_groups(
     rows: Rows, starts: Starts, codes: Rows, size: int, wanted: NDArray[np.bool_]
 ) -> tuple[Rows, Starts, int]:
@@ -66,7 +66,7 @@ def split_groups(
     return new_rows[:filled].copy(), new_starts[: groups + 1].copy(), alone
 
 
-@compiled
+@jit
 def count_alone(rows: Rows, starts: Starts, codes: Rows, size: int, wanted: NDArray[np.bool_]) -> int:
     """Number of wanted rows that :func:`split_groups` would find alone, without building the groups."""
     count = np.zeros(size, np.int32)

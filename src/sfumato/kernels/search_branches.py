@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.kernels.compiled import compiled
+from sfumato.kernels.jit import jit
 from sfumato.kernels.partition import both_diverse, may_cut, note_cut, sort
 from sfumato.kernels.search_fitness import box_cost, highest
 from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, clear, least_cost, width
@@ -27,19 +27,19 @@ class Branch(NamedTuple):
     cuts: NDArray[np.float64]
 
 
-@compiled
+@jit
 def empty_branch(records):
     """Room for so many records."""
     return Branch(np.empty(records, np.int64), np.zeros(records, np.bool_), np.zeros((records, 4)))
 
 
-@compiled
+@jit
 def side(branch, first, last):
     """The part of a branch between two places, to be written into; its cuts count from its own first place."""
     return Branch(branch.order[first:last], branch.begins[first:last], branch.cuts[first:last])
 
 
-@compiled
+@jit
 def lay_one(problem, fitness, rows, branch):
     """Lay one box; its cost."""
     branch.order[:], branch.begins[:] = rows, False
@@ -49,7 +49,7 @@ def lay_one(problem, fitness, rows, branch):
     )
 
 
-@compiled
+@jit
 def sort_along(values, rows, axis, own, keys):
     """Put the rows into ``own`` and their values along an axis into ``keys``, sorted; always alike where values are."""
     for place in range(len(rows)):
@@ -58,11 +58,11 @@ def sort_along(values, rows, axis, own, keys):
     sort(keys, own)
 
 
-@compiled
+@jit
 def growing_costs(problem, fitness, rows, tally, bits, costs):
     """The cost of a box around the first 1, 2, … of the rows, as far as a box of two may grow."""
     clear(tally, bits)
-    heft, at_records = 0.0, 0.0
+    total_weight, at_records = 0.0, 0.0
     for place in range(len(rows) - problem.k):
         row = rows[place]
         add(tally, bits, problem.values, fitness.weights, problem.set_start, row)
@@ -70,17 +70,17 @@ def growing_costs(problem, fitness, rows, tally, bits, costs):
         for axis in range(tally.shape[1]):
             cost += tally[WEIGHT, axis] * width(tally, problem.set_start, axis)
         if len(fitness.forms) > 0:
-            heft += fitness.heft[row]
+            total_weight += fitness.sampling[row]
             at_records += fitness.offset[row]
             for number in range(len(fitness.forms)):
                 x, y = fitness.columns[number, 0], fitness.columns[number, 1]
                 ends = tally[LOW, x], tally[HIGH, x], tally[LOW, y], tally[HIGH, y]
-                cost += heft * highest(fitness.forms[number], *ends)
+                cost += total_weight * highest(fitness.forms[number], *ends)
             cost -= at_records
         costs[place + 1] = cost
 
 
-@compiled
+@jit
 def lay_two(problem, fitness, rows, branch):
     """Lay the two cheapest boxes that any cut makes of the rows, or one where none is allowed; their cost."""
     count, axes, k = len(rows), problem.values.shape[1], problem.k
@@ -106,7 +106,7 @@ def lay_two(problem, fitness, rows, branch):
     return best
 
 
-@compiled
+@jit
 def promising_cuts(problem, rows, generator, axis_of, place_of):
     """Fill in the cuts with the least cost that boxes could reach on both sides, best first; how many there are."""
     values, weights, set_start, k = problem.values, problem.weights, problem.set_start, problem.k
@@ -145,7 +145,7 @@ def promising_cuts(problem, rows, generator, axis_of, place_of):
     return found
 
 
-@compiled
+@jit
 def lay_best(problem, fitness, rows, breadth, generator, enough, branch):
     """Lay the cheapest boxes found when ``breadth`` cuts of every cell are followed; their cost.
 

@@ -13,21 +13,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.kernels.compiled import compiled
-from sfumato.kernels.partition import Problem
+from sfumato.kernels.jit import jit
+from sfumato.kernels.partition import PartitionProblem
 
 
 class Fitness(NamedTuple):
-    """The cost of boxes: Σ_i (Σ_p a_i) · width_i + Σ_p heft · Σ_forms (largest on the box − at the record)."""
+    """The cost of boxes: Σ_i (Σ_p a_i) · width_i + Σ_p sampling · Σ_forms (largest on the box − at the record)."""
 
     weights: NDArray[np.float32]  # a_i of each record, for what is linear in the widths
-    heft: NDArray[np.float64]  # sampling weight of each record
-    offset: NDArray[np.float64]  # heft × the sum of all forms at the record itself
+    sampling: NDArray[np.float64]  # sampling weight of each record
+    offset: NDArray[np.float64]  # sampling × the sum of all forms at the record itself
     columns: NDArray[np.int64]  # the two numeric axes of each form; the same twice where it has one
     forms: NDArray[np.float64]  # centre x, y and coefficients 1, x, y, x², xy, y² about it
 
 
-@compiled
+@jit
 def highest_on_line(constant, slope, bend, low, high):
     """The largest constant + slope·t + bend·t² for t from ``low`` to ``high``."""
     best = max(constant + low * (slope + bend * low), constant + high * (slope + bend * high))
@@ -36,7 +36,7 @@ def highest_on_line(constant, slope, bend, low, high):
     return best
 
 
-@compiled
+@jit
 def highest(form, low_x, high_x, low_y, high_y):
     """The largest value of a quadratic form on a rectangle: on its sides, or inside where it bends down both ways."""
     low_x, high_x, low_y, high_y = low_x - form[0], high_x - form[0], low_y - form[1], high_y - form[1]
@@ -54,7 +54,7 @@ def highest(form, low_x, high_x, low_y, high_y):
     return best
 
 
-@compiled
+@jit
 def cost_of_widths(values, weights, numbers, rows, faces):
     """The part of the numeric axes; notes the ``faces`` (2, axes) of the box."""
     total = 0.0
@@ -73,7 +73,7 @@ def cost_of_widths(values, weights, numbers, rows, faces):
     return total
 
 
-@compiled
+@jit
 def cost_of_sets(values, weights, set_start, rows, bits):
     """The part of the categories: a set is as wide as the number of its values less one."""
     numbers = values.shape[1] - len(set_start)
@@ -93,12 +93,12 @@ def cost_of_sets(values, weights, set_start, rows, bits):
     return total
 
 
-@compiled
-def cost_of_forms(forms, columns, heft, offset, rows, faces):
+@jit
+def cost_of_forms(forms, columns, sampling, offset, rows, faces):
     """The part of the forms, from the faces of the box."""
     weight, at_records, largest = 0.0, 0.0, 0.0
     for place in range(len(rows)):
-        weight += heft[rows[place]]
+        weight += sampling[rows[place]]
         at_records += offset[rows[place]]
     for number in range(len(forms)):
         x, y = columns[number, 0], columns[number, 1]
@@ -106,7 +106,7 @@ def cost_of_forms(forms, columns, heft, offset, rows, faces):
     return weight * largest - at_records
 
 
-@compiled
+@jit
 def box_cost(problem, fitness, rows, faces, bits):
     """The cost of a box around these records; ``faces`` and ``bits`` are places to work in."""
     values, weights, set_start = problem.values, fitness.weights, problem.set_start
@@ -114,11 +114,11 @@ def box_cost(problem, fitness, rows, faces, bits):
     if len(set_start) > 0:
         total += cost_of_sets(values, weights, set_start, rows, bits)
     if len(fitness.forms) > 0:
-        total += cost_of_forms(fitness.forms, fitness.columns, fitness.heft, fitness.offset, rows, faces)
+        total += cost_of_forms(fitness.forms, fitness.columns, fitness.sampling, fitness.offset, rows, faces)
     return total
 
 
-@compiled
+@jit
 def box_costs(problem, fitness, order, starts):
     """The cost of each box; box g holds the records order[starts[g]:starts[g + 1]]."""
     faces, bits = np.empty((2, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
@@ -128,10 +128,10 @@ def box_costs(problem, fitness, order, starts):
     return costs
 
 
-@compiled
+@jit
 def problem_of(problem, rows, weights):
     """The problem of some of the records, with weights of their own."""
-    return Problem(
+    return PartitionProblem(
         problem.values[rows],
         weights,
         problem.set_start,
@@ -146,7 +146,7 @@ def problem_of(problem, rows, weights):
     )
 
 
-@compiled
+@jit
 def fitness_of(fitness, rows):
     """The fitness of some of the records."""
-    return Fitness(fitness.weights[rows], fitness.heft[rows], fitness.offset[rows], fitness.columns, fitness.forms)
+    return Fitness(fitness.weights[rows], fitness.sampling[rows], fitness.offset[rows], fitness.columns, fitness.forms)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.kernels.compiled import compiled
+from sfumato.kernels.jit import jit
 from sfumato.kernels.partition import diverse
 from sfumato.kernels.search_fitness import (
     box_costs,
@@ -42,7 +42,7 @@ class Groups(NamedTuple):
     used: NDArray[np.int64]
 
 
-@compiled
+@jit
 def runs_of(label):
     """Records in the order of their groups, and where each group starts."""
     starts = np.zeros(label.max() + 2, np.int64)
@@ -57,7 +57,7 @@ def runs_of(label):
     return order, starts
 
 
-@compiled
+@jit
 def numbered(label):
     """The same groups with the numbers 0, 1, … in the order of their first records."""
     number = np.full(label.max() + 1, -1)
@@ -71,7 +71,7 @@ def numbered(label):
     return dense
 
 
-@compiled
+@jit
 def rebuild(values, k, desk, count, generator):
     """Merge the records of both sides of the desk and cut them anew, along any axis; none if a side is too small."""
     rows = np.concatenate((desk[0, : count[0]], desk[1, : count[1]]))
@@ -85,7 +85,7 @@ def rebuild(values, k, desk, count, generator):
     desk[0, :left], desk[1, : count[1]] = rows[:left], rows[left:]
 
 
-@compiled
+@jit
 def anneal(problem, fitness, near, neighbours, groups, generator):
     """Deal the records of a window out anew: swap two, move one, or merge and cut two groups, colder and colder.
 
@@ -94,7 +94,7 @@ def anneal(problem, fitness, near, neighbours, groups, generator):
     longer than the cost of a box.
     """
     k, values, weights, set_start = problem.k, problem.values, fitness.weights, problem.set_start
-    forms, columns, heft, offset = fitness.forms, fitness.columns, fitness.heft, fitness.offset
+    forms, columns, sampling, offset = fitness.forms, fitness.columns, fitness.sampling, fitness.offset
     members, size, cost, label, place, used = groups
     records, width, numbers = len(label), members.shape[1], values.shape[1] - len(set_start)
     faces, bits = np.empty((2, values.shape[1])), np.empty(problem.set_words, np.uint64)
@@ -135,7 +135,7 @@ def anneal(problem, fitness, near, neighbours, groups, generator):
             if len(set_start) > 0:
                 price[side] += cost_of_sets(values, weights, set_start, rows, bits)
             if len(forms) > 0:
-                price[side] += cost_of_forms(forms, columns, heft, offset, rows, faces)
+                price[side] += cost_of_forms(forms, columns, sampling, offset, rows, faces)
         rise = price[0] + price[1] - cost[pair[0]] - cost[pair[1]]
         if rise > 0.0:
             temperature = warm * (1.0 - proposal / (SWEEPS * records)) ** 2
@@ -148,7 +148,7 @@ def anneal(problem, fitness, near, neighbours, groups, generator):
             take_over(groups, pair[side], desk[side, : count[side]], price[side])
 
 
-@compiled
+@jit
 def take_over(groups, group, rows, cost):
     """Make ``rows`` the members of a group."""
     groups.size[group], groups.cost[group] = len(rows), cost
@@ -157,7 +157,7 @@ def take_over(groups, group, rows, cost):
         groups.label[rows[place]], groups.place[rows[place]] = group, place
 
 
-@compiled
+@jit
 def gather(first, label, order, starts, near, taken, window):
     """Fill ``window`` with the group of a record and the groups around it that are not taken; their number."""
     window[0], found, head = label[first], 1, 0
@@ -175,7 +175,7 @@ def gather(first, label, order, starts, near, taken, window):
     return found
 
 
-@compiled
+@jit
 def groups_of(problem, fitness, sizes):
     """The groups of a window whose records stand group by group, with room for as many as k allows."""
     records = len(problem.values)
@@ -196,7 +196,7 @@ def groups_of(problem, fitness, sizes):
     return groups
 
 
-@compiled
+@jit
 def inner_neighbours(near, rows, position):
     """The neighbours of each row that are among the rows, as places in them; ``position`` must be −1 everywhere."""
     inner, found = np.empty((len(rows), near.shape[1]), np.int64), np.zeros(len(rows), np.int64)
@@ -212,7 +212,7 @@ def inner_neighbours(near, rows, position):
     return inner, found
 
 
-@compiled
+@jit
 def regroup(problem, fitness, label, near, windows, generator):
     """Better a partition in up to ``windows`` windows that have no group in common; the groups of all records."""
     order, starts = runs_of(label)
@@ -247,7 +247,7 @@ def regroup(problem, fitness, label, near, windows, generator):
     return numbered(bettered)
 
 
-@compiled
+@jit
 def root_of(parent, node):
     """The root of a node, its path halved on the way."""
     while parent[node] != node:
@@ -256,7 +256,7 @@ def root_of(parent, node):
     return node
 
 
-@compiled
+@jit
 def cross_groups(problem, fitness, one, other):
     """The cheaper of two partitions in every region, a region being the least set of records that both divide alone.
 

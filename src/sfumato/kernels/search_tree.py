@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.kernels.compiled import compiled
+from sfumato.kernels.jit import jit
 from sfumato.kernels.search_branches import empty_branch, lay_best
 from sfumato.kernels.search_fitness import box_cost, fitness_of, problem_of
 
@@ -19,7 +19,7 @@ WAYS = 40.0  # ways to cut a part that are followed to the end at most, or nearl
 BROADEST = 8  # cuts of a cell that are followed at most
 
 
-@compiled
+@jit
 def runs_cost(problem, fitness, order, begins):
     """The cost of all boxes of a run of records; ``begins`` marks their first places."""
     faces, bits = np.empty((2, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
@@ -31,13 +31,13 @@ def runs_cost(problem, fitness, order, begins):
     return total
 
 
-@compiled
+@jit
 def cut_around(cuts, first, last):
     """The place of the cut that made a cell: where it begins if it is the second side, where it ends if the first."""
     return first if first > 0 and cuts[first, 3] == last else last
 
 
-@compiled
+@jit
 def outer_cell(begins, cuts, place, most):
     """The largest cell around a record's place with at most ``most`` records, as first and last place.
 
@@ -56,7 +56,7 @@ def outer_cell(begins, cuts, place, most):
     return first, last
 
 
-@compiled
+@jit
 def shaken(weights, generator):
     """The weights, each multiplied by chance, by a little or much."""
     shake = SHAKE * generator.random()
@@ -68,14 +68,14 @@ def shaken(weights, generator):
     return out
 
 
-@compiled
+@jit
 def breadth_of(boxes, generator):
     """How many cuts of each cell to follow in a part of so many boxes: few where it is deep, at random up to that."""
     depth = max(np.log2(0.5 * boxes), 1.0)  # levels above the cells that end in two boxes
     return 1 + int(generator.random() * min(0.5 * WAYS ** (1.0 / depth), BROADEST))
 
 
-@compiled
+@jit
 def recut(problem, fitness, order, begins, cuts, parts, generator):
     """Cut up to ``parts`` parts of a tree anew, in place; a part that becomes no cheaper stays as it is."""
     records = len(order)
@@ -98,7 +98,7 @@ def recut(problem, fitness, order, begins, cuts, parts, generator):
             cuts[first + 1 : last] = branch.cuts[1:]  # the cut at ``first`` made the part and is not its own
 
 
-@compiled
+@jit
 def signatures(order):
     """A number for every place, so that equal differences mean (but for a chance of 2⁻⁶⁴) equal sets of records."""
     total = np.zeros(len(order) + 1, np.uint64)
@@ -110,7 +110,7 @@ def signatures(order):
     return total
 
 
-@compiled
+@jit
 def inner_cut(begins, cuts, first, last):
     """The place of the cut that divides a cell; ``last`` where it is a single box."""
     for place in range(first + 1, last):
@@ -119,7 +119,7 @@ def inner_cut(begins, cuts, first, last):
     return last
 
 
-@compiled
+@jit
 def cross_trees(problem, fitness, order, begins, cuts, other_order, other_begins, other_cuts):
     """Take over, in place, what the other tree has cut more cheaply.
 

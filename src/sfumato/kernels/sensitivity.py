@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.kernels.compiled import compiled
+from sfumato.kernels.jit import jit
 
 
-@compiled
+@jit
 def combined(points, axis, constant, starts, columns, coefficients, out):
     """Add |constant + Σ coefficient · x[column]| of every term to the axis of the term (XF §IV).
 

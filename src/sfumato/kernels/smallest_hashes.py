@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.kernels.compiled import compiled
+from sfumato.kernels.jit import jit
 
 Hashes = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
 
-@compiled
+@jit
 def _place(keys: Hashes, counts: Counts, key: np.uint64) -> np.int64:
     """Where a key stands in an open hash table of a power of two places, or would stand."""
     mask = np.uint64(len(keys) - 1)
@@ -21,7 +21,7 @@ def _place(keys: Hashes, counts: Counts, key: np.uint64) -> np.int64:
     return np.int64(place)
 
 
-@compiled
+@jit
 def count_smallest(known: Hashes, known_counts: Counts, hashes: Hashes, size: int) -> tuple[Hashes, Counts]:
     """The ``size`` smallest distinct hashes of both, in order, and how often each came.
 
@@ -53,7 +53,7 @@ def count_smallest(known: Hashes, known_counts: Counts, hashes: Hashes, size: in
     return smallest
 
 
-@compiled
+@jit
 def _smallest(keys: Hashes, counts: Counts, size: int) -> tuple[Hashes, Counts]:
     used = np.flatnonzero(counts)
     order = used[np.argsort(keys[used])][:size]

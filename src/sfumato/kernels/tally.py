@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.kernels.compiled import compiled
+from sfumato.kernels.jit import jit
 
 # a tally has one row a quantity and one column an axis; numeric axes come first, then categorical ones
 LOW, HIGH, WEIGHT, MEMBERS, ORDERED = range(5)
 
 
-@compiled
+@jit
 def clear(tally, bits):
     """Forget all records."""
     tally[LOW] = np.inf
@@ -20,7 +20,7 @@ def clear(tally, bits):
     bits[:] = 0
 
 
-@compiled
+@jit
 def add(tally, bits, values, weights, set_start, row):
     """Take one more record in."""
     numbers = values.shape[1] - len(set_start)
@@ -38,7 +38,7 @@ def add(tally, bits, values, weights, set_start, row):
             tally[MEMBERS, numbers + place] += 1.0
 
 
-@compiled
+@jit
 def width(tally, set_start, axis):
     """How wide the records lie along an axis."""
     if axis >= tally.shape[1] - len(set_start):
@@ -46,7 +46,7 @@ def width(tally, set_start, axis):
     return tally[HIGH, axis] - tally[LOW, axis]
 
 
-@compiled
+@jit
 def least_cost(tally, set_start, boxes):
     """The least Σ s_i / c_i with Π c_i = boxes and c_i ≥ 1: what ``boxes`` boxes can make of these pressures s_i.
 

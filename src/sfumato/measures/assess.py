@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import OptionError, RequestError
-from sfumato.measures.comparison import METRICS, Comparison, Metric
+from sfumato.measures.measured_release import METRICS, MeasuredRelease, Metric
 from sfumato.measures.registry import MEASURES, REASONS, Need
 from sfumato.measures.scores import Omitted, Score
 from sfumato.params import require_choice
 from sfumato.randomness import Randomness
 from sfumato.release.release import Release
 from sfumato.schema.schema import Column, Role, Schema
-from sfumato.statistics.interval_table import released_names
+from sfumato.statistics.counted_boxes import released_names
 from sfumato.table.frames import as_table
 
 if TYPE_CHECKING:
@@ -126,11 +126,11 @@ def compared(
     metric: Metric = "standardised",
     origin: NDArray[np.int64] | None = None,
     seed: int | None = None,
-) -> Comparison:
+) -> MeasuredRelease:
     """What :func:`assess` measures, in the form that single measures and their pictures start from."""
     require_choice(metric, name="metric", choices=METRICS)
     manifest = release.manifest if isinstance(release, Release) else None
-    return Comparison(
+    return MeasuredRelease(
         original=_as_released(original, manifest),
         released=release.table if isinstance(release, Release) else as_table(release),
         reference=None if reference is None else _as_released(reference, manifest),
@@ -142,21 +142,21 @@ def compared(
     )
 
 
-def assessed(comparison: Comparison, *, measures: Sequence[str] | None = None, method: str) -> Assessment:
-    """Take the measures of a comparison, and say which could not be taken."""
+def assessed(subject: MeasuredRelease, *, measures: Sequence[str] | None = None, method: str) -> Assessment:
+    """Take the measures of a subject, and say which could not be taken."""
     scores, omitted = [], []
     for word in _known(MEASURES if measures is None else measures):
         need = MEASURES[word].needs
-        if need is not None and not _there(comparison, need):
+        if need is not None and not _there(subject, need):
             omitted.append(Omitted(name=word, reason=REASONS[need]))
         else:
-            scores += list(MEASURES[word](comparison))
+            scores += list(MEASURES[word](subject))
     return Assessment(
         method=method,
-        original_rows=comparison.original.rows,
-        released_rows=comparison.released.rows,
-        reference_rows=0 if comparison.reference is None else comparison.reference.rows,
-        columns=len(comparison.names),
+        original_rows=subject.original.rows,
+        released_rows=subject.released.rows,
+        reference_rows=0 if subject.reference is None else subject.reference.rows,
+        columns=len(subject.names),
         scores=tuple(scores),
         omitted=tuple(omitted),
     )
@@ -169,12 +169,12 @@ def _known(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _there(comparison: Comparison, need: Need) -> bool:
+def _there(subject: MeasuredRelease, need: Need) -> bool:
     if need == "reference":
-        return comparison.reference is not None
+        return subject.reference is not None
     if need == "origin":
-        return comparison.origin is not None
-    return any(f"{name}_low" in comparison.released.kinds for name in released_names(comparison.released))
+        return subject.origin is not None
+    return any(f"{name}_low" in subject.released.kinds for name in released_names(subject.released))
 
 
 def _as_released(source: Any, manifest: Manifest | None) -> Table:

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from sfumato.measures.comparison import Comparison
+    from sfumato.measures.measured_release import MeasuredRelease
     from sfumato.measures.scores import Score
 
 Need = Literal["reference", "origin", "boxes"]
@@ -28,12 +28,12 @@ class Measure:
     function: str
     needs: Need | None = None
 
-    def __call__(self, comparison: Comparison) -> Iterator[Score]:
+    def __call__(self, subject: MeasuredRelease) -> Iterator[Score]:
         """The scores of a release."""
-        measure: Callable[[Comparison], Iterator[Score]] = getattr(
+        measure: Callable[[MeasuredRelease], Iterator[Score]] = getattr(
             import_module(f"sfumato.measures.{self.module}"), self.function
         )
-        return measure(comparison)
+        return measure(subject)
 
 
 MEASURES: dict[str, Measure] = {

@@ -27,7 +27,7 @@ class Score:
     high: float | None = None
     passed: bool | None = None
     gain: float | None = None  # of an attack: what it surely gains over blind guessing (95 %), from 0 to 1
-    note: str = ""  # in words: unit, comparison, assumption
+    note: str = ""  # in words: unit, subject, assumption
 
     def to_plain(self) -> dict[str, object]:
         """The score as JSON knows it: a number that is none becomes null."""

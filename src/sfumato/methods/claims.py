@@ -207,11 +207,11 @@ def values_apart(
     order = np.lexsort((numbers, labels))  # NaN sorts last in its group
     group, value = labels[order], numbers[order]
     starts = np.flatnonzero(np.diff(group, prepend=-1))
-    lacking = np.isnan(value)
+    is_missing = np.isnan(value)
     chosen = np.full(starts.size, -np.inf)
-    values = np.logical_or.reduceat(lacking, starts).astype(np.int64)
+    values = np.logical_or.reduceat(is_missing, starts).astype(np.int64)
     for _ in range(at_most):
-        far_enough = np.where((value - chosen[group] >= epsilon) & ~lacking, value, np.inf)
+        far_enough = np.where((value - chosen[group] >= epsilon) & ~is_missing, value, np.inf)
         nearest = np.minimum.reduceat(far_enough, starts)
         values += nearest < np.inf
         chosen = nearest  # inf ends the count of a group: nothing is far enough from it
@@ -220,13 +220,13 @@ def values_apart(
 
 def _outside_interval(name: str, released: Table, numbers: NDArray[np.float64]) -> int:
     """Rows whose number is not in its interval, or whose box miscounts the rows without a number."""
-    lacking = np.isnan(numbers)
+    is_missing = np.isnan(numbers)
     low, high = released.numbers(f"{name}_low"), released.numbers(f"{name}_high")
-    outside = ~lacking & ~((low <= numbers) & (numbers <= high))
+    outside = ~is_missing & ~((low <= numbers) & (numbers <= high))
     if f"{name}_missing" not in released.kinds:
-        return int((outside | lacking).sum())
+        return int((outside | is_missing).sum())
     box = group_labels(released, ["box"]) if "box" in released.kinds else group_labels(released, released.names)
-    counted = np.bincount(box, weights=lacking)[box]
+    counted = np.bincount(box, weights=is_missing)[box]
     return int((outside | (counted != released.numbers(f"{name}_missing"))).sum())
 
 

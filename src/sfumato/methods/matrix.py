@@ -19,9 +19,9 @@ from sfumato.errors import CannotRelease, TableError
 from sfumato.methods.base import Method, Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, Finding, RowsAccountedFor
 from sfumato.params import require_choice
+from sfumato.table.encoded_columns import Logs, class_probabilities, shares_of
+from sfumato.table.encoder import Encoder, require_logs
 from sfumato.table.kinds import Kind
-from sfumato.table.mixed import MixedCode, require_logs
-from sfumato.table.mixed_columns import Logs, class_probabilities, shares_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +53,7 @@ class MatrixMethod(Method):
         require_logs(self.logs)
         require_choice(self.decoding, name="decoding", choices=DECODINGS)
 
-    def ground(self, survey: Survey, schema: Schema, randomness: Randomness) -> Ground:
+    def ground(self, survey: Survey, schema: Schema, randomness: Randomness) -> MatrixSetup:
         """What every plan of this kind starts from."""
         names = [column.name for column in schema.columns]
         if survey.rows < FEWEST_ROWS:
@@ -62,26 +62,26 @@ class MatrixMethod(Method):
             raise CannotRelease("At least one column must be left to release.", found="none")
         sample = survey.sample(names)
         partial = sample.rows < survey.rows
-        code = MixedCode.fit(
+        code = Encoder.fit(
             sample,
             logs=self.logs,
             categories={name: survey.distinct(name).values for name in names if not sample.kinds[name].is_numeric}
             if partial
             else None,
-            lacking=[name for name in names if sample.kinds[name].is_numeric and _some_missing(survey, name)]
+            with_missing=[name for name in names if sample.kinds[name].is_numeric and _some_missing(survey, name)]
             if partial
             else (),
         )
         _require_categories(code)
         blocks = 1 if survey.block_rows is None else -(-survey.rows // survey.block_rows)
-        return Ground(code=code, schema=schema, randomness=randomness, blocks=blocks, decoding=self.decoding)
+        return MatrixSetup(code=code, schema=schema, randomness=randomness, blocks=blocks, decoding=self.decoding)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Ground:
+class MatrixSetup:
     """How the columns stand in the matrix, the limits of the numbers, and where the randomness comes from."""
 
-    code: MixedCode
+    code: Encoder
     schema: Schema
     randomness: Randomness
     blocks: int
@@ -105,7 +105,7 @@ class Ground:
 class MatrixPlan(Plan):
     """A plan that changes the matrix. Blocks, where an engine wants them, are random parts of the table."""
 
-    ground: Ground
+    ground: MatrixSetup
 
     @abstractmethod
     def change(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
@@ -172,7 +172,7 @@ def _some_missing(survey: Survey, name: str) -> bool:
     return survey.moments([name]).records < survey.rows
 
 
-def _require_categories(code: MixedCode) -> None:
+def _require_categories(code: Encoder) -> None:
     names = [category.name for category in code.categories if len(category.values) > CATEGORIES]
     if names:
         raise TableError(

@@ -11,9 +11,9 @@ from sfumato.errors import RequestError
 from sfumato.params import require_choice
 from sfumato.schema.schema import Role
 from sfumato.statistics.bounds import Budget, estimate
-from sfumato.statistics.interval_table import IntervalTable, released_names
+from sfumato.statistics.counted_boxes import CountedBoxes, released_names
 from sfumato.statistics.language import parse
-from sfumato.statistics.weighting import KINDS, weigh, weighted
+from sfumato.statistics.wide_boxes import KINDS, reweigh, weighted
 
 if TYPE_CHECKING:
     from sfumato.methods.claims import Finding
@@ -69,8 +69,8 @@ class Release:
         require_choice(weighting, name="weighting", choices=KINDS)
         wanted = parse(statistic, names=self.names)
         altered = set(wanted.columns) & set(self.manifest.altered if self.manifest else ())
-        intervals = IntervalTable.of(self.table, wanted.columns, weight=self.weight)
-        effects = [weigh(part, intervals, weighting).effect for part in wanted.parts()] if weighting != "none" else []
+        intervals = CountedBoxes.of(self.table, wanted.columns, weight=self.weight)
+        effects = [reweigh(part, intervals, weighting).effect for part in wanted.parts()] if weighting != "none" else []
         estimates = estimate(wanted, intervals, Budget(gap=1.0) if altered else budget)
         if effects:
             estimates = tuple(map(weighted, estimates, effects))

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from sfumato.report.palette import ACCENT, INK, MUTED, PAPER, SHADES, shade_of
 from sfumato.report.paper import paper, quiet
-from sfumato.statistics.interval_table import IntervalTable
+from sfumato.statistics.counted_boxes import CountedBoxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def boxes(table: Table, x: str, y: str) -> Figure:
     """The boxes of two columns: the more rows on its area, the darker a box."""
-    intervals = IntervalTable.of(table, [x, y])
+    intervals = CountedBoxes.of(table, [x, y])
     present = ~np.isnan(intervals.low).any(axis=1)
     low, high, rows = intervals.low[present], intervals.high[present], intervals.count[present]
     span = np.ptp(np.vstack([low, high]), axis=0) if rows.size else np.ones(2)

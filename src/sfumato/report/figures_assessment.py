@@ -13,7 +13,7 @@ from sfumato.report.figures_measures import components, distributions
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from sfumato.measures.comparison import Comparison
+    from sfumato.measures.measured_release import MeasuredRelease
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,16 +24,16 @@ class Pictures:
     components: Figure | None  # None where the original has nothing that varies
 
 
-def pictures(comparison: Comparison, *, word: str = "release") -> Pictures:
+def pictures(subject: MeasuredRelease, *, word: str = "release") -> Pictures:
     """Measure what the pictures show and draw them; the release is called by its ``word``."""
     from sfumato.measures.privacy.reference import reference_prediction
     from sfumato.measures.utility.kernel_components import KernelComponents, component_tests
 
-    draw = comparison.draw("kernel components")
-    kernel = KernelComponents.of(comparison.original_matrix, draw=draw)
-    tests = component_tests(kernel, comparison.original_matrix, comparison.released_matrix, draw)
-    before, after = kernel.project(comparison.original_matrix), kernel.project(comparison.released_matrix)
+    draw = subject.draw("kernel components")
+    kernel = KernelComponents.of(subject.original_matrix, draw=draw)
+    tests = component_tests(kernel, subject.original_matrix, subject.released_matrix, draw)
+    before, after = kernel.project(subject.original_matrix), kernel.project(subject.released_matrix)
     return Pictures(
-        privacy=distributions({word: comparison.found.released}, reference_prediction(comparison)),
+        privacy=distributions({word: subject.found.released}, reference_prediction(subject)),
         components=components(before, after, tests, word=word) if tests else None,
     )

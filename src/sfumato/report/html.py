@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from sfumato.report.palette import INK, PAPER, SHADES, shade_of
-from sfumato.report.summary import fate, pictured_columns, shown_estimates
-from sfumato.statistics.interval_table import IntervalTable
+from sfumato.report.summary import pictured_columns, shown_estimates, treatment
+from sfumato.statistics.counted_boxes import CountedBoxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,8 +68,8 @@ def render(release: Release) -> str:
     return environment.get_template("release.html.j2").render(
         manifest=manifest,
         rows=release.table.rows,
-        fates=[
-            (column, fate(column.name, column.role, release.table.names, manifest.altered))
+        treatments=[
+            (column, treatment(column.name, column.role, release.table.names, manifest.altered))
             for column in manifest.columns
         ]
         if manifest
@@ -93,7 +93,7 @@ def number(value: float) -> str:
 
 def draw(table: Table, x: str, y: str) -> Picture | None:
     """The boxes of two columns; the more rows on its area, the darker a box. None where no row has both columns."""
-    intervals = IntervalTable.of(table, [x, y])
+    intervals = CountedBoxes.of(table, [x, y])
     present = ~np.isnan(intervals.low).any(axis=1)
     low, high, rows = intervals.low[present], intervals.high[present], intervals.count[present]
     if not rows.size:

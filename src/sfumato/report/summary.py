@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 from sfumato.errors import StatisticError
 from sfumato.schema.schema import Role
 from sfumato.statistics.bounds import Budget
-from sfumato.statistics.characteristics import Mean
 from sfumato.statistics.language import parse
+from sfumato.statistics.moment_statistics import Mean
 
 if TYPE_CHECKING:
     from sfumato.release.release import Release
@@ -50,7 +50,7 @@ def pictured_columns(release: Release) -> tuple[str, str] | None:
     return (chosen[0], chosen[1]) if len(chosen) == 2 else None
 
 
-def fate(name: str, role: Role, released: Iterable[str], altered: Iterable[str] = ()) -> str:
+def treatment(name: str, role: Role, released: Iterable[str], altered: Iterable[str] = ()) -> str:
     """What became of a column of the original, in words; ``altered`` names those whose cells hold something else."""
     names = set(released)
     if role is Role.IDENTIFIER:

@@ -10,19 +10,19 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from sfumato.report.summary import fate
+from sfumato.report.summary import treatment
 from sfumato.schema.schema import Role
 
 if TYPE_CHECKING:
+    from sfumato.disclosure.inspection import Inspection
+    from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
     from sfumato.measures.assess import Assessment
     from sfumato.measures.privacy.prediction import Exposed
     from sfumato.methods.boxes.rules import RuleEffect
     from sfumato.methods.boxes.search import SearchTrace
     from sfumato.methods.claims import Finding
-    from sfumato.methods.probabilistic.search import QuasiIdentifiers
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.estimate import Estimate
-    from sfumato.survey.inspection import Inspection
 
 ROLE_STYLE = {
     Role.IDENTIFIER: "red",
@@ -77,13 +77,15 @@ def findings(measured: Sequence[Finding]) -> RenderableType:
     return grid
 
 
-def fates(manifest: Manifest) -> RenderableType:
+def treatments(manifest: Manifest) -> RenderableType:
     """What became of each column."""
     released = [column.name for column in manifest.released]
     grid = _grid("column", "kind", "role", "leaves as")
     for column in manifest.columns:
         role = Text(str(column.role), style=ROLE_STYLE[column.role])
-        grid.add_row(column.name, str(column.kind), role, fate(column.name, column.role, released, manifest.altered))
+        grid.add_row(
+            column.name, str(column.kind), role, treatment(column.name, column.role, released, manifest.altered)
+        )
     return grid
 
 

@@ -11,9 +11,9 @@ import pyarrow.types as pt
 
 from sfumato.errors import SchemaError
 from sfumato.schema.schema import Column, Role, Schema
-from sfumato.table.cells import Spelling, typed
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
+from sfumato.table.type_inference import Spelling, typed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sfumato.errors import SchemaError
-from sfumato.schema.words import Corners, checked_words
+from sfumato.schema.fuzzy_sets import Corners, checked_words
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.characteristics import Coefficient
+from sfumato.statistics.moment_statistics import Coefficient
 from sfumato.statistics.statistic import Statistic, quoted
 
 OPERATORS = ("<=", ">=", "!=", "==", "=", "<", ">")
@@ -13,10 +13,10 @@ MISSING = "(missing)"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Predicate:
     """A column, an operator, and the value it is compared with; None stands for the missing value.
 
-    A missing cell meets no comparison but ``= (missing)``.
+    A missing cell meets no predicate but ``= (missing)``.
     """
 
     column: str
@@ -27,7 +27,7 @@ class Comparison:
         if self.operator == "==":
             object.__setattr__(self, "operator", "=")
         if self.operator not in OPERATORS:
-            raise StatisticError(f"A comparison needs one of {' '.join(OPERATORS)}.", found=repr(self.operator))
+            raise StatisticError(f"A predicate needs one of {' '.join(OPERATORS)}.", found=repr(self.operator))
         if self.value is None and self.operator not in ("=", "!="):
             raise StatisticError(f"A missing value has no order, so {self.column!r} can be = or != {MISSING} only.")
 
@@ -45,19 +45,19 @@ class Comparison:
 class Condition:
     """Comparisons that must all hold."""
 
-    comparisons: tuple[Comparison, ...]
+    predicates: tuple[Predicate, ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are compared, each once."""
-        return tuple(dict.fromkeys(comparison.column for comparison in self.comparisons))
+        return tuple(dict.fromkeys(predicate.column for predicate in self.predicates))
 
-    def on(self, column: str) -> tuple[Comparison, ...]:
-        """The comparisons of one column."""
-        return tuple(comparison for comparison in self.comparisons if comparison.column == column)
+    def on(self, column: str) -> tuple[Predicate, ...]:
+        """The predicates of one column."""
+        return tuple(predicate for predicate in self.predicates if predicate.column == column)
 
     def __str__(self) -> str:
-        return " and ".join(map(str, self.comparisons))
+        return " and ".join(map(str, self.predicates))
 
 
 ALWAYS = Condition(())

@@ -10,7 +10,7 @@ ROUNDING = 1e-9  # width of an interval, as a share of its ends, below which it 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weighting:
+class Reweighting:
     """What dismissing records in wide boxes, or weighing them down, did to a statistic (XK §III, XF §II–III).
 
     The papers minimise ``error``. What they do not mention is ``shift``: records in wide boxes are not like the rest,
@@ -68,7 +68,7 @@ class Estimate:
     linear_low: float
     linear_high: float
     records: int  # rows used: those where no column of the statistic is missing
-    weighting: Weighting | None = None  # None: all records count alike
+    weighting: Reweighting | None = None  # None: all records count alike
 
     @property
     def gap(self) -> float:

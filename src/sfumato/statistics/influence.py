@@ -72,7 +72,7 @@ def sampling_constant(statistic: Statistic, points: NDArray[np.float64], weights
     moments = Moments.of(points, weights)
     if moments.weight == 0.0:
         return math.nan
-    heft = np.ones(len(points)) if weights is None else np.asarray(weights, dtype=np.float64)
-    present = ~(np.isnan(points).any(axis=1) | np.isnan(heft))
+    row_weight = np.ones(len(points)) if weights is None else np.asarray(weights, dtype=np.float64)
+    present = ~(np.isnan(points).any(axis=1) | np.isnan(row_weight))
     effect = influence(statistic, moments, points[present])
-    return math.sqrt(float(heft[present] @ effect**2) / moments.weight)
+    return math.sqrt(float(row_weight[present] @ effect**2) / moments.weight)

@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.characteristics import Correlation, Covariance, Mean, Regression, Sd, Variance
 from sfumato.statistics.conditions import (
     MISSING,
     OPERATORS,
-    Comparison,
     Condition,
     Conditional,
     Count,
+    Predicate,
     Quantile,
     Sum,
 )
-from sfumato.statistics.reader import Reader, require_name
+from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Regression, Sd, Variance
+from sfumato.statistics.parser import Reader, require_name
 from sfumato.statistics.statistic import Statistic
 
 
@@ -66,25 +66,25 @@ def _statistic(reader: Reader) -> Statistic:
 
 
 def _condition(reader: Reader) -> Condition:
-    comparisons = [_comparison(reader)]
+    predicates = [_comparison(reader)]
     while reader.sees("&") or reader.sees_word("and"):
-        comparisons.append(_comparison(reader))
-    return Condition(tuple(comparisons))
+        predicates.append(_comparison(reader))
+    return Condition(tuple(predicates))
 
 
-def _comparison(reader: Reader) -> Comparison:
+def _comparison(reader: Reader) -> Predicate:
     column = reader.name()
     operator = next((mark for mark in OPERATORS if reader.sees(mark)), None)
     if operator is None:
-        raise reader.wrong("a comparison: =, !=, <, <=, > or >=")
+        raise reader.wrong("a predicate: =, !=, <, <=, > or >=")
     if reader.sees(MISSING):
-        return Comparison(column, operator, None)
+        return Predicate(column, operator, None)
     value = reader.quoted()
     if value is None:
         value = reader.bare()
         if not value:
             raise reader.wrong("a value to compare with")
-    return Comparison(column, operator, value)
+    return Predicate(column, operator, value)
 
 
 def _one(make: Callable[[str], Statistic]) -> Callable[[Reader], Statistic]:

@@ -40,12 +40,12 @@ class Moments:
         rows = np.asarray(matrix, dtype=np.float64)
         if rows.ndim != 2:
             raise StatisticError("Moments need a matrix, one row a record.", found=f"{rows.ndim} dimensions")
-        heft = _checked_weights(weights, len(rows))
+        row_weight = _checked_weights(weights, len(rows))
         total = cls.nothing(rows.shape[1], names=names)
         for start in range(0, len(rows), CHUNK):
             part = rows[start : start + CHUNK]
-            part_heft = None if heft is None else heft[start : start + CHUNK]
-            total = total.merge(_moments_of_chunk(part, part_heft, total.names))
+            part_weight = None if row_weight is None else row_weight[start : start + CHUNK]
+            total = total.merge(_moments_of_chunk(part, part_weight, total.names))
         if total.weight > 0.0 and not (np.isfinite(total.mean).all() and np.isfinite(total.covariance).all()):
             raise StatisticError(
                 "Moments need finite numbers whose squares are finite too.",
@@ -91,12 +91,14 @@ class Moments:
 def _checked_weights(weights: Any, rows: int) -> NDArray[np.float64] | None:
     if weights is None:
         return None
-    heft = np.asarray(weights, dtype=np.float64)
-    if heft.shape != (rows,):
-        raise StatisticError("There must be one weight a record.", found=f"{heft.size} weights for {rows} records")
-    if (heft < 0.0).any() or np.isinf(heft).any():
+    row_weight = np.asarray(weights, dtype=np.float64)
+    if row_weight.shape != (rows,):
+        raise StatisticError(
+            "There must be one weight a record.", found=f"{row_weight.size} weights for {rows} records"
+        )
+    if (row_weight < 0.0).any() or np.isinf(row_weight).any():
         raise StatisticError("Weights must be finite and not negative.", fix="check the weight column")
-    return heft
+    return row_weight
 
 
 def _moments_of_chunk(
@@ -107,12 +109,12 @@ def _moments_of_chunk(
     if weights is not None:
         present &= ~np.isnan(weights)
     kept = rows if present.all() else rows[present]
-    heft = np.ones(len(kept)) if weights is None else weights[present]
-    total = float(heft.sum())
+    row_weight = np.ones(len(kept)) if weights is None else weights[present]
+    total = float(row_weight.sum())
     if total == 0.0:
         nothing = Moments.nothing(rows.shape[1], names=names)
         return Moments(0.0, nothing.mean, nothing.covariance, len(kept), names)
-    share = heft / total
+    share = row_weight / total
     with np.errstate(over="ignore", invalid="ignore"):
         mean = (share[:, None] * kept).sum(axis=0)
         centred = kept - mean

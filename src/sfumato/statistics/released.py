@@ -91,7 +91,7 @@ def box_keys(released: Table) -> tuple[str, ...]:
 
 def read_weights(released: Table, weight: str) -> NDArray[np.float64]:
     """The sampling weights of the rows."""
-    heft = released.numbers(weight)
-    if not np.isfinite(heft).all() or (heft < 0.0).any():
+    row_weight = released.numbers(weight)
+    if not np.isfinite(row_weight).all() or (row_weight < 0.0).any():
         raise TableError(f"The weights in {weight!r} must be finite, not negative and not missing.")
-    return heft
+    return row_weight

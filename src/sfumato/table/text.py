@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import OptionError, ReadError, TableError
-from sfumato.table.cells import Spelling, is_value, typed
 from sfumato.table.dialect import Dialect, decoded, dialect_of, widths
+from sfumato.table.type_inference import Spelling, is_value, typed
 
 BLOCK_BYTES = 1 << 23  # no line may be longer
 

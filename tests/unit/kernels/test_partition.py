@@ -21,7 +21,7 @@ def problem_of(values, weights=None, *, k=2, sets=(), l=1, protected=None, separ
     rows, axes = values.shape
     sizes = np.array(sets, dtype=np.int64)
     protected = np.empty((rows, 0)) if protected is None else protected
-    return kernel.Problem(
+    return kernel.PartitionProblem(
         values=values,
         weights=np.ones((rows, axes), dtype=np.float32) if weights is None else weights,
         set_start=np.cumsum(sizes) - sizes,

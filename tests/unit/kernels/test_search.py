@@ -23,7 +23,7 @@ def problem_of(values, *, k=3, l=1, protected=None, with_sets=False):
     sizes = np.array([SETS] if with_sets else [], dtype=np.int64)
     protected = np.empty((rows, 0)) if protected is None else protected
     weights = np.random.default_rng(5).random((rows, axes)).astype(np.float32) + np.float32(0.1)
-    return kernel.Problem(
+    return kernel.PartitionProblem(
         values=values,
         weights=weights,
         set_start=np.cumsum(sizes) - sizes,
@@ -43,12 +43,12 @@ def fitness_of(problem, *, forms=0):
     random = np.random.default_rng(6)
     rows, x, y = len(problem.values), problem.values[:, 0], problem.values[:, min(1, problem.values.shape[1] - 1)]
     table = random.normal(size=(forms, 8))
-    heft, offset = random.random(rows) + 0.5, np.zeros(rows)
+    sampling, offset = random.random(rows) + 0.5, np.zeros(rows)
     for form in table:
         u, v = x - form[0], y - form[1]
         offset += form[2] + form[3] * u + form[4] * v + form[5] * u * u + form[6] * u * v + form[7] * v * v
     columns = np.tile([0, min(1, problem.values.shape[1] - 1)], (forms, 1)).astype(np.int64)
-    return search_fitness.Fitness(problem.weights, heft, heft * offset, columns, table)
+    return search_fitness.Fitness(problem.weights, sampling, sampling * offset, columns, table)
 
 
 def tree_of(problem):
@@ -77,7 +77,7 @@ def slow_cost(problem, fitness, rows):
     cost = float(weights @ widths)
     for columns, form in zip(fitness.columns, fitness.forms, strict=True):
         low, high = inside[:, columns].min(axis=0), inside[:, columns].max(axis=0)
-        cost += fitness.heft[list(rows)].sum() * search_fitness.highest(form, low[0], high[0], low[1], high[1])
+        cost += fitness.sampling[list(rows)].sum() * search_fitness.highest(form, low[0], high[0], low[1], high[1])
     return cost - (fitness.offset[list(rows)].sum() if len(fitness.forms) else 0.0)
 
 

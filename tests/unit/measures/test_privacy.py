@@ -10,7 +10,7 @@ from scipy.stats import ks_2samp
 from sfumato.errors import OptionError
 from sfumato.kernels.neighbours import nearest
 from sfumato.kernels.prediction import Prediction
-from sfumato.measures.comparison import Comparison
+from sfumato.measures.measured_release import MeasuredRelease
 from sfumato.measures.privacy import neighbours, prediction
 from sfumato.measures.privacy.boxes import originals_in_boxes
 from sfumato.measures.privacy.linkage import assigned, matched
@@ -48,7 +48,7 @@ class TestPredict:
 
     def test_of_a_large_table_some_people_are_looked_for(self, original, independent, monkeypatch):
         monkeypatch.setattr(prediction, "PEOPLE", 50)
-        found = Comparison(original=original, released=independent).found
+        found = MeasuredRelease(original=original, released=independent).found
         assert len(np.unique(found.chosen)) == 50
         whole = predict(original, independent)
         assert found.released.distance == pytest.approx(whole.distance[found.chosen])
@@ -119,7 +119,7 @@ class TestReference:
 
     def test_without_a_reference_the_rest_of_the_table_stands_in(self, original, reference):
         """To each person the others are a sample without them: both references give the same distributions."""
-        pair = Comparison(original=original, released=original, reference=reference, randomness=Randomness(1))
+        pair = MeasuredRelease(original=original, released=original, reference=reference, randomness=Randomness(1))
         from sfumato.measures.privacy.reference import reference_prediction
 
         given, others = reference_prediction(pair), pair.found.others
@@ -130,12 +130,12 @@ class TestReference:
 
 class TestLinkage:
     def test_a_copy_is_matched_throughout(self, original):
-        found = Comparison(original=original, released=original).found
+        found = MeasuredRelease(original=original, released=original).found
         assert matched(found.released, found.chosen, np.arange(400)).rate.value == 1.0
 
     def test_a_shuffled_copy_is_matched_by_its_origin(self, original):
         order = np.random.default_rng(0).permutation(400)
-        found = Comparison(original=original, released=original.take(order)).found
+        found = MeasuredRelease(original=original, released=original.take(order)).found
         assert matched(found.released, found.chosen, order).rate.value == 1.0
         assert matched(found.released, found.chosen, np.arange(400)).rate.value < 0.05  # control: another origin
 
@@ -181,15 +181,15 @@ class TestMostExposed:
         rows = np.random.default_rng(0).normal(size=(60, 3))
         released = np.random.default_rng(1).normal(size=(60, 3))
         released[:2] = rows[[17, 41]] + 1e-6  # two people leave nearly as they are
-        comparison = Comparison(original=_table(rows), released=_table(released))
-        found = most_exposed(comparison.found, 5)
+        subject = MeasuredRelease(original=_table(rows), released=_table(released))
+        found = most_exposed(subject.found, 5)
         assert {one.row for one in found[:2]} == {17, 41}
         assert found[1].ratio < 0.01 < found[2].ratio
         assert [one.ratio for one in found] == sorted(one.ratio for one in found)
 
     def test_there_are_as_many_as_people_at_most_and_one_at_least(self):
         rows = np.random.default_rng(0).normal(size=(6, 2))
-        found = Comparison(original=_table(rows), released=_table(rows)).found
+        found = MeasuredRelease(original=_table(rows), released=_table(rows)).found
         assert len(most_exposed(found, 100)) == 6
         with pytest.raises(OptionError, match="count"):
             most_exposed(found, 0)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import OptionError
-from sfumato.measures.comparison import Comparison
+from sfumato.measures.measured_release import MeasuredRelease
 from sfumato.measures.utility.kernel_components import KernelComponents, component_tests
 from sfumato.measures.utility.marginals import marginals
 from sfumato.measures.utility.moments import moment_changes
@@ -44,7 +44,7 @@ class TestMoments:
 def test_marginals_are_compared_column_by_column():
     original = Table.from_arrow(pa.table({"x": [1.0, 2.0, 3.0, 4.0], "c": ["a", "a", "b", "b"]}))
     released = Table.from_arrow(pa.table({"x": [1.0, 2.0, 9.0, 9.0], "c": ["a", "b", "b", "b"]}))
-    pair = Comparison(original=original, released=released, logs="never")
+    pair = MeasuredRelease(original=original, released=released, logs="never")
     found = {one.column: one.change for one in marginals(pair, pair.released_matrix)}
     assert found == {"x": pytest.approx(0.5), "c": pytest.approx(0.25)}
     assert [one.change for one in marginals(pair, pair.original_matrix)] == [0.0, 0.0]

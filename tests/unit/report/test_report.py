@@ -13,16 +13,16 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from sfumato.disclosure.inspection import ColumnInspection, Inspection
 from sfumato.methods.claims import Finding
 from sfumato.release.manifest import ColumnRecord, Manifest, ReleasedColumn
 from sfumato.release.release import Release
 from sfumato.report import figures, html, terminal
 from sfumato.report.palette import SHADES, shade_of
-from sfumato.report.records import to_json
-from sfumato.report.summary import boxed_columns, fate, pictured_columns, shown_estimates
+from sfumato.report.plain_json import to_json
+from sfumato.report.summary import boxed_columns, pictured_columns, shown_estimates, treatment
 from sfumato.schema.schema import Role
 from sfumato.statistics.estimate import Estimate
-from sfumato.survey.inspection import ColumnInspection, Inspection
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -81,11 +81,11 @@ class TestWhatIsShown:
         ],
     )
     def test_the_fate_of_a_column_in_words(self, name, role, word):
-        assert fate(name, role, ["x_low", "x_high", "c"]) == word
+        assert treatment(name, role, ["x_low", "x_high", "c"]) == word
 
     @pytest.mark.parametrize("role", [Role.QUASI, Role.SENSITIVE, Role.OTHER])
     def test_a_column_whose_cells_were_swapped_is_not_said_to_leave_as_it_is(self, role):
-        assert fate("c", role, ["c"], altered=["c"]) == "altered"
+        assert treatment("c", role, ["c"], altered=["c"]) == "altered"
 
 
 class Page(HTMLParser):
@@ -212,7 +212,7 @@ class TestTerminal:
         assert "1 of 3 rows stand alone (33.3%)" in shown
 
     def test_every_column_has_its_fate(self):
-        assert re.search(r"who +text +identifier +removed", printed(terminal.fates(release().manifest)))
+        assert re.search(r"who +text +identifier +removed", printed(terminal.treatments(release().manifest)))
 
 
 class TestJson:

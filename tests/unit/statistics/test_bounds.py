@@ -10,9 +10,9 @@ import pytest
 
 from sfumato.errors import OptionError, StatisticError
 from sfumato.statistics.bounds import Budget, enclose, estimate
-from sfumato.statistics.characteristics import Custom
-from sfumato.statistics.interval_table import IntervalTable
+from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
+from sfumato.statistics.moment_statistics import Custom
 from sfumato.table.table import Table
 
 NAMES = ["x", "y", "z"]
@@ -27,11 +27,11 @@ WORDS = [
 ]
 
 
-def some_boxes(size: float = 0.2, boxes: int = 60, count: int = 3, seed: int = 0) -> IntervalTable:
+def some_boxes(size: float = 0.2, boxes: int = 60, count: int = 3, seed: int = 0) -> CountedBoxes:
     rng = np.random.default_rng(seed)
     middle = rng.normal(size=(boxes, 3)) @ np.array([[1.0, 0.6, 0.2], [0.0, 0.8, 0.1], [0.0, 0.0, 1.0]])
     half = rng.exponential(size, size=middle.shape)
-    return IntervalTable.make(NAMES, middle - half, middle + half, count=np.full(boxes, count))
+    return CountedBoxes.make(NAMES, middle - half, middle + half, count=np.full(boxes, count))
 
 
 @pytest.mark.parametrize("words", WORDS)
@@ -64,7 +64,7 @@ def test_the_witnesses_lie_in_their_boxes_and_attain_the_inner_ends(words):
 @pytest.mark.parametrize("words", WORDS)
 def test_boxes_without_width_leave_nothing_open(words):
     rows = np.random.default_rng(3).normal(size=(30, 3))
-    exact = IntervalTable.make(NAMES, rows, rows)
+    exact = CountedBoxes.make(NAMES, rows, rows)
     for one in estimate(parse(words), exact):
         assert one.low <= one.value <= one.high
         assert one.high - one.low < 1e-8
@@ -75,7 +75,7 @@ def test_boxes_without_width_leave_nothing_open(words):
 def test_statistics_scale_with_their_units(words):
     boxes = some_boxes(boxes=20)
     shift, unit = np.array([1e4, -50.0, 7.0]), np.array([1000.0, 0.01, 3.0])
-    moved = IntervalTable.make(NAMES, boxes.low * unit + shift, boxes.high * unit + shift, count=boxes.count)
+    moved = CountedBoxes.make(NAMES, boxes.low * unit + shift, boxes.high * unit + shift, count=boxes.count)
     for part in parse(words).parts():
         if getattr(part, "term", "slope") is None:
             continue  # an intercept depends on where zero is
@@ -108,7 +108,7 @@ def test_a_budget_is_checked_when_it_is_made():
 
 
 def test_one_record_has_a_mean_and_no_spread():
-    one = IntervalTable.make(["x", "y"], [[1.0, 5.0]], [[2.0, 6.0]])
+    one = CountedBoxes.make(["x", "y"], [[1.0, 5.0]], [[2.0, 6.0]])
     mean = estimate(parse("mean(x)"), one)[0]
     assert (mean.low, mean.high) == pytest.approx((1.0, 2.0))
     for words in ("var(x)", "sd(x)", "cov(x, y)"):
@@ -125,7 +125,7 @@ def test_one_record_has_a_mean_and_no_spread():
 
 
 def test_a_column_that_may_be_constant_allows_every_correlation():
-    overlapping = IntervalTable.make(
+    overlapping = CountedBoxes.make(
         ["x", "y"], [[0.0, 0.0], [1.0, 4.0], [0.5, 9.0]], [[3.0, 1.0], [4.0, 5.0], [5.0, 9.5]]
     )
     one = estimate(parse("corr(x, y)"), overlapping)[0]
@@ -135,7 +135,7 @@ def test_a_column_that_may_be_constant_allows_every_correlation():
 
 
 def test_a_column_that_is_constant_has_no_correlation():
-    constant = IntervalTable.make(["x", "y"], [[2.0, 0.0], [2.0, 1.0]], [[2.0, 1.0], [2.0, 3.0]])
+    constant = CountedBoxes.make(["x", "y"], [[2.0, 0.0], [2.0, 1.0]], [[2.0, 1.0], [2.0, 3.0]])
     one = estimate(parse("corr(x, y)"), constant)[0]
     assert (one.low, one.high) == (-1.0, 1.0)
     assert math.isnan(one.inner_high)
@@ -143,7 +143,7 @@ def test_a_column_that_is_constant_has_no_correlation():
 
 def test_an_end_that_the_search_finds_undefined_is_stood_for_by_the_other():
     """All midpoints of x agree, so the midpoints define no slope."""
-    level = IntervalTable.make(["x", "y"], [[2.0, 0.0], [2.0, -1.0]], [[4.0, 2.0], [4.0, 1.0]], count=[3, 1])
+    level = CountedBoxes.make(["x", "y"], [[2.0, 0.0], [2.0, -1.0]], [[4.0, 2.0], [4.0, 1.0]], count=[3, 1])
     slope = estimate(parse("regress(y ~ x)"), level)[1]
     assert (slope.low, slope.high) == (-math.inf, math.inf)
     assert slope.inner_low <= slope.inner_high
@@ -151,7 +151,7 @@ def test_an_end_that_the_search_finds_undefined_is_stood_for_by_the_other():
 
 def test_a_perfect_correlation_stays_one():
     line = np.arange(5.0)[:, None] * np.array([[1.0, 2.0]])
-    one = estimate(parse("corr(x, y)"), IntervalTable.make(["x", "y"], line, line))[0]
+    one = estimate(parse("corr(x, y)"), CountedBoxes.make(["x", "y"], line, line))[0]
     assert one.high == 1.0
     assert one.low > 1.0 - 1e-6
 
@@ -159,7 +159,7 @@ def test_a_perfect_correlation_stays_one():
 def test_no_complete_record_is_said_so():
     nothing = Table.from_arrow(pa.table({"x": pa.array([None, None], pa.float64())}))
     with pytest.raises(StatisticError, match="at least one record"):
-        estimate(parse("mean(x)"), IntervalTable.of(nothing, ["x"]))
+        estimate(parse("mean(x)"), CountedBoxes.of(nothing, ["x"]))
 
 
 def test_open_weights_widen_the_interval_to_every_way_of_being_complete():
@@ -176,7 +176,7 @@ def test_open_weights_widen_the_interval_to_every_way_of_being_complete():
     released = Table.from_arrow(pa.table(columns))
     for words in ("cov(x, y)", "corr(x, y)", "regress(y ~ x)", "regress(x ~ y)"):
         statistic = parse(words)
-        read = IntervalTable.of(released, statistic.columns)
+        read = CountedBoxes.of(released, statistic.columns)
         for part, one in zip(statistic.parts(), estimate(statistic, read), strict=True):
             narrower = []
             for complete in (1, 2):
@@ -184,7 +184,7 @@ def test_open_weights_widen_the_interval_to_every_way_of_being_complete():
                 low = np.array([[0.0, 0.0]] * complete + [[4.0, 3.0], [6.0, 9.0]])
                 high = low + np.array([[1.0, 1.0]] * complete + [[1.0, 0.5], [1.0, 0.5]])
                 chosen = [position[name] for name in part.columns]
-                known = IntervalTable.make(part.columns, low[:, chosen], high[:, chosen])
+                known = CountedBoxes.make(part.columns, low[:, chosen], high[:, chosen])
                 narrower.append(estimate(part, known)[0])
             assert one.low <= min(known.inner_low for known in narrower)
             assert one.high >= max(known.inner_high for known in narrower)
@@ -198,7 +198,7 @@ def test_open_weights_give_exact_means_and_valid_variances():
         "x_missing": [1, 1, 1, 0],
         "w": [1.0, 2.0, 6.0, 3.0],
     }
-    read = IntervalTable.of(Table.from_arrow(pa.table(columns)), ["x"], weight="w")
+    read = CountedBoxes.of(Table.from_arrow(pa.table(columns)), ["x"], weight="w")
     mean, variance, sd = (estimate(parse(words), read)[0] for words in ("mean(x)", "var(x)", "sd(x)"))
     values, spreads = [], []
     for left_out in range(3):
@@ -216,7 +216,7 @@ def test_open_weights_give_exact_means_and_valid_variances():
 
 def test_a_users_own_statistic_is_attained_but_never_certain():
     share = Custom("share", ("x", "y"), lambda mean, covariance: mean[0] / (mean[0] + mean[1]))
-    one = estimate(share, IntervalTable.make(["x", "y"], [[1.0, 1.0], [2.0, 3.0]], [[2.0, 2.0], [3.0, 5.0]]))[0]
+    one = estimate(share, CountedBoxes.make(["x", "y"], [[1.0, 1.0], [2.0, 3.0]], [[2.0, 2.0], [3.0, 5.0]]))[0]
     assert (one.low, one.high) == (-math.inf, math.inf)
     assert one.inner_low == pytest.approx(1.5 / 5.0)
     assert one.inner_high == pytest.approx(2.5 / 4.5)
@@ -224,6 +224,6 @@ def test_a_users_own_statistic_is_attained_but_never_certain():
 
 def test_the_witness_of_a_variance_deals_out_the_records_of_a_box():
     """Two records of one box: the largest variance parts them."""
-    found = enclose(parse("var(x)"), IntervalTable.make(["x"], [[0.0]], [[2.0]], count=[2]))
+    found = enclose(parse("var(x)"), CountedBoxes.make(["x"], [[0.0]], [[2.0]], count=[2]))
     assert found.inner_high == pytest.approx(1.0)
     assert found.high == pytest.approx(1.0)

@@ -9,10 +9,10 @@ import pytest
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.bounds import enclose, estimate
-from sfumato.statistics.characteristics import Mean, Regression
-from sfumato.statistics.conditions import Comparison, Condition, Conditional, Count, Quantile, Sum
-from sfumato.statistics.interval_table import IntervalTable
+from sfumato.statistics.conditions import Condition, Conditional, Count, Predicate, Quantile, Sum
+from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
+from sfumato.statistics.moment_statistics import Mean, Regression
 from sfumato.table.table import Table
 
 RELEASED = {
@@ -29,7 +29,7 @@ MICROSECOND = datetime.timedelta(microseconds=1)
 
 def ask(words, columns=RELEASED, weight=None):
     statistic = parse(words)
-    read = IntervalTable.of(Table.from_arrow(pa.table(columns)), statistic.columns, weight=weight)
+    read = CountedBoxes.of(Table.from_arrow(pa.table(columns)), statistic.columns, weight=weight)
     found = estimate(statistic, read)
     return found[0] if len(found) == 1 else found
 
@@ -181,25 +181,25 @@ def test_comparisons_that_make_no_sense_are_refused():
     with pytest.raises(StatisticError, match="from 0 to 1"):
         parse("quantile(age, 1.5)")
     with pytest.raises(StatisticError, match="already"):
-        Conditional(Count(), Condition((Comparison("a", "=", "1"),)))
+        Conditional(Count(), Condition((Predicate("a", "=", "1"),)))
     with pytest.raises(StatisticError):
-        Comparison("a", "~", "1")
+        Predicate("a", "~", "1")
 
 
 @pytest.mark.parametrize(
     ("words", "statistic"),
     [
         ("count()", Count()),
-        ("count(age >= 65)", Count(Condition((Comparison("age", ">=", "65"),)))),
+        ("count(age >= 65)", Count(Condition((Predicate("age", ">=", "65"),)))),
         ("sum(x)", Sum("x")),
         ("median(x)", Quantile("x", 0.5)),
         ("quantile(x, 0.9)", Quantile("x", 0.9)),
-        ("mean(x | s == 'a and b')", Conditional(Mean("x"), Condition((Comparison("s", "=", "a and b"),)))),
+        ("mean(x | s == 'a and b')", Conditional(Mean("x"), Condition((Predicate("s", "=", "a and b"),)))),
         (
             "regress(y ~ x | s != Never-married AND age<3)",
             Conditional(
                 Regression("y", ("x",)),
-                Condition((Comparison("s", "!=", "Never-married"), Comparison("age", "<", "3"))),
+                Condition((Predicate("s", "!=", "Never-married"), Predicate("age", "<", "3"))),
             ),
         ),
     ],
@@ -231,7 +231,7 @@ def test_no_condition_is_a_characteristic():
 
 
 def test_the_witness_of_a_conditional_mean_says_who_joined():
-    read = IntervalTable.of(Table.from_arrow(pa.table(RELEASED)), ["income", "sex"])
+    read = CountedBoxes.of(Table.from_arrow(pa.table(RELEASED)), ["income", "sex"])
     found = enclose(parse("mean(income | sex = F)"), read)
     assert found.highest.weight.sum() == pytest.approx(4.0)
     assert found.lowest.weight.sum() == pytest.approx(2.0)

@@ -9,23 +9,23 @@ import numpy as np
 import pytest
 
 from sfumato.statistics.bounds import Budget, enclose, estimate
-from sfumato.statistics.bounds.budget import Clock
+from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.cones import Cones
 from sfumato.statistics.bounds.descent import Descent
-from sfumato.statistics.bounds.problem import Problem
-from sfumato.statistics.interval_table import IntervalTable
+from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
+from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments
 
 NAMES = ["y", "x", "z", "u", "v"]
 
 
-def boxes(size: float, columns: int, number: int = 40, count: int = 3, seed: int = 0) -> IntervalTable:
+def boxes(size: float, columns: int, number: int = 40, count: int = 3, seed: int = 0) -> CountedBoxes:
     rng = np.random.default_rng(seed)
     mixed = np.eye(columns) + 0.4 * np.tri(columns, k=-1)
     middle = rng.normal(size=(number, columns)) @ mixed.T
     half = rng.exponential(size, size=middle.shape)
-    return IntervalTable.make(NAMES[:columns], middle - half, middle + half, count=np.full(number, count))
+    return CountedBoxes.make(NAMES[:columns], middle - half, middle + half, count=np.full(number, count))
 
 
 def regression(columns: int) -> str:
@@ -57,7 +57,7 @@ def test_whatever_stands_in_the_boxes_has_its_coefficients_in_the_intervals(colu
 def test_the_bound_holds_for_every_choice_of_corners():
     rng = np.random.default_rng(4)
     low = rng.normal(size=(5, 3)).round(1)
-    table = IntervalTable.make(NAMES[:3], low, low + np.array([0.3, 0.2, 0.1]))
+    table = CountedBoxes.make(NAMES[:3], low, low + np.array([0.3, 0.2, 0.1]))
     found = estimate(parse("regress(y ~ x + z)"), table)
     assert all(math.isfinite(one.high - one.low) for one in found)
     for corner in itertools.islice(itertools.product((0, 1), repeat=15), 0, None, 7):
@@ -69,7 +69,7 @@ def test_the_bound_holds_for_every_choice_of_corners():
 def test_exact_data_leave_nothing_open():
     rows = np.random.default_rng(3).normal(size=(30, 5))
     for one, value in zip(
-        estimate(parse(regression(5)), IntervalTable.make(NAMES, rows, rows)), least_squares(rows), strict=True
+        estimate(parse(regression(5)), CountedBoxes.make(NAMES, rows, rows)), least_squares(rows), strict=True
     ):
         assert one.low <= value <= one.high
         assert one.high - one.low < 1e-8
@@ -79,7 +79,7 @@ def test_regressors_that_may_be_collinear_have_coefficients_without_end():
     """z may be twice x in every box, so nothing can be said about either."""
     x = np.arange(6.0)
     low = np.column_stack([x**2, x, 2.0 * x - 0.1])
-    table = IntervalTable.make(NAMES[:3], low, low + np.array([0.1, 0.0, 0.2]))
+    table = CountedBoxes.make(NAMES[:3], low, low + np.array([0.1, 0.0, 0.2]))
     for one in estimate(parse("regress(y ~ x + z)"), table)[1:]:
         assert (one.low, one.high) == (-math.inf, math.inf)
         assert one.gap == 1.0
@@ -88,7 +88,7 @@ def test_regressors_that_may_be_collinear_have_coefficients_without_end():
 def test_regressors_that_are_collinear_are_undefined():
     x = np.arange(6.0)
     rows = np.column_stack([x**2, x, 2.0 * x])
-    found = enclose(parse("regress(y ~ x + z)").parts()[1], IntervalTable.make(NAMES[:3], rows, rows))
+    found = enclose(parse("regress(y ~ x + z)").parts()[1], CountedBoxes.make(NAMES[:3], rows, rows))
     assert (found.low, found.high) == (-math.inf, math.inf)
     assert found.lowest is None
     assert math.isnan(found.inner_low)
@@ -98,14 +98,14 @@ def test_more_regressors_than_can_be_covered_have_no_certain_end_and_take_no_tim
     rows = np.random.default_rng(0).normal(size=(60, 16))
     names = [f"c{number}" for number in range(16)]
     words = f"regress(c0 ~ {' + '.join(names[1:])})"
-    one = estimate(parse(words), IntervalTable.make(names, rows - 0.01, rows + 0.01), Budget(seconds=1.0))[1]
+    one = estimate(parse(words), CountedBoxes.make(names, rows - 0.01, rows + 0.01), Budget(seconds=1.0))[1]
     assert (one.low, one.high) == (-math.inf, math.inf)
     assert one.inner_low < one.inner_high
 
 
 def test_records_in_equal_boxes_count_together():
     sample = boxes(0.2, 3).sample(NAMES[:3])
-    apart = Problem.of(sample.dealt(1000))
+    apart = ScaledBoxes.of(sample.dealt(1000))
     together = apart.pooled()
     first, seconds = np.array([0.1, 1.0, -0.5, 0.3]), np.array([[0.2, 0.0, 1.0, 0.4], [-1.0, 0.3, 0.2, 0.0]])
     assert len(together.low) == 40 < len(apart.low)
@@ -114,9 +114,9 @@ def test_records_in_equal_boxes_count_together():
 
 def test_the_fan_covers_every_direction_with_a_positive_coefficient():
     sample = boxes(0.1, 4).sample(NAMES[:4])
-    problem = Problem.of(sample)
+    problem = ScaledBoxes.of(sample)
     functions = np.vstack([np.eye(5)[2], np.eye(5)[0], np.eye(5)[3:]])
-    cones = Cones(problem, np.eye(5)[1], functions, Clock(1.0, 1e-4))
+    cones = Cones(problem, np.eye(5)[1], functions, Deadline(1.0, 1e-4))
     moments = Moments.of(problem.midpoints, problem.weight)
     mean = np.append(1.0, moments.mean)
     second = np.outer(mean, mean)
@@ -137,9 +137,9 @@ def test_a_descent_finds_the_least_of_the_largest():
         side = 1.0 if b[1] > 3.0 else -1.0
         return np.array([abs(b[1] - 3.0) - 1.0 - b[0], b[0] ** 2 - 4.0]), np.array([[-1.0, side], [2.0 * b[0], 0.0]])
 
-    descent = Descent(evaluate, 2.0, -1.0 + 1e-3, Clock(60.0, 1e-4))
+    descent = Descent(evaluate, 2.0, -1.0 + 1e-3, Deadline(60.0, 1e-4))
     descent.run(np.array([1.0, 0.0]), math.inf)
     assert -1.0 <= descent.value <= -0.9
-    hasty = Descent(evaluate, 2.0, -1.0 + 1e-3, Clock(0.0, 1e-4))
+    hasty = Descent(evaluate, 2.0, -1.0 + 1e-3, Deadline(0.0, 1e-4))
     hasty.run(np.array([1.0, 0.0]), math.inf)
     assert hasty.value == pytest.approx(3.0)  # no time: the point it began with

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.characteristics import Correlation, Covariance, Custom, Mean, Regression, Sd, Variance
 from sfumato.statistics.influence import (
     combined_sensitivities,
     derivatives,
@@ -16,6 +15,7 @@ from sfumato.statistics.influence import (
     sampling_constant,
     sensitivities,
 )
+from sfumato.statistics.moment_statistics import Correlation, Covariance, Custom, Mean, Regression, Sd, Variance
 from sfumato.statistics.moments import Moments
 
 RNG = np.random.default_rng(11)

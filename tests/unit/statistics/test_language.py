@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.characteristics import Correlation, Covariance, Mean, Regression, Sd, Variance
 from sfumato.statistics.language import parse, parse_all
+from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Regression, Sd, Variance
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.kernels.inside import inside_counts
+from sfumato.kernels.box_membership import inside_counts
 from sfumato.measures.intervals import quantile, share
 from sfumato.measures.scores import Score
 from sfumato.table.groups import group_labels
@@ -18,7 +18,7 @@ from sfumato.table.sets import parse_set
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.measures.comparison import Comparison
+    from sfumato.measures.measured_release import MeasuredRelease
     from sfumato.table.table import Table
 
 ATTACK = "classes that overlap have been narrowed down by linear programs, arXiv 2509.03350"
@@ -48,21 +48,21 @@ def originals_in_boxes(original: Table, released: Table, rows: NDArray[np.int64]
     )
 
 
-def box_scores(comparison: Comparison) -> Iterator[Score]:
+def box_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Smallest and typical number of people who fit a box, and how many boxes hold people of others.
 
     Where boxes are a subdivision, those who fit a box are its own people. Where they overlap, or where people of equal
     values were parted, more do; that looks safer and may be less so, since classes that overlap constrain each other.
     """
-    protected = comparison.names if comparison.quasi is None else comparison.quasi
-    released, original = comparison.released, comparison.original.select(protected)
+    protected = subject.names if subject.quasi is None else subject.quasi
+    released, original = subject.released, subject.original.select(protected)
     if not any(f"{name}_low" in released.kinds for name in original.names):
         return
     labels = group_labels(released, _faces(original, released))
     _, first, size = np.unique(labels, return_index=True, return_counts=True)
     chosen = np.arange(len(first))
     if len(first) > BOXES:
-        chosen = comparison.draw("boxes").choice(chosen, BOXES, replace=False)
+        chosen = subject.draw("boxes").choice(chosen, BOXES, replace=False)
     counts = originals_in_boxes(original, released, first[chosen]).astype(np.float64)
     typical = quantile(counts, 0.5)
     note = f"original rows that lie in the box in all of {len(protected)} columns"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.kernels.prediction import Prediction
-    from sfumato.measures.comparison import Comparison
+    from sfumato.measures.measured_release import MeasuredRelease
 
 ASSIGNED_AT_MOST = 3000  # people up to which matches are also made one to one
 
@@ -72,21 +72,21 @@ def assigned(people: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[
     return row
 
 
-def linkage_scores(comparison: Comparison) -> Iterator[Score]:
+def linkage_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Rate of right matches, nearest and one to one, and how well they can be told."""
-    if comparison.origin is None:
+    if subject.origin is None:
         return
-    origin, people = comparison.origin, comparison.found.chosen
-    linkage = matched(comparison.found.released, people, origin)
-    chance = f"chance is {1.0 / comparison.released.rows:.2g}"
+    origin, people = subject.origin, subject.found.chosen
+    linkage = matched(subject.found.released, people, origin)
+    chance = f"chance is {1.0 / subject.released.rows:.2g}"
     rate = _score("right nearest matches", linkage.rate, len(linkage.right), f"share of people; {chance}")
     yield replace(rate, gain=rate.low)
     told = {"distance": linkage.by_distance, "ambiguity": linkage.by_ambiguity, "uncertainty": linkage.by_uncertainty}
     both = linkage.right.any() and not linkage.right.all()  # else there is nothing to be told from
     for name, area in told.items() if both else ():
         yield _score(f"right matches told by {name}", area, len(linkage.right), "area under the curve; 0.5 is blind")
-    if max(comparison.original.rows, comparison.released.rows) <= ASSIGNED_AT_MOST:
-        row = assigned(comparison.people, comparison.rows)
+    if max(subject.original.rows, subject.released.rows) <= ASSIGNED_AT_MOST:
+        row = assigned(subject.people, subject.rows)
         right = (row >= 0) & (origin[row] == np.arange(len(row)))
         yield _score(
             "right one-to-one matches", share(int(right.sum()), len(row)), len(row), f"share of people; {chance}"

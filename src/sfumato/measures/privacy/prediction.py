@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.kernels.prediction import Prediction, measured
-from sfumato.measures.comparison import METRICS, Comparison, Metric
 from sfumato.measures.intervals import quantile
+from sfumato.measures.measured_release import METRICS, MeasuredRelease, Metric
 from sfumato.measures.privacy.neighbours import find
 from sfumato.measures.scores import Score
 from sfumato.params import require_choice, require_int
@@ -52,25 +52,25 @@ def predict(
 
     require_int(k, name="k", at_least=1)
     require_choice(metric, name="metric", choices=METRICS)
-    pair = Comparison(
+    pair = MeasuredRelease(
         original=as_table(original), released=as_table(released), metric=metric, randomness=Randomness(seed)
     )
     found = find(pair.people, pair.rows, min(k, len(pair.rows)), pair.draw("prediction"))
     return measured(found.neighbours, pair.rows)
 
 
-def looked_for(comparison: Comparison, k: int = NEIGHBOURS) -> People:
+def looked_for(subject: MeasuredRelease, k: int = NEIGHBOURS) -> People:
     """Look for people of the original in the release, and in the original without themselves."""
-    draw = comparison.draw("prediction")
-    total = len(comparison.people)
+    draw = subject.draw("prediction")
+    total = len(subject.people)
     chosen = np.arange(total) if total <= PEOPLE else np.sort(draw.choice(total, PEOPLE, replace=False))
-    people = comparison.people[chosen]
-    near = find(people, comparison.rows, min(k, len(comparison.rows)), draw)
-    around = find(people, comparison.people, min(k + 1, total), draw)
+    people = subject.people[chosen]
+    near = find(people, subject.rows, min(k, len(subject.rows)), draw)
+    around = find(people, subject.people, min(k + 1, total), draw)
     return People(
         chosen,
-        measured(near.neighbours, comparison.rows),
-        measured(around.neighbours.without(chosen), comparison.people),
+        measured(near.neighbours, subject.rows),
+        measured(around.neighbours.without(chosen), subject.people),
         min(near.recall, around.recall),
     )
 
@@ -113,9 +113,9 @@ def most_exposed(people: People, count: int = 10) -> tuple[Exposed, ...]:
     )
 
 
-def prediction_scores(comparison: Comparison) -> Iterator[Score]:
+def prediction_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Median and worst hundredth of each measure."""
-    people = comparison.found
+    people = subject.found
     recall = "" if people.recall == 1.0 else f"; nearest rows found with recall {people.recall:.3f}"
     for name, meaning in MEANINGS.items():
         numbers = getattr(people.released, name)

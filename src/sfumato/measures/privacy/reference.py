@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.kernels.prediction import Prediction, downward_shift, measured
+from sfumato.measures.kolmogorov_smirnov import shift_p_value
 from sfumato.measures.privacy.neighbours import find
 from sfumato.measures.privacy.prediction import NEIGHBOURS
 from sfumato.measures.scores import Score
-from sfumato.measures.shift import shift_p_value
 from sfumato.params import require_share
 from sfumato.randomness import Randomness
 from sfumato.table.frames import as_table
 
 if TYPE_CHECKING:
-    from sfumato.measures.comparison import Comparison
+    from sfumato.measures.measured_release import MeasuredRelease
     from sfumato.table.table import Table
 
 SHIFTS = {"distance": 0.05, "ambiguity": 0.1, "uncertainty": 0.1}  # shifts that matter (TL §5.2.1)
@@ -112,20 +112,20 @@ def held_against(
     return tuple(tests)
 
 
-def reference_prediction(comparison: Comparison) -> Prediction:
+def reference_prediction(subject: MeasuredRelease) -> Prediction:
     """What the reference tells of the people that were looked for: the given one, or the table without the person."""
-    if comparison.others is None:
-        return comparison.found.others
-    people = comparison.people[comparison.found.chosen]
-    found = find(people, comparison.others, min(NEIGHBOURS, len(comparison.others)), comparison.draw("reference"))
-    return measured(found.neighbours, comparison.others)
+    if subject.others is None:
+        return subject.found.others
+    people = subject.people[subject.found.chosen]
+    found = find(people, subject.others, min(NEIGHBOURS, len(subject.others)), subject.draw("reference"))
+    return measured(found.neighbours, subject.others)
 
 
-def reference_scores(comparison: Comparison) -> Iterator[Score]:
+def reference_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """The shift below the reference for each measure, with the verdict of the test."""
-    kind = "the table without the person" if comparison.others is None else "the given reference"
-    tests = held_against(comparison.found.released, reference_prediction(comparison), comparison.draw("test"))
-    people = len(comparison.found.chosen)
+    kind = "the table without the person" if subject.others is None else "the given reference"
+    tests = held_against(subject.found.released, reference_prediction(subject), subject.draw("test"))
+    people = len(subject.found.chosen)
     for test in tests:
         margin = _margin(people)
         yield Score(

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.kernels.eigenvectors import leading_eigenpairs
+from sfumato.measures.kolmogorov_smirnov import shift_p_value
 from sfumato.measures.scores import Score
-from sfumato.measures.shift import shift_p_value
 from sfumato.params import require_int
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.measures.comparison import Comparison
+    from sfumato.measures.measured_release import MeasuredRelease
 
 DEGREE = 4  # interactions of up to four columns (TL 3.2)
 COMPONENTS = 20  # as many as TL Table 5.1 compares
@@ -117,19 +117,19 @@ def component_tests(
     )
 
 
-def component_scores(comparison: Comparison) -> Iterator[Score]:
+def component_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """How many of the leading components differ, and by how much the worst of them is shifted."""
-    draw = comparison.draw("kernel components")
-    components = KernelComponents.of(comparison.original_matrix, draw=draw)
-    tests = component_tests(components, comparison.original_matrix, comparison.released_matrix, draw)
+    draw = subject.draw("kernel components")
+    components = KernelComponents.of(subject.original_matrix, draw=draw)
+    tests = component_tests(components, subject.original_matrix, subject.released_matrix, draw)
     if not tests:
         return
     usual, most = "", max(2, round(2 * DIFFERS * len(tests)))
-    if comparison.reference_matrix is not None:
-        others = component_tests(components, comparison.original_matrix, comparison.reference_matrix, draw)
+    if subject.reference_matrix is not None:
+        others = component_tests(components, subject.original_matrix, subject.reference_matrix, draw)
         usual = f"; {sum(test.differs for test in others)} of the reference"
     differing = sum(test.differs for test in tests)
-    rows = min(TESTED_ROWS, comparison.original.rows, comparison.released.rows)
+    rows = min(TESTED_ROWS, subject.original.rows, subject.released.rows)
     held = f"{len(tests)} components of degree {DEGREE} hold {tests[-1].cumulative:.0%} of the variance"
     yield Score(
         name="kernel components that differ",

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.measures.scores import Score
-from sfumato.table.mixed_columns import shares_of
+from sfumato.table.encoded_columns import shares_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.measures.comparison import Comparison
+    from sfumato.measures.measured_release import MeasuredRelease
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,34 +25,34 @@ class Marginal:
     change: float  # Kolmogorov–Smirnov distance of numbers, total variation of categories; 0 (equal) to 1
 
 
-def marginals(comparison: Comparison, matrix: NDArray[np.float64]) -> tuple[Marginal, ...]:
+def marginals(subject: MeasuredRelease, matrix: NDArray[np.float64]) -> tuple[Marginal, ...]:
     """Each column of the original against ``matrix``: the release's or the reference's."""
-    original = comparison.original_matrix
+    original = subject.original_matrix
     changes = [
         Marginal(column=number.name, change=_largest_gap(original[:, number.position], matrix[:, number.position]))
-        for number in comparison.code.numbers
+        for number in subject.code.numbers
     ]
-    for category in comparison.code.categories:
+    for category in subject.code.categories:
         before, after = (shares_of(m[:, category.columns]).mean(axis=0) for m in (original, matrix))
         changes.append(Marginal(column=category.name, change=float(np.abs(after - before).sum() / 2.0)))
     return tuple(changes)
 
 
-def marginal_scores(comparison: Comparison) -> Iterator[Score]:
+def marginal_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """The median and the largest change over columns."""
-    found = marginals(comparison, comparison.released_matrix)
+    found = marginals(subject, subject.released_matrix)
     changes = np.array([marginal.change for marginal in found])
     worst = found[int(np.argmax(changes))].column
     usual = ""
-    if comparison.reference_matrix is not None:
-        others = [marginal.change for marginal in marginals(comparison, comparison.reference_matrix)]
+    if subject.reference_matrix is not None:
+        others = [marginal.change for marginal in marginals(subject, subject.reference_matrix)]
         usual = f"; the reference differs by {np.median(others):.3g}, at most {max(others):.3g}"
     unit = "Kolmogorov–Smirnov distance of numbers, total variation of categories"
     for name, value, note in (
         ("change of distributions, median", float(np.median(changes)), unit + usual),
         ("change of distributions, largest", float(changes.max()), f"in column {worst!r}{usual}"),
     ):
-        yield Score(name=name, family="utility", value=value, better="lower", rows=comparison.released.rows, note=note)
+        yield Score(name=name, family="utility", value=value, better="lower", rows=subject.released.rows, note=note)
 
 
 def _largest_gap(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:

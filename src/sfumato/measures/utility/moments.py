@@ -13,7 +13,7 @@ from sfumato.measures.scores import Score
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.measures.comparison import Comparison
+    from sfumato.measures.measured_release import MeasuredRelease
 
 RANKED_ROWS = 100_000  # rows that rank correlations are taken from
 
@@ -46,13 +46,11 @@ def moment_changes(original: NDArray[np.float64], released: NDArray[np.float64])
     )
 
 
-def moment_scores(comparison: Comparison) -> Iterator[Score]:
-    """The four medians, with those of the reference for comparison where there is one."""
-    found = moment_changes(comparison.original_matrix, comparison.released_matrix)
+def moment_scores(subject: MeasuredRelease) -> Iterator[Score]:
+    """The four medians, with those of the reference for subject where there is one."""
+    found = moment_changes(subject.original_matrix, subject.released_matrix)
     usual = (
-        None
-        if comparison.reference_matrix is None
-        else moment_changes(comparison.original_matrix, comparison.reference_matrix)
+        None if subject.reference_matrix is None else moment_changes(subject.original_matrix, subject.reference_matrix)
     )
     units = {
         "mean": ("change of means", "median over columns, in standard deviations"),
@@ -67,7 +65,7 @@ def moment_scores(comparison: Comparison) -> Iterator[Score]:
             family="utility",
             value=getattr(found, field),
             better="lower",
-            rows=comparison.released.rows,
+            rows=subject.released.rows,
             note=f"{unit}{other}",
         )
 

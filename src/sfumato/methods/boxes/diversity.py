@@ -53,10 +53,10 @@ class DiversityRule:
         absent = [name for name in given if name not in schema]
         if absent:
             raise OptionError(f"epsilon names {', '.join(map(repr, absent))}, which is no column of the table.")
-        wordy = [name for name in given if not kinds[name].is_numeric]
-        if wordy:
+        non_numeric = [name for name in given if not kinds[name].is_numeric]
+        if non_numeric:
             raise OptionError(
-                f"epsilon is a distance between numbers, but {', '.join(map(repr, wordy))} has none.",
+                f"epsilon is a distance between numbers, but {', '.join(map(repr, non_numeric))} has none.",
                 fix="leave it out: categories count as different when they differ",
             )
         columns = tuple(dict.fromkeys([*columns, *given]))

@@ -51,8 +51,8 @@ class Edges:
         numbers = values
         for position, axis in enumerate(axes):
             if axis.has_missing:
-                lacking = values[:, position] == axis.missing_at
-                missing[:, position] = np.add.reduceat(lacking[leaves.order], leaves.starts[:-1])
+                is_missing = values[:, position] == axis.missing_at
+                missing[:, position] = np.add.reduceat(is_missing[leaves.order], leaves.starts[:-1])
         if missing.any():
             numbers = np.where(values == np.array([axis.missing_at for axis in axes]), np.nan, values)
         low, high = kernel.hulls(numbers, leaves.order, leaves.starts)

@@ -11,7 +11,7 @@ from sfumato.methods.base import Method
 from sfumato.methods.boxes.axes import Axes
 from sfumato.methods.boxes.diversity import DiversityRule
 from sfumato.methods.boxes.edges import Edges, require_snap
-from sfumato.methods.boxes.fuzzy import Words, require_words
+from sfumato.methods.boxes.fuzzy_terms import Words, require_words
 from sfumato.methods.boxes.plan import BoxesPlan
 from sfumato.methods.boxes.routing import one_block, routes
 from sfumato.methods.boxes.rules import Rule, Rules
@@ -110,9 +110,11 @@ class Boxes(Method):
             self.keep, self.importance, self.accuracy, sample.names, [axis.name for axis in axes.numbers]
         )
         for one in kept:
-            wordy = [name for name in one.statistic.columns if name not in numeric]
-            if wordy:
-                raise StatisticError(f"{one.statistic} needs numbers, but {', '.join(map(repr, wordy))} has none.")
+            non_numeric = [name for name in one.statistic.columns if name not in numeric]
+            if non_numeric:
+                raise StatisticError(
+                    f"{one.statistic} needs numbers, but {', '.join(map(repr, non_numeric))} has none."
+                )
         weights = sensitivities(kept, axes, survey, named=self.keep is not None, others=self.others, weight=weight)
         if self.rules:
             read = [Rule.read(rule) for rule in self.rules]

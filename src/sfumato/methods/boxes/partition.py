@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.kernels.partition import Problem
+    from sfumato.kernels.partition import PartitionProblem
     from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.diversity import Protected
 
@@ -74,12 +74,12 @@ def problem_of(
     k: int,
     protected: Protected,
     median: bool = False,
-) -> Problem:
+) -> PartitionProblem:
     """What the kernels are asked."""
-    from sfumato.kernels.partition import Problem
+    from sfumato.kernels.partition import PartitionProblem
 
     sizes = np.array([axis.size for axis in axes.sets], dtype=np.int64)
-    return Problem(
+    return PartitionProblem(
         values=values,
         weights=weights,
         set_start=np.cumsum(sizes) - sizes,

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.methods.base import Outcome, Plan
-from sfumato.methods.boxes.categories import Words, covered, nodes, sets
-from sfumato.methods.boxes.limit import Limit, limit
+from sfumato.methods.boxes.optimality import Limit, limit
 from sfumato.methods.boxes.partition import Leaves, partition, problem_of
 from sfumato.methods.boxes.rules import RuleEffect, effects
+from sfumato.methods.boxes.set_labels import Words, covered, nodes, sets
 from sfumato.methods.claims import ColumnsAllowed, Containment, KAnonymity, RowsAccountedFor
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -228,11 +228,11 @@ def leaves_to_keep(
         from sfumato.kernels import faces as kernel
 
         low, high = kernel.hulls(values, leaves.order, leaves.starts)
-        heft = np.add.reduceat(weights[leaves.order].astype(np.float64), leaves.starts[:-1], axis=0)
-        cost = (heft * (high - low)).sum(axis=1) / leaves.sizes
-        dear = np.flatnonzero(cost > 2.0 * np.average(cost, weights=leaves.sizes))
-        dear = dear[np.argsort(-cost[dear], kind="stable")]
-        leaving[dear[np.cumsum(leaves.sizes[dear]) <= suppress * leaves.order.size]] = False
+        box_weight = np.add.reduceat(weights[leaves.order].astype(np.float64), leaves.starts[:-1], axis=0)
+        cost = (box_weight * (high - low)).sum(axis=1) / leaves.sizes
+        costly = np.flatnonzero(cost > 2.0 * np.average(cost, weights=leaves.sizes))
+        costly = costly[np.argsort(-cost[costly], kind="stable")]
+        leaving[costly[np.cumsum(leaves.sizes[costly]) <= suppress * leaves.order.size]] = False
     return leaving
 
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from sfumato.errors import OptionError
 from sfumato.methods.boxes.axes import SetAxis
-from sfumato.methods.boxes.fuzzy import MEANING, SHARES, Trapezoid, Words
+from sfumato.methods.boxes.fuzzy_terms import MEANING, SHARES, Trapezoid, Words
 from sfumato.schema.schema import nearest
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ import numpy as np
 from sfumato.errors import OptionError, StatisticError
 from sfumato.methods.boxes.axes import Axes, NumberAxis, SetAxis
 from sfumato.params import require_number
-from sfumato.statistics.characteristics import Correlation, Mean, Variance
 from sfumato.statistics.language import parse
+from sfumato.statistics.moment_statistics import Correlation, Mean, Variance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

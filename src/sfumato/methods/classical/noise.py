@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from sfumato.methods.matrix import Ground, MatrixMethod, MatrixPlan
+from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup
 from sfumato.params import require_choice, require_number
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Noise(MatrixMethod):
 class NoisePlan(MatrixPlan):
     """Add noise to each block."""
 
-    ground: Ground
+    ground: MatrixSetup
     method: Noise
 
     def change(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:

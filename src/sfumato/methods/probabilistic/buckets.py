@@ -11,7 +11,7 @@ import pyarrow.types as pt
 
 from sfumato.kernels.grouping_1d import merge_small
 from sfumato.methods.probabilistic.recoding import Recoded
-from sfumato.methods.probabilistic.summaries import Points
+from sfumato.survey.quantile_sketches import Points
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -151,12 +151,12 @@ class Buckets:
     def codes(self, table: Table) -> NDArray[np.int64]:
         """The group of each row, the number after the last where it is shown as missing."""
         numbers = table.numbers(self.name)
-        lacking = np.isnan(numbers)
+        is_missing = np.isnan(numbers)
         cuts = self.low[1:] if self.cuts is None else self.cuts
         codes = np.searchsorted(cuts, numbers, side="right")
         if len(self.ties):
             self._deal_out(codes, numbers)
-        codes[lacking] = len(self.sizes)
+        codes[is_missing] = len(self.sizes)
         if self.hidden >= 0:
             codes[codes == self.hidden] = len(self.sizes)
         return codes

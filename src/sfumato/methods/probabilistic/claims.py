@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.methods.claims import Evidence, Finding
-from sfumato.methods.probabilistic.matches import ShownColumn, expected_matches
+from sfumato.methods.probabilistic.population_matches import ShownColumn, expected_matches
 from sfumato.methods.probabilistic.recoding import texts
 from sfumato.table.groups import group_labels, group_sizes
 

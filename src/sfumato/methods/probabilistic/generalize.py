@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
+from sfumato.disclosure.anonymity_budget import anonymity_budget, require_population, require_probability
 from sfumato.errors import OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.claims import KAnonymity
 from sfumato.methods.probabilistic.buckets import SHOWN, Buckets, Shown, quantile_ends
-from sfumato.methods.probabilistic.budget import anonymity_budget, require_population, require_probability
-from sfumato.methods.probabilistic.categories import with_at_most
+from sfumato.methods.probabilistic.category_recoding import with_at_most
 from sfumato.methods.probabilistic.claims import ProbabilisticAnonymity
-from sfumato.methods.probabilistic.matches import Matches, ShownColumn, expected_matches
-from sfumato.methods.probabilistic.one_column import blocks_of, require_rows, truth_of
+from sfumato.methods.probabilistic.columnwise import blocks_of, require_rows, truth_of
+from sfumato.methods.probabilistic.population_matches import Matches, ShownColumn, expected_matches
 from sfumato.methods.probabilistic.recoding import Recoding, RecodingPlan, ValueMap
 from sfumato.methods.probabilistic.sharing import require_weights, share_budget
-from sfumato.methods.probabilistic.summaries import Points, all_points
 from sfumato.params import require_choice, require_int
 from sfumato.schema.schema import Role, Schema
+from sfumato.survey.quantile_sketches import Points, all_points
 
 if TYPE_CHECKING:
     from sfumato.methods.claims import Claim

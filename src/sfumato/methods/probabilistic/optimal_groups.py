@@ -10,9 +10,9 @@ import numpy as np
 from sfumato.errors import CannotRelease
 from sfumato.kernels import grouping_1d
 from sfumato.methods.probabilistic.buckets import SHOWN, Buckets, Shown
-from sfumato.methods.probabilistic.one_column import Goal, OneColumnMethod
-from sfumato.methods.probabilistic.summaries import all_points
+from sfumato.methods.probabilistic.columnwise import ColumnwiseMethod, Goal
 from sfumato.params import require_choice, require_int
+from sfumato.survey.quantile_sketches import all_points
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +36,7 @@ TIES: tuple[Ties, ...] = ("split", "together")
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimalGroups(OneColumnMethod):
+class OptimalGroups(ColumnwiseMethod):
     """Groups of at least k neighbouring values in each numeric quasi-identifier, at the least cost.
 
     Costs: ``squared`` distances to the mean, distances to the ``median``, rows × radius around a member (``cellular``),

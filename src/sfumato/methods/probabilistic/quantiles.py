@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from sfumato.disclosure.anonymity_budget import require_probability
 from sfumato.errors import OptionError
 from sfumato.methods.probabilistic.buckets import SHOWN, Buckets, Shown, merged_to, quantile_ends
-from sfumato.methods.probabilistic.budget import require_probability
-from sfumato.methods.probabilistic.one_column import Goal, OneColumnMethod, recoding_plan
+from sfumato.methods.probabilistic.columnwise import ColumnwiseMethod, Goal, recoding_plan
 from sfumato.methods.probabilistic.optimal_groups import TIES, Ties
 from sfumato.methods.probabilistic.recoding import Recoding, RecodingPlan
-from sfumato.methods.probabilistic.summaries import Points, QuantileSketch, Reservoir, all_points, sample_size
 from sfumato.params import require_choice, require_int
 from sfumato.schema.schema import Schema
+from sfumato.survey.quantile_sketches import Points, QuantileSketch, Reservoir, all_points, sample_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,7 @@ DELTA = 0.01  # probability that a sample fails, where none is said
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quantiles(OneColumnMethod):
+class Quantiles(ColumnwiseMethod):
     """Each numeric quasi-identifier in groups of equal size: of at least ``k`` rows, or ``buckets`` of them.
 
     ``sample`` takes the cuts from that many random rows; ``epsilon`` with ``delta`` from as many as put every rank

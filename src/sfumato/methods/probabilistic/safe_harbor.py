@@ -17,10 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.errors import CannotRelease, OptionError
-from sfumato.methods.base import Method
-from sfumato.methods.claims import Evidence, Finding
-from sfumato.methods.probabilistic.identifiers import (
+from sfumato.disclosure.hipaa import (
     BIRTH_NAMES,
     SHOWN_AGE,
     Action,
@@ -30,7 +27,10 @@ from sfumato.methods.probabilistic.identifiers import (
     is_called,
     zip_codes,
 )
-from sfumato.methods.probabilistic.one_column import blocks_of, truth_of
+from sfumato.errors import CannotRelease, OptionError
+from sfumato.methods.base import Method
+from sfumato.methods.claims import Evidence, Finding
+from sfumato.methods.probabilistic.columnwise import blocks_of, truth_of
 from sfumato.methods.probabilistic.recoding import RecodingPlan, ValueMap
 from sfumato.params import require_choice, require_int
 from sfumato.schema.schema import Role, Schema

@@ -22,10 +22,10 @@ def share_budget(budget: int, sizes: Mapping[str, int], weights: Mapping[str, fl
     budget = require_int(budget, name="budget", at_least=1)
     if not sizes:
         return {}
-    heft = {name: (weights or {}).get(name, 1.0) for name in sizes}
-    shares = real_shares(budget, sizes, heft)
+    importance = {name: (weights or {}).get(name, 1.0) for name in sizes}
+    shares = real_shares(budget, sizes, importance)
     values = {name: min(sizes[name], max(1, math.floor(share + 1e-9))) for name, share in shares.items()}
-    return _filled(budget, sizes, heft, values)
+    return _filled(budget, sizes, importance, values)
 
 
 def real_shares(budget: float, sizes: Mapping[str, int], weights: Mapping[str, float]) -> dict[str, float]:

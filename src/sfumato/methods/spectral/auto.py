@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.kernels.prediction import Prediction, downward_shift, prediction, prediction_from_others
 
 if TYPE_CHECKING:
-    from sfumato.methods.matrix import Ground, MatrixPlan
+    from sfumato.methods.matrix import MatrixPlan, MatrixSetup
     from sfumato.table.table import Table
 
 NEIGHBOURS = 5  # the k of ambiguity and uncertainty (TL §4.2.1)
@@ -25,7 +25,7 @@ LEVEL = 0.5  # a size is private when a shift as large would come by chance half
 TEST_ROWS = {"distance": 1296, "ambiguity": 324, "uncertainty": 324}
 
 
-def smallest_private_size(plan_of: Callable[[int], MatrixPlan], table: Table, ground: Ground, floor: int) -> int:
+def smallest_private_size(plan_of: Callable[[int], MatrixPlan], table: Table, ground: MatrixSetup, floor: int) -> int:
     """The smallest size, from ``floor`` upward, at which no measure falls below the reference.
 
     The whole sample in one cluster, where no smaller size is private enough.

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.errors import CannotRelease
 from sfumato.methods.claims import KAnonymity
-from sfumato.methods.matrix import Ground, MatrixMethod, MatrixPlan
+from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup
 from sfumato.methods.spectral.bases import principal
 from sfumato.params import require_int
 
@@ -105,7 +105,7 @@ class SpectralHistogram(HistogramMethod):
 class HistogramPlan(MatrixPlan):
     """Group the rows of each block and release the means."""
 
-    ground: Ground
+    ground: MatrixSetup
     method: HistogramMethod
 
     def change(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from sfumato.errors import OptionError
-from sfumato.methods.matrix import Ground, MatrixMethod, MatrixPlan
+from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup
 from sfumato.methods.spectral.bases import independent
 from sfumato.methods.spectral.clusters import Clustering, side_by_side
 from sfumato.methods.spectral.restore import MARGINALS, Marginals, with_marginals, with_shares
@@ -79,7 +79,7 @@ class PartitionedIca(MatrixMethod):
 class PicaPlan(MatrixPlan):
     """Cluster each block and swap the independent components of every cluster."""
 
-    ground: Ground
+    ground: MatrixSetup
     method: PartitionedIca
     size: int
 

@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.table.mixed import MixedCode
+    from sfumato.table.encoder import Encoder
 
 Marginals = Literal["free", "restored"]
 MARGINALS: tuple[Marginals, ...] = ("free", "restored")
@@ -82,7 +82,7 @@ def with_marginals(
     return restored
 
 
-def with_shares(changed: NDArray[np.float64], like: NDArray[np.float64], code: MixedCode) -> NDArray[np.float64]:
+def with_shares(changed: NDArray[np.float64], like: NDArray[np.float64], code: Encoder) -> NDArray[np.float64]:
     """A matrix whose categories, read by the largest indicator, are as common as in ``like``; so are missing numbers.
 
     Each indicator is raised or lowered in all rows alike, so the rows nearest to a category get it. Categories of fewer
@@ -94,9 +94,9 @@ def with_shares(changed: NDArray[np.float64], like: NDArray[np.float64], code: M
         shared[:, place] += _offsets(changed[:, place], (like[:, place] > 0.0).sum(axis=0))
     for number in code.numbers:
         if number.missing is not None:
-            lacking = int((like[:, number.missing] > 0.0).sum())
+            missing_rows = int((like[:, number.missing] > 0.0).sum())
             both = np.column_stack([changed[:, number.missing], np.zeros(len(changed))])
-            away = _offsets(both, np.array([lacking, len(like) - lacking]))
+            away = _offsets(both, np.array([missing_rows, len(like) - missing_rows]))
             shared[:, number.missing] += away[0] - away[1]
     return shared
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.methods.matrix import Ground, MatrixMethod, MatrixPlan
+from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup
 from sfumato.methods.spectral.bases import BASES, BasisWord, invariant, principal
 from sfumato.methods.spectral.claims import MomentsKept
 from sfumato.methods.spectral.restore import MARGINALS, Marginals, with_marginals, with_moments, with_shares
@@ -63,7 +63,7 @@ class SvdSwap(MatrixMethod):
 class SvdSwapPlan(MatrixPlan):
     """Swap the components of each block."""
 
-    ground: Ground
+    ground: MatrixSetup
     method: SvdSwap
 
     def change(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
-from sfumato.statistics.bounds.problem import Problem
+from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.influence import derivatives
 from sfumato.statistics.moments import Moments
-from sfumato.statistics.sample import Sample
 from sfumato.statistics.statistic import Statistic
+from sfumato.statistics.weighted_boxes import WeightedBoxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +46,7 @@ class Ascent:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: ScaledBoxes,
         value: Callable[[Moments], float],
         lines: Callable[[Moments], Lines | None],
         fine: float,
@@ -146,7 +146,7 @@ def close_in(ascent: Ascent, ceiling: Callable[[float, Choice], Ceiling], slack:
     return End(max(outer, choice.value), choice.value, choice.points, choice.weight)
 
 
-def attained_by_slopes(statistic: Statistic, sample: Sample) -> Enclosure:
+def attained_by_slopes(statistic: Statistic, sample: WeightedBoxes) -> Enclosure:
     """A user's own function of moments: nothing is certain, but the ends that its derivatives point to are attained."""
     lowest, highest = (_pushed(statistic, sample, sign) for sign in (-1.0, 1.0))
     inner_low, inner_high = (
@@ -155,7 +155,7 @@ def attained_by_slopes(statistic: Statistic, sample: Sample) -> Enclosure:
     return Enclosure(-math.inf, math.inf, inner_low, inner_high, lowest, highest)
 
 
-def _pushed(statistic: Statistic, sample: Sample, sign: float) -> Witness | None:
+def _pushed(statistic: Statistic, sample: WeightedBoxes, sign: float) -> Witness | None:
     weight, points = sample.weight + sample.extra, sample.midpoints
     best, best_value = None, -math.inf
     for _ in range(MOST_STEPS):

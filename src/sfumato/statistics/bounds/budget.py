@@ -29,27 +29,27 @@ class Budget:
         if self.gap is not None:
             require_number(self.gap, name="gap", at_least=0.0)
 
-    def clocks(self, parts: int) -> Iterator[Clock]:
+    def clocks(self, parts: int) -> Iterator[Deadline]:
         """One clock for each part of a statistic: what the earlier parts leave is shared by the later ones."""
         started = time.monotonic()
         whole = DEFAULT_SECONDS if self.seconds is None else self.seconds
         for part in range(parts):
             left = max(whole - (time.monotonic() - started), 0.0)
-            yield Clock(left / (parts - part), DEFAULT_GAP if self.gap is None else self.gap)
+            yield Deadline(left / (parts - part), DEFAULT_GAP if self.gap is None else self.gap)
 
 
 @dataclass
-class Clock:
+class Deadline:
     """A budget that is being spent."""
 
     seconds: float
     gap: float
     started: float = field(default_factory=time.monotonic)
 
-    def share(self, parts: int) -> Clock:
+    def share(self, parts: int) -> Deadline:
         """A clock for one of several parts that are still to come: its share of the time that is left."""
         left = max(self.seconds - (time.monotonic() - self.started), 0.0)
-        return Clock(left / parts, self.gap)
+        return Deadline(left / parts, self.gap)
 
     @property
     def is_over(self) -> bool:

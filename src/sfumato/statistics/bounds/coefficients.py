@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.statistics.bounds.attain import Ascent, Ceiling, Choice, close_in
-from sfumato.statistics.bounds.budget import Clock
+from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.cones import Cones, second_moments
 from sfumato.statistics.bounds.enclosure import End
-from sfumato.statistics.bounds.problem import EPS, Problem
+from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes
 from sfumato.statistics.bounds.supremum import Form, supremum
 from sfumato.statistics.moments import Moments
 
@@ -88,7 +88,7 @@ def _fit(target: Target, moments: Moments) -> _Fit | None:
     return _Fit(float(solution[0]), solution[1:], eta, residual)
 
 
-def highest_coefficient(problem: Problem, target: Target, slack: float, clock: Clock) -> End:
+def highest_coefficient(problem: ScaledBoxes, target: Target, slack: float, clock: Deadline) -> End:
     """Upper end of the coefficient's range."""
 
     def value(moments: Moments) -> float:
@@ -107,7 +107,7 @@ def highest_coefficient(problem: Problem, target: Target, slack: float, clock: C
     return close_in(ascent, find(ascent, target, slack, clock), slack)
 
 
-def _mean_ceiling(ascent: Ascent, target: Target, slack: float, clock: Clock) -> Callable[[float, Choice], Ceiling]:
+def _mean_ceiling(ascent: Ascent, target: Target, slack: float, clock: Deadline) -> Callable[[float, Choice], Ceiling]:
     """The slope of the only regressor: η is its mean."""
     problem = ascent.problem
     least = problem.least_spread(int(np.flatnonzero(target.regressor[1:])[0]))
@@ -125,7 +125,7 @@ def _mean_ceiling(ascent: Ascent, target: Target, slack: float, clock: Clock) ->
     return ceiling
 
 
-def _cone_ceiling(ascent: Ascent, target: Target, slack: float, clock: Clock) -> Callable[[float, Choice], Ceiling]:
+def _cone_ceiling(ascent: Ascent, target: Target, slack: float, clock: Deadline) -> Callable[[float, Choice], Ceiling]:
     """Any coefficient: the cones begin at the best choice, so they are asked again only for a better one."""
     cones = Cones(ascent.problem, target.response, target.functions, clock)
 

@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.budget import Clock
+from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.descent import Descent
-from sfumato.statistics.bounds.problem import EPS, NOTHING, Problem
+from sfumato.statistics.bounds.scaled_boxes import EPS, NOTHING, ScaledBoxes
 from sfumato.statistics.moments import Moments
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Cones:
     """The search, for one coefficient: ``response`` and ``functions`` (x_j first) as linear forms in (1, columns)."""
 
     def __init__(
-        self, problem: Problem, response: NDArray[np.float64], functions: NDArray[np.float64], clock: Clock
+        self, problem: ScaledBoxes, response: NDArray[np.float64], functions: NDArray[np.float64], clock: Deadline
     ) -> None:
         self.problem = problem.pooled()
         self.response = response

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.budget import Clock
+from sfumato.statistics.bounds.budget import Deadline
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +37,7 @@ class Descent:
     evaluate: Callable[[NDArray[np.float64]], Values]
     lever: float
     enough: float
-    clock: Clock
+    clock: Deadline
     value: float = math.inf
     at: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     seen: dict[bytes, Values] = field(default_factory=dict)

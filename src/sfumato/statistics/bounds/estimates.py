@@ -10,35 +10,35 @@ import numpy as np
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.bounds.attain import attained_by_slopes
-from sfumato.statistics.bounds.budget import Budget, Clock
+from sfumato.statistics.bounds.budget import Budget, Deadline
 from sfumato.statistics.bounds.coefficients import Target, highest_coefficient
 from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
 from sfumato.statistics.bounds.pairs import highest_correlation, highest_covariance
-from sfumato.statistics.bounds.problem import EPS, Problem
+from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes
 from sfumato.statistics.bounds.single import mean_enclosure, no_spread, sd_enclosure, variance_enclosure
 from sfumato.statistics.bounds.tallies import count_tally, quantile_tally, sum_tally
-from sfumato.statistics.characteristics import Coefficient, Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.conditions import ALWAYS, Conditional, Count, Quantile, Sum
+from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate
 from sfumato.statistics.influence import sensitivities
-from sfumato.statistics.interval_table import IntervalTable
+from sfumato.statistics.moment_statistics import Coefficient, Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.moments import Moments
-from sfumato.statistics.sample import Sample
 from sfumato.statistics.statistic import Statistic
+from sfumato.statistics.weighted_boxes import WeightedBoxes
 
 FINEST = 1e-7  # width, in standard deviations, below which an interval need not be told from a point
 DEALT = 4000  # records up to which each stands for itself: 1/N matters there
 
 
-def estimate(statistic: Statistic, intervals: IntervalTable, budget: Budget | None = None) -> tuple[Estimate, ...]:
+def estimate(statistic: Statistic, intervals: CountedBoxes, budget: Budget | None = None) -> tuple[Estimate, ...]:
     """One Estimate for each part of the statistic."""
     parts = statistic.parts()
     clocks = (budget or Budget()).clocks(len(parts))
     return tuple(_estimate(part, intervals, clock) for part, clock in zip(parts, clocks, strict=True))
 
 
-def _estimate(statistic: Statistic, intervals: IntervalTable, clock: Clock) -> Estimate:
-    inner, sample = sample_for(statistic, intervals)
+def _estimate(statistic: Statistic, intervals: CountedBoxes, clock: Deadline) -> Estimate:
+    inner, sample = boxes_for(statistic, intervals)
     if isinstance(inner, Count | Sum | Quantile):
         return _tallied(statistic, inner, sample)
     value, half = linear_interval(inner, sample)
@@ -56,7 +56,7 @@ def _estimate(statistic: Statistic, intervals: IntervalTable, clock: Clock) -> E
     )
 
 
-def _tallied(statistic: Statistic, inner: Count | Sum | Quantile, sample: Sample) -> Estimate:
+def _tallied(statistic: Statistic, inner: Count | Sum | Quantile, sample: WeightedBoxes) -> Estimate:
     """Counts, sums and quantiles: the interval is exact, so the linear one is the same."""
     if isinstance(inner, Count):
         tally = count_tally(sample)
@@ -75,14 +75,14 @@ def _tallied(statistic: Statistic, inner: Count | Sum | Quantile, sample: Sample
     )
 
 
-def enclose(statistic: Statistic, intervals: IntervalTable, budget: Budget | None = None) -> Enclosure:
+def enclose(statistic: Statistic, intervals: CountedBoxes, budget: Budget | None = None) -> Enclosure:
     """The enclosure of a single characteristic, with the choices of values that attain its ends."""
-    inner, sample = sample_for(statistic, intervals)
+    inner, sample = boxes_for(statistic, intervals)
     clock = next((budget or Budget()).clocks(1))
     return _enclose(inner, sample, linear_interval(inner, sample)[1], clock)
 
 
-def sample_for(statistic: Statistic, intervals: IntervalTable) -> tuple[Statistic, Sample]:
+def boxes_for(statistic: Statistic, intervals: CountedBoxes) -> tuple[Statistic, WeightedBoxes]:
     """The statistic without its condition, and the records that it is to be computed from."""
     if isinstance(statistic, Count):
         return statistic, intervals.sample((), statistic.condition)
@@ -91,7 +91,7 @@ def sample_for(statistic: Statistic, intervals: IntervalTable) -> tuple[Statisti
         inner, condition = statistic.statistic, statistic.condition
     sample = intervals.sample(inner.columns, condition)
     if not len(sample.weight):
-        what = "is complete and meets the condition" if condition.comparisons else "is complete"
+        what = "is complete and meets the condition" if condition.predicates else "is complete"
         raise StatisticError(
             f"{statistic} needs at least one record that {what}.",
             found=f"{int(intervals.count.sum())} records, none of which can be one (or all of weight zero)",
@@ -99,7 +99,7 @@ def sample_for(statistic: Statistic, intervals: IntervalTable) -> tuple[Statisti
     return inner, sample
 
 
-def linear_interval(statistic: Statistic, sample: Sample) -> tuple[float, float]:
+def linear_interval(statistic: Statistic, sample: WeightedBoxes) -> tuple[float, float]:
     """C̃ at the midpoints and Δ = Σ w Σᵢ aᵢΔᵢ with the sensitivities there (XK §II)."""
     weight, middle = sample.likely_weight, sample.midpoints
     moments = Moments.of(middle, weight)
@@ -109,7 +109,7 @@ def linear_interval(statistic: Statistic, sample: Sample) -> tuple[float, float]
     return value, half if math.isfinite(value) else math.nan
 
 
-def _enclose(statistic: Statistic, sample: Sample, half: float, clock: Clock) -> Enclosure:
+def _enclose(statistic: Statistic, sample: WeightedBoxes, half: float, clock: Deadline) -> Enclosure:
     """Each statistic by its own way; ``half`` is the linear half-width, which says how fine is fine enough."""
     if isinstance(statistic, Mean):
         return mean_enclosure(sample)
@@ -120,7 +120,7 @@ def _enclose(statistic: Statistic, sample: Sample, half: float, clock: Clock) ->
     sample = sample.dealt(DEALT)
     if not isinstance(statistic, Covariance | Correlation | Coefficient):
         return attained_by_slopes(statistic, sample)
-    problem = Problem.of(sample)
+    problem = ScaledBoxes.of(sample)
     if isinstance(statistic, Covariance):
         if sample.is_one_record:
             return no_spread(sample)
@@ -135,7 +135,7 @@ def _enclose(statistic: Statistic, sample: Sample, half: float, clock: Clock) ->
     return _both(statistic, sample, problem, scale, clock, lambda p, c: highest_coefficient(p, target, slack, c))
 
 
-def _slack(half: float, scale: Scale, clock: Clock) -> float:
+def _slack(half: float, scale: Scale, clock: Deadline) -> float:
     """How much of an end may stay open, in scaled units: a share of the linear width, and no less than rounding."""
     width = 2.0 * half / scale.unit if math.isfinite(half) else 1.0
     return clock.gap * max(width, FINEST)
@@ -149,7 +149,7 @@ class Scale:
     shift: float = 0.0
 
 
-def _coefficient(statistic: Coefficient, problem: Problem) -> tuple[Scale, Target]:
+def _coefficient(statistic: Coefficient, problem: ScaledBoxes) -> tuple[Scale, Target]:
     regressors = statistic.regression.regressors
     if statistic.term is None:
         origin = -problem.centre[1:] / problem.unit[1:]
@@ -160,11 +160,11 @@ def _coefficient(statistic: Coefficient, problem: Problem) -> tuple[Scale, Targe
 
 def _both(
     statistic: Statistic,
-    sample: Sample,
-    problem: Problem,
+    sample: WeightedBoxes,
+    problem: ScaledBoxes,
     scale: Scale,
-    clock: Clock,
-    highest: Callable[[Problem, Clock], End],
+    clock: Deadline,
+    highest: Callable[[ScaledBoxes, Deadline], End],
 ) -> Enclosure:
     """Both ends, in the table's units: the lower one is the upper one of the mirrored problem."""
     top = highest(problem, clock.share(2))

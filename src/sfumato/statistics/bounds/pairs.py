@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.statistics.bounds.attain import Ascent, Ceiling, Choice, close_in
-from sfumato.statistics.bounds.budget import Clock
+from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.enclosure import End
-from sfumato.statistics.bounds.problem import EPS, Problem
+from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes
 from sfumato.statistics.bounds.supremum import Form, Supremum, is_stuck, lowered, minimise_on_a_line, supremum
 from sfumato.statistics.moments import Moments
 
@@ -28,18 +28,18 @@ MOST_RATIOS = 12  # tried for the upper end of a negative correlation
 NEXT_RATIO = 0.02  # how far apart the first two are, in ln t
 
 
-def highest_covariance(problem: Problem, slack: float, clock: Clock) -> End:
+def highest_covariance(problem: ScaledBoxes, slack: float, clock: Deadline) -> End:
     """C = Σ w (x − Ex) y is a sum of products once Ex is known, so the cells are ranges of Ex and γ stands for Ey."""
     return _highest_covariance(problem, np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0]), slack, clock)
 
 
-def highest_variance(problem: Problem, sign: float, slack: float, clock: Clock) -> End:
+def highest_variance(problem: ScaledBoxes, sign: float, slack: float, clock: Deadline) -> End:
     """The variance (or, with ``sign`` −1, minus the variance) of a column when some weights are open."""
     return _highest_covariance(problem, np.array([0.0, sign]), np.array([0.0, 1.0]), slack, clock)
 
 
 def _highest_covariance(
-    problem: Problem, first: NDArray[np.float64], second: NDArray[np.float64], slack: float, clock: Clock
+    problem: ScaledBoxes, first: NDArray[np.float64], second: NDArray[np.float64], slack: float, clock: Deadline
 ) -> End:
     """Highest covariance of two linear combinations."""
     least_weight = float(problem.weight.sum())
@@ -90,7 +90,7 @@ def _raised(r: float, excess: float, least: float) -> float:
 class _Ratios:
     """Bounds of R_t = 2C/(t Vx + Vy/t), which is r where t is the data's own ratio σy/σx, and nearer 0 elsewhere."""
 
-    def __init__(self, problem: Problem, clock: Clock) -> None:
+    def __init__(self, problem: ScaledBoxes, clock: Deadline) -> None:
         self.problem = problem
         self.clock = clock
         self.least = (problem.least_spread(0), problem.least_spread(1))
@@ -170,7 +170,7 @@ class _Ratios:
         return -heap[0][0]
 
 
-def highest_correlation(problem: Problem, slack: float, clock: Clock) -> End:
+def highest_correlation(problem: ScaledBoxes, slack: float, clock: Deadline) -> End:
     """r > 0: the largest R_t over all ratios t. r ≤ 0: R_t at one good t bounds r, since R_t is nearer 0."""
     ratios = _Ratios(problem, clock)
 

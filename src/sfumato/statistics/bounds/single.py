@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.budget import Clock
+from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.enclosure import Enclosure, Witness
 from sfumato.statistics.bounds.pairs import highest_variance
-from sfumato.statistics.bounds.problem import EPS, Problem, largest_mean
+from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes, largest_mean
 from sfumato.statistics.bounds.spread import farthest_ends, largest_sum_of_squares, least_sum_of_squares
-from sfumato.statistics.sample import Sample
+from sfumato.statistics.weighted_boxes import WeightedBoxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def mean_enclosure(sample: Sample) -> Enclosure:
+def mean_enclosure(sample: WeightedBoxes) -> Enclosure:
     """[Σ w l, Σ w u], exact; a record that may be missing counts where it pulls the mean outward."""
     low, lowest = _mean_end(sample, sample.low[:, 0], -1.0)
     high, highest = _mean_end(sample, sample.high[:, 0], 1.0)
@@ -26,7 +26,7 @@ def mean_enclosure(sample: Sample) -> Enclosure:
     return Enclosure(low, high, inner_low, inner_high, lowest, highest)
 
 
-def _mean_end(sample: Sample, ends: NDArray[np.float64], sign: float) -> tuple[float, Witness]:
+def _mean_end(sample: WeightedBoxes, ends: NDArray[np.float64], sign: float) -> tuple[float, Witness]:
     centre = float(ends[0])
     away = sign * (ends - centre)
     mean, joins = largest_mean(away, sample.weight, sample.extra)
@@ -37,17 +37,17 @@ def _mean_end(sample: Sample, ends: NDArray[np.float64], sign: float) -> tuple[f
     return end + sign * rounding, Witness(sample.box, ends[:, None], weight)
 
 
-def no_spread(sample: Sample) -> Enclosure:
+def no_spread(sample: WeightedBoxes) -> Enclosure:
     """The variance or covariance of a single record."""
     here = Witness(sample.box, sample.midpoints, sample.weight)
     return Enclosure(0.0, 0.0, 0.0, 0.0, here, here)
 
 
-def variance_enclosure(sample: Sample, clock: Clock) -> Enclosure:
+def variance_enclosure(sample: WeightedBoxes, clock: Deadline) -> Enclosure:
     """Population variance; that of a single record is zero, whatever its box."""
     if sample.is_one_record:
         return no_spread(sample)
-    problem = Problem.of(sample)
+    problem = ScaledBoxes.of(sample)
     unit = float(problem.unit[0]) ** 2
     ends = _certain_variance(sample, problem) if sample.is_certain else _open_variance(sample, problem, clock)
     low, high = max(ends.low, 0.0) * unit * (1.0 - 8.0 * EPS), ends.high * unit * (1.0 + 8.0 * EPS)
@@ -57,7 +57,7 @@ def variance_enclosure(sample: Sample, clock: Clock) -> Enclosure:
     return Enclosure(low, high, inner_low, inner_high, ends.lowest, ends.highest)
 
 
-def sd_enclosure(sample: Sample, clock: Clock) -> Enclosure:
+def sd_enclosure(sample: WeightedBoxes, clock: Deadline) -> Enclosure:
     """Population standard deviation: the roots of the variance's ends."""
     of_variance = variance_enclosure(sample, clock)
     low, high = math.sqrt(of_variance.low) * (1.0 - 2.0 * EPS), math.sqrt(of_variance.high) * (1.0 + 2.0 * EPS)
@@ -65,7 +65,7 @@ def sd_enclosure(sample: Sample, clock: Clock) -> Enclosure:
     return Enclosure(low, high, inner_low, inner_high, of_variance.lowest, of_variance.highest)
 
 
-def _certain_variance(sample: Sample, problem: Problem) -> Enclosure:
+def _certain_variance(sample: WeightedBoxes, problem: ScaledBoxes) -> Enclosure:
     """In scaled units, for known weights: the sorted algorithms of :mod:`.spread`."""
     low, high, weight = problem.low[:, 0], problem.high[:, 0], problem.weight
     total = float(weight.sum())
@@ -81,7 +81,7 @@ def _certain_variance(sample: Sample, problem: Problem) -> Enclosure:
     return Enclosure(least.bound / total, most.bound / total, math.nan, math.nan, lowest, highest)
 
 
-def _open_variance(sample: Sample, problem: Problem, clock: Clock) -> Enclosure:
+def _open_variance(sample: WeightedBoxes, problem: ScaledBoxes, clock: Deadline) -> Enclosure:
     """In scaled units, when it is open which records are complete: as a covariance of the column with itself."""
     slack = clock.gap * problem.largest_spread(0)
     bottom, top = highest_variance(problem, -1.0, slack, clock), highest_variance(problem, 1.0, slack, clock)

@@ -68,8 +68,8 @@ def _nearest_centre(low: NDArray[np.float64], high: NDArray[np.float64], weight:
     zone = (kinks[after - 1] + kinks[after]) / 2.0
     below_zone = int(np.searchsorted(highs, zone, side="left"))
     above_zone = int(np.searchsorted(lows, zone, side="right"))
-    heft = below_w[below_zone] + above_w[above_zone]
-    centre = (below_s[below_zone] + above_s[above_zone]) / heft if heft > 0.0 else zone
+    row_weight = below_w[below_zone] + above_w[above_zone]
+    centre = (below_s[below_zone] + above_s[above_zone]) / row_weight if row_weight > 0.0 else zone
     return float(min(max(centre, kinks[after - 1]), kinks[after]))
 
 

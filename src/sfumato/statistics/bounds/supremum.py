@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.budget import Clock
-from sfumato.statistics.bounds.problem import Problem
+from sfumato.statistics.bounds.budget import Deadline
+from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,7 +73,7 @@ class _Cell:
         return -self.priority
 
 
-def supremum(problem: Problem, form: Form, eta: float, gamma: float, enough: float, clock: Clock) -> Supremum:
+def supremum(problem: ScaledBoxes, form: Form, eta: float, gamma: float, enough: float, clock: Deadline) -> Supremum:
     """Bound Σ ω (A (B − η) − offset) from above, as far as ``enough``, over all data, η being the mean of B.
 
     ``eta`` and ``gamma`` are guesses (from an attained choice): good ones save cells, bad ones cost nothing else.
@@ -103,13 +103,13 @@ def is_stuck(tops: list[float], patience: int = PATIENCE) -> bool:
 
 
 def _bounded(
-    problem: Problem,
+    problem: ScaledBoxes,
     form: Form,
     low: float,
     high: float,
     gamma: float,
     enough: float,
-    clock: Clock,
+    clock: Deadline,
     rounds: int = MOST_ROUNDS,
 ) -> _Cell:
     ends = np.array([lowered(form.second, end) for end in ((low, high) if low < high else (low,))])
@@ -125,7 +125,7 @@ def _bounded(
 
 
 def minimise_on_a_line(
-    evaluate: Callable[[float], Tangent], start: float, step: float, enough: float, clock: Clock, rounds: int
+    evaluate: Callable[[float], Tangent], start: float, step: float, enough: float, clock: Deadline, rounds: int
 ) -> tuple[float, float]:
     """Least value of a convex function and where it is, as far as ``enough``: tangents of both sides meet below it."""
     at, best, best_at = start, np.inf, start

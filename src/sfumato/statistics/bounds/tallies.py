@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.statistics.bounds.spread import EPS
-from sfumato.statistics.sample import Sample
+from sfumato.statistics.weighted_boxes import WeightedBoxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,7 @@ class Tally:
     inner_high: float
 
 
-def count_tally(sample: Sample) -> Tally:
+def count_tally(sample: WeightedBoxes) -> Tally:
     """Total weight of the records that count."""
     low, high = float(sample.weight.sum()), float((sample.weight + sample.extra).sum())
     whole = all(float(weight).is_integer() for weight in (low, high))
@@ -36,7 +36,7 @@ def count_tally(sample: Sample) -> Tally:
     return Tally(float(sample.likely_weight.sum()), low - rounding, high + rounding, low, high)
 
 
-def sum_tally(sample: Sample) -> Tally:
+def sum_tally(sample: WeightedBoxes) -> Tally:
     """Σ w x of one column."""
     low, high = sample.low[:, 0], sample.high[:, 0]
     bottom = float((sample.weight * low + sample.extra * np.minimum(low, 0.0)).sum())
@@ -47,7 +47,7 @@ def sum_tally(sample: Sample) -> Tally:
     return Tally(value, bottom - rounding, top + rounding, bottom, top)
 
 
-def quantile_tally(sample: Sample, share: float) -> Tally:
+def quantile_tally(sample: WeightedBoxes, share: float) -> Tally:
     """A quantile grows with every value, so its ends are quantiles of the ends.
 
     Records that may not count join at the low ends up to the lowest quantile, and at the high ends from the highest.

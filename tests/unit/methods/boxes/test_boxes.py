@@ -14,7 +14,7 @@ from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
 from sfumato.release.verify import verify
 from sfumato.schema.schema import Schema
-from sfumato.statistics.interval_table import IntervalTable
+from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.table.frames import as_table
 from sfumato.table.groups import group_sizes
 
@@ -112,26 +112,28 @@ class TestKeep:
     def test_sampling_weights_make_the_boxes_of_heavy_records_narrower(self):
         numbers = np.random.default_rng(4)
         data = pd.DataFrame(numbers.random((4000, 2)), columns=["x", "y"])
-        data["heft"] = np.where(data.x > 0.5, 100.0, 1.0)
+        data["sampling"] = np.where(data.x > 0.5, 100.0, 1.0)
         spans = {}
         for role in ("weight", "other"):
-            release = sf.Boxes(k=5, keep=["mean(x)", "var(y)"], others=0.0).release(data, schema={"heft": role}, seed=1)
+            release = sf.Boxes(k=5, keep=["mean(x)", "var(y)"], others=0.0).release(
+                data, schema={"sampling": role}, seed=1
+            )
             spans[role] = release.estimate("mean(x)").linear_high - release.estimate("mean(x)").linear_low
         assert spans["weight"] != spans["other"]
 
     def test_estimates_weigh_the_records_by_their_sampling_weight(self, people):
-        data = people[["age", "income"]].assign(heft=np.where(people.age > 60, 50.0, 1.0))
-        release = sf.Boxes(k=5, keep=["mean(income)"]).release(data, schema={"heft": "weight"}, seed=1)
+        data = people[["age", "income"]].assign(sampling=np.where(people.age > 60, 50.0, 1.0))
+        release = sf.Boxes(k=5, keep=["mean(income)"]).release(data, schema={"sampling": "weight"}, seed=1)
         estimate = release.estimate("mean(income)")
-        assert estimate.low <= np.average(data.income, weights=data.heft) <= estimate.high
+        assert estimate.low <= np.average(data.income, weights=data.sampling) <= estimate.high
 
     def test_a_user_s_own_statistic_can_be_kept(self, people):
-        from sfumato.statistics.characteristics import Custom
+        from sfumato.statistics.moment_statistics import Custom
 
         ratio = Custom("ratio", ("age", "income"), lambda mean, covariance: mean[1] / mean[0])
         kept = sf.Boxes(k=5, keep=[ratio], others=0.0).release(people[["age", "income"]], seed=1)
         other = sf.Boxes(k=5, keep=["var(age)"], others=0.0).release(people[["age", "income"]], seed=1)
-        intervals = [IntervalTable.of(release.table, ("age", "income")) for release in (kept, other)]
+        intervals = [CountedBoxes.of(release.table, ("age", "income")) for release in (kept, other)]
         spans = [
             float(((one.high - one.low) * one.weight[:, None] / [people.age.mean(), people.income.mean()]).sum())
             for one in intervals

@@ -15,7 +15,7 @@ import sfumato as sf
 from sfumato.engines.memory import MemorySurvey, run
 from sfumato.errors import OptionError
 from sfumato.methods.boxes.axes import Axes
-from sfumato.methods.boxes.fuzzy import MEANINGS, SHARES, Trapezoid
+from sfumato.methods.boxes.fuzzy_terms import MEANINGS, SHARES, Trapezoid
 from sfumato.methods.boxes.rules import DEGREES, Rule, Rules
 from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness

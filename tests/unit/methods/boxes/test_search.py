@@ -21,8 +21,8 @@ from sfumato.errors import OptionError
 from sfumato.kernels.search_fitness import box_costs
 from sfumato.methods.boxes.partition import partition, problem_of
 from sfumato.methods.boxes.search import Rounds, search
-from sfumato.methods.boxes.search.contracts import neighbours
 from sfumato.methods.boxes.search.judges import ExactJudge, LinearJudge, linear_fitness
+from sfumato.methods.boxes.search.moves import neighbours
 from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
 from sfumato.release.verify import verify
@@ -88,8 +88,8 @@ class Cut:
         return box_costs(self.problem, linear_fitness(self.problem.weights), leaves.order, leaves.starts).sum()
 
     def exact_judge(self):
-        heft = np.ones(len(self.problem.values))
-        return ExactJudge.of(self.problem, self.plan.edges, self.plan.axes, self.plan.kept, heft)
+        sampling = np.ones(len(self.problem.values))
+        return ExactJudge.of(self.problem, self.plan.edges, self.plan.axes, self.plan.kept, sampling)
 
 
 class TestEveryPartition:
@@ -168,8 +168,8 @@ class TestGain:
         assert len(trace.widths_after) == len(trace.widths_before)
 
     def test_sampling_weights_and_exact_columns_may_be_part_of_a_kept_statistic(self, people):
-        data = people[["age", "income"]].assign(heft=np.linspace(1, 3, len(people)))
-        for roles in ({"heft": "weight"}, {"heft": "other", "income": "other"}):
+        data = people[["age", "income"]].assign(sampling=np.linspace(1, 3, len(people)))
+        for roles in ({"sampling": "weight"}, {"sampling": "other", "income": "other"}):
             release = sf.Boxes(k=5, keep=["corr(age, income)"], search=Rounds(5)).release(data, schema=roles, seed=1)
             greedy = sf.Boxes(k=5, keep=["corr(age, income)"]).release(data, schema=roles, seed=1)
             assert width(release, "corr(age, income)") <= width(greedy, "corr(age, income)") * 1.001

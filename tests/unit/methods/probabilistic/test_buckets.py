@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.methods.probabilistic.buckets import Buckets, merged_to, quantile_ends
-from sfumato.methods.probabilistic.summaries import all_points
+from sfumato.survey.quantile_sketches import all_points
 from sfumato.table.frames import as_table
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.disclosure.anonymity_budget import anonymity_budget
 from sfumato.errors import CannotRelease, OptionError
-from sfumato.methods.probabilistic.budget import anonymity_budget
 from sfumato.methods.probabilistic.generalize import Generalize
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.disclosure.hipaa import Action, Identifier
 from sfumato.errors import OptionError
 from sfumato.methods.claims import Evidence
-from sfumato.methods.probabilistic.identifiers import Action, Identifier
 from sfumato.methods.probabilistic.safe_harbor import NoIdentifierLeft, SafeHarbor, small_zip3
 from sfumato.table.frames import as_table
 

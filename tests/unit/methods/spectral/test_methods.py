@@ -13,9 +13,9 @@ from sfumato.measures.assess import assess
 from sfumato.methods.spectral import PartitionedIca, RecursiveHistogram, SpectralHistogram, SvdSwap
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import Column, Role, Schema
+from sfumato.table.encoder import Encoder
 from sfumato.table.groups import group_sizes
 from sfumato.table.kinds import Kind
-from sfumato.table.mixed import MixedCode
 from sfumato.table.table import Table
 
 METHODS = [
@@ -207,7 +207,7 @@ class TestPartitionedIca:
     def test_auto_takes_the_smallest_clusters_that_hide_everybody(self, people, released):
         from sfumato.kernels.prediction import downward_shift, prediction_from_others
 
-        code = MixedCode.fit(people)
+        code = Encoder.fit(people)
         points = code.encode(people) / np.sqrt(code.width)
         others = prediction_from_others(points, 5)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from scipy.stats import ks_2samp
 
 from sfumato.methods.spectral.restore import with_marginals, with_moments, with_shares
-from sfumato.table.mixed import MixedCode
+from sfumato.table.encoder import Encoder
 from sfumato.table.table import Table
 
 
@@ -98,7 +98,7 @@ class TestShares:
             }
         )
     )
-    code = MixedCode.fit(table)
+    code = Encoder.fit(table)
     before = code.encode(table)
     mixed = before + draw.normal(0, 2, before.shape)
 

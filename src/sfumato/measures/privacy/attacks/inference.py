@@ -14,9 +14,9 @@ from sfumato.measures.privacy.attacks.risk import Risk
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.measures.comparison import Comparison
+    from sfumato.measures.measured_release import MeasuredRelease
     from sfumato.measures.scores import Score
-    from sfumato.table.mixed import MixedCode
+    from sfumato.table.encoder import Encoder
 
 TARGETS = 1000  # people attacked on each side
 PAIRS = 2 * 10**9  # distances that all columns together may cost
@@ -31,27 +31,27 @@ class Inference:
     risk: Risk
 
 
-def inferences(comparison: Comparison) -> tuple[Inference, ...]:
+def inferences(subject: MeasuredRelease) -> tuple[Inference, ...]:
     """Attack every column in turn; nothing without a reference or with a single column."""
-    if comparison.others is None or comparison.reference_matrix is None or len(comparison.names) < 2:
+    if subject.others is None or subject.reference_matrix is None or len(subject.names) < 2:
         return ()
-    draw = comparison.draw("inference")
-    targets = max(50, min(TARGETS, PAIRS // (2 * len(comparison.names) * len(comparison.rows))))
-    inside = comparison.original_matrix[draw.permutation(len(comparison.original_matrix))[:targets]]
-    outside = comparison.reference_matrix[draw.permutation(len(comparison.reference_matrix))[:targets]]
-    code, released = comparison.code, comparison.released_matrix
+    draw = subject.draw("inference")
+    targets = max(50, min(TARGETS, PAIRS // (2 * len(subject.names) * len(subject.rows))))
+    inside = subject.original_matrix[draw.permutation(len(subject.original_matrix))[:targets]]
+    outside = subject.reference_matrix[draw.permutation(len(subject.reference_matrix))[:targets]]
+    code, released = subject.code, subject.released_matrix
     return tuple(
         Inference(
             column=column,
             risk=Risk.of(*_hits(code, column, inside, released), *_hits(code, column, outside, released)),
         )
-        for column in comparison.names
+        for column in subject.names
     )
 
 
-def inference_scores(comparison: Comparison) -> Iterator[Score]:
+def inference_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """The mean over columns, and the column that gains most."""
-    found = inferences(comparison)
+    found = inferences(subject)
     if not found:
         return
     attacks = found[0].risk.attacks
@@ -65,7 +65,7 @@ def inference_scores(comparison: Comparison) -> Iterator[Score]:
     yield replace(worst.risk.score("inference of a column, largest", f"of column {worst.column!r}"), passed=None)
 
 
-def _hits(code: MixedCode, column: str, people: NDArray[np.float64], released: NDArray[np.float64]) -> tuple[int, int]:
+def _hits(code: Encoder, column: str, people: NDArray[np.float64], released: NDArray[np.float64]) -> tuple[int, int]:
     """People whose value in the column the nearest row (by the other columns) tells, and people attacked."""
     own = code.columns(column)
     rest = np.setdiff1d(np.arange(code.width), own)
@@ -78,6 +78,6 @@ def _hits(code: MixedCode, column: str, people: NDArray[np.float64], released: N
     true, guess = number.natural(people), number.natural(released[row])
     right = np.abs(guess - true) <= CLOSE * np.abs(true) + 1e-12
     if number.missing is not None:
-        lacking, guessed = people[:, number.missing] > 0.0, released[row, number.missing] > 0.0
-        right = np.where(lacking | guessed, lacking & guessed, right)
+        is_missing, guessed = people[:, number.missing] > 0.0, released[row, number.missing] > 0.0
+        right = np.where(is_missing | guessed, is_missing & guessed, right)
     return int(right.sum()), len(people)

@@ -13,25 +13,25 @@ from sfumato.measures.privacy.attacks.risk import Risk
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.measures.comparison import Comparison
+    from sfumato.measures.measured_release import MeasuredRelease
     from sfumato.measures.scores import Score
 
 TARGETS = 2000  # people attacked on each side
 PAIRS = 2 * 10**9  # distances that the attack may cost
 
 
-def linkability(comparison: Comparison) -> Risk | None:
+def linkability(subject: MeasuredRelease) -> Risk | None:
     """Split the columns in two at random; success where both halves have the same nearest row."""
-    if comparison.others is None or comparison.reference_matrix is None or len(comparison.names) < 2:
+    if subject.others is None or subject.reference_matrix is None or len(subject.names) < 2:
         return None
-    draw = comparison.draw("linkability")
-    names = draw.permutation(list(comparison.names))
-    first = np.concatenate([comparison.code.columns(name) for name in names[: len(names) // 2]])
-    second = np.setdiff1d(np.arange(comparison.code.width), first)
-    targets = max(50, min(TARGETS, PAIRS // (4 * len(comparison.rows))))
-    inside = comparison.original_matrix[draw.permutation(len(comparison.original_matrix))[:targets]]
-    outside = comparison.reference_matrix[draw.permutation(len(comparison.reference_matrix))[:targets]]
-    released = comparison.released_matrix
+    draw = subject.draw("linkability")
+    names = draw.permutation(list(subject.names))
+    first = np.concatenate([subject.code.columns(name) for name in names[: len(names) // 2]])
+    second = np.setdiff1d(np.arange(subject.code.width), first)
+    targets = max(50, min(TARGETS, PAIRS // (4 * len(subject.rows))))
+    inside = subject.original_matrix[draw.permutation(len(subject.original_matrix))[:targets]]
+    outside = subject.reference_matrix[draw.permutation(len(subject.reference_matrix))[:targets]]
+    released = subject.released_matrix
 
     def linked(people: NDArray[np.float64]) -> int:
         ends = [nearest(people[:, half], released[:, half], 1).index[:, 0] for half in (first, second)]
@@ -40,8 +40,8 @@ def linkability(comparison: Comparison) -> Risk | None:
     return Risk.of(linked(inside), len(inside), linked(outside), len(outside))
 
 
-def linkability_scores(comparison: Comparison) -> Iterator[Score]:
+def linkability_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """The risk of being linked; nothing without a reference or with a single column."""
-    risk = linkability(comparison)
+    risk = linkability(subject)
     if risk is not None:
         yield risk.score("linkability", "both halves of the columns lead to the same row")

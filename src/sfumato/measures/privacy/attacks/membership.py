@@ -20,7 +20,7 @@ from sfumato.measures.scores import Score
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.measures.comparison import Comparison
+    from sfumato.measures.measured_release import MeasuredRelease
 
 TARGETS = 5000  # members and outsiders who are attacked, at most so many of each
 NEIGHBOURS = 5  # nearest rows that a density is estimated from
@@ -60,17 +60,17 @@ def membership(
     )
 
 
-def membership_scores(comparison: Comparison) -> Iterator[Score]:
+def membership_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Both attacks; nothing without a reference, one half of which plays the outsiders and the other the population."""
-    if comparison.others is None or len(comparison.others) < 2:
+    if subject.others is None or len(subject.others) < 2:
         return
-    draw = comparison.draw("membership")
-    order = draw.permutation(len(comparison.others))
+    draw = subject.draw("membership")
+    order = draw.permutation(len(subject.others))
     half = len(order) // 2
-    outsiders, population = comparison.others[order[:half]][:TARGETS], comparison.others[order[half:]]
-    members = comparison.people[draw.permutation(len(comparison.people))[:TARGETS]]
+    outsiders, population = subject.others[order[:half]][:TARGETS], subject.others[order[half:]]
+    members = subject.people[draw.permutation(len(subject.people))[:TARGETS]]
     everyone = np.concatenate([members, outsiders])
-    in_release = find(everyone, comparison.rows, min(NEIGHBOURS, len(comparison.rows)), draw).neighbours.distance
+    in_release = find(everyone, subject.rows, min(NEIGHBOURS, len(subject.rows)), draw).neighbours.distance
     around = find(everyone, population, min(NEIGHBOURS, len(population)), draw).neighbours.distance
     unusual = around.mean(axis=1)
     scores = {"nearest row": -in_release[:, 0], "density ratio": _emptiness(around) - _emptiness(in_release)}

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.methods.boxes.search.budget import Clock, Progress
-from sfumato.methods.boxes.search.contracts import Contract, Groups, Trees
+from sfumato.methods.boxes.search.moves import CutMoves, ExchangeMoves, Moves
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from sfumato.kernels.partition import Problem
+    from sfumato.kernels.partition import PartitionProblem
     from sfumato.methods.boxes.partition import Leaves
     from sfumato.methods.boxes.search.budget import Budget
     from sfumato.methods.boxes.search.judges import Judge, Width
@@ -63,7 +63,7 @@ class Found:
 
 def search(
     start: Leaves,
-    problem: Problem,
+    problem: PartitionProblem,
     judge: Judge,
     *,
     overlap: str,
@@ -74,8 +74,8 @@ def search(
 
     ``start`` must have its cuts noted unless overlap is allowed.
     """
-    contract: Contract[Any] = Groups.of(problem, start) if overlap == "allowed" else Trees(problem)
-    islands = _Islands(contract, judge, start, generators)
+    moves: Moves[Any] = ExchangeMoves.of(problem, start) if overlap == "allowed" else CutMoves(problem)
+    islands = _Islands(moves, judge, start, generators)
     islands.warm_up()
     teller, stop = _Teller(Clock(budget)), "budget"
     try:  # an interrupt that comes while kernels run waits for their end, a second at most, and their round is lost
@@ -104,48 +104,46 @@ class _Islands:
     """One partition an island, and the best of all by measure."""
 
     def __init__(
-        self, contract: Contract[Any], judge: Judge, start: Leaves, generators: Sequence[np.random.Generator]
+        self, moves: Moves[Any], judge: Judge, start: Leaves, generators: Sequence[np.random.Generator]
     ) -> None:
-        self.contract, self.judge, self.generators = contract, judge, generators
+        self.moves, self.judge, self.generators = moves, judge, generators
         self.leaves = start
         self.first = self.best = self.latest = judge.measure(start)
-        self.start = contract.begin(start)
+        self.start = moves.begin(start)
         self.states = [self.start] * len(generators)
-        self.steps = contract.steps(start.count, len(generators))
+        self.steps = moves.steps(start.count, len(generators))
 
     def warm_up(self) -> None:
         """Compile what is needed, so that the budget is spent on the search."""
-        self.contract.mutate(self.start, self.first.fitness, 0, self.generators[0])
-        self.contract.cross(self.start, self.start, self.first.fitness)
+        self.moves.mutate(self.start, self.first.fitness, 0, self.generators[0])
+        self.moves.cross(self.start, self.start, self.first.fitness)
 
     def evolve(self, teller: _Teller, *, until: float) -> bool:
         """Rounds of mutation and crossover up to a share of the budget; whether there were any."""
-        contract, fitness = self.contract, self.latest.fitness
-        base, rounds = contract.cost(self.start, fitness), teller.clock.rounds
+        moves, fitness = self.moves, self.latest.fitness
+        base, rounds = moves.cost(self.start, fitness), teller.clock.rounds
         with ThreadPoolExecutor(min(os.cpu_count() or 1, len(self.generators))) as pool:
             while teller.clock.share < until:
                 tasks = pool.map(
-                    lambda state, generator: contract.mutate(state, fitness, self.steps, generator),
+                    lambda state, generator: moves.mutate(state, fitness, self.steps, generator),
                     self.states,
                     self.generators,
                 )
                 mutants = list(tasks)
                 neighbours = mutants[-1:] + mutants[:-1]
-                self.states = list(
-                    pool.map(lambda one, other: contract.cross(one, other, fitness), mutants, neighbours)
-                )
-                teller.tell(1.0 - contract.cost(self.states[0], fitness) / base if base > 0.0 else 0.0)
+                self.states = list(pool.map(lambda one, other: moves.cross(one, other, fitness), mutants, neighbours))
+                teller.tell(1.0 - moves.cost(self.states[0], fitness) / base if base > 0.0 else 0.0)
         return teller.clock.rounds > rounds
 
     def take_stock(self) -> None:
         """Measure the cheapest partition, keep it if it is the best so far, and lead on from it, or back if astray."""
-        contract, fitness = self.contract, self.latest.fitness
-        leaves = contract.leaves(min(self.states, key=lambda state: contract.cost(state, fitness)))
+        moves, fitness = self.moves, self.latest.fitness
+        leaves = moves.leaves(min(self.states, key=lambda state: moves.cost(state, fitness)))
         self.latest = self.judge.measure(leaves, self.latest)
         if self.latest.is_better_than(self.best):
             self.best, self.leaves = self.latest, leaves
         elif self.latest.is_astray:
-            self.states = [contract.begin(self.leaves)] * len(self.states)
+            self.states = [moves.begin(self.leaves)] * len(self.states)
 
 
 @dataclass

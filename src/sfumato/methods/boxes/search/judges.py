@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from sfumato.statistics.bounds import Budget, Enclosure, enclose
+from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.influence import sensitivities
-from sfumato.statistics.interval_table import IntervalTable
 from sfumato.statistics.moments import Moments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.kernels.partition import Problem
+    from sfumato.kernels.partition import PartitionProblem
     from sfumato.kernels.search_fitness import Fitness
     from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.edges import Edges
@@ -110,7 +110,7 @@ class Judge(Protocol):
 class LinearJudge:
     """By the weighted sum of widths alone."""
 
-    problem: Problem
+    problem: PartitionProblem
     weight: float
 
     def measure(self, leaves: Leaves, earlier: Measured | None = None) -> Measured:
@@ -136,22 +136,22 @@ class Followed:
 class ExactJudge:
     """By the exact widths of the kept statistics, and the linear widths of everything else."""
 
-    problem: Problem
+    problem: PartitionProblem
     edges: Edges
     axes: Axes
     followed: tuple[Followed, ...]
-    heft: NDArray[np.float64]
+    sampling: NDArray[np.float64]
     named: NDArray[np.float32]  # the weights of the kept statistics, without those followed ones that are not linear
     unnamed: NDArray[np.float32]  # the weights of the other columns
 
     @classmethod
     def of(
-        cls, problem: Problem, edges: Edges, axes: Axes, kept: Sequence[Kept], heft: NDArray[np.float64]
+        cls, problem: PartitionProblem, edges: Edges, axes: Axes, kept: Sequence[Kept], sampling: NDArray[np.float64]
     ) -> ExactJudge | None:
         """A judge of these statistics; None where their exact widths cannot be followed."""
         if len(kept) > STATISTICS or len(problem.values) > RECORDS:
             return None
-        followed = tuple(one for one in (_followed(one, problem, axes, heft) for one in kept) if one is not None)
+        followed = tuple(one for one in (_followed(one, problem, axes, sampling) for one in kept) if one is not None)
         if not followed:
             return None
         touched = {name for one in kept for name in one.statistic.columns}
@@ -160,15 +160,15 @@ class ExactJudge:
         for one in followed:
             if not one.is_linear:
                 points = problem.values[:, one.axes]
-                slopes = sensitivities(one.statistic, Moments.of(points, heft), points)
-                linear[:, one.axes] -= one.share * heft[:, None] * slopes
+                slopes = sensitivities(one.statistic, Moments.of(points, sampling), points)
+                linear[:, one.axes] -= one.share * sampling[:, None] * slopes
         linear[linear < 1e-6 * problem.weights] = 0.0  # what rounding leaves
         named, unnamed = (np.where(chosen, linear, 0.0).astype(np.float32) for chosen in (is_named, ~is_named))
-        return cls(problem, edges, axes, followed, heft, named, unnamed)
+        return cls(problem, edges, axes, followed, sampling, named, unnamed)
 
     @property
     def weight(self) -> float:
-        return float(self.heft.sum())
+        return float(self.sampling.sum())
 
     def measure(self, leaves: Leaves, earlier: Measured | None = None) -> Measured:
         enclosures = self._enclosures(leaves)
@@ -202,12 +202,12 @@ class ExactJudge:
     def _enclosures(self, leaves: Leaves) -> list[Enclosure]:
         numbers = self.axes.numbers
         faces = self.edges.faces(leaves, self.problem.values[:, : len(numbers)], numbers)
-        weight = np.add.reduceat(self.heft[leaves.order], leaves.starts[:-1])
+        weight = np.add.reduceat(self.sampling[leaves.order], leaves.starts[:-1])
         found = []
         for one in self.followed:
             columns = one.statistic.columns
             ends = faces.low[:, one.axes], faces.high[:, one.axes]
-            intervals = IntervalTable.make(columns, *ends, count=leaves.sizes, weight=weight)
+            intervals = CountedBoxes.make(columns, *ends, count=leaves.sizes, weight=weight)
             found.append(enclose(one.statistic, intervals, ACCURACY))
         return found
 
@@ -218,7 +218,9 @@ class ExactJudge:
         weights = self.named + np.float32(scale) * self.unnamed
         for one, found, pull in zip(self.followed, enclosures, pulls, strict=True):
             if one.is_linear:
-                weights[:, one.axes] += ((pull - 1.0) * one.share * self.heft[:, None] * one.slopes).astype(np.float32)
+                weights[:, one.axes] += ((pull - 1.0) * one.share * self.sampling[:, None] * one.slopes).astype(
+                    np.float32
+                )
                 continue
             for witness, sign in ((found.highest, 1.0), (found.lowest, -1.0)):
                 if witness is not None:
@@ -226,29 +228,29 @@ class ExactJudge:
                     forms.append(_form(one.statistic, witness.moments, sign * pull * one.share))
         rows = np.array(forms).reshape(-1, 8)
         pairs = np.array(columns, dtype=np.int64).reshape(-1, 2)
-        offset = np.zeros(len(self.heft))
+        offset = np.zeros(len(self.sampling))
         for pair, form in zip(pairs, rows, strict=True):
             x, y = (self.problem.values[:, pair] - form[:2]).T
             offset += form[2] + form[3] * x + form[4] * y + form[5] * x * x + form[6] * x * y + form[7] * y * y
-        return Fitness(weights, self.heft, self.heft * offset, pairs, rows)
+        return Fitness(weights, self.sampling, self.sampling * offset, pairs, rows)
 
 
 def judge_of(
-    problem: Problem, edges: Edges, axes: Axes, kept: Sequence[Kept], heft: NDArray[np.float64] | None
+    problem: PartitionProblem, edges: Edges, axes: Axes, kept: Sequence[Kept], sampling: NDArray[np.float64] | None
 ) -> Judge:
-    """By exact widths where the kept statistics allow it, else by linear ones. ``heft`` are sampling weights."""
-    weight = np.ones(len(problem.values)) if heft is None else np.nan_to_num(heft)
+    """By exact widths where the kept statistics allow it, else by linear ones. ``sampling`` are sampling weights."""
+    weight = np.ones(len(problem.values)) if sampling is None else np.nan_to_num(sampling)
     return ExactJudge.of(problem, edges, axes, kept, weight) or LinearJudge(problem, float(weight.sum()))
 
 
-def _followed(one: Kept, problem: Problem, axes: Axes, heft: NDArray[np.float64]) -> Followed | None:
+def _followed(one: Kept, problem: PartitionProblem, axes: Axes, sampling: NDArray[np.float64]) -> Followed | None:
     """A kept statistic as it is followed; None where its columns are no numeric axes, or lack values, or are many."""
     place = {axis.name: number for number, axis in enumerate(axes.numbers) if not axis.has_missing}
     names = one.statistic.columns
     if len(names) > 2 or any(name not in place for name in names):
         return None
     chosen = tuple(place[name] for name in names)
-    moments = Moments.of(problem.values[:, chosen], heft)
+    moments = Moments.of(problem.values[:, chosen], sampling)
     wanted = one.wanted(moments)
     if not (math.isfinite(wanted) and wanted > 0.0):
         return None
@@ -287,7 +289,7 @@ def _width(enclosure: Enclosure) -> float:
     return width if math.isfinite(width) else enclosure.inner_high - enclosure.inner_low
 
 
-def _cost(problem: Problem, fitness: Fitness, leaves: Leaves) -> float:
+def _cost(problem: PartitionProblem, fitness: Fitness, leaves: Leaves) -> float:
     from sfumato.kernels.search_fitness import box_costs
 
     return float(box_costs(problem, fitness, leaves.order, leaves.starts).sum())

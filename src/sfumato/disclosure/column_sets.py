@@ -1,0 +1,139 @@
+"""A walk over sets of columns in which every set comes after all its subsets, and is counted from its parent's groups.
+
+Columns are numbered, and the children of a set add a column with a smaller number than all of its own:
+
+    {0}   {1} {1,0}   {2} {2,0} {2,1} {2,1,0}   {3} …
+
+This depth-first order is the order of binary numbers, so no subset comes late, and only the groups along one path are
+held: memory is rows × depth, whatever the number of sets. Columns with many values should have high numbers. They then
+stand at the roots, where groups fall apart early, and the last column added is a cheap one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import OptionError
+from sfumato.kernels.refinement import count_alone, split_groups
+from sfumato.table.table import Coded
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_SETS = 2_000_000  # where a search must be bounded by hand: at a millisecond a set, half an hour
+
+
+@dataclass(frozen=True, repr=False)
+class EqualRows:
+    """Rows that are equal in some columns: the groups of two and more, and how many wanted rows are alone.
+
+    In a search about some rows (``wanted``), groups without one of them are left out.
+    """
+
+    rows: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    alone: int
+    wanted: NDArray[np.bool_]
+
+    @classmethod
+    def whole(cls, wanted: NDArray[np.bool_]) -> EqualRows:
+        """All rows in one group: equal in no column at all."""
+        if len(wanted) == 1:
+            return cls(np.zeros(0, np.int32), np.zeros(1, np.int64), int(wanted.sum()), wanted)
+        return cls(np.arange(len(wanted), dtype=np.int32), np.array([0, len(wanted)]), 0, wanted)
+
+    def split(self, coded: Coded) -> EqualRows:
+        """These groups, split by one more column."""
+        rows, starts, alone = split_groups(self.rows, self.starts, coded.codes, coded.size, self.wanted)
+        return EqualRows(rows, starts, self.alone + alone, self.wanted)
+
+    def alone_after(self, coded: Coded) -> int:
+        """Wanted rows that a split would leave alone, without building it."""
+        return self.alone + int(count_alone(self.rows, self.starts, coded.codes, coded.size, self.wanted))
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Size of each group, those of one row last."""
+        return np.append(np.diff(self.starts), np.ones(self.alone, np.int64))
+
+    @property
+    def asked(self) -> NDArray[np.int64]:
+        """Wanted rows in each group, in the same order."""
+        if len(self.rows):
+            in_group = np.add.reduceat(self.wanted[self.rows], self.starts[:-1], dtype=np.int64)
+        else:
+            in_group = np.zeros(0, np.int64)
+        return np.append(in_group, np.ones(self.alone, np.int64))
+
+
+@dataclass(frozen=True, repr=False)
+class Node:
+    """A set of columns on the walk; its groups are built when asked for, from its parent's."""
+
+    members: tuple[int, ...]
+    coded: Coded
+    parent: Node | EqualRows
+    is_last: bool  # no larger set follows from here
+
+    @property
+    def parent_groups(self) -> EqualRows:
+        return self.parent if isinstance(self.parent, EqualRows) else self.parent.groups
+
+    @cached_property
+    def groups(self) -> EqualRows:
+        """EqualRows of rows that are equal in all members."""
+        return self.parent_groups.split(self.coded)
+
+    @property
+    def alone(self) -> int:
+        """Wanted rows that are alone with their combination of values."""
+        return self.parent_groups.alone_after(self.coded) if self.is_last else self.groups.alone
+
+
+def walk(
+    columns: Sequence[Coded],
+    *,
+    wanted: NDArray[np.bool_],
+    max_size: int,
+    skip: Callable[[tuple[int, ...]], bool],
+    visit: Callable[[Node], bool],
+) -> None:
+    """Visit the sets of up to ``max_size`` columns, each after its subsets.
+
+    ``skip`` tells beforehand that a set and all that grow from it need no look; ``visit`` tells whether larger sets do.
+    """
+    visited = 0
+
+    def descend(members: tuple[int, ...], parent: Node | EqualRows, below: int) -> None:
+        nonlocal visited
+        for number in range(below):
+            larger = (*members, number)
+            if skip(larger):
+                continue
+            visited += 1
+            if visited > MOST_SETS:
+                raise _too_many(len(columns))
+            node = Node(larger, columns[number], parent, is_last=number == 0 or len(larger) == max_size)
+            if visit(node) and not node.is_last:
+                descend(larger, node, number)
+
+    descend((), EqualRows.whole(wanted), len(columns))
+
+
+def number_of_sets(columns: int, max_size: int) -> int:
+    """Sets of 1 to ``max_size`` columns."""
+    return sum(math.comb(columns, size) for size in range(1, max_size + 1))
+
+
+def _too_many(columns: int) -> OptionError:
+    return OptionError(
+        f"The search must look at no more than {MOST_SETS:,} sets of columns.",
+        found=f"{columns} columns",
+        fix="give max_size, or fewer columns",
+    )

@@ -1,0 +1,84 @@
+"""The search for quasi-identifiers in a table that is read part by part: one pass a level, a sketch a set.
+
+Level by level, sets that hold a found one are left out. Shares are estimates with a stated error, so a set whose share
+is within that error of α may stand on the wrong side of it.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
+from typing import Any, cast
+
+from sfumato.disclosure.anonymity_budget import require_population, require_probability
+from sfumato.disclosure.combination_sketch import CombinationSketch, column_hashes, combination_hashes
+from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
+from sfumato.disclosure.uniqueness import By, Uniqueness
+from sfumato.errors import OptionError, TableError
+from sfumato.params import require_choice, require_int
+from sfumato.table.frames import as_table
+
+MOST_SETS = 20_000  # sketches that are held at once
+
+
+def sketched_quasi_identifiers(
+    parts: Callable[[], Iterable[Any]],
+    columns: Sequence[str],
+    population: float | None = None,
+    alpha: float = 0.2,
+    max_size: int = 3,
+    *,
+    by: By = "rows",
+    sketch: int = 4096,
+) -> QuasiIdentifiers:
+    """Minimal α-quasi-identifiers of up to ``max_size`` columns, estimated with ``sketch`` combinations kept a set.
+
+    ``parts`` is called once a level and gives the parts of the table anew, e.g. the batches of a Parquet file.
+    """
+    alpha = require_probability(alpha, name="alpha")
+    by = cast(By, require_choice(by, name="by", choices=("rows", "population")))
+    most = min(require_int(max_size, name="max_size", at_least=1), len(columns))
+    people = None if population is None else require_population(population)
+    salt = secrets.token_bytes(16)
+    found: list[Uniqueness] = []
+    sizes: dict[str, int] = {}
+    visited = 0
+    for level in range(1, most + 1):
+        held = [set(one.columns) for one in found]
+        sets = [names for names in combinations(columns, level) if not any(one <= set(names) for one in held)]
+        if not sets:
+            break
+        for seen in _sketched(parts, sets, sketch, salt):
+            visited += 1
+            domain = math.prod(sizes[name] for name in seen.columns) if level > 1 else None
+            one = seen.uniqueness(domain=domain, population=people)
+            if level == 1:
+                sizes[one.columns[0]] = one.distinct
+            if one.identifies(alpha, by):
+                found.append(one)
+    found.sort(key=lambda one: (len(one.columns), -one.share(by), one.columns))
+    return QuasiIdentifiers(
+        found=tuple(found), alpha=alpha, by=by, columns=tuple(columns), max_size=most, visited=visited
+    )
+
+
+def _sketched(
+    parts: Callable[[], Iterable[Any]], sets: Sequence[tuple[str, ...]], size: int, salt: bytes
+) -> list[CombinationSketch]:
+    """One pass over the parts: a sketch for each set."""
+    if len(sets) > MOST_SETS:
+        raise OptionError(
+            f"A level must have at most {MOST_SETS:,} sets of columns.", found=f"{len(sets):,}", fix="fewer columns"
+        )
+    sketches = [CombinationSketch(names, size=size, salt=salt) for names in sets]
+    used = sorted({name for names in sets for name in names})
+    for part in parts():
+        table = as_table(part)
+        hashes = {name: column_hashes(table, name, salt) for name in used}
+        for sketch in sketches:
+            sketch.update(table, combination_hashes([hashes[name] for name in sketch.columns]))
+    if not sketches[0].rows:
+        raise TableError("Uniqueness is a share of rows, so the table must have some.", found="0 rows")
+    return sketches

@@ -1,0 +1,169 @@
+"""What a search may do to boxes: cut anew within their tree, or exchange records between them.
+
+*CutMoves* keep the boxes a true subdivision: only cuts move. *ExchangeMoves* let boxes overlap, which finds narrower
+ones and gives up the geometry that a subdivision has. Both hold k and ℓ at every step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from sfumato.methods.boxes.partition import Leaves
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.kernels.partition import PartitionProblem
+    from sfumato.kernels.search_fitness import Fitness
+
+NEIGHBOURS = 12  # records near each record, among which it may look for a group
+DIMENSIONS = 3  # up to which the neighbours of all records are found by one tree
+PORTION = 2048  # records, in the order of the boxes, among which they are found beyond
+
+State = TypeVar("State")
+
+
+class Moves(Protocol, Generic[State]):
+    """How partitions of one kind are changed; a state is never changed in place."""
+
+    def begin(self, leaves: Leaves) -> State:
+        """The state of a partition."""
+        ...
+
+    def leaves(self, state: State) -> Leaves:
+        """The partition of a state."""
+        ...
+
+    def cost(self, state: State, fitness: Fitness) -> float:
+        """What its boxes cost."""
+        ...
+
+    def mutate(self, state: State, fitness: Fitness, steps: int, generator: np.random.Generator) -> State:
+        """A state that costs at most as much, changed in up to ``steps`` places."""
+        ...
+
+    def cross(self, one: State, other: State, fitness: Fitness) -> State:
+        """The cheaper of two states, region by region."""
+        ...
+
+    def steps(self, boxes: int, islands: int) -> int:
+        """Steps in a round: few enough that the islands seldom meet, and that a round takes about a second at most."""
+        ...
+
+
+@dataclass(frozen=True, repr=False)
+class CutMoves:
+    """Cuts move, boxes stay a subdivision. A state is the partition itself."""
+
+    problem: PartitionProblem
+
+    def begin(self, leaves: Leaves) -> Leaves:
+        return leaves
+
+    def leaves(self, state: Leaves) -> Leaves:
+        return state
+
+    def cost(self, state: Leaves, fitness: Fitness) -> float:
+        from sfumato.kernels.search_fitness import box_costs
+
+        return float(box_costs(self.problem, fitness, state.order, state.starts).sum())
+
+    def mutate(self, state: Leaves, fitness: Fitness, steps: int, generator: np.random.Generator) -> Leaves:
+        from sfumato.kernels.search_tree import recut
+
+        order, begins, cuts = _open(state)
+        recut(self.problem, fitness, order, begins, cuts, steps, generator)
+        return _closed(order, begins, cuts)
+
+    def cross(self, one: Leaves, other: Leaves, fitness: Fitness) -> Leaves:
+        from sfumato.kernels.search_tree import cross_trees
+
+        order, begins, cuts = _open(one)
+        cross_trees(self.problem, fitness, order, begins, cuts, *_open(other))
+        return _closed(order, begins, cuts)
+
+    def steps(self, boxes: int, islands: int) -> int:
+        return int(np.clip(boxes // (8 * islands), 20, 500))
+
+
+@dataclass(frozen=True, repr=False)
+class ExchangeMoves:
+    """Records change places, boxes may overlap. A state is the box of each record."""
+
+    problem: PartitionProblem
+    near: NDArray[np.int64]  # (records, neighbours)
+
+    @classmethod
+    def of(cls, problem: PartitionProblem, leaves: Leaves) -> ExchangeMoves:
+        """Look for the neighbours of each record in the space that is scaled by the axes' mean weights."""
+        scale = problem.weights.mean(axis=0, dtype=np.float64)
+        matters = scale > 0.0
+        places = problem.values[:, matters] * scale[matters] if matters.any() else problem.values
+        return cls(problem, neighbours(places, leaves.order))
+
+    def begin(self, leaves: Leaves) -> NDArray[np.int64]:
+        label = np.empty(len(leaves.order), dtype=np.int64)
+        label[leaves.order] = np.repeat(np.arange(leaves.count), leaves.sizes)
+        return label
+
+    def leaves(self, state: NDArray[np.int64]) -> Leaves:
+        from sfumato.kernels.search_groups import runs_of
+
+        order, starts = runs_of(state)
+        return Leaves(order, starts, np.empty((0, 4)))
+
+    def cost(self, state: NDArray[np.int64], fitness: Fitness) -> float:
+        from sfumato.kernels.search_fitness import box_costs
+
+        leaves = self.leaves(state)
+        return float(box_costs(self.problem, fitness, leaves.order, leaves.starts).sum())
+
+    def mutate(
+        self, state: NDArray[np.int64], fitness: Fitness, steps: int, generator: np.random.Generator
+    ) -> NDArray[np.int64]:
+        from sfumato.kernels.search_groups import regroup
+
+        bettered: NDArray[np.int64] = regroup(self.problem, fitness, state, self.near, steps, generator)
+        return bettered
+
+    def cross(self, one: NDArray[np.int64], other: NDArray[np.int64], fitness: Fitness) -> NDArray[np.int64]:
+        from sfumato.kernels.search_groups import cross_groups
+
+        child: NDArray[np.int64] = cross_groups(self.problem, fitness, one, other)
+        return child
+
+    def steps(self, boxes: int, islands: int) -> int:
+        return int(np.clip(boxes // (14 * islands), 4, 500))  # 14 groups are in a window on average
+
+
+def neighbours(places: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The records nearest to each record (itself may be among them); in many dimensions nearest in its part of space.
+
+    ``order`` has records of one part of space together; a portion of it stands for the whole where a tree over all
+    records would have to look at most of them.
+    """
+    from scipy.spatial import cKDTree
+
+    records, dimensions = places.shape
+    portion = records if dimensions <= DIMENSIONS else PORTION
+    near = np.empty((records, min(NEIGHBOURS, max(min(portion, records) - 1, 1))), dtype=np.int64)
+    for begin in range(0, records, portion):
+        first = min(begin, max(records - portion, 0))  # the last portion is as large as the others
+        rows = order[first : first + portion]
+        found = cKDTree(places[rows]).query(places[rows], k=near.shape[1] + 1, workers=-1)[1]
+        near[rows] = rows[np.minimum(found[:, 1:], len(rows) - 1)]
+    return near
+
+
+def _open(leaves: Leaves) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64]]:
+    """Order, marks of first places, and cuts, as copies to work on."""
+    begins = np.zeros(len(leaves.order), dtype=np.bool_)
+    begins[leaves.starts[:-1]] = True
+    return leaves.order.copy(), begins, leaves.cuts.copy()
+
+
+def _closed(order: NDArray[np.int64], begins: NDArray[np.bool_], cuts: NDArray[np.float64]) -> Leaves:
+    return Leaves(order, np.append(np.flatnonzero(begins), len(order)), cuts)

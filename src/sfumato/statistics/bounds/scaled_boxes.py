@@ -1,0 +1,187 @@
+"""Boxes in units in which rounding can be bounded: centred, scaled by powers of two, weights that sum to about 1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.statistics.bounds.enclosure import End, Witness
+from sfumato.statistics.bounds.spread import EPS, largest_sum_of_squares, least_sum_of_squares
+from sfumato.statistics.moments import Moments
+from sfumato.statistics.weighted_boxes import WeightedBoxes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["EPS", "NOTHING", "ScaledBoxes", "largest_mean"]
+
+NOTHING = 1e-20  # a sum of squares, in scaled units, that only rounding tells from zero
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScaledBoxes:
+    """Boxes z = (x − centre)/unit with their weights; ``extra`` weight may be there or not."""
+
+    low: NDArray[np.float64]  # (G, n)
+    high: NDArray[np.float64]  # (G, n)
+    weight: NDArray[np.float64]  # (G,)
+    extra: NDArray[np.float64]  # (G,)
+    centre: NDArray[np.float64]  # (n,)
+    unit: NDArray[np.float64]  # (n,), powers of two
+    magnitude: NDArray[np.float64]  # (n + 1, n + 1), Σ (weight + extra) · |(1, z)| |(1, z)|ᵀ, for the rounding errors
+
+    @classmethod
+    def of(cls, sample: WeightedBoxes) -> ScaledBoxes:
+        """Scale a sample, so that columns of any size meet on equal terms."""
+        moments = Moments.of(sample.midpoints, sample.likely_weight)
+        spread = np.maximum(moments.sd, sample.likely_weight @ sample.half_widths / moments.weight)
+        unit = np.array([2.0 ** round(math.log2(s)) if s > 0.0 else 1.0 for s in spread])
+        total = moments.weight
+        return cls.make(
+            (sample.low - moments.mean) / unit,
+            (sample.high - moments.mean) / unit,
+            sample.weight / total,
+            sample.extra / total,
+            moments.mean,
+            unit,
+        )
+
+    @classmethod
+    def make(
+        cls,
+        low: NDArray[np.float64],
+        high: NDArray[np.float64],
+        weight: NDArray[np.float64],
+        extra: NDArray[np.float64],
+        centre: NDArray[np.float64],
+        unit: NDArray[np.float64],
+    ) -> ScaledBoxes:
+        """A problem from scaled boxes."""
+        reach = np.column_stack([np.ones(len(low)), np.maximum(np.abs(low), np.abs(high))])
+        magnitude = (reach * (weight + extra)[:, None]).T @ reach
+        low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
+        return cls(low, high, weight, extra, centre, unit, magnitude)
+
+    def mirrored(self) -> ScaledBoxes:
+        """The same records with the first column's sign turned: lowest becomes highest."""
+        low, high, centre = self.low.copy(), self.high.copy(), self.centre.copy()
+        low[:, 0], high[:, 0] = -self.high[:, 0], -self.low[:, 0]
+        centre[0] = -centre[0]
+        return ScaledBoxes.make(low, high, self.weight, self.extra, centre, self.unit)
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return int(self.low.shape[1])
+
+    @property
+    def midpoints(self) -> NDArray[np.float64]:
+        """Centres of the boxes."""
+        return self.low + (self.high - self.low) / 2.0
+
+    def largest(
+        self, first: NDArray[np.float64], second: NDArray[np.float64], offset: float = 0.0
+    ) -> tuple[float, NDArray[np.float64]]:
+        """At least Σ ω (L₁L₂ − offset) for every choice of values and extra weights, and its derivative by ``first``.
+
+        The rounding errors of the sum are bounded by a multiple of the sum of magnitudes, and added.
+        """
+        from sfumato.kernels.enclosure_products import BLOCK, largest_product_sum
+
+        total, slope = largest_product_sum(self.low, self.high, self.weight, self.extra, first, second, offset)
+        terms = np.abs(first) @ self.magnitude @ np.abs(second) + abs(offset) * self.magnitude[0, 0]
+        steps = BLOCK + len(self.weight) / BLOCK + 100.0 * (self.columns + 1)
+        return float(total + steps * EPS * terms), slope
+
+    def largest_each(
+        self, first: NDArray[np.float64], seconds: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The same for one L₁ with each of several L₂ (one a row), without offset."""
+        from sfumato.kernels.enclosure_products import BLOCK, largest_product_sums
+
+        totals, slopes = largest_product_sums(self.low, self.high, self.weight, self.extra, first, seconds)
+        terms = np.abs(seconds) @ (np.abs(first) @ self.magnitude)
+        steps = BLOCK + len(self.weight) / BLOCK + 100.0 * (self.columns + 1)
+        return totals + steps * EPS * terms, slopes
+
+    def squares(self, lines: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """About the least and the largest Σ weight · L² of each of several combinations (one a row); no bounds."""
+        centre = np.abs(lines[:, 0] + self.midpoints @ lines[:, 1:].T)
+        half = (self.high - self.low) / 2.0 @ np.abs(lines[:, 1:]).T
+        return self.weight @ np.maximum(centre - half, 0.0) ** 2, self.weight @ (centre + half) ** 2
+
+    def pooled(self) -> ScaledBoxes:
+        """The same problem with records that follow each other in equal boxes counted together: sums are the same."""
+        if len(self.low) < 2:
+            return self
+        differs = ((self.low[1:] != self.low[:-1]) | (self.high[1:] != self.high[:-1])).any(axis=1)
+        starts = np.concatenate([[0], np.flatnonzero(differs) + 1])
+        weight, extra = (np.add.reduceat(row_weight, starts) for row_weight in (self.weight, self.extra))
+        return ScaledBoxes.make(self.low[starts], self.high[starts], weight, extra, self.centre, self.unit)
+
+    def points(
+        self, first: NDArray[np.float64], second: NDArray[np.float64], offset: float = 0.0
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Values that attain the largest sum, and the weights with which they do."""
+        from sfumato.kernels.enclosure_products import best_points
+
+        points, products = best_points(self.low, self.high, first, second)
+        return points, np.where(products > offset, self.weight + self.extra, self.weight)
+
+    def mean_range(self, line: NDArray[np.float64]) -> tuple[float, float]:
+        """Least and largest mean of a linear combination (constant first) over all choices."""
+        middle = line[0] + self.midpoints @ line[1:]
+        half = (self.high - self.low) / 2.0 @ np.abs(line[1:])
+        top = largest_mean(middle + half, self.weight, self.extra)[0]
+        bottom = -largest_mean(half - middle, self.weight, self.extra)[0]
+        rounding = (len(middle) + 100.0 * self.columns) * EPS * float((np.abs(middle) + half).max())
+        return bottom - rounding, top + rounding
+
+    def reach(self, line: NDArray[np.float64]) -> float:
+        """At least half the range of a linear combination over all records."""
+        middle = self.midpoints @ line[1:]
+        half = (self.high - self.low) / 2.0 @ np.abs(line[1:])
+        return float((middle + half).max() - (middle - half).min()) / 2.0 * (1.0 + 1e-12)
+
+    def least_spread(self, column: int) -> float:
+        """At most Σ ω (z − E)² of a column for every choice: the extra weights can only add to it."""
+        bound = least_sum_of_squares(self.low[:, column], self.high[:, column], self.weight).bound
+        return bound if bound > NOTHING else 0.0
+
+    def largest_spread(self, column: int) -> float:
+        """At least Σ ω (z − E)² of a column for every choice."""
+        return largest_sum_of_squares(self.low[:, column], self.high[:, column], self.weight + self.extra).bound
+
+    def to_data(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Scaled values in the units of the table."""
+        return self.centre + points * self.unit
+
+    def witness(self, sample: WeightedBoxes, end: End) -> Witness | None:
+        """A choice in the table's own units, inside the boxes to the last bit."""
+        if end.points is None or end.weight is None:
+            return None
+        inside = np.clip(self.to_data(end.points), sample.low, sample.high)
+        joins = (end.weight > self.weight) & (sample.extra > 0.0)
+        return Witness(sample.box, inside, np.where(joins, sample.weight + sample.extra, sample.weight))
+
+
+def largest_mean(
+    value: NDArray[np.float64], weight: NDArray[np.float64], extra: NDArray[np.float64]
+) -> tuple[float, NDArray[np.bool_]]:
+    """Largest weighted mean, and which extra weights join for it: those whose value is above it."""
+    if not extra.any():
+        return float((weight * value).sum() / weight.sum()), np.zeros(len(value), dtype=bool)
+    order = np.argsort(-value)
+    row_weight = weight.sum() + np.cumsum(extra[order])
+    mass = (weight * value).sum() + np.cumsum((extra * value)[order])
+    means = np.where(row_weight > 0.0, mass / np.maximum(row_weight, 1e-300), -np.inf)
+    count = int(np.argmax(means)) + 1
+    if weight.any() and (weight * value).sum() / weight.sum() >= means[count - 1]:
+        count = 0
+    joins = np.zeros(len(value), dtype=bool)
+    joins[order[:count]] = True
+    heft_joined = weight + np.where(joins, extra, 0.0)
+    return float((heft_joined * value).sum() / heft_joined.sum()), joins

@@ -1,0 +1,191 @@
+"""What an analyst knows: the distinct boxes of a release, and how many records are in each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import StatisticError, TableError
+from sfumato.statistics.condition_counts import Categories, Numbers, Rows
+from sfumato.statistics.conditions import ALWAYS, Condition
+from sfumato.statistics.released import ReadColumn, box_keys, read_column, read_weights, released_names
+from sfumato.statistics.weighted_boxes import WeightedBoxes
+from sfumato.table.groups import labels_of
+from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["CountedBoxes", "WeightedBoxes", "released_names"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CountedBoxes:
+    """Distinct boxes of some columns with counts; a group is a set of rows that look alike.
+
+    ``missing`` counts, for each numeric column, the rows *of the released box* whose value is missing, and ``box_rows``
+    the rows of that box; a group is the whole box unless exact columns tell its rows apart. ``low`` and ``high`` are
+    NaN where all are missing. Row weights of a group lie between ``lightest`` and ``heaviest``.
+    """
+
+    names: tuple[str, ...]  # of the numeric columns
+    low: NDArray[np.float64]  # (G, n)
+    high: NDArray[np.float64]  # (G, n)
+    count: NDArray[np.int64]  # (G,)
+    weight: NDArray[np.float64]  # (G,), sum of the rows' weights
+    missing: NDArray[np.int64]  # (G, n)
+    box_rows: NDArray[np.int64]  # (G,)
+    lightest: NDArray[np.float64]  # (G,)
+    heaviest: NDArray[np.float64]  # (G,)
+    calendars: Mapping[str, str] = field(default_factory=dict)  # numeric columns that hold dates, and their unit
+    categories: Mapping[str, Categories] = field(default_factory=dict)
+
+    @classmethod
+    def make(
+        cls,
+        names: Sequence[str],
+        low: ArrayLike,
+        high: ArrayLike,
+        *,
+        count: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
+    ) -> CountedBoxes:
+        """Boxes without missing cells; ``weight`` is the sum over a box's records (alike), by default the count."""
+        lows, highs = (np.array(ends, dtype=np.float64, ndmin=2) for ends in (low, high))
+        counts = np.ones(len(lows), dtype=np.int64) if count is None else np.asarray(count, dtype=np.int64)
+        weights = counts.astype(np.float64) if weight is None else np.asarray(weight, dtype=np.float64)
+        if lows.shape != highs.shape or lows.shape != (len(counts), len(names)) or weights.shape != counts.shape:
+            raise StatisticError("Boxes need a low and a high end for each column, and one count and weight each.")
+        if (counts < 1).any():
+            raise StatisticError("Every box must hold at least one record.")
+        each = weights / counts
+        missing = np.zeros(lows.shape, dtype=np.int64)
+        table = cls(tuple(names), lows, highs, counts, weights, missing, counts, each, each)
+        table._check()
+        return table
+
+    @classmethod
+    def of(cls, released: Table, columns: Sequence[str], *, weight: str | None = None) -> CountedBoxes:
+        """Read columns of a released table: ``x_low`` and ``x_high`` (and ``x_missing``), or ``x`` itself.
+
+        Rows are grouped by equal boxes. Where a column has missing cells, the released boxes are told apart by the
+        column ``box`` or, without it, by all interval columns together.
+        """
+        read = {name: read_column(released, name) for name in columns}
+        row_weight = np.ones(released.rows) if weight is None else read_weights(released, weight)
+        keys = [key for column in read.values() for key in column.keys]
+        counts_missing = any(column.missing is not None for column in read.values())
+        boxes = [released.coded(name) for name in box_keys(released)] if counts_missing else []
+        labels = labels_of([*keys, *boxes], released.rows)
+        _, first = np.unique(labels, return_index=True)
+        count = np.bincount(labels, minlength=len(first)).astype(np.int64)
+        box_rows = count
+        if counts_missing:
+            box_of = labels_of(boxes, released.rows)
+            box_rows = np.bincount(box_of)[box_of[first]].astype(np.int64)
+        lightest, heaviest = np.full(len(first), np.inf), np.zeros(len(first))
+        np.minimum.at(lightest, labels, row_weight)
+        np.maximum.at(heaviest, labels, row_weight)
+        numeric = {name: column for name, column in read.items() if column.sets is None}
+        table = cls(
+            tuple(numeric),
+            _side_by_side([column.low[first] for column in numeric.values()], len(first)),
+            _side_by_side([column.high[first] for column in numeric.values()], len(first)),
+            count,
+            np.bincount(labels, weights=row_weight, minlength=len(first)).astype(np.float64),
+            _missing(list(numeric.values()), first),
+            box_rows,
+            lightest,
+            heaviest,
+            {name: column.calendar for name, column in numeric.items() if column.calendar},
+            {
+                name: Categories(column.keys[0].codes[first].astype(np.int64), column.sets, count)
+                for name, column in read.items()
+                if column.sets is not None
+            },
+        )
+        table._check()
+        return table
+
+    def _check(self) -> None:
+        for position, name in enumerate(self.names):
+            low, high = self.low[:, position], self.high[:, position]
+            if np.isinf(low).any() or np.isinf(high).any():
+                raise TableError(f"The intervals of {name!r} must be finite.", fix="declare a domain for the column")
+            if (np.isnan(low) != np.isnan(high)).any() or (low > high).any():
+                raise TableError(f"Every interval of {name!r} must have a low end that is at most its high end.")
+        if not np.isfinite(self.weight).all() or (self.weight < 0.0).any():
+            raise TableError("Weights must be finite and not negative.")
+        if (self.missing > self.box_rows[:, None]).any() or (self.missing < 0).any():
+            raise TableError("A box cannot have more missing values than rows.", fix="keep the column 'box'")
+
+    def __repr__(self) -> str:
+        names = ", ".join((*self.names, *self.categories))
+        return f"CountedBoxes({names}; {int(self.count.sum()):,} records in {len(self.count):,} boxes)"
+
+    def numbers(self, name: str) -> Numbers:
+        """A numeric column."""
+        if name not in self.names:
+            found = "categories" if name in self.categories else "no such column"
+            raise StatisticError(f"{name!r} must be a column of numbers.", found=found)
+        at = self.names.index(name)
+        ends = self.low[:, at], self.high[:, at], self.missing[:, at]
+        return Numbers(*ends, self.box_rows, self.count, self.calendars.get(name, ""))
+
+    def sample(self, columns: Sequence[str], condition: Condition = ALWAYS) -> WeightedBoxes:
+        """The records that are complete in these columns and meet the condition; see :mod:`.requirements`."""
+        rows, groups = Rows.all(self.count), len(self.count)
+        boxes: list[Numbers] = []
+        for name in columns:
+            met, inside = self.numbers(name).meeting(condition.on(name))
+            rows = rows.also(met, self.count)
+            boxes.append(inside)
+        for name in condition.columns:
+            if name in self.categories:
+                rows = rows.also(self.categories[name].meeting(condition.on(name)), self.count)
+            elif name not in columns:
+                rows = rows.also(self.numbers(name).meeting_or_absent(condition.on(name)), self.count)
+        low, high = [inside.low for inside in boxes], [inside.high for inside in boxes]
+        return self._weighed(rows, _side_by_side(low, groups), _side_by_side(high, groups))
+
+    def _weighed(self, rows: Rows, low: NDArray[np.float64], high: NDArray[np.float64]) -> WeightedBoxes:
+        """Numbers of rows as weights: which rows count is open, so the lightest or the heaviest of a group may."""
+        out_most, out_least = self.count - rows.least, self.count - rows.most
+        alike = self.lightest == self.heaviest
+        least = np.where(
+            out_most == 0,
+            self.weight,
+            np.maximum(self.weight - out_most * self.heaviest, rows.least * self.lightest),
+        )
+        most = np.where(
+            out_least == 0,
+            self.weight,
+            np.minimum(self.weight - out_least * self.lightest, rows.most * self.heaviest),
+        )
+        extra = np.where(alike & (rows.least == rows.most), 0.0, np.maximum(most - least, 0.0))
+        likely = np.clip(rows.likely * self.weight / self.count, least, least + extra)
+        parts = np.where(alike & (rows.least == rows.most), np.maximum(rows.least, 1), 1).astype(np.int64)
+        kept = (rows.most > 0) & (most > 0.0)
+        return WeightedBoxes(
+            low[kept],
+            high[kept],
+            least[kept],
+            extra[kept],
+            likely[kept],
+            parts[kept],
+            np.flatnonzero(kept),
+            int(rows.least.sum()),
+        )
+
+
+def _side_by_side(columns: Sequence[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
+    return np.column_stack(columns) if columns else np.empty((rows, 0))
+
+
+def _missing(columns: Sequence[ReadColumn], first: NDArray[np.int64]) -> NDArray[np.int64]:
+    none = np.zeros(len(first), dtype=np.int64)
+    counts = [none if column.missing is None else column.missing[first] for column in columns]
+    return np.column_stack(counts) if counts else np.empty((len(first), 0), dtype=np.int64)

@@ -1,0 +1,44 @@
+"""Inspection counts what tells people apart."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from sfumato.disclosure.inspection import inspect
+from sfumato.engines.memory import MemorySurvey
+from sfumato.schema.schema import Schema
+from sfumato.table.table import Table
+
+TABLE = Table.from_arrow(
+    pa.table({"age": [30, 30, 31, None, None], "city": ["Ulm", "Ulm", "Rom", "Rom", "Rom"], "pay": [1.0, 2, 3, 4, 5]})
+)
+
+
+def looked_at(**roles: str):
+    schema = Schema.for_table(TABLE, roles)
+    return inspect(MemorySurvey(TABLE), schema, TABLE)
+
+
+def test_every_column_is_counted():
+    age, city, pay = looked_at(age="quasi", city="quasi", pay="sensitive").columns
+    assert (age.missing, age.distinct, age.unique_rows) == (2, 2, 1)
+    assert (city.missing, city.distinct, city.unique_rows) == (0, 2, 0)
+    assert (pay.missing, pay.distinct, pay.unique_rows) == (0, 5, 5)
+
+
+def test_a_single_missing_value_stands_alone():
+    table = Table.from_arrow(pa.table({"age": [1, 1, None]}))
+    schema = Schema.for_table(table, {"age": "quasi"})
+    assert inspect(MemorySurvey(table), schema, table).columns[0].unique_rows == 1
+
+
+def test_quasi_identifiers_are_counted_together():
+    found = looked_at(age="quasi", city="quasi", pay="sensitive")
+    assert (found.quasi, found.groups, found.unique_rows, found.smallest_group) == (("age", "city"), 3, 1, 1)
+    assert found.unique_share == pytest.approx(0.2)
+
+
+def test_without_quasi_identifiers_all_rows_are_one_group():
+    found = looked_at(age="other", city="other", pay="other")
+    assert (found.groups, found.unique_rows, found.smallest_group) == (1, 0, 5)

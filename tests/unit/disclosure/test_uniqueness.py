@@ -1,0 +1,111 @@
+"""Uniqueness of a set of columns, counted and bounded."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.disclosure.uniqueness import domain_for, unique_bound, uniqueness
+from sfumato.errors import OptionError, SfumatoError, TableError
+from sfumato.schema.schema import Column, Role, Schema
+
+cells = st.one_of(st.none(), st.integers(0, 4))
+tables = st.integers(1, 40).flatmap(
+    lambda rows: st.fixed_dictionaries({name: st.lists(cells, min_size=rows, max_size=rows) for name in "abc"})
+)
+
+
+@given(tables)
+def test_counts_are_those_of_counting_by_hand(columns):
+    counts = Counter(zip(columns["a"], columns["b"], strict=True))
+    found = uniqueness(pa.table(columns), ["a", "b"])
+    alone = sum(count == 1 for count in counts.values())
+    assert (found.unique_rows, found.distinct, found.rows) == (alone, len(counts), len(columns["a"]))
+    assert found.unique_fraction == alone / found.rows
+    assert found.domain == len(set(columns["a"])) * len(set(columns["b"]))
+    shares = np.array(list(counts.values())) / found.rows
+    assert found.expected_observed == pytest.approx((shares * (1 - shares) ** (found.rows - 1)).sum())
+
+
+@given(tables)
+def test_one_more_column_never_hides_anyone(columns):
+    table = pa.table(columns)
+    assert uniqueness(table, ["a"]).unique_rows <= uniqueness(table, ["a", "c"]).unique_rows
+
+
+def test_a_missing_value_is_a_value_of_its_own():
+    table = pa.table({"a": pa.array([None, 1, 1]), "b": pa.array([float("nan"), 2.0, 2.0])})
+    assert uniqueness(table, ["a"]).unique_rows == 1
+    assert uniqueness(table, ["b"]).unique_rows == 1
+
+
+@given(st.integers(1, 60), st.integers(2, 60), st.integers(0, 2**32 - 1))
+def test_no_distribution_makes_more_people_expectedly_alone_than_the_bound(domain, population, seed):
+    rng = np.random.default_rng(seed)
+    for shape in (0.1, 1.0, 10.0):
+        x = population * rng.dirichlet(np.full(domain, shape))
+        assert (x * np.exp(-x)).sum() / population <= unique_bound(domain, population) + 1e-12
+
+
+@given(st.floats(0.01, 0.99), st.integers(1, 10**9))
+def test_the_least_domain_for_alpha_is_where_the_bound_reaches_alpha(alpha, population):
+    assert unique_bound(domain_for(alpha, population), population) == pytest.approx(alpha)
+
+
+@given(st.integers(2, 10**6), st.integers(2, 10**6))
+def test_exact_expectation_and_its_limit_agree(domain, population):
+    table = pa.table({"a": [1, 2]})
+    found = uniqueness(table, ["a"], population, domain_sizes={"a": domain})
+    assert found.expected_uniform == pytest.approx((1 - 1 / domain) ** (population - 1))
+    assert found.expected_poisson == pytest.approx(math.exp(-population / domain))
+    assert found.anonymity == max(1.0, population / domain)
+
+
+def test_domains_beyond_any_float_are_counted_with():
+    table = pa.table({f"c{number}": [1, 2, 2] for number in range(40)})
+    found = uniqueness(table, table.column_names, 1000, domain_sizes=dict.fromkeys(table.column_names, 10**9))
+    assert found.domain == 10**360
+    assert (found.bound, found.anonymity, found.expected_uniform) == (1.0, 1.0, 1.0)
+
+
+def test_domain_sizes_come_from_the_call_then_the_schema_then_the_data():
+    table = pa.table({"age": [20, 30, 30], "rank": ["low", "low", "high"], "city": ["x", "y", "z"]})
+    schema = Schema(
+        (
+            Column(name="age", role=Role.QUASI, domain=(0, 99)),
+            Column(name="rank", role=Role.QUASI, order=("low", "middle", "high", "top")),
+        )
+    )
+    sizes = {name: uniqueness(table, [name], schema=schema).domain for name in ("age", "rank", "city")}
+    assert sizes == {"age": 100, "rank": 4, "city": 3}
+    assert uniqueness(table, ["age"], schema=schema, domain_sizes={"age": 60}).domain == 60
+
+
+def test_the_verdict_is_said_in_words_and_figures():
+    found = uniqueness(pa.table({"age": [1, 2, 3, 3]}), ["age"], population=1000)
+    assert found.identifies(0.5) and not found.identifies(0.5, by="population")
+    assert found.reason(0.5).startswith("age identifies people at α = 0.5: 2 of 4 rows (50.0%)")
+    assert found.reason(0.6).startswith("age does not identify people at α = 0.6")
+    assert "3 combinations are possible for 1,000 people" in found.reason(0.5, by="population")
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: uniqueness(pa.table({"a": [1, 2]}), []), OptionError),
+        (lambda: uniqueness(pa.table({"a": [1, 2]}), ["a", "a"]), OptionError),
+        (lambda: uniqueness(pa.table({"a": [1, 2]}), ["b"]), SfumatoError),
+        (lambda: uniqueness(pa.table({"a": pa.array([], pa.int64())}), ["a"]), TableError),
+        (lambda: uniqueness(pa.table({"a": [1, 2]}), ["a"], population=1), OptionError),
+        (lambda: uniqueness(pa.table({"a": [1, 2]}), ["a"], domain_sizes={"a": -3}), OptionError),
+    ],
+)
+def test_a_wrong_request_is_refused(call, error):
+    with pytest.raises(error):
+        call()

@@ -1,0 +1,69 @@
+"""Compiled kernels are kept, and forgotten when any of them changes, also one in another file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sfumato.kernels import jit as module
+from sfumato.kernels.jit import STAMP, fingerprint, forget_stale
+
+PROGRAM = "import house.outer; print(house.outer.outer(1), sum(house.outer.outer.stats.cache_hits.values()))"
+
+
+@pytest.fixture
+def cache_folder(tmp_path):
+    for name in ("outer.nbi", "outer.1.nbc", "other.txt"):
+        (tmp_path / name).write_text("")
+    forget_stale.cache_clear()
+    return tmp_path
+
+
+def test_a_cache_of_other_kernels_is_emptied_and_of_these_kept(cache_folder):
+    (cache_folder / STAMP).write_text("of an older version")
+    forget_stale(cache_folder)
+    assert {file.name for file in cache_folder.iterdir()} == {"other.txt", STAMP}
+    assert (cache_folder / STAMP).read_text() == fingerprint()
+    (cache_folder / "outer.nbi").write_text("")
+    forget_stale.cache_clear()
+    forget_stale(cache_folder)
+    assert (cache_folder / "outer.nbi").exists()
+
+
+def test_a_cache_without_a_fingerprint_is_emptied(cache_folder):
+    forget_stale(cache_folder)
+    assert not (cache_folder / "outer.nbi").exists()
+
+
+@pytest.mark.parametrize(
+    ("decorator", "line", "second"),
+    [
+        ("compiled", "from house.compiled import jit", "3 0"),
+        ("njit(cache=True)", "from numba import njit", "2 1"),  # the control: the inner kernel of yesterday
+    ],
+)
+def test_a_kernel_that_calls_a_changed_one_is_compiled_anew(tmp_path, decorator, line, second):
+    house = tmp_path / "house"
+    house.mkdir()
+    (house / "__init__.py").write_text("")
+    shutil.copy(module.__file__, house / "compiled.py")
+    inner = f"{line}\n@{decorator}\ndef inner(x):\n    return x + {{}}\n"
+    outer = f"{line}\nfrom house.inner import inner\n@{decorator}\ndef outer(x):\n    return inner(x)\n"
+    (house / "outer.py").write_text(outer)
+    (house / "inner.py").write_text(inner.format(1))
+    assert said(tmp_path) == "2 0"
+    assert said(tmp_path) == "2 1", "kept"
+    (house / "inner.py").write_text(inner.format(2) + "# changed\n")
+    assert said(tmp_path) == second
+
+
+def said(folder: Path) -> str:
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment |= {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    ended = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, text=True)
+    return ended.stdout.strip()

@@ -1,0 +1,135 @@
+"""What an analyst can read from a release: boxes, counts, weights, and what missing cells leave open."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.errors import StatisticError, TableError
+from sfumato.statistics.counted_boxes import CountedBoxes, released_names
+from sfumato.table.table import Table
+
+
+def table(**columns) -> Table:
+    return Table.from_arrow(pa.table(columns))
+
+
+def test_equal_boxes_are_one_group_with_a_count():
+    released = table(x_low=[0.0, 1.0, 0.0], x_high=[2.0, 3.0, 2.0])
+    read = CountedBoxes.of(released, ["x"])
+    assert sorted(zip(read.low[:, 0], read.high[:, 0], read.count, strict=True)) == [(0.0, 2.0, 2), (1.0, 3.0, 1)]
+    assert read.sample(["x"]).records == 3
+
+
+def test_an_exact_column_is_a_box_without_width():
+    sample = CountedBoxes.of(table(x=[1, 2, 2]), ["x"]).sample(["x"])
+    assert sorted(sample.low[:, 0]) == [1.0, 2.0]
+    assert np.array_equal(sample.low, sample.high)
+
+
+def test_days_are_numbers():
+    days = pa.array([0, 10], pa.int32()).cast(pa.date32())
+    sample = CountedBoxes.of(table(born_low=days, born_high=days), ["born"]).sample(["born"])
+    assert sorted(sample.low[:, 0]) == [0.0, 10.0]
+
+
+def test_missing_cells_of_a_box_are_left_out_by_their_count():
+    released = table(x_low=[0.0] * 4 + [5.0], x_high=[2.0] * 4 + [6.0], x_missing=[3, 3, 3, 3, 0], box=[1, 1, 1, 1, 2])
+    sample = CountedBoxes.of(released, ["x"]).sample(["x"])
+    assert sorted(zip(sample.low[:, 0], sample.weight, strict=True)) == [(0.0, 1.0), (5.0, 1.0)]
+    assert sample.is_certain
+    assert sample.records == 2
+
+
+def test_a_box_of_missing_cells_only_is_left_out():
+    released = table(x_low=[None, None, 1.0], x_high=[None, None, 2.0], x_missing=[2, 2, 0], box=[1, 1, 2])
+    sample = CountedBoxes.of(released, ["x"]).sample(["x"])
+    assert sample.records == 1
+    assert sample.low.tolist() == [[1.0]]
+
+
+def test_boxes_that_look_alike_are_told_apart_by_their_label():
+    released = table(x_low=[0.0] * 4, x_high=[2.0] * 4, x_missing=[1] * 4, box=[1, 1, 2, 2])
+    assert CountedBoxes.of(released, ["x"]).sample(["x"]).records == 2
+
+
+def test_two_columns_with_missing_cells_leave_open_how_many_are_complete():
+    released = table(
+        x_low=[0.0] * 4, x_high=[1.0] * 4, x_missing=[1] * 4, y_low=[0.0] * 4, y_high=[1.0] * 4, y_missing=[1] * 4
+    )
+    sample = CountedBoxes.of(released, ["x", "y"]).sample(["x", "y"])
+    assert sample.weight.tolist() == [2.0]  # the two missing cells may be in different rows …
+    assert sample.extra.tolist() == [1.0]  # … or in the same one
+    assert not sample.is_certain
+    assert CountedBoxes.of(released, ["x"]).sample(["x"]).is_certain
+
+
+def test_a_missing_exact_cell_is_known_row_by_row():
+    released = table(x=[1.0, None, 3.0], y=[1.0, 2.0, None])
+    sample = CountedBoxes.of(released, ["x", "y"]).sample(["x", "y"])
+    assert sample.records == 1
+    assert sample.is_certain
+
+
+def test_weights_are_summed_over_a_box():
+    released = table(x_low=[0.0, 0.0, 5.0], x_high=[1.0, 1.0, 6.0], w=[1.0, 3.0, 2.0])
+    sample = CountedBoxes.of(released, ["x"], weight="w").sample(["x"])
+    assert sorted(sample.weight) == [2.0, 4.0]
+    assert dict(zip(sample.weight, sample.parts, strict=True)) == {
+        4.0: 1,
+        2.0: 1,
+    }  # unequal weights cannot be dealt out
+
+
+def test_equal_weights_can_be_dealt_out():
+    released = table(x_low=[0.0, 0.0], x_high=[1.0, 1.0], w=[3.0, 3.0])
+    sample = CountedBoxes.of(released, ["x"], weight="w").sample(["x"])
+    assert sample.parts.tolist() == [2]
+    dealt = sample.dealt(10)
+    assert dealt.weight.tolist() == [3.0, 3.0]
+    assert dealt.box.tolist() == [0, 0]
+    assert sample.dealt(1) is sample
+
+
+def test_it_is_open_which_weights_are_missing():
+    released = table(x_low=[0.0] * 3, x_high=[1.0] * 3, x_missing=[1] * 3, w=[1.0, 2.0, 5.0])
+    sample = CountedBoxes.of(released, ["x"], weight="w").sample(["x"])
+    assert sample.weight[0] <= 3.0  # the heaviest may be the missing one
+    assert sample.weight[0] + sample.extra[0] >= 7.0  # or the lightest
+
+
+def test_the_names_of_a_release_are_those_of_the_original():
+    released = table(age_low=[1], age_high=[2], age_missing=[0], sex=["F"], box=[1], odd_low=[3])
+    assert released_names(released) == ("age", "sex", "box", "odd_low")
+
+
+def test_nothing_that_can_be_shown_holds_a_cell():
+    read = CountedBoxes.make(["x"], [[123456.0]], [[654321.0]])
+    assert "123456" not in repr(read)
+    assert "123456" not in repr(read.sample(["x"]))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"x_low": [2.0], "x_high": [1.0]},
+        {"x_low": [np.inf], "x_high": [np.inf]},
+        {"x_low": [1.0], "x_high": [None]},
+        {"x_low": [1.0], "x_high": [2.0], "x_missing": [2]},
+    ],
+)
+def test_impossible_boxes_are_refused(columns):
+    with pytest.raises(TableError):
+        CountedBoxes.of(table(**columns), ["x"])
+
+
+def test_unknown_columns_and_bad_weights_are_refused():
+    with pytest.raises(StatisticError, match="'z'"):
+        CountedBoxes.of(table(x_low=[1.0], x_high=[2.0]), ["z"])
+    with pytest.raises(TableError, match="'w'"):
+        CountedBoxes.of(table(x=[1.0], w=[-1.0]), ["x"], weight="w")
+    with pytest.raises(StatisticError):
+        CountedBoxes.make(["x"], [[0.0]], [[1.0]], count=[0])
+    with pytest.raises(StatisticError):
+        CountedBoxes.make(["x", "y"], [[0.0]], [[1.0]])
