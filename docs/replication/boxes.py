@@ -21,7 +21,7 @@ import sfumato as sf
 from sfumato.schema.hierarchy import Tree
 from sfumato.statistics.bounds import Budget
 from sfumato.statistics.language import parse
-from sfumato.table.sets import parse_set
+from sfumato.table.intervals import parse_set
 from sfumato.table.table import Table
 
 PAGE = Path(__file__).with_suffix(".md")

@@ -13,7 +13,7 @@ from sfumato.errors import StatisticError
 from sfumato.statistics.bounds import estimate
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
-from sfumato.table.sets import format_set
+from sfumato.table.intervals import format_set
 from sfumato.table.table import Table
 
 ages = st.one_of(st.none(), st.integers(0, 9))

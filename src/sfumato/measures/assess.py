@@ -15,8 +15,8 @@ from sfumato.params import require_choice
 from sfumato.randomness import Randomness
 from sfumato.release.release import Release
 from sfumato.schema.schema import Column, Role, Schema
-from sfumato.statistics.counted_boxes import released_names
 from sfumato.table.frames import as_table
+from sfumato.table.intervals import is_interval, original_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -174,7 +174,7 @@ def _there(subject: MeasuredRelease, need: Need) -> bool:
         return subject.reference is not None
     if need == "origin":
         return subject.origin is not None
-    return any(f"{name}_low" in subject.released.kinds for name in released_names(subject.released))
+    return any(is_interval(name, subject.released.kinds) for name in original_names(subject.released.names))
 
 
 def _as_released(source: Any, manifest: Manifest | None) -> Table:

@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 
 from sfumato.errors import OptionError, TableError
 from sfumato.randomness import Randomness
-from sfumato.statistics.counted_boxes import released_names
 from sfumato.table.encoded_columns import CategoryEncoding, Logs, finite
 from sfumato.table.encoder import Encoder
+from sfumato.table.intervals import Intervals, is_interval, original_names, parse_set
 from sfumato.table.kinds import Kind
-from sfumato.table.sets import parse_set
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class MeasuredRelease:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns that are compared."""
-        shown = set(released_names(self.released))
+        shown = set(original_names(self.released.names))
         asked = self.original.names if self.columns is None else self.columns
         self.original.require(asked)
         return tuple(n for n in asked if n in shown and self.original.kinds[n] is not Kind.TEXT)
@@ -175,11 +174,9 @@ def _require_rows(origin: NDArray[np.int64], people: int, rows: int) -> None:
 
 
 def midpoints(released: Table, name: str) -> NDArray[np.float64]:
-    """A released numeric column as numbers: the midpoint of ``x_low`` and ``x_high``, or the column itself."""
-    if f"{name}_low" in released.kinds and f"{name}_high" in released.kinds:
-        low, high = released.numbers(f"{name}_low"), released.numbers(f"{name}_high")
-        bounded = np.isfinite(low) & np.isfinite(high)  # a box without an end tells no place
-        return np.where(bounded, low + np.where(bounded, high - low, 0.0) / 2.0, np.nan)
+    """A released numeric column as numbers: the midpoint of its interval, or the column itself."""
+    if is_interval(name, released.kinds):
+        return Intervals.of(released, name).midpoints
     if released.kinds[name].is_numeric:
         return finite(released, name)
     numbers: NDArray[np.float64] = np.full(released.rows, np.nan)  # a number that left as words tells no place

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.table.groups import group_labels, group_sizes, refine
-from sfumato.table.sets import parse_set
+from sfumato.table.intervals import parse_set
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

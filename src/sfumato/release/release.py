@@ -11,9 +11,10 @@ from sfumato.errors import RequestError
 from sfumato.params import require_choice
 from sfumato.schema.schema import Role
 from sfumato.statistics.bounds import Budget, estimate
-from sfumato.statistics.counted_boxes import CountedBoxes, released_names
+from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
 from sfumato.statistics.wide_boxes import KINDS, reweigh, weighted
+from sfumato.table.intervals import original_names
 
 if TYPE_CHECKING:
     from sfumato.methods.claims import Finding
@@ -42,7 +43,7 @@ class Release:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns that statistics may name: ``x`` for ``x_low`` and ``x_high``, else the column itself."""
-        return released_names(self.table)
+        return original_names(self.table.names)
 
     def estimate(
         self, statistic: str | Statistic, *, weighting: str = "none", budget: Budget | None = None

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from sfumato.report.palette import INK, PAPER, SHADES, shade_of
 from sfumato.report.summary import pictured_columns, shown_estimates, treatment
 from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.table.intervals import high_name, low_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -131,7 +132,7 @@ def _paths(
 
 def _ends(table: Table, name: str) -> tuple[str, str]:
     """The ends of an axis in words; days are written as days."""
-    low = pc.min(table.arrow.column(f"{name}_low")).as_py()
-    high = pc.max(table.arrow.column(f"{name}_high")).as_py()
+    low = pc.min(table.arrow.column(low_name(name))).as_py()
+    high = pc.max(table.arrow.column(high_name(name))).as_py()
     first, last = (number(end) if isinstance(end, int | float) else str(end)[:10] for end in (low, high))
     return first, last

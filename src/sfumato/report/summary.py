@@ -11,6 +11,7 @@ from sfumato.schema.schema import Role
 from sfumato.statistics.bounds import Budget
 from sfumato.statistics.language import parse
 from sfumato.statistics.moment_statistics import Mean
+from sfumato.table.intervals import high_name, is_interval, low_name
 
 if TYPE_CHECKING:
     from sfumato.release.release import Release
@@ -25,7 +26,7 @@ MOST_MEANS = 12  # columns whose means are shown when no statistic was to be kep
 
 def boxed_columns(release: Release) -> tuple[str, ...]:
     """The columns that leave as intervals."""
-    return tuple(name for name in release.names if f"{name}_low" in release.table.kinds)
+    return tuple(name for name in release.names if is_interval(name, release.table.kinds))
 
 
 def shown_statistics(release: Release) -> tuple[str | Statistic, ...]:
@@ -55,8 +56,8 @@ def treatment(name: str, role: Role, released: Iterable[str], altered: Iterable[
     names = set(released)
     if role is Role.IDENTIFIER:
         return "removed"
-    if f"{name}_low" in names:
-        return f"{name}_low – {name}_high"
+    if is_interval(name, names):
+        return f"{low_name(name)} – {high_name(name)}"
     if name not in names:
         return "left out"
     if name in set(altered):

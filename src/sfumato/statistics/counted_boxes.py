@@ -7,19 +7,27 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow.types as pt
 
 from sfumato.errors import StatisticError, TableError
 from sfumato.statistics.condition_counts import Categories, Numbers, Rows
 from sfumato.statistics.conditions import ALWAYS, Condition
-from sfumato.statistics.released import ReadColumn, box_keys, read_column, read_weights, released_names
 from sfumato.statistics.weighted_boxes import WeightedBoxes
 from sfumato.table.groups import labels_of
-from sfumato.table.table import Table
+from sfumato.table.intervals import (
+    Intervals,
+    box_columns,
+    interval_names,
+    is_interval,
+    low_name,
+    original_names,
+    parse_set,
+)
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Coded, Table
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-__all__ = ["CountedBoxes", "WeightedBoxes", "released_names"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,11 +82,11 @@ class CountedBoxes:
         Rows are grouped by equal boxes. Where a column has missing cells, the released boxes are told apart by the
         column ``box`` or, without it, by all interval columns together.
         """
-        read = {name: read_column(released, name) for name in columns}
-        row_weight = np.ones(released.rows) if weight is None else read_weights(released, weight)
+        read = {name: _read_column(released, name) for name in columns}
+        row_weight = np.ones(released.rows) if weight is None else _read_weights(released, weight)
         keys = [key for column in read.values() for key in column.keys]
         counts_missing = any(column.missing is not None for column in read.values())
-        boxes = [released.coded(name) for name in box_keys(released)] if counts_missing else []
+        boxes = [released.coded(name) for name in box_columns(released.names)] if counts_missing else []
         labels = labels_of([*keys, *boxes], released.rows)
         _, first = np.unique(labels, return_index=True)
         count = np.bincount(labels, minlength=len(first)).astype(np.int64)
@@ -136,7 +144,7 @@ class CountedBoxes:
         return Numbers(*ends, self.box_rows, self.count, self.calendars.get(name, ""))
 
     def sample(self, columns: Sequence[str], condition: Condition = ALWAYS) -> WeightedBoxes:
-        """The records that are complete in these columns and meet the condition; see :mod:`.requirements`."""
+        """The records that are complete in these columns and meet the condition; see :mod:`.condition_counts`."""
         rows, groups = Rows.all(self.count), len(self.count)
         boxes: list[Numbers] = []
         for name in columns:
@@ -185,7 +193,59 @@ def _side_by_side(columns: Sequence[NDArray[np.float64]], rows: int) -> NDArray[
     return np.column_stack(columns) if columns else np.empty((rows, 0))
 
 
-def _missing(columns: Sequence[ReadColumn], first: NDArray[np.int64]) -> NDArray[np.int64]:
+def _missing(columns: Sequence[_ReadColumn], first: NDArray[np.int64]) -> NDArray[np.int64]:
     none = np.zeros(len(first), dtype=np.int64)
     counts = [none if column.missing is None else column.missing[first] for column in columns]
     return np.column_stack(counts) if counts else np.empty((len(first), 0), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _ReadColumn:
+    """A column of a release: interval ends of every row, or for categories the set of every code."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    keys: tuple[Coded, ...]  # what tells rows apart
+    missing: NDArray[np.int64] | None = None  # missing rows of the box, where the release counts them
+    calendar: str = ""  # "days" or "microseconds" since 1970
+    sets: tuple[tuple[str | None, ...], ...] | None = None  # by the codes of the only key
+
+
+def _read_column(released: Table, name: str) -> _ReadColumn:
+    """Read an interval, or the column itself: numbers without width, or sets."""
+    if is_interval(name, released.kinds):
+        ends = Intervals.of(released, name)
+        parts = interval_names(name, counts_missing=ends.missing is not None)
+        keys = tuple(released.coded(part) for part in parts)
+        return _ReadColumn(ends.low, ends.high, keys, ends.missing, _calendar(released, low_name(name)))
+    if name not in released.names:
+        names = ", ".join(map(repr, original_names(released.names)))
+        raise StatisticError(f"The release has no column {name!r}.", found=f"columns {names}")
+    coded = released.coded(name)
+    if released.kinds[name].is_numeric:
+        numbers = released.numbers(name)
+        return _ReadColumn(numbers, numbers, (coded,), calendar=_calendar(released, name))
+    nothing = np.empty(0)
+    return _ReadColumn(nothing, nothing, (coded,), sets=_sets(released, name, coded))
+
+
+def _sets(released: Table, name: str, coded: Coded) -> tuple[tuple[str | None, ...], ...]:
+    values = coded.values.to_pylist()
+    if released.kinds[name] is Kind.BOOLEAN:
+        return tuple((None if value is None else str(value).lower(),) for value in values)
+    return tuple(parse_set(None if value is None else str(value)) for value in values)
+
+
+def _calendar(released: Table, name: str) -> str:
+    kind = released.arrow.column(name).type
+    if pt.is_date(kind):
+        return "days"
+    return "microseconds" if pt.is_timestamp(kind) else ""
+
+
+def _read_weights(released: Table, weight: str) -> NDArray[np.float64]:
+    """The sampling weights of the rows."""
+    row_weight = released.numbers(weight)
+    if not np.isfinite(row_weight).all() or (row_weight < 0.0).any():
+        raise TableError(f"The weights in {weight!r} must be finite, not negative and not missing.")
+    return row_weight

@@ -43,7 +43,7 @@ def test_a_cache_without_a_fingerprint_is_emptied(cache_folder):
 @pytest.mark.parametrize(
     ("decorator", "line", "second"),
     [
-        ("compiled", "from house.compiled import jit", "3 0"),
+        ("jit", "from house.jit import jit", "3 0"),
         ("njit(cache=True)", "from numba import njit", "2 1"),  # the control: the inner kernel of yesterday
     ],
 )
@@ -51,7 +51,7 @@ def test_a_kernel_that_calls_a_changed_one_is_compiled_anew(tmp_path, decorator,
     house = tmp_path / "house"
     house.mkdir()
     (house / "__init__.py").write_text("")
-    shutil.copy(module.__file__, house / "compiled.py")
+    shutil.copy(module.__file__, house / "jit.py")
     inner = f"{line}\n@{decorator}\ndef inner(x):\n    return x + {{}}\n"
     outer = f"{line}\nfrom house.inner import inner\n@{decorator}\ndef outer(x):\n    return inner(x)\n"
     (house / "outer.py").write_text(outer)

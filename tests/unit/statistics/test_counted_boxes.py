@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import StatisticError, TableError
-from sfumato.statistics.counted_boxes import CountedBoxes, released_names
+from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.table.intervals import original_names
 from sfumato.table.table import Table
 
 
@@ -101,7 +102,7 @@ def test_it_is_open_which_weights_are_missing():
 
 def test_the_names_of_a_release_are_those_of_the_original():
     released = table(age_low=[1], age_high=[2], age_missing=[0], sex=["F"], box=[1], odd_low=[3])
-    assert released_names(released) == ("age", "sex", "box", "odd_low")
+    assert original_names(released.names) == ("age", "sex", "box", "odd_low")
 
 
 def test_nothing_that_can_be_shown_holds_a_cell():

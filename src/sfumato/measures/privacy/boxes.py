@@ -13,7 +13,7 @@ from sfumato.kernels.box_membership import inside_counts
 from sfumato.measures.intervals import quantile, share
 from sfumato.measures.scores import Score
 from sfumato.table.groups import group_labels
-from sfumato.table.sets import parse_set
+from sfumato.table.intervals import Intervals, interval_names, is_interval, parse_set
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,11 +30,12 @@ def originals_in_boxes(original: Table, released: Table, rows: NDArray[np.int64]
 
     A missing number fits every box: the release does not say whose number is missing.
     """
-    numeric = [name for name in original.names if f"{name}_low" in released.kinds]
+    numeric = [name for name in original.names if is_interval(name, released.kinds)]
     sets = [n for n in original.names if n in released.kinds and not original.kinds[n].is_numeric]
+    ends = [Intervals.of(released, name) for name in numeric]
     low, high = (
-        np.column_stack([released.numbers(f"{name}_{end}")[rows] for name in numeric] or [np.empty((len(rows), 0))])
-        for end in ("low", "high")
+        np.column_stack([side[rows] for side in sides] or [np.empty((len(rows), 0))])
+        for sides in ([one.low for one in ends], [one.high for one in ends])
     )
     fits = [_members(original, released, name) for name in sets]
     people = np.column_stack([original.coded(name).codes for name in sets] or [np.empty((original.rows, 0), np.int32)])
@@ -56,7 +57,7 @@ def box_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """
     protected = subject.names if subject.quasi is None else subject.quasi
     released, original = subject.released, subject.original.select(protected)
-    if not any(f"{name}_low" in released.kinds for name in original.names):
+    if not any(is_interval(name, released.kinds) for name in original.names):
         return
     labels = group_labels(released, _faces(original, released))
     _, first, size = np.unique(labels, return_index=True, return_counts=True)
@@ -100,7 +101,8 @@ def box_scores(subject: MeasuredRelease) -> Iterator[Score]:
 
 def _faces(original: Table, released: Table) -> list[str]:
     """The released columns that make a box."""
-    faces = [f"{name}_{end}" for name in original.names for end in ("low", "high") if f"{name}_{end}" in released.kinds]
+    boxed = [name for name in original.names if is_interval(name, released.kinds)]
+    faces = [face for name in boxed for face in interval_names(name)]
     return faces + [name for name in original.names if name in released.kinds]
 
 

@@ -19,6 +19,7 @@ from sfumato.methods.boxes.search.budget import Rounds, Seconds
 from sfumato.methods.boxes.sensitivities import kept_statistics, sensitivities
 from sfumato.params import require_choice, require_int, require_number, require_share
 from sfumato.schema.schema import Role, Schema
+from sfumato.table.intervals import BOX, interval_names
 
 if TYPE_CHECKING:
     from sfumato.randomness import Randomness
@@ -146,7 +147,7 @@ class Boxes(Method):
                 if name not in numbers:
                     raise OptionError(f"{name!r} is named in the options but is no numeric quasi-identifier.")
         names = [column.name for column in schema.columns]
-        made = [f"{name}_{end}" for name in numbers for end in ("low", "high", "missing")] + ["box"]
+        made = [part for name in numbers for part in interval_names(name, counts_missing=True)] + [BOX]
         clash = sorted(set(made) & set(names))
         if clash:
             raise OptionError(

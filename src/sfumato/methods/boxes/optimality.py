@@ -9,6 +9,7 @@ import numpy as np
 
 from sfumato.methods.boxes.density import density
 from sfumato.methods.boxes.widths import contribution, half_widths
+from sfumato.table.intervals import Intervals
 
 if TYPE_CHECKING:
     from sfumato.methods.boxes.axes import Axes
@@ -55,7 +56,7 @@ def limit(
     weights = sensitivities.of(rows)[:, : len(numbers)].astype(np.float64)
     places = np.column_stack([axis.coordinates(rows) for axis in numbers])
     half = np.column_stack(
-        [(released.numbers(f"{axis.name}_high") - released.numbers(f"{axis.name}_low")) / 2.0 for axis in numbers]
+        [(ends.high - ends.low) / 2.0 for ends in (Intervals.of(released, axis.name) for axis in numbers)]
     )
     achieved = float(contribution(weights, half).mean())
     matters = (weights.mean(axis=0) > 0.0) & (places.max(axis=0) > places.min(axis=0))

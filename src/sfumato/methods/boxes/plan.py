@@ -17,6 +17,7 @@ from sfumato.methods.boxes.partition import Leaves, partition, problem_of
 from sfumato.methods.boxes.rules import RuleEffect, effects
 from sfumato.methods.boxes.set_labels import Words, covered, nodes, sets
 from sfumato.methods.claims import ColumnsAllowed, Containment, KAnonymity, RowsAccountedFor
+from sfumato.table.intervals import BOX, high_name, interval_names, low_name, missing_name
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -66,11 +67,10 @@ class BoxesPlan(Plan):
     @cached_property
     def group(self) -> tuple[str, ...]:
         """The released columns in which the rows of a box are equal."""
-        columns = []
+        columns: list[str] = []
         for axis in self.axes.numbers:
-            columns += [f"{axis.name}_low", f"{axis.name}_high"]
-            columns += [f"{axis.name}_missing"] if axis.has_missing else []
-        return (*columns, *(axis.name for axis in self.axes.sets), "box")
+            columns += interval_names(axis.name, counts_missing=axis.has_missing)
+        return (*columns, *(axis.name for axis in self.axes.sets), BOX)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -190,16 +190,16 @@ class BoxesPlan(Plan):
         kinds: dict[str, Kind] = {}
         rows = pa.array(box_of)
         for position, axis in enumerate(self.axes.numbers):
-            for side, face in (("low", faces.low), ("high", faces.high)):
-                columns[f"{axis.name}_{side}"] = _typed(face[:, position], self.types[axis.name], axis).take(rows)
-                kinds[f"{axis.name}_{side}"] = axis.kind
+            for name, face in ((low_name(axis.name), faces.low), (high_name(axis.name), faces.high)):
+                columns[name] = _typed(face[:, position], self.types[axis.name], axis).take(rows)
+                kinds[name] = axis.kind
             if axis.has_missing:
-                columns[f"{axis.name}_missing"] = pa.array(faces.missing[:, position]).take(rows)
-                kinds[f"{axis.name}_missing"] = Kind.WHOLE
+                columns[missing_name(axis.name)] = pa.array(faces.missing[:, position]).take(rows)
+                kinds[missing_name(axis.name)] = Kind.WHOLE
         for category, said in zip(self.axes.sets, words, strict=True):
             columns[category.name] = said.words.take(pa.array(said.word_of[box_of]))
             kinds[category.name] = Kind.NOMINAL
-        columns["box"], kinds["box"] = pa.array(number * BOXES_A_BLOCK + box_of), Kind.WHOLE
+        columns[BOX], kinds[BOX] = pa.array(number * BOXES_A_BLOCK + box_of), Kind.WHOLE
         rest = block.select(self.passed).take(origin)
         for name in self.passed:
             columns[name], kinds[name] = rest.arrow.column(name), rest.kinds[name]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.table.sets import format_set
+from sfumato.table.intervals import format_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,6 +12,7 @@ import pyarrow.types as pt
 from sfumato.kernels.grouping_1d import merge_small
 from sfumato.methods.probabilistic.recoding import Recoded
 from sfumato.survey.quantile_sketches import Points
+from sfumato.table.intervals import interval_names
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -141,7 +142,7 @@ class Buckets:
     @property
     def released_names(self) -> tuple[str, ...]:
         """Names of the columns that leave for this one."""
-        return (f"{self.name}_low", f"{self.name}_high") if self.shown == "range" else (self.name,)
+        return interval_names(self.name) if self.shown == "range" else (self.name,)
 
     @property
     def code_size(self) -> int:

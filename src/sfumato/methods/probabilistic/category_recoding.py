@@ -16,8 +16,8 @@ from sfumato.schema.hierarchy import Tree
 from sfumato.schema.schema import Column
 from sfumato.schema.trees import tree_for
 from sfumato.survey.survey import Distinct
+from sfumato.table.intervals import MISSING
 from sfumato.table.kinds import Kind
-from sfumato.table.sets import MISSING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,8 +16,8 @@ from sfumato.methods.base import Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, RowsAccountedFor
 from sfumato.survey.survey import Distinct
 from sfumato.table.groups import group_labels
+from sfumato.table.intervals import MISSING
 from sfumato.table.kinds import Kind
-from sfumato.table.sets import MISSING
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:

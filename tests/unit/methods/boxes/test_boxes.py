@@ -242,7 +242,7 @@ class TestCategories:
 
     def test_a_value_with_the_sign_of_a_set_is_not_taken_for_two(self):
         data = pd.DataFrame({"x": ["a|b", "a", "b", "(missing)", None, "\\"] * 4, "y": np.arange(24.0)})
-        from sfumato.table.sets import parse_set
+        from sfumato.table.intervals import parse_set
 
         release = sf.Boxes(k=5).release(data, seed=1)
         members = {value for word in release.table.arrow.column("x").to_pylist() for value in parse_set(word)}

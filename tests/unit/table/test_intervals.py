@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.table.sets import format_set, parse_set
+from sfumato.table.intervals import format_set, parse_set
 
 values = st.one_of(
     st.none(), st.text(), st.sampled_from(["a", "a|b", "\\", "\\|", "(missing)", "\\(missing)", "", "|"])
