@@ -7,7 +7,7 @@ WORKERS ?= 2
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
-.PHONY: demo test check bench replicate clean
+.PHONY: demo test check generated bench replicate clean
 
 demo: $(VENV)/.base  ## the whole way on a real table; files in out/
 	$(BIN)/sfumato demo
@@ -22,6 +22,9 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+generated: $(VENV)/.dev  ## what is written from the code itself: names for type checkers, the reference page of methods
+	$(BIN)/python docs/reference/generate.py
 
 bench: $(VENV)/.dev
 	@for file in benchmarks/*.py; do [ ! -e "$$file" ] || $(BIN)/python "$$file" || exit 1; done

@@ -72,8 +72,8 @@ def compare(case: Case, overlap: str, seconds: float) -> list[float]:
     """Print a line for each kept statistic; by how many per cent each became narrower."""
     options = {"k": case.k, "keep": list(case.keep)}
     without = sf.Boxes(**options).release(case.table, seed=1)
-    searched = sf.Boxes(**options, search=sf.Seconds(seconds), overlap=overlap).release(case.table, seed=1)
-    (trace,) = searched.limit().searches
+    searched = sf.Boxes(**options, search=sf.SearchBudget(seconds=seconds), overlap=overlap).release(case.table, seed=1)
+    (trace,) = searched.diagnostics.searches
     gains = []
     for statistic in case.keep:
         before, after = (width(release, statistic) for release in (without, searched))
@@ -88,7 +88,9 @@ def compare(case: Case, overlap: str, seconds: float) -> list[float]:
 
 def main(seconds: float, more: bool) -> None:
     for overlap in ("none", "allowed"):  # compiles, or loads what was compiled
-        sf.Boxes(k=5, keep=["corr(x, y)"], search=sf.Rounds(1), overlap=overlap).release(gaussian(100), seed=1)
+        sf.Boxes(k=5, keep=["corr(x, y)"], search=sf.SearchBudget(rounds=1), overlap=overlap).release(
+            gaussian(100), seed=1
+        )
     print(f"guaranteed widths without and with a search of {seconds:g} s; wanted: {WANTED:g} % narrower, never wider")
     print(
         f"{'table':24} {'k':>3} {'kept':18} {'overlap':8} {'without':>10} {'with':>10} {'gain':>9} {'rounds':>7}"

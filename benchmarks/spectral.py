@@ -24,7 +24,8 @@ from sfumato.measures.utility.moments import moment_changes
 from sfumato.methods.matrix import MatrixMethod
 from sfumato.methods.spectral import PartitionedIca, SpectralHistogram, SvdSwap
 from sfumato.randomness import Randomness
-from sfumato.schema.schema import Column, Role, Schema
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.schema import Schema
 from sfumato.table.table import Table
 
 

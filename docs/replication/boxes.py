@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import sfumato as sf
 from sfumato.schema.hierarchy import Tree
-from sfumato.statistics.bounds import Budget
+from sfumato.statistics.bounds import EstimateBudget
 from sfumato.statistics.language import parse
 from sfumato.table.intervals import parse_set
 from sfumato.table.table import Table
@@ -99,7 +99,7 @@ def as_release(table: Table, labels: np.ndarray) -> sf.Release:
 
 
 def linear_widths(release: sf.Release, keep: Sequence[str]) -> np.ndarray:
-    found = [release.estimate(words, budget=Budget(gap=1.0)) for words in keep]
+    found = [release.estimate(words, budget=EstimateBudget(gap=1.0)) for words in keep]
     return np.array([one.linear_high - one.linear_low for one in found])
 
 

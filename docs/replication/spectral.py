@@ -30,7 +30,8 @@ from sfumato.methods.base import Method, Outcome
 from sfumato.methods.classical.noise import Noise
 from sfumato.methods.spectral import PartitionedIca, RecursiveHistogram, SpectralHistogram, SvdSwap
 from sfumato.randomness import Randomness
-from sfumato.schema.schema import Column, Role, Schema
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.schema import Schema
 from sfumato.table.read import read
 from sfumato.table.table import Table
 
@@ -218,15 +219,15 @@ def privacy_table(results: dict[int, dict[str, Judged]]) -> str:
 
 def matching_table(results: dict[int, dict[str, Judged]]) -> str:
     lines = [
-        "| release | seed | right matches | told by distance | by ambiguity | by uncertainty |",
+        "| release | seed | right matches | recognised by distance | by ambiguity | by uncertainty |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for name in ("spectral RHS", "noise b = 0.1", "plain RHS"):
         for seed, judged in results.items():
             found = judged[name].linkage
             areas = (found.by_distance, found.by_ambiguity, found.by_uncertainty)
-            told = " | ".join(f"{area.value:.2f}" for area in areas)
-            lines.append(f"| {name} | {seed} | {found.rate.value:.1%} | {told} |")
+            shown = " | ".join(f"{area.value:.2f}" for area in areas)
+            lines.append(f"| {name} | {seed} | {found.rate.value:.1%} | {shown} |")
     return "\n".join(lines)
 
 
@@ -334,7 +335,7 @@ original's (p < 0.05; one of 20 does so by chance). The number beside *PICA auto
 Clusters of 300 and the size that *auto* finds hide everybody and keep the distribution; clusters of 100 keep it and do
 not hide; a swap over the whole table hides and does not keep it. TL's own choice of 200 is borderline here.
 
-In this kernel logarithms stand as they are and indicators reweigh most. What a swap over the whole table loses there is
+In this kernel logarithms stand as they are and indicators weigh most. What a swap over the whole table loses there is
 mostly how common each category is: with `marginals="restored"` (*SVD swap, restored*), which TL does not try, it keeps
 the leading components and hides people no less. Where all columns are standardised, as `sf.assess` does, relations of
 numbers count as much, and they stay lost. Components of 20 that differ then, by seed:

@@ -12,18 +12,19 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from matplotlib.figure import Figure
 
 import sfumato as sf
 from sfumato.release.release import Release
 from sfumato.report.figures import png
-from sfumato.report.figures_weighting import Dismissed, dismissal
-from sfumato.statistics.bounds.estimates import sample_for
+from sfumato.report.style import ACCENT, INK, MUTED, SHADES, blank_figure, style_axes
+from sfumato.statistics.bounds.estimates import boxes_for
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate, Reweighting
 from sfumato.statistics.influence import sampling_constant, sensitivities
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments
-from sfumato.statistics.wide_boxes import reweigh
+from sfumato.statistics.wide_boxes import reweight
 
 PAGE = Path(__file__).with_suffix(".md")
 FIGURE = Path(__file__).with_name("figures") / "weights.png"
@@ -64,12 +65,12 @@ class Tried:
 
 def tried(name: str, release: Release, truth: float) -> Tried:
     intervals = CountedBoxes.of(release.table, parse(name).columns)
-    ways = (("none", "normalised"), ("dismiss", "first"), ("dismiss", "normalised"), ("fuzzy", "normalised"))
-    effects = [reweigh(parse(name), intervals, kind, objective=objective).effect for kind, objective in ways]
+    ways = (("keep", "normalised"), ("dismiss", "first"), ("dismiss", "normalised"), ("fuzzy", "normalised"))
+    effects = [reweight(parse(name), intervals, wide, objective=objective).effect for wide, objective in ways]
     whole = release.estimate(name)
     assert isinstance(whole, Estimate)
-    for effect, kind in zip(effects[2:], ("dismiss", "fuzzy"), strict=True):
-        assert release.estimate(name, weighting=kind).weighting == effect  # what an analyst gets
+    for effect, wide in zip(effects[2:], ("dismiss", "fuzzy"), strict=True):
+        assert release.estimate(name, wide_boxes=wide).reweighting == effect  # what an analyst gets
     return Tried(truth, whole, effects)
 
 
@@ -97,27 +98,62 @@ def rows_of(name: str, shape: str, all_tried: Sequence[Tried]) -> list[str]:
     return lines
 
 
+@dataclass(frozen=True, kw_only=True)
+class Dismissed:
+    """A statistic of the records that are kept, those in wide boxes being left out first."""
+
+    kept: float  # share of the records, from 0 to 1
+    uncertainty: float  # of the boxes, in the unit of the statistic
+    sampling: float
+    shift: float  # against all records
+
+
 def curve(name: str, release: Release) -> list[Dismissed]:
     """Every share of records that could be kept, from a tenth to all."""
-    statistic, sample = sample_for(parse(name), CountedBoxes.of(release.table, parse(name).columns))
-    points, heft = sample.midpoints, sample.likely_weight
-    moments = Moments.of(points, heft)
-    contribution = (sensitivities(statistic, moments, points) * sample.half_widths).sum(axis=1)
-    constant = sampling_constant(statistic, points, heft)
+    statistic, boxes = boxes_for(parse(name), CountedBoxes.of(release.table, parse(name).columns))
+    points, weight = boxes.midpoints, boxes.likely_weight
+    moments = Moments.of(points, weight)
+    contribution = (sensitivities(statistic, moments, points) * boxes.half_widths).sum(axis=1)
+    constant = sampling_constant(statistic, points, weight)
     order = np.argsort(contribution, kind="stable")
     found = []
     for last in range(len(order) // 10, len(order) + 1):
         kept = order[:last]
-        records = heft[kept].sum()
+        records = weight[kept].sum()
         found.append(
             Dismissed(
-                kept=float(records / heft.sum()),
-                uncertainty=float(contribution[kept] @ heft[kept] / records),
+                kept=float(records / weight.sum()),
+                uncertainty=float(contribution[kept] @ weight[kept] / records),
                 sampling=constant / math.sqrt(records),
-                shift=statistic.value(Moments.of(points[kept], heft[kept])) - statistic.value(moments),
+                shift=statistic.value(Moments.of(points[kept], weight[kept])) - statistic.value(moments),
             )
         )
     return found
+
+
+def picture(curve: Sequence[Dismissed], *, name: str, best: float) -> Figure:
+    """Both errors, their sum and the shift against the share of records kept; ``best`` is the papers' choice."""
+    figure = blank_figure(8.0, 4.4)
+    axes = figure.add_axes((0.08, 0.14, 0.60, 0.74))
+    kept = [100.0 * one.kept for one in curve]
+    lines = [
+        ("uncertainty of the boxes", [one.uncertainty for one in curve], SHADES[4], 1.4),
+        ("sampling error", [one.sampling for one in curve], MUTED, 1.4),
+        ("their sum: what is minimised", [one.uncertainty + one.sampling for one in curve], INK, 2.2),
+        ("shift: what nobody minimises", [abs(one.shift) for one in curve], ACCENT, 2.2),
+    ]
+    highest = max(max(values) for _, values, _, _ in lines[2:])
+    for place, (word, values, colour, width) in enumerate(lines):
+        axes.plot(kept, values, color=colour, linewidth=width)
+        figure.text(0.70, 0.80 - 0.085 * place, word, color=colour, fontsize=9.5, va="center")
+    axes.axvline(100.0 * best, color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.text(100.0 * best - 1.0, highest * 1.06, "kept by dismissal", color=MUTED, fontsize=9, ha="right")
+    axes.set_ylim(0.0, highest * 1.12)
+    axes.set_xlim(min(kept), 100.4)
+    style_axes(axes)
+    axes.set_xlabel("records kept, narrowest boxes first (%)", color=INK, fontsize=10)
+    axes.set_title(name, loc="left", color=MUTED, fontsize=10, pad=10)
+    return figure
 
 
 def page() -> str:
@@ -136,9 +172,9 @@ def page() -> str:
             count += TABLES
     one_sided = released(people("on one side", 0), 0)
     drawn = curve("mean(x)", one_sided)
-    effect = one_sided.estimate("mean(x)", weighting="dismiss").weighting
+    effect = one_sided.estimate("mean(x)", wide_boxes="dismiss").reweighting
     title = f"mean(x), {PEOPLE:,} records, {OUTLIERS} of them far out on one side, k = {K}"
-    FIGURE.write_bytes(png(dismissal(drawn, name=title, best=effect.records / PEOPLE)))
+    FIGURE.write_bytes(png(picture(drawn, name=title, best=effect.records / PEOPLE)))
     return TEXT.format(
         people=PEOPLE,
         outliers=OUTLIERS,
@@ -155,14 +191,14 @@ TEXT = """# Dismissal and weights, with the bias that they bring
 Xiang and Kreinovich 2013 (XK §III), Xiang, Ferson et al. 2013 (XF §II–III). Written by `docs/replication/weights.py`;
 do not edit by hand.
 
-The papers leave out records in wide boxes, or reweigh them down, because each adds n·c = Σ a_i Δ_i to the uncertainty
-while it lessens the sampling error only a little. What they minimise is the sum of both. Here it is tried on {tables}
-tables of {people:,} correlated Gaussian people (correlation 0.5), with {outliers} outliers planted 5 to 40 deviations
-away: none, on both sides, or on one side. Boxes with k = {k} keep mean(x) and corr(x, y). All figures are means over
-the tables; deviations are root mean squares.
+The papers leave out records in wide boxes, or give them less weight, because each adds n·c = Σ a_i Δ_i to the
+uncertainty while it reduces the sampling error only a little. What they minimise is the sum of both. Here it is tried
+on {tables} tables of {people:,} correlated Gaussian people (correlation 0.5), with {outliers} outliers
+planted 5 to 40 deviations away: none, on both sides, or on one side. Boxes with k = {k} keep mean(x) and
+corr(x, y). All figures are means over the tables; deviations are root mean squares.
 
 - *error* is what the papers minimise: linear uncertainty plus sampling error.
-- *shift* is how far the weighted value lies from the unweighted one, as `Estimate.shift` shows it.
+- *shift* is how far the reweighted value lies from that of all records, as `Estimate.shift` shows it.
 - *from table* is the deviation from the statistic of all {people:,} people, *from people* the one from the population
   without its outliers: the right yardstick if outliers are mistakes, and the wrong one if they are people.
 - *holds* is how often value ± uncertainty, taken for an interval, holds the table's own statistic.
@@ -180,7 +216,7 @@ What the papers do not say: records in wide boxes are not like the rest. Outlier
 times the error that was gained. A correlation is shifted by half its size even where there is no outlier: its
 derivative grows with the distance from the regression line (∂r/∂x ∝ y − r·x), so the records off the line go first and
 the rest looks more correlated. The interval about the weighted value then hardly ever holds the table's statistic. So
-`release.estimate(..., weighting=...)` shows the shift, and keeps as guaranteed the interval of the whole table, which
+`release.estimate(..., wide_boxes=...)` shows the shift, and keeps as guaranteed the interval of the whole table, which
 held the truth in {held} cases. Without weights the midpoints alone are nearer to the table's statistic than their
 uncertainty suggests (*from table*, all records).
 

@@ -1,53 +1,17 @@
 """Anonymize tables of people so that the statistics people will compute stay accurate, and prove both.
 
 The public names, and nothing else. Each is imported when it is first used, so that ``import sfumato`` costs nothing.
+Methods are found from their files; type checkers read all names in ``__init__.pyi``, which ``make generated`` writes.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfumato.version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from sfumato.disclosure.anonymity_budget import anonymity_budget as anonymity_budget
-    from sfumato.disclosure.quasi_identifiers import quasi_identifiers as quasi_identifiers
-    from sfumato.disclosure.uniqueness import uniqueness as uniqueness
-    from sfumato.errors import SfumatoError as SfumatoError
-    from sfumato.measures.assess import Assessment as Assessment
-    from sfumato.measures.assess import assess as assess
-    from sfumato.measures.privacy.reference import set_aside as set_aside
-    from sfumato.methods.boxes import Boxes as Boxes
-    from sfumato.methods.boxes.search import Rounds as Rounds
-    from sfumato.methods.boxes.search import Seconds as Seconds
-    from sfumato.methods.classical.noise import Noise as Noise
-    from sfumato.methods.probabilistic.curve import privacy_utility_curve as privacy_utility_curve
-    from sfumato.methods.probabilistic.generalize import Generalize as Generalize
-    from sfumato.methods.probabilistic.optimal_groups import OptimalGroups as OptimalGroups
-    from sfumato.methods.probabilistic.quantiles import Quantiles as Quantiles
-    from sfumato.methods.probabilistic.safe_harbor import SafeHarbor as SafeHarbor
-    from sfumato.methods.spectral.histograms import RecursiveHistogram as RecursiveHistogram
-    from sfumato.methods.spectral.histograms import SpectralHistogram as SpectralHistogram
-    from sfumato.methods.spectral.pica import PartitionedIca as PartitionedIca
-    from sfumato.methods.spectral.svd_swap import SvdSwap as SvdSwap
-    from sfumato.pipeline import AssessedRelease as AssessedRelease
-    from sfumato.pipeline import release_and_assess as release_and_assess
-    from sfumato.release.read import read_release as read_release
-    from sfumato.release.release import Release as Release
-    from sfumato.schema.schema import Schema as Schema
-    from sfumato.statistics.bounds import Budget as Budget
-    from sfumato.statistics.estimate import Estimate as Estimate
-    from sfumato.statistics.moment_statistics import Correlation as Correlation
-    from sfumato.statistics.moment_statistics import Covariance as Covariance
-    from sfumato.statistics.moment_statistics import Mean as Mean
-    from sfumato.statistics.moment_statistics import Regression as Regression
-    from sfumato.statistics.moment_statistics import Sd as Sd
-    from sfumato.statistics.moment_statistics import Variance as Variance
-    from sfumato.table.read import read as read
-    from sfumato.table.table import Table as Table
-
-# name → the module that defines it
+# name → the module that defines it; the classes of methods are not listed, because the registry finds them
 NAMES = {
     "read": "sfumato.table.read",
     "Table": "sfumato.table.table",
@@ -56,26 +20,15 @@ NAMES = {
     "quasi_identifiers": "sfumato.disclosure.quasi_identifiers",
     "anonymity_budget": "sfumato.disclosure.anonymity_budget",
     "privacy_utility_curve": "sfumato.methods.probabilistic.curve",
-    "Boxes": "sfumato.methods.boxes",
-    "Seconds": "sfumato.methods.boxes.search",
-    "Rounds": "sfumato.methods.boxes.search",
-    "SafeHarbor": "sfumato.methods.probabilistic.safe_harbor",
-    "Quantiles": "sfumato.methods.probabilistic.quantiles",
-    "OptimalGroups": "sfumato.methods.probabilistic.optimal_groups",
-    "Generalize": "sfumato.methods.probabilistic.generalize",
-    "SvdSwap": "sfumato.methods.spectral.svd_swap",
-    "RecursiveHistogram": "sfumato.methods.spectral.histograms",
-    "SpectralHistogram": "sfumato.methods.spectral.histograms",
-    "PartitionedIca": "sfumato.methods.spectral.pica",
-    "Noise": "sfumato.methods.classical.noise",
+    "SearchBudget": "sfumato.methods.boxes.search",
     "assess": "sfumato.measures.assess",
     "Assessment": "sfumato.measures.assess",
-    "set_aside": "sfumato.measures.privacy.reference",
+    "split_holdout": "sfumato.measures.holdout",
     "release_and_assess": "sfumato.pipeline",
     "AssessedRelease": "sfumato.pipeline",
     "Release": "sfumato.release.release",
     "read_release": "sfumato.release.read",
-    "Budget": "sfumato.statistics.bounds",
+    "EstimateBudget": "sfumato.statistics.bounds",
     "Estimate": "sfumato.statistics.estimate",
     "Mean": "sfumato.statistics.moment_statistics",
     "Variance": "sfumato.statistics.moment_statistics",
@@ -86,15 +39,23 @@ NAMES = {
     "SfumatoError": "sfumato.errors",
 }
 
-__all__ = ["__version__", *NAMES]  # noqa: PLE0604 - names are words, listed once
+
+def public_names() -> dict[str, str]:
+    """All public names with the modules that define them: those above, and the methods."""
+    from sfumato.methods.registry import METHODS
+
+    return NAMES | {place.class_name: place.module for place in METHODS.values()}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in NAMES:
+    if name == "__all__":
+        return ["__version__", *public_names()]
+    module = NAMES.get(name) or (None if name.startswith("_") else public_names().get(name))
+    if module is None:
         raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(NAMES[name]), name)
+    found = globals()[name] = getattr(import_module(module), name)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(["__version__", *public_names()])

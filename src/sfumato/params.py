@@ -1,13 +1,24 @@
-"""Checks shared by all options: one sentence a rule, the same words everywhere."""
+"""Options that declare themselves, and the checks that they share.
+
+An option is a field of a frozen dataclass made by :func:`option`. It says once what it means, its unit, its range, its
+default and whether a manifest may show it. ``help()``, the command line, the manifest and the reference pages all read
+it from there.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import math
 import numbers
-from collections.abc import Collection
-from typing import Any
+import textwrap
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, dataclass
+from typing import Any, Protocol
 
 from sfumato.errors import OptionError
+
+KEY = "option"  # of a field's metadata
 
 
 def require_int(value: Any, *, name: str, at_least: int | None = None) -> int:
@@ -39,11 +50,215 @@ def require_share(value: Any, *, name: str) -> float:
     return number
 
 
+def require_probability(value: Any, *, name: str) -> float:
+    """A number strictly between 0 and 1."""
+    number = require_number(value, name=name, above=0.0)
+    if number >= 1.0:
+        raise OptionError(f"{name} must be below 1.", found=f"{number:g}")
+    return number
+
+
 def require_choice(value: Any, *, name: str, choices: Collection[str]) -> str:
     """One of a few words."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
         raise OptionError(
             f"{name} must be one of {listed}.", found=repr(value) if isinstance(value, str) else type(value).__name__
         )
-    return str(value)
+    return value
+
+
+class Range(Protocol):
+    """Which values an option may have."""
+
+    def check(self, value: Any, name: str) -> None:
+        """Raise unless the value is one of them."""
+        ...
+
+    def describe(self, unit: str) -> str:
+        """The range in words, with its unit."""
+        ...
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Whole numbers."""
+
+    at_least: int
+
+    def check(self, value: Any, name: str) -> None:
+        require_int(value, name=name, at_least=self.at_least)
+
+    def describe(self, unit: str) -> str:
+        return f"whole number{f' of {unit}' if unit else ''}, at least {self.at_least}"
+
+
+@dataclass(frozen=True)
+class Number:
+    """Finite numbers, above a bound or at least as large."""
+
+    above: float | None = None
+    at_least: float | None = None
+
+    def check(self, value: Any, name: str) -> None:
+        require_number(value, name=name, above=self.above, at_least=self.at_least)
+
+    def describe(self, unit: str) -> str:
+        bound = f", above {self.above:g}" if self.above is not None else ""
+        bound = f", at least {self.at_least:g}" if self.at_least is not None else bound
+        return f"number{f' of {unit}' if unit else ''}{bound}"
+
+
+@dataclass(frozen=True)
+class Share:
+    """Shares of a whole."""
+
+    def check(self, value: Any, name: str) -> None:
+        require_share(value, name=name)
+
+    def describe(self, unit: str) -> str:
+        return f"share{f' of {unit}' if unit else ''}, from 0 to 1"
+
+
+@dataclass(frozen=True)
+class Probability:
+    """Probabilities, neither certain nor impossible."""
+
+    def check(self, value: Any, name: str) -> None:
+        require_probability(value, name=name)
+
+    def describe(self, unit: str) -> str:
+        return f"{unit or 'probability'}, between 0 and 1"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words."""
+
+    choices: tuple[str, ...]
+
+    def check(self, value: Any, name: str) -> None:
+        require_choice(value, name=name, choices=self.choices)
+
+    def describe(self, unit: str) -> str:
+        return " or ".join(f'"{choice}"' for choice in self.choices)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or false."""
+
+    def check(self, value: Any, name: str) -> None:
+        if not isinstance(value, bool):
+            raise OptionError(f"{name} must be True or False.", found=type(value).__name__)
+
+    def describe(self, unit: str) -> str:
+        return "True or False"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Whatever a function of the option's own accepts; ``words`` describe it."""
+
+    words: str
+    accept: Callable[[Any, str], object] | None = None  # called with value and name; raises where it is wrong
+
+    def check(self, value: Any, name: str) -> None:
+        if self.accept is not None:
+            self.accept(value, name)
+
+    def describe(self, unit: str) -> str:
+        return f"{self.words}{f', in {unit}' if unit else ''}"
+
+
+@dataclass(frozen=True)
+class OrNone:
+    """A range, or None."""
+
+    range: Range
+
+    def check(self, value: Any, name: str) -> None:
+        if value is not None:
+            self.range.check(value, name)
+
+    def describe(self, unit: str) -> str:
+        return f"{self.range.describe(unit)}, or None"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """What an option says of itself."""
+
+    meaning: str  # a sentence or more
+    range: Range
+    unit: str  # empty where the range says it all
+    reported: bool  # whether a manifest may show it
+
+
+def option(
+    range: Range,
+    meaning: str,
+    *,
+    default: Any = MISSING,
+    unit: str = "",
+    reported: bool = False,
+) -> Any:
+    """A field of a dataclass that is an option.
+
+    ``reported`` allows a manifest to show the value. It is false by default: what may hold values of the original, such
+    as a declared range, a path or a seed, must never be shown.
+    """
+    declared = Option(meaning=meaning, range=range, unit=unit, reported=reported)
+    if isinstance(default, Mapping | list):
+        raise TypeError("the default of an option must not be changeable")
+    return dataclasses.field(default=default, metadata={KEY: declared})
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedOption:
+    """An option of a class, with its name and default."""
+
+    name: str
+    declared: Option
+    default: Any  # MISSING where a value must be given
+
+    @property
+    def is_required(self) -> bool:
+        """Whether a value must be given."""
+        return self.default is MISSING
+
+    @property
+    def range_and_default(self) -> str:
+        """Range, unit and default in words."""
+        default = "required" if self.is_required else f"default {self.default!r}"
+        return f"{self.declared.range.describe(self.declared.unit)} ({default})"
+
+
+def options_of(kind: type) -> tuple[NamedOption, ...]:
+    """The options of a class, or of one that is being made: its own first, then those of its bases."""
+    found: dict[str, NamedOption] = {}
+    for base in kind.__mro__:
+        fields = base.__dict__.get("__dataclass_fields__", {})  # not yet there while the class is being made
+        for name in inspect.get_annotations(base):
+            field = fields.get(name, base.__dict__.get(name))
+            if isinstance(field, dataclasses.Field) and KEY in field.metadata and name not in found:
+                found[name] = NamedOption(name=name, declared=field.metadata[KEY], default=field.default)
+    return tuple(found.values())
+
+
+def check_options(record: object) -> None:
+    """Raise unless every option has a value of its range."""
+    for one in options_of(type(record)):
+        one.declared.range.check(getattr(record, one.name), one.name)
+
+
+def with_options(docstring: str, kind: type) -> str:
+    """A docstring with a section that explains every option, before its examples."""
+    text = textwrap.dedent("    " + docstring).strip() if docstring else ""
+    body, mark, examples = text.partition("Examples\n--------")
+    lines = ["Parameters", "----------"]
+    for one in options_of(kind):
+        lines.append(f"{one.name} : {one.range_and_default}")
+        lines += textwrap.wrap(one.declared.meaning, 110, initial_indent="    ", subsequent_indent="    ")
+    section = "\n".join(lines) if len(lines) > 2 else ""
+    return "\n\n".join(part for part in (body.strip(), section, (mark + examples).strip()) if part) + "\n"

@@ -1,4 +1,4 @@
-"""The way of the data, from a table to a verified release: wiring, no mathematics."""
+"""From a table to a verified release: wiring, no mathematics."""
 
 from __future__ import annotations
 
@@ -8,28 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.types as pt
-
-from sfumato.engines.memory import MemorySurvey, run
+from sfumato.engines.registry import engine_for
 from sfumato.errors import CannotRelease, OptionError, SchemaError, TableError
-from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
 from sfumato.release.manifest import Manifest
-from sfumato.release.release import Release
-from sfumato.release.verify import altered_columns, verify
-from sfumato.schema.schema import Role, Schema
+from sfumato.schema.columns import Role
+from sfumato.schema.schema import FittedTable, Schema
+from sfumato.survey.survey import Survey, is_whole
 from sfumato.table.frames import as_table
-from sfumato.table.groups import group_labels
-from sfumato.table.table import Table
+from sfumato.table.intervals import original_name
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from sfumato.engines.base import Engine, Verified, Work
     from sfumato.measures.assess import Assessment
     from sfumato.measures.measured_release import Metric
-    from sfumato.methods.base import Method, Outcome
+    from sfumato.methods.base import Method, Plan
+    from sfumato.release.release import Release
 
 log = logging.getLogger("sfumato")
 
@@ -38,11 +32,13 @@ def release(
     method: Method,
     table: Any,
     *,
-    schema: Schema | Mapping[str, str] | str | Path | None = None,
+    schema: Schema | Mapping[str, Any] | str | Path | None = None,
     seed: int | None = None,
+    engine: str | Engine[Any, Any] = "auto",
+    into: Any = None,
 ) -> Release:
-    """Anonymize ``table`` by ``method`` and verify what leaves; see :meth:`sfumato.methods.base.Method.release`."""
-    return _traced(method, as_table(table), schema, seed).release
+    """Anonymize ``table`` by ``method`` and verify the result; see :meth:`sfumato.methods.base.Method.release`."""
+    return _released(method, table, schema, seed, engine_for(engine), into).release
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,72 +54,79 @@ def release_and_assess(
     table: Any,
     reference: Any = None,
     *,
-    hold_out: float | None = None,
-    schema: Schema | Mapping[str, str] | str | Path | None = None,
+    holdout: float | None = None,
+    schema: Schema | Mapping[str, Any] | str | Path | None = None,
     columns: Sequence[str] | None = None,
     metric: Metric = "standardised",
     seed: int | None = None,
 ) -> AssessedRelease:
-    """Anonymize a table and judge the release at once, right matches included: see :func:`sfumato.measures.assess`.
+    """Anonymize a table and assess the release at once, correct matches included: see :func:`sfumato.assess`.
 
-    Only here is it known whose row is whose, and it stays here: what comes back are rates. The ``reference`` is given,
-    or a random share ``hold_out`` of the rows is set aside for it and not released.
+    Only here is it known which original row each released row comes from, and it stays here: what is returned are
+    rates. The ``reference`` is given, or a random share ``holdout`` of the rows becomes it and is not released.
     """
     from sfumato.measures.assess import assess
-    from sfumato.measures.privacy.reference import set_aside
+    from sfumato.measures.holdout import split_holdout
 
-    whole = as_table(table)
-    if hold_out is not None:
+    fitted = table if isinstance(table, FittedTable) else FittedTable.of(as_table(table), schema)
+    if holdout is not None:
         if reference is not None:
-            raise OptionError("A reference is given or set aside, not both.", found="reference and hold_out")
-        parts = set_aside(whole, hold_out, seed=seed)
-        whole, reference = parts.kept, parts.reference
-    made = _traced(method, whole, schema, seed)
-    judged = assess(whole, made.release, reference, columns=columns, metric=metric, origin=made.origin, seed=seed)
+            raise OptionError("Give a reference or a holdout, not both.", found="reference and holdout")
+        kept, reference = split_holdout(fitted.table, holdout, seed=seed)
+        fitted = FittedTable(kept, fitted.schema)
+    made = _released(method, fitted, None, seed, engine_for("memory"), None)
+    origin = made.work.evidence.origin
+    judged = assess(fitted.table, made.release, reference, columns=columns, metric=metric, origin=origin, seed=seed)
     return AssessedRelease(made.release, judged)
 
 
 @dataclass(frozen=True, repr=False)
-class _Traced:
-    """A verified release and the row of the table that each of its rows stands for, which stays in this file."""
+class _Released:
+    """A verified release and the rows of its engine, which know where each came from and stay in this file."""
 
     release: Release
-    origin: NDArray[np.int64]
+    work: Any
 
 
-def _traced(
-    method: Method, whole: Table, schema: Schema | Mapping[str, str] | str | Path | None, seed: int | None
-) -> _Traced:
+def _released(
+    method: Method,
+    table: Any,
+    schema: Schema | Mapping[str, Any] | str | Path | None,
+    seed: int | None,
+    engine: Engine[Any, Any],
+    into: Any,
+) -> _Released:
     randomness = Randomness(seed)
-    roles = Schema.for_table(whole, schema)
-    original, protected = _without_identifiers(roles.apply(whole), roles)
-    _require_workable(original, protected)
-    log.info("%d rows, %d columns: planning by %s", original.rows, len(original.names), method.name)
-    plan = method.plan(MemorySurvey(original), protected, randomness)
+    source = engine.open(table, schema)
+    protected = source.schema.without(Role.IDENTIFIER)
+    _require_workable(source.rows, protected)
+    survey = engine.survey(source, randomness)
+    _require_whole(method, survey, engine)
+    log.info("%d rows, %d columns: planning by %s", source.rows, len(protected.columns), method.name)
+    plan = method.plan(survey, protected, randomness)
+    _require_whole(plan, survey, engine)
     log.info("transforming in %d block(s)", plan.blocks)
-    evidence = _shuffled(run(plan, original), original, randomness)
-    log.info("verifying %d released rows", evidence.released.rows)
-    findings = verify(plan.claims, evidence)
+    work = engine.shuffle(engine.run(plan, source), plan, randomness)
+    log.info("verifying %d released rows", work.released_rows)
+    verified = engine.verify(plan.claims, work)
+    _require_protected(plan, protected, work, verified)
     manifest = Manifest.of(
         method=method,
-        schema=roles,
-        original=whole,
-        released=evidence.released,
-        findings=findings,
+        schema=source.schema,
+        kinds=source.kinds,
+        released=work.released_kinds,
+        rows_in=source.rows,
+        rows_out=work.released_rows,
+        findings=verified.findings,
+        altered=verified.altered,
+        unaltered=verified.unaltered,
         notes=plan.notes,
-        altered=altered_columns(evidence),
     )
-    return _Traced(Release(evidence.released, manifest, _limit=plan.limit(evidence)), evidence.origin)
+    return _Released(engine.write(work, manifest, engine.diagnose(plan, work), into), work)
 
 
-def _without_identifiers(table: Table, schema: Schema) -> tuple[Table, Schema]:
-    """What a method may see: columns that name people end here."""
-    columns = tuple(column for column in schema.columns if column.role is not Role.IDENTIFIER)
-    return table.select([column.name for column in columns]), Schema(columns)
-
-
-def _require_workable(table: Table, schema: Schema) -> None:
-    if not table.rows:
+def _require_workable(rows: int, schema: Schema) -> None:
+    if not rows:
         raise TableError("A table must have rows to be released.", found="none")
     if not schema.names(Role.QUASI):
         raise SchemaError(
@@ -131,48 +134,28 @@ def _require_workable(table: Table, schema: Schema) -> None:
             found=", ".join(f"{column.name!r} {column.role}" for column in schema.columns) or "no column left",
             fix="give the role 'quasi' to what others may know of a person",
         )
-    table.require_finite(table.names)
 
 
-def _shuffled(outcome: Outcome, original: Table, randomness: Randomness) -> Evidence:
-    """Rows in random order and boxes with random numbers: neither tells where a row stood."""
-    if not outcome.rows:
-        raise CannotRelease("No row could be released.", fix="a smaller k, or fewer protected columns")
-    order = randomness.stream("order").permutation(outcome.rows)
-    ordered, kinds, origin = outcome.released.arrow, outcome.released.kinds, outcome.origin[order]
-    del outcome
-    columns: dict[str, pa.ChunkedArray] = {}
-    while ordered.num_columns:  # one by one, so that no more than one column stands twice in memory
-        columns[ordered.column_names[0]] = ordered.column(0).take(pa.array(order))
-        ordered = ordered.remove_column(0)
-    released = _cells_only(Table(pa.table(columns), kinds))
-    if "box" in released.kinds:
-        released = _renumbered(released, randomness)
-    return Evidence(released, original, origin)
+def _require_whole(what: Method | Plan, survey: Survey, engine: Engine[Any, Any]) -> None:
+    """Say before any work that a method needs all rows at once and the engine has them in parts."""
+    if what.needs_whole_table and not is_whole(survey):
+        raise CannotRelease(
+            "This method needs the whole table in memory at once.",
+            found=f"engine {engine.name!r}, {survey.rows:,} rows in parts",
+            fix="engine='memory' with enough memory, or a method that works in blocks",
+        )
 
 
-def _renumbered(released: Table, randomness: Randomness) -> Table:
-    labels = released.arrow.column("box").to_numpy()
-    if labels.max() >= 2 * released.rows:  # counted apart in each block
-        labels = group_labels(released, ["box"])
-    used = np.bincount(labels) > 0
-    numbers = np.zeros(used.size, dtype=np.int64)
-    numbers[used] = randomness.stream("box numbers").permutation(int(used.sum()))
-    column = pa.array(numbers[labels])
-    return Table(released.arrow.set_column(released.names.index("box"), "box", column), released.kinds)
-
-
-def _cells_only(released: Table) -> Table:
-    """The cells without metadata, and dictionaries without values that do not occur: those are of suppressed rows."""
-    columns = {
-        field.name: _tight_dictionary(released, field) if pt.is_dictionary(field.type) else column
-        for field, column in zip(released.arrow.schema, released.arrow.columns, strict=True)
-    }
-    return Table(pa.table(columns), released.kinds)
-
-
-def _tight_dictionary(released: Table, field: pa.Field) -> pa.DictionaryArray:
-    coded = released.coded(field.name)
-    values = coded.values.drop_null()
-    codes = pa.array(coded.codes, mask=coded.codes == len(values))
-    return pa.DictionaryArray.from_arrays(codes, values, ordered=field.type.ordered)
+def _require_protected(plan: Plan, schema: Schema, work: Work, verified: Verified) -> None:
+    """Refuse a release whose quasi-identifiers are all as they were, unless a promise over groups covers them."""
+    released = work.released_kinds
+    covered = {original_name(name, released) for claim in plan.claims for name in claim.protects}
+    quasi = schema.names(Role.QUASI)
+    bare = [name for name in quasi if name in verified.unaltered and name not in covered]
+    safe = [name for name in quasi if name not in released or name in verified.altered or name in covered]
+    if bare and not safe:
+        raise CannotRelease(
+            "Quasi-identifiers must not be released as they are without a promise that hides people in groups.",
+            found=f"unaltered {', '.join(map(repr, bare))}",
+            fix="a method or an option that alters them or promises groups of k rows",
+        )

@@ -191,7 +191,7 @@ class TestCommands:
     def test_inspecting_shows_no_cell(self, tmp_path, capfd):
         from sfumato.table.write import write
 
-        write(people(), tmp_path / "people.csv")
+        write(people().arrow, tmp_path / "people.csv")
         for further in ([], ["--json"]):
             assert run(["inspect", str(tmp_path / "people.csv"), *further]) == 0
         shown = capfd.readouterr()

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.statistics.bounds import Budget
+from sfumato.statistics.bounds import EstimateBudget
 from sfumato.statistics.moments import Moments
 from sfumato.table.groups import group_labels, group_sizes
 from sfumato.table.table import Table
 
-ROUGH = Budget(gap=0.1)  # a wider interval is as certain, and found sooner
+ROUGH = EstimateBudget(gap=0.1)  # a wider interval is as certain, and found sooner
 
 few = st.sampled_from([0.0, 1.0, 2.0, 2.5, -1e6, 1e6])
 number_cells = st.one_of(st.none(), few, st.floats(-100, 100, width=32))
@@ -110,4 +110,4 @@ def test_a_claim_that_is_broken_is_found():
 
     table = Table.from_arrow(pa.table({"x_low": [0.0, 0.0, 1.0], "x_high": [1.0, 1.0, 2.0]}))
     with pytest.raises(sf.SfumatoError, match="smallest group 1"):
-        verify((KAnonymity(k=2, columns=("x_low", "x_high")),), Evidence(table, table, np.arange(3)))
+        verify((KAnonymity(k=2, columns=("x_low", "x_high")),), [Evidence(table, table, np.arange(3))])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import sfumato as sf
-from sfumato.statistics.bounds import Budget, enclose, estimate
+from sfumato.statistics.bounds import EstimateBudget, enclose, estimate
 from sfumato.statistics.bounds.spread import largest_sum_of_squares
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
@@ -88,7 +88,7 @@ def cases(draw, columns=2, most_records=4):
     return Case.of(low, low + width, count, weight)
 
 
-BRIEF = Budget(seconds=0.3)  # small tables have a duality gap that no time closes
+BRIEF = EstimateBudget(seconds=0.3)  # small tables have a duality gap that no time closes
 
 
 def assert_encloses(case, words, data, statistic):
@@ -211,7 +211,7 @@ def crooked_cases(draw):
 @given(crooked_cases(), st.sampled_from(["mean(x)", "var(x)", "cov(x, y)", "slope"]))
 def test_rounding_never_carries_a_value_out_of_its_interval(case, words):
     statistic = parse("regress(y ~ x)").parts()[1] if words == "slope" else parse(words)
-    one = estimate(statistic, case.table, Budget(seconds=1.0))[0]
+    one = estimate(statistic, case.table, EstimateBudget(seconds=1.0))[0]
     weight = [Fraction(float(w)) for w in case.table.weight]
     for rows in (*case.corners()[:: max(1, 2 ** (case.low.size - 4))], *case.choices(2)):
         value = exactly(words, np.clip(rows, case.low, case.high), weight)
@@ -225,7 +225,7 @@ def test_rounding_never_carries_a_value_out_of_its_interval(case, words):
 def test_the_inner_ends_are_the_statistics_of_their_witnesses(case, words):
     parts = parse("regress(y ~ x)").parts()
     statistic = {"slope": parts[1], "intercept": parts[0]}.get(words) or parse(words)
-    found = enclose(statistic, case.table, Budget(seconds=1.0))
+    found = enclose(statistic, case.table, EstimateBudget(seconds=1.0))
     assert (found.lowest is None) == math.isnan(found.inner_low)
     columns = [NAMES.index(name) for name in statistic.columns]
     for witness, value in ((found.lowest, found.inner_low), (found.highest, found.inner_high)):
@@ -241,7 +241,14 @@ def test_the_inner_ends_are_the_statistics_of_their_witnesses(case, words):
 @given(
     cases(),
     st.sampled_from(["var(x)", "cov(x, y)", "corr(x, y)", "slope", "intercept"]),
-    st.sampled_from([Budget(seconds=0.0), Budget(seconds=0.003), Budget(gap=0.5), Budget(seconds=0.02, gap=0.0)]),
+    st.sampled_from(
+        [
+            EstimateBudget(seconds=0.0),
+            EstimateBudget(seconds=0.003),
+            EstimateBudget(gap=0.5),
+            EstimateBudget(seconds=0.02, gap=0.0),
+        ]
+    ),
 )
 def test_a_budget_that_ends_early_leaves_a_valid_interval(case, words, budget):
     parts = parse("regress(y ~ x)").parts()
@@ -263,7 +270,7 @@ def test_a_regression_that_is_stopped_early_leaves_valid_intervals(seed, seconds
     case = Case.of(low, low + rng.choice([0.0, 0.1, 0.3], size=low.shape), rng.integers(1, 3, size=10), None)
     found = slow_coefficients(case, case.choices(60, seed))
     for one, values in zip(
-        estimate(parse("regress(y ~ x + z)"), case.table, Budget(seconds=seconds)), found.T, strict=True
+        estimate(parse("regress(y ~ x + z)"), case.table, EstimateBudget(seconds=seconds)), found.T, strict=True
     ):
         assert one.low - 1e-9 <= values.min() and values.max() <= one.high + 1e-9
 

@@ -148,7 +148,7 @@ def assert_same(found: Table, table: Table) -> None:
 def test_a_table_comes_back_from_columnar_files(extension, table):
     assume(table.rows)
     with tempfile.TemporaryDirectory() as folder:
-        write(table, Path(folder) / f"t.{extension}")
+        write(table.arrow, Path(folder) / f"t.{extension}")
         assert_same(read(Path(folder) / f"t.{extension}"), table)
 
 
@@ -178,7 +178,7 @@ def test_a_table_comes_back_from_text(extension, table):
     assume(table.rows)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"t.{extension}"
-        write(table, path)
+        write(table.arrow, path)
         found = read(path, header=True, separator="\t" if extension == "tsv" else ",", missing=["NA", "nan"])
     assert found.names == table.names
     for name in table.names:

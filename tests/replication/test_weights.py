@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sfumato.report.figures import png
+
 pytestmark = pytest.mark.replication
 
 
@@ -27,9 +29,9 @@ def all_tried(page):
 
 def test_the_error_falls_as_the_papers_say(all_tried):
     for one in all_tried.values():
-        none, first, dismissed, fuzzy = (effect.error for effect in one.effects)
+        whole, first, dismissed, fuzzy = (effect.error for effect in one.effects)
         assert fuzzy <= dismissed * (1 + 1e-9)
-        assert dismissed <= min(none, first) * (1 + 1e-9)
+        assert dismissed <= min(whole, first) * (1 + 1e-9)
 
 
 def test_outliers_on_one_side_shift_the_mean_by_more_than_the_error_that_is_shown(all_tried):
@@ -42,3 +44,18 @@ def test_outliers_on_one_side_shift_the_mean_by_more_than_the_error_that_is_show
 
 def test_the_whole_tables_interval_holds_the_truth_whatever_the_weights(all_tried):
     assert all(one.whole.low <= one.truth <= one.whole.high for one in all_tried.values())
+
+
+def test_the_picture_draws_four_lines_and_where_dismissal_stops(page):
+    curve = [
+        page.Dismissed(kept=share, uncertainty=share**2, sampling=0.1 / share, shift=share - 1.0)
+        for share in (0.2, 0.6, 1.0)
+    ]
+    figure = page.picture(curve, name="mean(x)", best=0.6)
+    (axes,) = figure.axes
+    heights = [list(line.get_ydata()) for line in axes.lines[:4]]
+    assert heights[2] == [one.uncertainty + one.sampling for one in curve]
+    assert heights[3] == [abs(one.shift) for one in curve]
+    assert list(axes.lines[4].get_xdata()) == [60.0, 60.0]
+    assert axes.get_ylim()[1] > max(heights[2] + heights[3])
+    assert png(figure).startswith(b"\x89PNG")

@@ -118,10 +118,10 @@ def test_the_worst_attack_is_the_one_that_gains_most(judged):
 
 def test_right_matches_are_told_in_noise(judged):
     assert judged.noise["right nearest matches"].value > 0.7
-    assert judged.noise["right matches told by ambiguity"].low > 0.75
+    assert judged.noise["right matches recognised by ambiguity"].low > 0.75
     # control: where the few right matches of a swap are a matter of luck
     assert judged.swap["right nearest matches"].value < 0.05
-    assert judged.swap["right matches told by ambiguity"].low < 0.55
+    assert judged.swap["right matches recognised by ambiguity"].low < 0.55
 
 
 @pytest.mark.parametrize("measure", ["distance", "ambiguity"])

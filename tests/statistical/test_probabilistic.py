@@ -15,7 +15,7 @@ import pytest
 from sfumato.disclosure.anonymity_budget import anonymity_budget
 from sfumato.engines.memory import MemorySurvey
 from sfumato.methods.probabilistic.generalize import Generalize
-from sfumato.methods.probabilistic.population_matches import ShownColumn, expected_matches
+from sfumato.methods.probabilistic.population_matches import Combinations, ShownColumn, expected_matches
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import Schema
 from sfumato.table.frames import as_table
@@ -135,6 +135,6 @@ def test_the_estimate_of_rows_that_find_k_people_promises_no_more_than_there_is(
         chosen = np.random.default_rng(seed + 50).choice(POPULATION, ROWS, replace=False)
         truths.append(float((np.bincount(cell)[cell[chosen]] >= K).mean()))
         columns = [ShownColumn(one[chosen].astype(np.int32), 14) for one in cells]
-        estimates.append(expected_matches(columns, ROWS, POPULATION, K).share)
+        estimates.append(expected_matches(Combinations.of(columns, ROWS), POPULATION, K).share)
     assert np.mean(estimates) <= np.mean(truths) + 0.03
     assert np.mean(estimates) >= np.mean(truths) - 0.35

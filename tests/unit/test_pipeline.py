@@ -61,14 +61,14 @@ def test_whose_row_is_whose_does_not_get_out(people):
     assert "person 1" not in repr(made) + str(made.assessment) + made.assessment.to_json()
 
 
-def test_a_reference_is_given_or_set_aside(people):
+def test_a_reference_is_given_or_held_out(people):
     given = release_and_assess(SvdSwap(), people, sample(2), schema=ROLES, seed=1)
     assert given.assessment.reference_rows == ROWS
     assert given.assessment["linkability"].passed is not None
-    aside = release_and_assess(SvdSwap(), people, hold_out=0.25, schema=ROLES, seed=1)
-    assert (aside.assessment.reference_rows, aside.release.table.rows) == (75, 225)
+    held_out = release_and_assess(SvdSwap(), people, holdout=0.25, schema=ROLES, seed=1)
+    assert (held_out.assessment.reference_rows, held_out.release.table.rows) == (75, 225)
     with pytest.raises(OptionError, match="not both"):
-        release_and_assess(SvdSwap(), people, people, hold_out=0.25)
+        release_and_assess(SvdSwap(), people, people, holdout=0.25)
 
 
 def test_columns_and_metric_are_passed_on(people):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import typer
 
-from sfumato.cli import assess, console, demo, estimate, inspect, release
+from sfumato.cli import assess, console, demo, estimate, inspect, methods, release
 from sfumato.errors import SfumatoError
 from sfumato.version import __version__
 
@@ -27,6 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("inspect")(inspect.command)
+app.command("methods")(methods.command)
 app.command("release")(release.command)
 app.command("estimate")(estimate.command)
 app.command("assess")(assess.command)

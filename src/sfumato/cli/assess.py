@@ -41,7 +41,7 @@ def command(
     """Measure privacy and utility of a release against its original."""
     from sfumato.measures.assess import assessed, compared
     from sfumato.measures.measured_release import METRICS
-    from sfumato.measures.privacy.prediction import most_exposed
+    from sfumato.measures.privacy.prediction import most_exposed, people_of
     from sfumato.release.read import read_release
     from sfumato.report import terminal
 
@@ -64,7 +64,7 @@ def command(
     assessment = assessed(subject, method=released.manifest.method if released.manifest else "unknown method")
     if pictures is not None:
         _draw(subject, Path(pictures), assessment.method)
-    exposed = most_exposed(subject.found, worst) if worst else ()
+    exposed = most_exposed(people_of(subject), worst) if worst else ()
     if json:
         console.show_json(assessment.to_plain() | {"most_exposed": exposed})
     else:
@@ -86,7 +86,7 @@ def _require_outside(folder: Path) -> None:
 
 def _draw(subject: MeasuredRelease, folder: Path, word: str) -> None:
     from sfumato.report.figures import png
-    from sfumato.report.figures_assessment import pictures
+    from sfumato.report.figures_measures import pictures
 
     drawn = pictures(subject, word=word)
     folder.mkdir(parents=True, exist_ok=True)

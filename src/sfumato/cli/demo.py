@@ -31,7 +31,7 @@ KEEP = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class TruthAndEstimate:
     """A statistic of the original beside what the release says of it."""
 
     truth: float
@@ -49,24 +49,24 @@ def command(
     """Show the whole way on 442 diabetes patients, and hold the released statistics against the true ones."""
     from sfumato.methods.registry import make_method
     from sfumato.release import bundle
-    from sfumato.report import figures, terminal
-    from sfumato.report.summary import pictured_columns, shown_estimates
+    from sfumato.report import figures, html, terminal
+    from sfumato.report.summary import summarize
 
     console.say("· 442 diabetes patients (Efron, Hastie, Johnstone and Tibshirani 2004), from scikit-learn")
     patients = diabetes_patients()
     console.say_progress()
     console.say_compiling()
     released = make_method("boxes", k=k, l=l, keep=KEEP).release(patients, schema=ROLES, seed=seed)
-    estimates = shown_estimates(released)
+    summary = summarize(released)
+    estimates = summary.estimates
     truths = true_values(patients, released)
     pictures = {"statistics.png": figures.png(figures.statistics(estimates, truths))}
-    columns = pictured_columns(released)
-    if columns:
-        pictures["boxes.png"] = figures.png(figures.boxes(released.table, *columns))
-    folder = bundle.write(released, out, beside=pictures)
+    if summary.pictured:
+        pictures["boxes.png"] = figures.png(figures.boxes(released.table, *summary.pictured))
+    folder = bundle.write(released, out, report=html.render(released, summary).encode(), beside=pictures)
     console.say(f"· written to {out}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
     if json:
-        compared = [Comparison(truth=truths[estimate.name], estimate=estimate) for estimate in estimates]
+        compared = [TruthAndEstimate(truth=truths[estimate.name], estimate=estimate) for estimate in estimates]
         console.show_json({"folder": str(folder), "manifest": released.manifest, "statistics": compared})
     else:
         console.show(terminal.findings(released.findings), "", terminal.estimates(estimates, truths))

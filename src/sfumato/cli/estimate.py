@@ -5,14 +5,18 @@ from __future__ import annotations
 import typer
 
 from sfumato.cli import console
+from sfumato.params import require_choice
 
 
 def command(
     *,
     release: str = typer.Argument(..., metavar="DIR", help="A release's folder, or a file with x_low, x_high columns."),
     statistic: list[str] = typer.Argument(..., metavar="STATISTIC…", help='Such as "corr(age, income)".'),
-    weighting: str = typer.Option(
-        "none", "--weighting", help="Of records in wide boxes: none, dismiss or fuzzy; the shift is shown."
+    wide_boxes: str = typer.Option(
+        "keep",
+        "--wide-boxes",
+        metavar="keep|dismiss|fuzzy",
+        help="Keep records in wide boxes, leave them out, or give them less weight; the shift is shown.",
     ),
     seconds: float | None = typer.Option(None, "--seconds", help="Time for each; less gives wider intervals."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
@@ -20,14 +24,17 @@ def command(
     """Give guaranteed intervals for statistics of the original, from a release alone."""
     from sfumato.release.read import read_release
     from sfumato.report import terminal
-    from sfumato.statistics.bounds import Budget
+    from sfumato.statistics.bounds import EstimateBudget
+    from sfumato.statistics.wide_boxes import WIDE_BOXES
 
-    read, budget = read_release(release), Budget(seconds=seconds)
-    told = [read.estimates(words, weighting=weighting, budget=budget) for words in statistic]
-    estimates = [estimate for parts in told for estimate in parts]
+    require_choice(wide_boxes, name="--wide-boxes", choices=WIDE_BOXES)
+    read, budget = read_release(release), EstimateBudget(seconds=seconds)
+    estimates = [
+        estimate for words in statistic for estimate in read.estimates(words, wide_boxes=wide_boxes, budget=budget)
+    ]
     if json:
         console.show_json(estimates)
     else:
         console.show(terminal.estimates(estimates))
-        if weighting != "none":
-            console.show("", terminal.weightings(estimates))
+        if wide_boxes != "keep":
+            console.show("", terminal.reweightings(estimates))

@@ -36,11 +36,11 @@ def command(
     from sfumato.engines.memory import MemorySurvey
     from sfumato.report import terminal
 
-    table, roles = source.table_and_schema(
+    fitted = source.fitted(
         file, schema=schema, roles=role, separator=separator, encoding=encoding, decimal=decimal, missing=missing
     )
-    found = inspect(MemorySurvey(table), roles, table)
-    sets = _identifying(table, roles, alpha, population, max_size)
+    found = inspect(MemorySurvey(fitted.table), fitted.schema)
+    sets = _identifying(fitted.table, fitted.schema, alpha, population, max_size)
     if json:
         console.show_json({**asdict(found), "identifying": sets})
     else:
@@ -52,7 +52,7 @@ def _identifying(
 ) -> QuasiIdentifiers | None:
     """The smallest sets of quasi-identifiers that single out a share alpha of people; by rows or, if given, people."""
     from sfumato.disclosure.quasi_identifiers import quasi_identifiers
-    from sfumato.schema.schema import Role
+    from sfumato.schema.columns import Role
 
     columns = schema.names(Role.QUASI)
     if not columns:

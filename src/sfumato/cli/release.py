@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import json as encoding_of_values
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sfumato.cli import console, source
 from sfumato.cli.search import watched
-from sfumato.errors import OptionError, RequestError
-from sfumato.params import require_choice
+from sfumato.errors import OptionError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sfumato.measures.assess import Assessment
-    from sfumato.methods.boxes.rules import RuleEffect
-    from sfumato.methods.boxes.search import SearchTrace
     from sfumato.release.release import Release
-
-ENGINES = ("memory",)
 
 
 def command(
@@ -50,14 +42,14 @@ def command(
     reference: str | None = typer.Option(
         None, "--reference", metavar="FILE", help="Other people of the same population, to assess against."
     ),
-    hold_out: float | None = typer.Option(
-        None, "--hold-out", metavar="SHARE", help="Or: set a share of the rows aside, unreleased, to assess against."
+    holdout: float | None = typer.Option(
+        None, "--holdout", metavar="SHARE", help="Or: share of the rows to hold out, not released, and assess against."
     ),
     option: list[str] = typer.Option([], "--option", metavar="NAME=VALUE", help="Any other option; repeatable."),
     schema: str | None = source.SCHEMA,
     role: list[str] = source.ROLE,
     seed: int | None = typer.Option(None, "--seed", help="For tests: whoever knows it can undo the order of rows."),
-    engine: str = typer.Option("memory", "--engine", help="Where the work is done."),
+    engine: str = typer.Option("auto", "--engine", help="Where the work is done: auto or memory."),
     separator: str | None = source.SEPARATOR,
     encoding: str | None = source.ENCODING,
     decimal: str | None = source.DECIMAL,
@@ -65,20 +57,18 @@ def command(
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Anonymize FILE and write released.parquet, released.csv, manifest.json and report.html into DIR."""
+    from sfumato.engines.registry import engine_for
     from sfumato.methods.registry import make_method
 
-    require_choice(engine, name="--engine", choices=ENGINES)
     given = {"k": k, "l": l, "keep": list(keep) or None, "suppress": suppress, "edges": edges, "epsilon": epsilon}
     given |= {"search": search, "overlap": overlap, "rules": list(rule) or None}
     given |= {"population": population, "beta": beta}
-    chosen = {name: value for name, value in given.items() if value is not None} | dict(
-        _option(words) for words in option
-    )
-    anonymizer = make_method(method, **chosen)
-    table, roles = source.table_and_schema(
+    chosen = {name: value for name, value in given.items() if value is not None} | dict(map(_option, option))
+    anonymizer, where = make_method(method, **chosen), engine_for(engine)
+    fitted = source.fitted(
         file, schema=schema, roles=role, separator=separator, encoding=encoding, decimal=decimal, missing=missing
     )
-    source.say_roles(roles)
+    source.say_roles(fitted.schema)
     console.say_progress()
     console.say_compiling()
     others = reference and source.table(
@@ -86,46 +76,40 @@ def command(
     )
     judged = None
     with watched(anonymizer) as anonymizer:
-        if assess or reference is not None or hold_out is not None:
+        if assess or reference is not None or holdout is not None:
             from sfumato.pipeline import release_and_assess
 
-            made = release_and_assess(anonymizer, table, others, hold_out=hold_out, schema=roles, seed=seed)
+            made = release_and_assess(anonymizer, fitted, others, holdout=holdout, seed=seed)
             released, judged = made.release, made.assessment
-            if hold_out is not None:
-                console.say(f"· {judged.reference_rows:,} rows set aside as the reference, and not released")
+            if holdout is not None:
+                console.say(f"· {judged.reference_rows:,} rows held out as the reference and not released")
         else:
-            released = anonymizer.release(table, schema=roles, seed=seed)
-    folder = released.write(out)
+            released = anonymizer.release(fitted, seed=seed, engine=where)
+    write_and_show(released, out, judged, as_json=json)
+
+
+def write_and_show(released: Release, out: str, judged: Assessment | None = None, *, as_json: bool) -> None:
+    """Write the bundle, and print what was promised, what was found, and the statistics that were kept."""
+    from sfumato.release import bundle
+    from sfumato.report import html, terminal
+    from sfumato.report.summary import summarize
+
+    summary, manifest = summarize(released), released.manifest
+    assert manifest is not None
+    folder = bundle.write(released, out, report=html.render(released, summary).encode())
     console.say(f"· written to {out}")
-    show(released, folder, judged, as_json=json)
-
-
-def show(released: Release, folder: Path, judged: Assessment | None = None, *, as_json: bool) -> None:
-    """Print what was promised, what was found, and the statistics that were kept."""
-    from sfumato.report import terminal
-    from sfumato.report.summary import shown_estimates
-
-    estimates = shown_estimates(released)
-    assert released.manifest is not None
-    searches, rules = _work(released)
+    searches, rules = released.diagnostics.searches, released.diagnostics.rules
     if as_json:
-        told = {"folder": str(folder), "manifest": released.manifest, "estimates": estimates}
-        console.show_json(told | {"searches": searches, "rules": rules, "assessment": judged and judged.to_plain()})
-    else:
-        console.show(terminal.treatments(released.manifest), "", terminal.findings(released.findings))
-        console.show(*(["", terminal.estimates(estimates)] if estimates else []))
-        console.show(*(["", terminal.searches(searches)] if searches else []))
-        console.show(*(["", terminal.rules(rules)] if rules else []))
-        console.show(*(["", terminal.assessment(judged)] if judged else []))
-
-
-def _work(released: Release) -> tuple[Sequence[SearchTrace], Sequence[RuleEffect]]:
-    """What searches and rules did, which the custodian alone is told."""
-    try:
-        limit = released.limit()
-    except RequestError:
-        return (), ()
-    return getattr(limit, "searches", ()), getattr(limit, "rules", ())
+        shown = {"folder": str(folder), "manifest": manifest, "estimates": summary.estimates}
+        console.show_json(shown | {"searches": searches, "rules": rules, "assessment": judged and judged.to_plain()})
+        return
+    parts = [terminal.treatments(manifest), terminal.findings(released.findings)]
+    parts += [terminal.estimates(summary.estimates)] if summary.estimates else []
+    parts += [terminal.searches(searches)] if searches else []
+    parts += [terminal.rules(rules)] if rules else []
+    parts += [terminal.assessment(judged)] if judged else []
+    for part in parts:
+        console.show(part, "")
 
 
 def _option(words: str) -> tuple[str, Any]:

@@ -1,4 +1,4 @@
-"""A search for better boxes that can be watched, and stopped with Ctrl-C without losing what it found."""
+"""Show the progress of a search for narrower boxes. Ctrl-C stops the search and keeps what it found."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ if TYPE_CHECKING:
 
 @contextmanager
 def watched(method: Method) -> Iterator[Method]:
-    """The method, its search (if it has one) with a bar; where nobody watches, the log tells how far it is."""
+    """Yield the method with a progress bar on its search, if it has one; without a terminal, progress is logged."""
     from sfumato.methods.boxes.method import Boxes
+    from sfumato.methods.boxes.search import SearchBudget
 
-    if not isinstance(method, Boxes) or method.search is None or not sys.stderr.isatty():
+    if not sys.stderr.isatty() or not isinstance(method, Boxes) or not isinstance(method.search, SearchBudget):
         yield method
         return
     bar = _bar()
     task = bar.add_task("search", total=1.0, gain=0.0, start=False, visible=False)
 
-    def tell(now: Progress) -> None:
+    def report(now: Progress) -> None:
         if not bar.tasks[task].started:
             bar.start_task(task)
         bar.update(task, completed=now.share, gain=now.gain, visible=True)
 
     with bar:
-        yield replace(method, search=replace(method.search, progress=tell))
+        yield replace(method, search=replace(method.search, progress=report))
 
 
 def _bar() -> Any:

@@ -12,7 +12,7 @@ from sfumato.errors import OptionError
 from sfumato.params import require_choice
 
 if TYPE_CHECKING:
-    from sfumato.schema.schema import Schema
+    from sfumato.schema.schema import FittedTable, Schema
     from sfumato.table.table import Table
 
 FILE = typer.Argument(..., metavar="FILE", help="CSV, TSV, Parquet, Arrow or Feather; a pattern reads several.")
@@ -35,7 +35,7 @@ def table(
     return read(file, separator=separator, encoding=encoding, decimal=decimal, missing=list(missing) or None)
 
 
-def table_and_schema(
+def fitted(
     file: str,
     *,
     schema: str | None,
@@ -44,18 +44,17 @@ def table_and_schema(
     encoding: str | None,
     decimal: str | None,
     missing: Sequence[str],
-) -> tuple[Table, Schema]:
+) -> FittedTable:
     """The table with the kinds that its schema says, and the role of every column."""
-    from sfumato.schema.schema import Role, Schema
+    from sfumato.schema.columns import Role
+    from sfumato.schema.schema import FittedTable, Schema
 
     whole = table(file, separator=separator, encoding=encoding, decimal=decimal, missing=missing)
-    chosen = Schema.for_table(whole, schema)
-    for name, word in map(_role, roles):
-        chosen = chosen.with_role(
-            Role(require_choice(word, name=f"The role of {name!r}", choices=[str(known) for known in Role])), name
-        )
-    chosen = Schema.for_table(whole, chosen)  # holds the new roles against the table
-    return chosen.apply(whole), chosen
+    chosen = {
+        name: Role(require_choice(role, name=f"The role of {name!r}", choices=[str(known) for known in Role]))
+        for name, role in map(_role, roles)
+    }
+    return FittedTable.of(whole, Schema.of(schema).with_roles(chosen))
 
 
 def say_roles(schema: Schema) -> None:

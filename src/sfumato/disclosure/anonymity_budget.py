@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import betaincc, betaincinv
 
 from sfumato.errors import OptionError
-from sfumato.params import require_int, require_number
+from sfumato.params import require_int, require_number, require_probability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,14 +59,6 @@ def require_population(value: Any) -> int:
     if number != math.floor(number):
         raise OptionError("population must be a whole number of people.", found=f"{number:g}")
     return int(value)
-
-
-def require_probability(value: Any, *, name: str) -> float:
-    """A number strictly between 0 and 1."""
-    number = require_number(value, name=name, above=0.0)
-    if number >= 1.0:
-        raise OptionError(f"{name} must be below 1.", found=f"{number:g}")
-    return number
 
 
 def _exact(n: int, k: int, beta: float) -> int:

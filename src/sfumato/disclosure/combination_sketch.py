@@ -8,20 +8,18 @@ merged. Up to K combinations the counts are exact.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import pyarrow as pa
 
 from sfumato.disclosure.uniqueness import Uniqueness, stay_alone, unique_bound
 from sfumato.errors import OptionError
 from sfumato.kernels.smallest_hashes import count_smallest
 from sfumato.params import require_int
-from sfumato.table.coding import bits
+from sfumato.table.hashing import column_hashes, combination_hashes
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -96,36 +94,3 @@ class CombinationSketch:
             expected_observed=min(1.0, sum(expected) / seen_share),
             error=0.0 if self.is_exact else SURE * math.sqrt(alone + 1.0) / seen_share / self.rows,
         )
-
-
-def combination_hashes(columns: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """One number for the combination of values in each row, the same in every part of a table."""
-    total = columns[0].copy()
-    for column in columns[1:]:
-        total += column
-    return _mixed(total)  # sums alone would leave a pattern: ab + cd = ad + cb
-
-
-def column_hashes(table: Table, name: str, salt: bytes) -> NDArray[np.uint64]:
-    """A number for the value in each row of a column, the same in every part of a table."""
-    column = table.arrow.column(name)
-    start = _number(salt + name.encode())
-    if table.kinds[name].is_numeric:
-        hashes = _mixed(next(bits(column)) + start)
-        hashes[column.is_null(nan_is_null=True).to_numpy()] = _number(salt + name.encode() + b"\0")
-        return hashes
-    coded = table.coded(name)
-    words = coded.values.cast(pa.string()).to_pylist()
-    numbers = [_number(salt + name.encode() + (b"\0" if word is None else b"\1" + word.encode())) for word in words]
-    return np.array(numbers, dtype=np.uint64)[coded.codes]
-
-
-def _number(text: bytes) -> np.uint64:
-    return np.uint64(int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little"))
-
-
-def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Every bit of the result depends on every bit of the number (the finalizer of SplitMix64)."""
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> np.uint64(31))

@@ -7,15 +7,18 @@ what does not. So every finding has a confidence and a reason, and the policy li
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.schema.schema import Role
+from sfumato.schema.columns import Role
 from sfumato.schema.suggest import suggest
+from sfumato.table.facts import facts_of
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -137,10 +140,35 @@ class Limits:
     earliest_birth: int  # year; whoever was born in it or before is shown as born in it
 
 
-def find_identifiers(table: Table, limits: Limits) -> tuple[IdentifierFinding, ...]:
-    """What of the table looks like one of the 18 kinds; at most one finding a column."""
-    unique = {column.name: column.reason for column in suggest(table).columns if column.role is Role.IDENTIFIER}
-    found = (_finding(table, name, unique.get(name, ""), limits) for name in table.names)
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ColumnCells:
+    """What is looked at to recognise a column."""
+
+    name: str
+    kind: Kind
+    rows: int
+    cells: pa.Array  # distinct values, none of them missing
+    unique: str = ""  # why the column alone identifies people; empty where it does not
+
+
+def cells_of(table: Table) -> tuple[ColumnCells, ...]:
+    """All columns of a table that is at hand."""
+    roles = suggest(table.names, partial(facts_of, table))
+    return tuple(
+        ColumnCells(
+            name=name,
+            kind=table.kinds[name],
+            rows=table.rows,
+            cells=pc.unique(table.arrow.column(name).drop_null()),
+            unique=roles[name].reason if roles[name].role is Role.IDENTIFIER else "",
+        )
+        for name in table.names
+    )
+
+
+def find_identifiers(columns: Iterable[ColumnCells], limits: Limits) -> tuple[IdentifierFinding, ...]:
+    """Columns that look like one of the 18 kinds; at most one finding per column."""
+    found = (_finding(column, limits) for column in columns)
     return tuple(finding for finding in found if finding is not None)
 
 
@@ -158,11 +186,11 @@ def zip_codes(cells: pa.Array) -> pa.Array:
     return pc.utf8_lpad(words, 5, padding="0") if pt.is_integer(cells.type) else words
 
 
-def _finding(table: Table, name: str, unique: str, limits: Limits) -> IdentifierFinding | None:
-    cells = pc.unique(table.arrow.column(name).drop_null())
+def _finding(column: ColumnCells, limits: Limits) -> IdentifierFinding | None:
+    name, cells = column.name, column.cells
     if not len(cells):
         return None
-    if table.kinds[name] is Kind.DATE:
+    if column.kind is Kind.DATE:
         return _found(name, Identifier.DATE, Action.YEAR, "it holds dates")
     if is_called(name, AGE_NAMES) and _is_number(cells):
         return _age(name, cells)
@@ -175,7 +203,7 @@ def _finding(table: Table, name: str, unique: str, limits: Limits) -> Identifier
     if looks is not None:
         action = Action.YEAR if looks is Identifier.DATE else Action.REMOVE
         return _found(name, looks, action, "its cells have the form of one")
-    return _by_name(name, cells) or _by_likeness(name, cells, table.rows, unique)
+    return _by_name(name, cells) or _by_likeness(name, cells, column.rows, column.unique)
 
 
 def _by_name(name: str, cells: pa.Array) -> IdentifierFinding | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sfumato.schema.schema import Role
+from sfumato.schema.columns import Role
+from sfumato.survey.questions import GroupSizesOf, MissingIn
 
 if TYPE_CHECKING:
-    from sfumato.schema.schema import Column, Schema
+    from sfumato.schema.columns import Column
+    from sfumato.schema.schema import Schema
+    from sfumato.survey.questions import Answers
     from sfumato.survey.survey import Survey
     from sfumato.table.kinds import Kind
-    from sfumato.table.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,29 +46,32 @@ class Inspection:
         return self.unique_rows / self.rows if self.rows else 0.0
 
 
-def inspect(survey: Survey, schema: Schema, table: Table) -> Inspection:
-    """Look at every column of the schema; ``table`` tells the kinds, the survey counts."""
+def inspect(survey: Survey, schema: Schema) -> Inspection:
+    """Look at every column of the schema, in one round of questions."""
     quasi = schema.names(Role.QUASI)
-    sizes = survey.counts(quasi)
+    names = [column.name for column in schema.columns]
+    answers = survey.ask(
+        [GroupSizesOf(quasi), *(GroupSizesOf((name,)) for name in names), *(MissingIn(name) for name in names)]
+    )
+    together, kinds = answers[GroupSizesOf(quasi)], survey.sample.table.kinds
     return Inspection(
         rows=survey.rows,
-        columns=tuple(_inspect(survey, column, table.kinds[column.name]) for column in schema.columns),
+        columns=tuple(_inspect(answers, column, kinds[column.name]) for column in schema.columns),
         quasi=quasi,
-        groups=int(sizes.size),
-        unique_rows=int((sizes == 1).sum()),
-        smallest_group=int(sizes.min(initial=survey.rows)),
+        groups=together.count,
+        unique_rows=together.unique_rows,
+        smallest_group=together.smallest,
     )
 
 
-def _inspect(survey: Survey, column: Column, kind: Kind) -> ColumnInspection:
-    distinct = survey.distinct(column.name)
-    missing = int(distinct.counts[-1]) if distinct.values.null_count else 0
+def _inspect(answers: Answers, column: Column, kind: Kind) -> ColumnInspection:
+    sizes, missing = answers[GroupSizesOf((column.name,))], answers[MissingIn(column.name)]
     return ColumnInspection(
         name=column.name,
         kind=kind,
         role=column.role,
         reason=column.reason,
         missing=missing,
-        distinct=len(distinct.values) - distinct.values.null_count,
-        unique_rows=int((distinct.counts == 1).sum()),
+        distinct=sizes.count - (missing > 0),
+        unique_rows=sizes.unique_rows,
     )

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from sfumato.disclosure.anonymity_budget import require_probability
 from sfumato.disclosure.column_sets import Node, number_of_sets, walk
 from sfumato.disclosure.uniqueness import (
     By,
@@ -27,7 +26,7 @@ from sfumato.disclosure.uniqueness import (
     require_columns,
 )
 from sfumato.errors import OptionError
-from sfumato.params import require_choice, require_int
+from sfumato.params import require_choice, require_int, require_probability
 from sfumato.randomness import Randomness
 from sfumato.table.frames import as_table
 from sfumato.table.table import Coded

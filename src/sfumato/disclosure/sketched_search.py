@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from typing import Any, cast
 
-from sfumato.disclosure.anonymity_budget import require_population, require_probability
-from sfumato.disclosure.combination_sketch import CombinationSketch, column_hashes, combination_hashes
+from sfumato.disclosure.anonymity_budget import require_population
+from sfumato.disclosure.combination_sketch import CombinationSketch
 from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
 from sfumato.disclosure.uniqueness import By, Uniqueness
 from sfumato.errors import OptionError, TableError
-from sfumato.params import require_choice, require_int
+from sfumato.params import require_choice, require_int, require_probability
 from sfumato.table.frames import as_table
+from sfumato.table.hashing import column_hashes, combination_hashes
 
 MOST_SETS = 20_000  # sketches that are held at once
 

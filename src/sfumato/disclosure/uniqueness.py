@@ -20,7 +20,8 @@ import numpy as np
 from sfumato.disclosure.anonymity_budget import require_population
 from sfumato.errors import OptionError, TableError
 from sfumato.params import require_int
-from sfumato.schema.schema import Column, Schema
+from sfumato.schema.columns import Column
+from sfumato.schema.schema import Schema
 from sfumato.schema.trees import tree_for
 from sfumato.table.frames import as_table
 from sfumato.table.groups import group_sizes

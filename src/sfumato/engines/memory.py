@@ -2,79 +2,290 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.types as pt
 
-from sfumato.methods.base import Outcome, Plan
+from sfumato.engines.base import Engine, Verified
+from sfumato.errors import CannotRelease
+from sfumato.methods.claims import Evidence
+from sfumato.methods.diagnostics import Trace
+from sfumato.params import require_int
+from sfumato.randomness import Randomness
+from sfumato.release.release import Release
+from sfumato.release.verify import altered_columns, unaltered_columns, verify
+from sfumato.schema.columns import Role
+from sfumato.schema.schema import FittedTable, Schema
 from sfumato.statistics.moments import Moments
-from sfumato.survey.survey import Distinct
+from sfumato.survey.quantile_sketches import QuantileSketch, all_points
+from sfumato.survey.questions import (
+    Answers,
+    Distinct,
+    DistinctIn,
+    Extremes,
+    ExtremesOf,
+    FactsOf,
+    GroupSizes,
+    GroupSizesOf,
+    MissingIn,
+    MomentsOf,
+    PointsOf,
+    QuantilesOf,
+    Question,
+)
+from sfumato.survey.survey import Sample
+from sfumato.table.facts import facts_of
+from sfumato.table.frames import as_table
 from sfumato.table.groups import group_sizes
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.methods.base import Plan
+    from sfumato.methods.claims import Claim
+    from sfumato.methods.diagnostics import Diagnostics
+    from sfumato.release.manifest import Manifest
+    from sfumato.table.kinds import Kind
+
 
 @dataclass(frozen=True, repr=False)
 class MemorySurvey:
-    """A survey of a table that is at hand: the sample is the table itself."""
+    """A survey of a table in memory: exact answers; the sample is the table itself unless ``sample_rows`` is given."""
 
     table: Table
     block_rows: int | None = None
+    sample_rows: int | None = None
+    randomness: Randomness = field(default_factory=Randomness)
 
     @property
     def rows(self) -> int:
         return self.table.rows
 
-    def sample(self, columns: Sequence[str]) -> Table:
-        return self.table.select(columns)
+    @cached_property
+    def sample(self) -> Sample:
+        if self.sample_rows is None or self.sample_rows >= self.rows:
+            return Sample(self.table, self.rows)
+        chosen = self.randomness.stream("sample").choice(self.rows, self.sample_rows, replace=False, shuffle=False)
+        return Sample(self.table.take(np.sort(chosen)), self.rows)
 
-    def moments(self, columns: Sequence[str], weight: str | None = None) -> Moments:
-        numbers = self.table.matrix(columns)
-        weights = None if weight is None else self.table.numbers(weight)
-        return Moments.of(numbers, weights, names=columns)
-
-    def extremes(self, column: str) -> tuple[float, float]:
-        present = self._present(column)
-        return (float(present.min()), float(present.max())) if present.size else (np.nan, np.nan)
-
-    def missing(self, column: str) -> int:
-        return int(pc.sum(pc.is_null(self.table.arrow.column(column), nan_is_null=True)).as_py() or 0)
-
-    def quantiles(self, column: str, shares: Sequence[float]) -> NDArray[np.float64]:
-        present = self._present(column)
-        return np.quantile(present, shares) if present.size else np.full(len(shares), np.nan)
-
-    def distinct(self, column: str) -> Distinct:
-        coded = self.table.coded(column)
-        return Distinct(coded.values, np.bincount(coded.codes, minlength=coded.size).astype(np.int64))
-
-    def counts(self, columns: Sequence[str]) -> NDArray[np.int64]:
-        return group_sizes(self.table, columns)
-
-    def _present(self, column: str) -> NDArray[np.float64]:
-        numbers = self.table.numbers(column)
-        return numbers[~np.isnan(numbers)]
+    def ask(self, questions: Iterable[Question[Any]]) -> Answers:
+        return Answers({question: ANSWERS[type(question)](self.table, question) for question in questions})
 
 
-def run(plan: Plan, table: Table) -> Outcome:
+def _present(table: Table, column: str) -> NDArray[np.float64]:
+    numbers = table.numbers(column)
+    return numbers[~np.isnan(numbers)]
+
+
+def _extremes(table: Table, question: ExtremesOf) -> Extremes:
+    present = _present(table, question.column)
+    return Extremes(float(present.min()), float(present.max())) if present.size else Extremes(np.nan, np.nan)
+
+
+def _quantiles(table: Table, question: QuantilesOf) -> NDArray[np.float64]:
+    present = _present(table, question.column)
+    return np.quantile(present, question.shares) if present.size else np.full(len(question.shares), np.nan)
+
+
+def _distinct(table: Table, question: DistinctIn) -> Distinct:
+    coded = table.coded(question.column)
+    counts = np.bincount(coded.codes, minlength=coded.size).astype(np.int64)
+    if question.at_most is None or coded.size <= question.at_most:
+        return Distinct(coded.values, counts)
+    frequent = np.sort(np.argsort(-counts, kind="stable")[: question.at_most])
+    return Distinct(coded.values.take(pa.array(frequent)), counts[frequent], is_complete=False)
+
+
+def _moments(table: Table, question: MomentsOf) -> Moments:
+    weights = None if question.weight is None else table.numbers(question.weight)
+    return Moments.of(table.matrix(question.columns), weights, names=question.columns)
+
+
+ANSWERS: dict[type[Question[Any]], Callable[[Table, Any], Any]] = {
+    FactsOf: lambda table, asked: facts_of(table, [asked.column], asked.count_distinct)[asked.column],
+    ExtremesOf: _extremes,
+    MissingIn: lambda table, asked: int(table.arrow.column(asked.column).null_count),
+    QuantilesOf: _quantiles,
+    PointsOf: lambda table, asked: (
+        QuantileSketch(asked.epsilon).update(table.numbers(asked.column)).points()
+        if asked.epsilon
+        else all_points(table.numbers(asked.column))
+    ),
+    DistinctIn: _distinct,
+    GroupSizesOf: lambda table, asked: GroupSizes.of(group_sizes(table, asked.columns)),
+    MomentsOf: _moments,
+}
+
+
+@dataclass(frozen=True, repr=False)
+class MemoryTable:
+    """A table in memory with its schema."""
+
+    fitted: FittedTable
+
+    @property
+    def schema(self) -> Schema:
+        return self.fitted.schema
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        return self.fitted.table.kinds
+
+    @property
+    def rows(self) -> int:
+        return self.fitted.table.rows
+
+    @cached_property
+    def releasable(self) -> Table:
+        """The columns that a method may see: those that identify people end here."""
+        return self.fitted.table.select([column.name for column in self.schema.without(Role.IDENTIFIER).columns])
+
+
+@dataclass(frozen=True, repr=False)
+class MemoryWork:
+    """Transformed rows, the rows they were made from, and what the blocks reported."""
+
+    evidence: Evidence
+    trace: Trace
+
+    @property
+    def released(self) -> Table:
+        """The released rows."""
+        return self.evidence.released
+
+    @property
+    def origin(self) -> NDArray[np.int64]:
+        """The row of the original that each released row comes from."""
+        return self.evidence.origin
+
+    @property
+    def released_kinds(self) -> Mapping[str, Kind]:
+        return self.evidence.released.kinds
+
+    @property
+    def released_rows(self) -> int:
+        return self.evidence.released.rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory(Engine[MemoryTable, MemoryWork]):
+    """Hold the whole table in memory. The options make it behave as engines do that cannot, to test plans."""
+
+    name: ClassVar[str] = "memory"
+
+    block_rows: int | None = None  # rows in a block; None: one block
+    sample_rows: int | None = None  # rows in the survey's sample; None: all
+    batch_rows: int | None = None  # rows that are routed at a time; None: all
+
+    def __post_init__(self) -> None:
+        for name in ("block_rows", "sample_rows", "batch_rows"):
+            if getattr(self, name) is not None:
+                require_int(getattr(self, name), name=name, at_least=1)
+
+    def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> MemoryTable:
+        if isinstance(source, FittedTable) and schema is None:
+            return MemoryTable(source)
+        table = source.table if isinstance(source, FittedTable) else as_table(source)
+        return MemoryTable(FittedTable.of(table, schema))
+
+    def survey(self, source: MemoryTable, randomness: Randomness) -> MemorySurvey:
+        source.releasable.require_finite(source.releasable.names)
+        return MemorySurvey(source.releasable, self.block_rows, self.sample_rows, randomness)
+
+    def run(self, plan: Plan, source: MemoryTable) -> MemoryWork:
+        return run(plan, source.releasable, batch_rows=self.batch_rows)
+
+    def shuffle(self, rows: MemoryWork, plan: Plan, randomness: Randomness) -> MemoryWork:
+        return MemoryWork(shuffled(rows.evidence, plan.numbered, randomness), rows.trace)
+
+    def verify(self, claims: Sequence[Claim[Any]], rows: MemoryWork) -> Verified:
+        findings = verify(claims, [rows.evidence])
+        altered = altered_columns(rows.evidence)
+        return Verified(findings=findings, altered=altered, unaltered=unaltered_columns(rows.evidence, altered))
+
+    def diagnose(self, plan: Plan, rows: MemoryWork) -> Diagnostics:
+        return plan.diagnostics(rows.trace, rows.evidence)
+
+    def write(self, rows: MemoryWork, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
+        release = Release(rows.evidence.released, manifest, diagnostics=diagnostics)
+        if into is not None:
+            release.write(into)
+        return release
+
+
+def run(plan: Plan, table: Table, *, batch_rows: int | None = None) -> MemoryWork:
     """Route the rows, transform each block, and put the blocks together; the order is still the plan's."""
-    if plan.blocks == 1:
-        return plan.transform(table, 0)
-    block_of = plan.route(table)
+    block_of = _blocks_of(plan, table, batch_rows)
     order = np.argsort(block_of, kind="stable")
     starts = np.searchsorted(block_of[order], np.arange(plan.blocks + 1))
-    released, origins = [], []
+    released, origins, traces = [], [], []
     for number in range(plan.blocks):
         rows = order[starts[number] : starts[number + 1]]
         if rows.size:
-            outcome = plan.transform(table.take(rows), number)
+            outcome = plan.transform(table if plan.blocks == 1 else table.take(rows), number)
             released.append(outcome.released)
             origins.append(rows[outcome.origin])
+            traces.append(outcome.trace)
     arrow = pa.concat_tables([part.arrow for part in released])
-    return Outcome(Table(arrow, released[0].kinds), np.concatenate(origins))
+    evidence = Evidence(Table(arrow, released[0].kinds), table, np.concatenate(origins))
+    return MemoryWork(evidence, Trace.merged(traces))
+
+
+def _blocks_of(plan: Plan, table: Table, batch_rows: int | None) -> NDArray[np.int64]:
+    if plan.blocks == 1:
+        return np.zeros(table.rows, dtype=np.int64)
+    keys = np.arange(table.rows, dtype=np.uint64)
+    if batch_rows is None:
+        return plan.route(table, keys)
+    parts = [slice(start, start + batch_rows) for start in range(0, table.rows, batch_rows)]
+    return np.concatenate([plan.route(_part(table, part), keys[part]) for part in parts])
+
+
+def _part(table: Table, rows: slice) -> Table:
+    return Table(table.arrow.slice(rows.start, rows.stop - rows.start), table.kinds)
+
+
+def shuffled(evidence: Evidence, numbered: Sequence[str], randomness: Randomness) -> Evidence:
+    """Rows in random order, and random numbers in the columns that the plan numbered itself."""
+    released, kinds = evidence.released.arrow, evidence.released.kinds
+    if not released.num_rows:
+        raise CannotRelease("No row could be released.", fix="a smaller k, or fewer protected columns")
+    order = randomness.stream("order").permutation(released.num_rows)
+    columns: dict[str, pa.ChunkedArray] = {}
+    while released.num_columns:  # one by one, so that no more than one column stands twice in memory
+        columns[released.column_names[0]] = released.column(0).take(pa.array(order))
+        released = released.remove_column(0)
+    for name in numbered:
+        columns[name] = _renumbered(columns[name], randomness.stream(f"{name} numbers"))
+    ordered = _cells_only(Table(pa.table(columns), kinds))
+    return Evidence(ordered, evidence.original, evidence.origin[order])
+
+
+def _renumbered(column: pa.ChunkedArray, generator: np.random.Generator) -> pa.Array:
+    """The same groups under random numbers from 0 up."""
+    labels = pa.array(column.to_numpy()).dictionary_encode().indices.to_numpy()
+    numbers = generator.permutation(int(labels.max()) + 1)
+    return pa.array(numbers[labels])
+
+
+def _cells_only(released: Table) -> Table:
+    """The cells without metadata, and dictionaries without values that do not occur: those are of suppressed rows."""
+    columns = {
+        field.name: _tight_dictionary(released, field) if pt.is_dictionary(field.type) else column
+        for field, column in zip(released.arrow.schema, released.arrow.columns, strict=True)
+    }
+    return Table(pa.table(columns), released.kinds)
+
+
+def _tight_dictionary(released: Table, field: pa.Field) -> pa.DictionaryArray:
+    coded = released.coded(field.name)
+    values = coded.values.drop_null()
+    codes = pa.array(coded.codes, mask=coded.codes == len(values))
+    return pa.DictionaryArray.from_arrays(codes, values, ordered=field.type.ordered)

@@ -14,7 +14,8 @@ from sfumato.measures.scores import Omitted, Score
 from sfumato.params import require_choice
 from sfumato.randomness import Randomness
 from sfumato.release.release import Release
-from sfumato.schema.schema import Column, Role, Schema
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.schema import Schema
 from sfumato.table.frames import as_table
 from sfumato.table.intervals import is_interval, original_names
 

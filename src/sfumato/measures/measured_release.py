@@ -7,9 +7,10 @@ holds nothing else would do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +27,8 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.measures.privacy.prediction import People
 
+Result = TypeVar("Result")
 Metric = Literal["standardised", "mahalanobis", "mixed"]
 METRICS: tuple[Metric, ...] = ("standardised", "mahalanobis", "mixed")
 
@@ -47,6 +48,7 @@ class MeasuredRelease:
     logs: Logs = "auto"
     metric: Metric = "standardised"
     randomness: Randomness = field(default_factory=Randomness)
+    _computed: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if not self.original.rows or not self.released.rows:
@@ -123,12 +125,12 @@ class MeasuredRelease:
         """The reference rows as points, or None."""
         return None if self.reference_matrix is None else self.points(self.reference_matrix)
 
-    @cached_property
-    def found(self) -> People:
-        """The people of the original, looked for in the release: several measures start from it."""
-        from sfumato.measures.privacy.prediction import looked_for
-
-        return looked_for(self)
+    def once(self, compute: Callable[[MeasuredRelease], Result]) -> Result:
+        """What ``compute`` makes of this, computed when it is first asked for: several measures start from it."""
+        if compute not in self._computed:
+            self._computed[compute] = compute(self)
+        found: Result = self._computed[compute]
+        return found
 
     def draw(self, name: str) -> np.random.Generator:
         """The stream of random numbers of one measure."""

@@ -14,10 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from sfumato.methods.diagnostics import Diagnostics, Trace
+from sfumato.params import check_options, with_options
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from sfumato.engines.base import Engine
     from sfumato.methods.claims import Claim, Evidence
     from sfumato.randomness import Randomness
     from sfumato.release.release import Release
@@ -25,16 +29,19 @@ if TYPE_CHECKING:
     from sfumato.survey.survey import Survey
     from sfumato.table.table import Table
 
+NOTHING_HAPPENED = Trace()
+
 
 @dataclass(frozen=True, repr=False)
 class Outcome:
-    """A transformed block: its released rows and, for the verification only, where each came from.
+    """A transformed block: its released rows, what happened, and, for the verification only, where each row came from.
 
     ``origin[i]`` is the position in the block of released row i, so rows in = rows out + suppressed, always.
     """
 
     released: Table
     origin: NDArray[np.int64]
+    trace: Trace = NOTHING_HAPPENED
 
     @property
     def rows(self) -> int:
@@ -43,11 +50,15 @@ class Outcome:
 
 
 class Plan(ABC):
-    """What will be done to every row, decided from the survey alone."""
+    """What will be done to every row, decided from the survey alone: frozen, picklable, and pure.
+
+    ``route`` and ``transform`` may be called in any process, in any order and again: the same rows give the same
+    result. What happened is returned in the outcome's trace, and random numbers come from streams named by the block.
+    """
 
     @property
     @abstractmethod
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[Claim[Any], ...]:
         """What the release promises."""
 
     @property
@@ -55,8 +66,22 @@ class Plan(ABC):
         """Number of blocks; one unless the plan splits the table."""
         return 1
 
-    def route(self, rows: Table) -> NDArray[np.int64]:
-        """The block of each row, from 0 to blocks − 1."""
+    @property
+    def needs_whole_table(self) -> bool:
+        """Whether the plan can only be carried out on all rows at once."""
+        return False
+
+    @property
+    def numbered(self) -> tuple[str, ...]:
+        """Released columns of whole numbers that the plan itself made, such as ``box``: renumbered at random."""
+        return ()
+
+    def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The block of each row, from 0 to blocks − 1.
+
+        A pure function of a row's content and of its key, a number that stays with the row whoever reads it. So rows
+        may be routed in any batches.
+        """
         import numpy as np
 
         return np.zeros(rows.rows, dtype=np.int64)
@@ -65,13 +90,16 @@ class Plan(ABC):
     def transform(self, block: Table, number: int) -> Outcome:
         """The released rows of one block, in any order; ``number`` is the block's."""
 
-    def limit(self, evidence: Evidence) -> object | None:
-        """How near the release comes to what theory allows, as aggregates; None for a method without such a theory."""
-        return None
+    def diagnostics(self, trace: Trace, evidence: Evidence) -> Diagnostics:
+        """What to report to the custodian: what the blocks traced and, where theory has a limit, how near it is."""
+        return Diagnostics(searches=trace.searches, rules=trace.rules)
 
     @property
     def notes(self) -> Mapping[str, Any]:
-        """What the manifest may say of the method's choices: words and aggregate numbers, never a cell."""
+        """What the manifest may say of the method's choices: words and aggregate numbers, never a cell.
+
+        Only names that the method declares in ``noted`` are written.
+        """
         return {}
 
 
@@ -79,7 +107,21 @@ class Plan(ABC):
 class Method(ABC):
     """Options of an anonymization method, checked when they are made."""
 
-    name: ClassVar[str]  # the registry's word for it, e.g. "boxes"
+    name: ClassVar[str]  # in the registry and on the command line, e.g. "boxes"
+    noted: ClassVar[Mapping[str, str]] = {}  # what the plan's notes may hold, by name, with its meaning
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Explain the options in the docstring, from where they are declared."""
+        super().__init_subclass__(**options)
+        cls.__doc__ = with_options(cls.__dict__.get("__doc__") or "", cls)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @property
+    def needs_whole_table(self) -> bool:
+        """Whether these options need the whole table at once, so that no engine may plan from a sample."""
+        return False
 
     @abstractmethod
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> Plan:
@@ -89,14 +131,33 @@ class Method(ABC):
         self,
         table: Any,
         *,
-        schema: Schema | Mapping[str, str] | str | Path | None = None,
+        schema: Schema | Mapping[str, Any] | str | Path | None = None,
         seed: int | None = None,
+        engine: str | Engine[Any, Any] = "auto",
+        into: Any = None,
     ) -> Release:
-        """Anonymize a table (a Table, a path or any data frame) and verify the result on its own rows.
+        """Anonymize a table and verify the result on its own rows.
 
-        ``schema`` is a Schema, a mapping of column to role, or the path of a schema file; columns it does not name get
-        a conservative suggestion. ``seed`` is for tests: it makes the order of rows repeatable, and so undoable.
+        Parameters
+        ----------
+        table
+            A Table, a path, or any data frame (pandas, polars, Arrow, a mapping of columns).
+        schema
+            A Schema, a mapping of column to role, or the path of a schema file. Columns that it does not name get a
+            suggested role: identifier or quasi.
+        seed
+            A whole number that makes the release repeatable, for tests. Whoever knows it can undo the random parts.
+            By default random numbers come from the operating system.
+        engine
+            Where the work is done: "memory", or "auto" (default), which chooses by the table.
+        into
+            A folder to write the release to, all or nothing. By default nothing is written.
+
+        Returns
+        -------
+        Release
+            The released rows with their manifest; a promise that does not hold raises instead.
         """
         from sfumato.pipeline import release
 
-        return release(self, table, schema=schema, seed=seed)
+        return release(self, table, schema=schema, seed=seed, engine=engine, into=into)

@@ -1,48 +1,61 @@
-"""Every method by its word. A new method is one new file and one line here."""
+"""Every method by its name. A method is found from its file: a class with a ``name`` in one of the families."""
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
+import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sfumato.errors import OptionError
+from sfumato.params import options_of
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method
 
-# word → module and class; imported when asked for, so that listing them costs nothing
-METHODS: dict[str, tuple[str, str]] = {
-    "boxes": ("sfumato.methods.boxes", "Boxes"),
-    "generalize": ("sfumato.methods.probabilistic.generalize", "Generalize"),
-    "quantiles": ("sfumato.methods.probabilistic.quantiles", "Quantiles"),
-    "optimal-groups": ("sfumato.methods.probabilistic.optimal_groups", "OptimalGroups"),
-    "safe-harbor": ("sfumato.methods.probabilistic.safe_harbor", "SafeHarbor"),
-    "svd-swap": ("sfumato.methods.spectral.svd_swap", "SvdSwap"),
-    "rhs": ("sfumato.methods.spectral.histograms", "RecursiveHistogram"),
-    "spectral-rhs": ("sfumato.methods.spectral.histograms", "SpectralHistogram"),
-    "pica": ("sfumato.methods.spectral.pica", "PartitionedIca"),
-    "noise": ("sfumato.methods.classical.noise", "Noise"),
-}
+NAMED_CLASS = re.compile(r'^class (\w+)\([^\n]*\):\n(?:(?!^class ).*\n)*?    name: ClassVar\[str\] = "([\w-]+)"', re.M)
 
 
-def method_class(word: str) -> type[Method]:
-    """The class of the method called ``word``."""
-    if word not in METHODS:
-        raise OptionError(f"There is no method {word!r}.", found=f"methods {', '.join(METHODS)}")
-    module, name = METHODS[word]
-    found: type[Method] = getattr(import_module(module), name)
+class Place(NamedTuple):
+    """Where a method is defined."""
+
+    module: str
+    class_name: str
+
+
+def _found() -> dict[str, Place]:
+    """Name → place. Files are read and not imported, so that listing the methods costs next to nothing."""
+    here = Path(__file__).parent
+    methods: dict[str, Place] = {}
+    for file in sorted(here.glob("*/**/*.py")):
+        for class_name, name in NAMED_CLASS.findall(file.read_text(encoding="utf-8")):
+            module = ".".join(("sfumato.methods", *file.relative_to(here).with_suffix("").parts))
+            methods[name] = Place(module, class_name)
+    return methods
+
+
+METHODS = _found()
+
+
+def method_class(name: str) -> type[Method]:
+    """The class of the method with this name; the name of the class is accepted too."""
+    by_class = {place.class_name: word for word, place in METHODS.items()}
+    name = by_class.get(name, name)
+    if name not in METHODS:
+        raise OptionError(f"There is no method {name!r}.", found=f"methods {', '.join(METHODS)}")
+    place = METHODS[name]
+    found: type[Method] = getattr(import_module(place.module), place.class_name)
     return found
 
 
-def make_method(word: str, **options: Any) -> Method:
-    """The method called ``word`` with these options; one that it does not have, or needs and lacks, is named."""
-    method = method_class(word)
-    known = {field.name: field for field in fields(method) if field.init}
-    for name in options:
-        if name not in known:
-            raise OptionError(f"The method {word!r} has no option {name!r}.", found=f"options {', '.join(known)}")
-    for name, field in known.items():
-        if name not in options and field.default is MISSING and field.default_factory is MISSING:
-            raise OptionError(f"The method {word!r} needs a value for {name!r}.", found="none")
+def make_method(name: str, **options: Any) -> Method:
+    """The method with these options; an unknown option, or one that is needed and not given, is named."""
+    method = method_class(name)
+    known = {option.name: option for option in options_of(method)}
+    for given in options:
+        if given not in known:
+            raise OptionError(f"The method {name!r} has no option {given!r}.", found=f"options {', '.join(known)}")
+    for option in known.values():
+        if option.is_required and option.name not in options:
+            raise OptionError(f"The method {name!r} needs a value for {option.name!r}.", found="none")
     return method(**options)

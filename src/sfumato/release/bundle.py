@@ -28,8 +28,12 @@ PARQUET, CSV, MANIFEST, REPORT = "released.parquet", "released.csv", "manifest.j
 PICTURES = ("boxes.png", "statistics.png")  # may lie beside them
 
 
-def write(release: Release, folder: str | Path, *, beside: Mapping[str, bytes] | None = None) -> Path:
-    """Write the bundle of a release into ``folder``; ``beside`` are pictures to go with it, by name.
+def write(
+    release: Release, folder: str | Path, *, report: bytes | None = None, beside: Mapping[str, bytes] | None = None
+) -> Path:
+    """Write the bundle of a release into ``folder``.
+
+    ``report`` is its page, where it was rendered already; ``beside`` are pictures to go with it, by name.
 
     The folder must be absent, empty or an older bundle, which is then replaced as a whole.
     """
@@ -38,13 +42,13 @@ def write(release: Release, folder: str | Path, *, beside: Mapping[str, bytes] |
             "Only a release with a manifest can be written.", fix="write what a method's release returned"
         )
     target = Path(folder).absolute()
-    files = {MANIFEST: release.manifest.to_json().encode(), REPORT: _report(release), **(beside or {})}
+    files = {MANIFEST: release.manifest.to_json().encode(), REPORT: report or _report(release), **(beside or {})}
     _require_replaceable(target)
     failure = ""
     try:
         with _parents_of(target), _fresh_sibling(target) as fresh:
             for name in (PARQUET, CSV):
-                write_table(release.table, fresh / name)
+                write_table(release.table.arrow, fresh / name)
             for name, content in files.items():
                 write_whole(fresh / name, partial(_pour, content))
             _force_to_disk(fresh)

@@ -10,30 +10,23 @@ import json
 import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ReadError
 from sfumato.methods.claims import Finding
-from sfumato.schema.schema import Role
+from sfumato.params import options_of
+from sfumato.schema.columns import Role
 from sfumato.table.kinds import Kind
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method
     from sfumato.schema.schema import Schema
-    from sfumato.table.table import Table
 
+NO_GUARANTEE = "no guarantee"
+DERIVED = ("guarantee", "suppressed")  # written beside the fields, and not read back
 FORMAT = 1  # raised when an older version could no longer read what is written
-
-# The options that may be told. A word means the same for every method; a word that is not here is never written:
-# the seed above all, and what may hold values of the original (a declared domain, a path).
-TELLABLE = frozenset(
-    {"k", "l", "keep", "importance", "accuracy", "epsilon", "edges", "snap", "others", "suppress", "cut", "categories"}
-    | {"search", "overlap", "weighting", "kind", "population", "alpha", "beta", "weights", "buckets", "cost"}
-    | {"cluster_size", "repair", "basis", "tolerance", "represent", "ties", "sample", "delta", "within", "budget"}
-    | {"variant", "winsorise", "marginals", "floor", "logs", "decoding", "level", "correct", "rules"}
-)
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 
@@ -70,10 +63,15 @@ class Manifest:
     edges: str | None  # how the faces of boxes lie; None where there are no boxes
     findings: tuple[Finding, ...]
     notes: Mapping[str, Plain]  # what the method says of its choices, in words and aggregates
-    altered: tuple[
-        str, ...
-    ] = ()  # columns whose cells no longer hold what they held: nothing certain follows from them
+    # columns whose cells no longer hold what they held, so that nothing certain follows from them
+    altered: tuple[str, ...] = ()
+    unaltered: tuple[str, ...] = ()  # columns whose cells are exactly as they were
     format: int = FORMAT
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised about privacy, in words; "no guarantee" where nothing is."""
+        return "; ".join(finding.claim for finding in self.findings if finding.kind == "privacy") or NO_GUARANTEE
 
     @property
     def suppressed(self) -> int:
@@ -86,30 +84,33 @@ class Manifest:
         *,
         method: Method,
         schema: Schema,
-        original: Table,
-        released: Table,
+        kinds: Mapping[str, Kind],
+        released: Mapping[str, Kind],
+        rows_in: int,
+        rows_out: int,
         findings: Sequence[Finding],
-        notes: Mapping[str, Any],
         altered: Sequence[str] = (),
+        unaltered: Sequence[str] = (),
+        notes: Mapping[str, Any],
     ) -> Manifest:
         """What may be told of a release that was just made and verified."""
-        told = {field.name: getattr(method, field.name) for field in fields(method) if field.name in TELLABLE}
+        told = {one.name: getattr(method, one.name) for one in options_of(type(method)) if one.declared.reported}
         return cls(
             version=__version__,
             method=method.name,
             options={name: plain(value) for name, value in told.items()},
             columns=tuple(
-                ColumnRecord(name=column.name, role=column.role, kind=column.kind or original.kinds[column.name])
-                for column in schema.columns
+                ColumnRecord(name=column.name, role=column.role, kind=kinds[column.name]) for column in schema.columns
             ),
-            released=tuple(ReleasedColumn(name=name, kind=kind) for name, kind in released.kinds.items()),
-            rows_in=original.rows,
-            rows_out=released.rows,
+            released=tuple(ReleasedColumn(name=name, kind=kind) for name, kind in released.items()),
+            rows_in=rows_in,
+            rows_out=rows_out,
             keep=_words(told.get("keep")),
             edges=str(told["edges"]) if "edges" in told else None,
             findings=tuple(findings),
-            notes={str(name): plain(value) for name, value in notes.items()},
+            notes={name: plain(notes[name]) for name in method.noted if name in notes},
             altered=tuple(altered),
+            unaltered=tuple(unaltered),
         )
 
     def names(self, role: Role) -> tuple[str, ...]:
@@ -118,7 +119,7 @@ class Manifest:
 
     def to_json(self) -> str:
         """The manifest as JSON text, the number of suppressed rows included."""
-        told = asdict(self) | {"suppressed": self.suppressed}
+        told = asdict(self) | {"guarantee": self.guarantee, "suppressed": self.suppressed}
         return json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
@@ -176,7 +177,7 @@ def _mapping(text: str) -> dict[str, Any]:
 def _from_mapping(told: dict[str, Any]) -> Manifest | None:
     try:
         return Manifest(
-            **{name: value for name, value in told.items() if name != "suppressed"}
+            **{name: value for name, value in told.items() if name not in DERIVED}
             | {
                 "columns": tuple(
                     ColumnRecord(name=column["name"], role=Role(column["role"]), kind=Kind(column["kind"]))
@@ -188,6 +189,7 @@ def _from_mapping(told: dict[str, Any]) -> Manifest | None:
                 "findings": tuple(Finding(**finding) for finding in told["findings"]),
                 "keep": tuple(told["keep"]),
                 "altered": tuple(told["altered"]),
+                "unaltered": tuple(told["unaltered"]),
             }
         )
     except (TypeError, KeyError, ValueError):

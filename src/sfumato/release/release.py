@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.errors import RequestError
+from sfumato.methods.diagnostics import Diagnostics, Optimality
 from sfumato.params import require_choice
-from sfumato.schema.schema import Role
-from sfumato.statistics.bounds import Budget, estimate
+from sfumato.schema.columns import Role
+from sfumato.statistics.bounds import EstimateBudget, estimate
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
-from sfumato.statistics.wide_boxes import KINDS, reweigh, weighted
+from sfumato.statistics.wide_boxes import WIDE_BOXES, reweight, reweighted
 from sfumato.table.intervals import original_names
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Release:
 
     table: Table  # rows in random order
     manifest: Manifest | None = None
-    _limit: Any = field(default=None, kw_only=True)
+    diagnostics: Diagnostics = field(default=Diagnostics(), kw_only=True)  # known where it was made only
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -46,35 +47,44 @@ class Release:
         return original_names(self.table.names)
 
     def estimate(
-        self, statistic: str | Statistic, *, weighting: str = "none", budget: Budget | None = None
+        self, statistic: str | Statistic, *, wide_boxes: str = "keep", budget: EstimateBudget | None = None
     ) -> Estimate | tuple[Estimate, ...]:
-        """What the boxes say of one statistic, e.g. ``"corr(age, income)"``.
+        """Estimate one statistic of the original table from the released rows.
 
-        A regression gives a tuple, the intercept first; every other statistic gives one Estimate. Columns that leave as
-        they are count as boxes without width, and a column with the role of a sampling weight weighs the rows. Where a
-        method has altered a column (by noise, a swap, a recoding), nothing is certain: the interval is infinite. A
-        ``budget`` of time or accuracy may end early with a wider interval, which is as certain.
+        A regression gives a tuple, the intercept first; every other statistic gives one Estimate. Columns that are
+        released unchanged count as boxes without width, and a column with the role of a sampling weight gives the rows
+        their weights. Where a method has altered a column (by noise, a swap, a recoding), nothing is guaranteed: the
+        interval is infinite.
 
-        ``weighting="dismiss"`` leaves records in wide boxes out and ``"fuzzy"`` weighs them down, such that uncertainty
-        and sampling error together are least. That shifts the statistic; ``Estimate.weighting`` says by how much, and
-        the guaranteed interval stays that of all records.
+        ``statistic``
+            A text such as ``"corr(age, income)"``, or a statistic such as ``sf.Mean("age")``.
+        ``wide_boxes``
+            What to do with records in wide boxes. ``"keep"`` (the default) counts them like all others, ``"dismiss"``
+            leaves them out, and ``"fuzzy"`` gives them less weight, so that uncertainty plus sampling error is as small
+            as possible. The last two shift the statistic: ``Estimate.reweighting`` says by how much, and the guaranteed
+            interval stays that of all records. This has nothing to do with sampling weights, which always count.
+        ``budget``
+            An :class:`sfumato.EstimateBudget`. A smaller one gives a wider interval, which is still guaranteed.
+
+        Example: ``release.estimate("mean(age)", budget=sf.EstimateBudget(seconds=1))``.
         """
         wanted = parse(statistic, names=self.names)
-        estimates = self.estimates(wanted, weighting=weighting, budget=budget)
+        estimates = self.estimates(wanted, wide_boxes=wide_boxes, budget=budget)
         return estimates if len(estimates) > 1 else estimates[0]
 
     def estimates(
-        self, statistic: str | Statistic, *, weighting: str = "none", budget: Budget | None = None
+        self, statistic: str | Statistic, *, wide_boxes: str = "keep", budget: EstimateBudget | None = None
     ) -> tuple[Estimate, ...]:
-        """The same, always as a tuple: one Estimate for each number of the statistic."""
-        require_choice(weighting, name="weighting", choices=KINDS)
+        """The same, always as a tuple: one Estimate per number of the statistic."""
+        require_choice(wide_boxes, name="wide_boxes", choices=WIDE_BOXES)
         wanted = parse(statistic, names=self.names)
         altered = set(wanted.columns) & set(self.manifest.altered if self.manifest else ())
         intervals = CountedBoxes.of(self.table, wanted.columns, weight=self.weight)
-        effects = [reweigh(part, intervals, weighting).effect for part in wanted.parts()] if weighting != "none" else []
-        estimates = estimate(wanted, intervals, Budget(gap=1.0) if altered else budget)
+        reweighs = wide_boxes != "keep"
+        effects = [reweight(part, intervals, wide_boxes).effect for part in wanted.parts()] if reweighs else []
+        estimates = estimate(wanted, intervals, EstimateBudget(gap=1.0) if altered else budget)
         if effects:
-            estimates = tuple(map(weighted, estimates, effects))
+            estimates = tuple(map(reweighted, estimates, effects))
         return tuple(map(_uncertain, estimates)) if altered else estimates
 
     @property
@@ -83,18 +93,18 @@ class Release:
         weights = self.manifest.names(Role.WEIGHT) if self.manifest else ()
         return weights[0] if weights else None
 
-    def limit(self) -> Any:
-        """How near the release comes to what theory allows: the method's own record of aggregates.
+    def optimality(self) -> Optimality:
+        """How near the boxes come to the narrowest that theory allows; see :class:`Optimality`.
 
-        It is known where the release is made and does not leave with it.
+        It is known where the release is made and is not released with it.
         """
-        if self._limit is None:
+        if self.diagnostics.optimality is None:
             raise RequestError(
-                "The theoretical limit is known only where the release was made, by a method that has one.",
+                "How near a release is to the optimum is known only where it was made, by a method with such a theory.",
                 found="a release that was read" if self.manifest is None else f"a release by {self.manifest.method!r}",
                 fix="ask the object that `Boxes(...).release(table)` returned",
             )
-        return self._limit
+        return self.diagnostics.optimality
 
     def write(self, folder: str | Path) -> Path:
         """Write released.parquet, released.csv, manifest.json and report.html into ``folder``, all or nothing."""
@@ -106,8 +116,7 @@ class Release:
         shape = f"{self.table.rows:,} rows × {len(self.table.names)} columns"
         if self.manifest is None:
             return f"Release({shape}, without a manifest)"
-        promises = "; ".join(finding.claim for finding in self.findings)
-        return f"Release({shape}, {self.manifest.method}; {promises or 'no promise'})"
+        return f"Release({shape}, {self.manifest.method}; {self.manifest.guarantee})"
 
 
 def _uncertain(estimate: Estimate) -> Estimate:

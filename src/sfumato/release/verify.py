@@ -1,10 +1,12 @@
-"""A promise is measured again on the rows that leave; a broken one raises, and nothing is written."""
+"""Every promise is recounted on the released rows; where one does not hold, nothing is written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from functools import reduce
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sfumato.errors import GuaranteeNotMet
 from sfumato.methods.claims import Containment
@@ -14,10 +16,27 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 
-def verify(claims: Iterable[Claim], evidence: Evidence) -> tuple[Finding, ...]:
-    """Measure every claim on the released rows; raise where one is not held."""
+T = TypeVar("T")
+
+
+def verify(claims: Iterable[Claim[Any]], evidences: Iterable[Evidence]) -> tuple[Finding, ...]:
+    """Recount every claim on the released rows and raise where one does not hold.
+
+    Each evidence is one block, and together they are the whole release. One block is looked at before the next is asked
+    for, so that a generator keeps one in memory.
+    """
+    recounts = [Recount(claim) for claim in claims]
     with ThreadPoolExecutor() as pool:
-        findings = tuple(pool.map(lambda claim: claim.measure(evidence), claims))
+        for evidence in evidences:
+            for _ in pool.map(Recount.add, recounts, repeat(evidence)):
+                pass
+        findings = tuple(pool.map(Recount.finding, recounts))
+    require_held(findings)
+    return findings
+
+
+def require_held(findings: Sequence[Finding]) -> None:
+    """Raise unless every claim holds."""
     broken = [finding for finding in findings if not finding.held]
     if broken:
         raise GuaranteeNotMet(
@@ -25,7 +44,33 @@ def verify(claims: Iterable[Claim], evidence: Evidence) -> tuple[Finding, ...]:
             found="; ".join(finding.found for finding in broken),
             fix="; ".join(dict.fromkeys(finding.fix for finding in broken if finding.fix)),
         )
-    return findings
+
+
+class Recount(Generic[T]):
+    """A claim that is recounted block by block.
+
+    Tallies of as many blocks are merged with each other, as in a merge sort: of n blocks each is merged log₂ n times.
+    """
+
+    def __init__(self, claim: Claim[T]) -> None:
+        self.claim = claim
+        self._blocks: list[int] = []  # in each tally, falling
+        self._tallies: list[T] = []
+
+    def add(self, evidence: Evidence) -> None:
+        """Count one more block."""
+        blocks, tally = 1, self.claim.tally(evidence)
+        while self._blocks and self._blocks[-1] <= blocks:
+            blocks += self._blocks.pop()
+            tally = self.claim.merge(self._tallies.pop(), tally)
+        self._blocks.append(blocks)
+        self._tallies.append(tally)
+
+    def finding(self) -> Finding:
+        """Judge the claim by all blocks."""
+        if not self._tallies:
+            raise GuaranteeNotMet("A promise can only be verified on released rows.", found="no block of rows")
+        return self.claim.finding(reduce(self.claim.merge, reversed(self._tallies)))
 
 
 def altered_columns(evidence: Evidence) -> tuple[str, ...]:
@@ -44,3 +89,11 @@ def _holds(name: str, before: Table, evidence: Evidence) -> bool:
     if before.kinds[name].is_numeric:
         return False
     return Containment(columns=(name,)).measure(evidence).held
+
+
+def unaltered_columns(evidence: Evidence, altered: Sequence[str]) -> tuple[str, ...]:
+    """Columns with more than one value whose released cells are exactly those of the rows they came from."""
+    shared = [name for name in evidence.released.names if name in evidence.original.kinds and name not in altered]
+    before = evidence.original.select(shared).take(evidence.origin)
+    same = [name for name in shared if before.arrow.column(name).equals(evidence.released.arrow.column(name))]
+    return tuple(name for name in same if before.coded(name).size > 1)

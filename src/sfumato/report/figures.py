@@ -14,8 +14,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from sfumato.report.palette import ACCENT, INK, MUTED, PAPER, SHADES, shade_of
-from sfumato.report.paper import paper, quiet
+from sfumato.report.style import ACCENT, INK, MUTED, PAPER, SHADES, blank_figure, shade_of, style_axes
 from sfumato.statistics.counted_boxes import CountedBoxes
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def boxes(table: Table, x: str, y: str) -> Figure:
     span = np.ptp(np.vstack([low, high]), axis=0) if rows.size else np.ones(2)
     area = np.maximum(high - low, np.where(span > 0.0, span, 1.0) / 500.0).prod(axis=1)
     largest_first = np.argsort(-area, kind="stable")
-    figure = paper(7.2, 5.0)
+    figure = blank_figure(7.2, 5.0)
     axes = figure.add_axes((0.09, 0.12, 0.87, 0.78))
     collection = PolyCollection(
         list(_corners(low, high)[largest_first]),
@@ -45,7 +44,7 @@ def boxes(table: Table, x: str, y: str) -> Figure:
     axes.add_collection(collection)
     axes.margins(0.03)
     axes.autoscale_view()
-    quiet(axes)
+    style_axes(axes)
     axes.set_xlabel(x, color=INK, fontsize=11)
     axes.set_ylabel(y, color=INK, fontsize=11)
     axes.set_title(
@@ -61,7 +60,7 @@ def boxes(table: Table, x: str, y: str) -> Figure:
 def statistics(estimates: Sequence[Estimate], truths: Mapping[str, float] | None = None) -> Figure:
     """Each statistic on an axis of its own: guaranteed interval, first-order interval, value and, if known, truth."""
     shown = [estimate for estimate in estimates if math.isfinite(estimate.high - estimate.low)]
-    figure = paper(7.2, 0.9 + 0.62 * max(len(shown), 1))
+    figure = blank_figure(7.2, 0.9 + 0.62 * max(len(shown), 1))
     top = 1.0 - 0.55 / figure.get_figheight()
     step = (top - 0.25 / figure.get_figheight()) / max(len(shown), 1)
     for position, estimate in enumerate(shown):
@@ -104,7 +103,7 @@ def _interval(axes: Any, estimate: Estimate, truth: float | None) -> None:
     axes.set_xticks(
         [estimate.low, estimate.high], [f"{end:.4g}".replace("-", "−") for end in (estimate.low, estimate.high)]
     )
-    quiet(axes)
+    style_axes(axes)
     axes.spines["bottom"].set_visible(False)
     axes.spines["left"].set_visible(False)
 

@@ -7,18 +7,19 @@ release.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.report.palette import ACCENT, INK, MUTED, PAPER, SHADES
-from sfumato.report.paper import paper, quiet
+from sfumato.report.style import ACCENT, INK, MUTED, PALE, PAPER, SHADES, blank_figure, style_axes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from sfumato.kernels.prediction import Prediction
+    from sfumato.measures.measured_release import MeasuredRelease
     from sfumato.measures.privacy.linkage import Linkage
     from sfumato.measures.utility.kernel_components import ComponentTest
 
@@ -31,9 +32,33 @@ MEASURES = {
 }
 
 
+@dataclass(frozen=True, repr=False)
+class Pictures:
+    """What can be drawn of a release and its original."""
+
+    privacy: Figure
+    components: Figure | None  # None where the original has nothing that varies
+
+
+def pictures(subject: MeasuredRelease, *, word: str = "release") -> Pictures:
+    """Measure what the pictures show, and draw them; ``word`` is the name of the release in the legends."""
+    from sfumato.measures.privacy.prediction import people_of
+    from sfumato.measures.privacy.reference import reference_prediction
+    from sfumato.measures.utility.kernel_components import KernelComponents, component_tests
+
+    draw = subject.draw("kernel components")
+    kernel = KernelComponents.of(subject.original_matrix, draw=draw)
+    tests = component_tests(kernel, subject.original_matrix, subject.released_matrix, draw)
+    before, after = kernel.project(subject.original_matrix), kernel.project(subject.released_matrix)
+    return Pictures(
+        privacy=distributions({word: people_of(subject).released}, reference_prediction(subject)),
+        components=components(before, after, tests, word=word) if tests else None,
+    )
+
+
 def distributions(releases: Mapping[str, Prediction], reference: Prediction) -> Figure:
     """Cumulative distributions of the three measures; a release to the right of the reference hides people better."""
-    figure = paper(11.0, 4.1)
+    figure = blank_figure(11.0, 4.1)
     panels = figure.subplots(1, 3, sharey=True)
     figure.subplots_adjust(left=0.065, right=0.985, bottom=0.15, top=0.8, wspace=0.08)
     for axes, (name, label) in zip(panels, MEASURES.items(), strict=True):
@@ -60,7 +85,7 @@ def distributions(releases: Mapping[str, Prediction], reference: Prediction) -> 
         axes.set_xlim(left, right)
         axes.set_ylim(0, 1.0)
         axes.set_xlabel(label, color=INK, fontsize=10.5)
-        quiet(axes)
+        style_axes(axes)
     panels[0].set_ylabel("share of people below", color=INK, fontsize=10.5)
     _legend(figure, {"reference: people who are not in the table": INK} | dict(zip(releases, LINES, strict=False)))
     figure.text(0.065, 0.835, "shaded: less private than the reference", color=MUTED, fontsize=9.5)
@@ -68,8 +93,8 @@ def distributions(releases: Mapping[str, Prediction], reference: Prediction) -> 
 
 
 def matches(releases: Mapping[str, tuple[Prediction, Linkage]]) -> Figure:
-    """Right and wrong matches by each measure, one row of panels a release: can an intruder tell them apart?"""
-    figure = paper(11.0, 1.1 + 2.5 * len(releases))
+    """Right and wrong matches by each measure, one row of panels per release: can an intruder distinguish them?"""
+    figure = blank_figure(11.0, 1.1 + 2.5 * len(releases))
     rows = figure.subplots(len(releases), 3, squeeze=False)
     figure.subplots_adjust(left=0.065, right=0.985, bottom=0.1, top=0.83, wspace=0.12, hspace=0.62)
     for panels, (title, (prediction, linkage)) in zip(rows, releases.items(), strict=True):
@@ -103,7 +128,7 @@ def components(
     Distributions on the diagonal, where most of the rows lie above it, the tails below.
     """
     shown = min(shown, original.shape[1])
-    figure = paper(10.0, 10.4)
+    figure = blank_figure(10.0, 10.4)
     grid = figure.subplots(shown, shown, squeeze=False)
     figure.subplots_adjust(left=0.02, right=0.98, bottom=0.02, top=0.915, wspace=0.05, hspace=0.05)
     limits = [_middle(np.concatenate([original[:, place], other[:, place]])) for place in range(shown)]
@@ -114,7 +139,7 @@ def components(
             axes.set_facecolor(PAPER)
             axes.set(xticks=[], yticks=[])
             for spine in axes.spines.values():
-                spine.set_color("#cbbda8")
+                spine.set_color(PALE)
             if row == column:
                 _on_the_diagonal(axes, original[:, row], other[:, row], tests[row], limits[row])
             elif row < column:
@@ -170,7 +195,7 @@ def _two_distributions(axes: Any, wrong: NDArray[np.float64], right: NDArray[np.
     axes.set_xlim(low, high)
     axes.set_ylim(0, axes.get_ylim()[1] * 1.25)
     axes.set_yticks([])
-    quiet(axes)
+    style_axes(axes)
     axes.spines["left"].set_visible(False)
 
 

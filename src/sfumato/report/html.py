@@ -10,8 +10,8 @@ import jinja2
 import numpy as np
 import pyarrow.compute as pc
 
-from sfumato.report.palette import INK, PAPER, SHADES, shade_of
-from sfumato.report.summary import pictured_columns, shown_estimates, treatment
+from sfumato.report.style import INK, PAPER, SHADES, shade_of
+from sfumato.report.summary import Summary, summarize, treatment
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.table.intervals import high_name, low_name
 
@@ -58,25 +58,20 @@ class Bar:
         return cls(linear_low=low, linear_high=high, value=value)
 
 
-def render(release: Release) -> str:
-    """The page, made from the released rows and the manifest alone."""
+def render(release: Release, summary: Summary | None = None) -> str:
+    """The page, made from the released rows and the manifest alone; ``summary`` where it was computed already."""
+    shown = summary or summarize(release)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sfumato.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(number=number, count=lambda value: f"{value:,}")
     manifest = release.manifest
-    columns = pictured_columns(release)
     return environment.get_template("release.html.j2").render(
         manifest=manifest,
         rows=release.table.rows,
-        treatments=[
-            (column, treatment(column.name, column.role, release.table.names, manifest.altered))
-            for column in manifest.columns
-        ]
-        if manifest
-        else [],
-        estimates=[(estimate, Bar.of(estimate)) for estimate in shown_estimates(release)],
-        picture=draw(release.table, *columns) if columns else None,
+        treatments=[(column, treatment(column, manifest)) for column in manifest.columns] if manifest else [],
+        estimates=[(estimate, Bar.of(estimate)) for estimate in shown.estimates],
+        picture=draw(release.table, *shown.pictured) if shown.pictured else None,
         ink=INK,
         paper=PAPER,
         shades=SHADES,

@@ -17,12 +17,12 @@ def to_json(record: Any) -> str:
 def as_plain(record: Any) -> Any:
     """Dataclasses as mappings of their fields, all the way down; what starts with an underscore stays inside.
 
-    A class may name properties that are told as well in ``derived``.
+    A class may name further properties to report in ``derived``.
     """
     if is_dataclass(record) and not isinstance(record, type):
-        told = {field.name: getattr(record, field.name) for field in fields(record) if not field.name.startswith("_")}
-        told |= {name: getattr(record, name) for name in getattr(record, "derived", ())}
-        return {name: as_plain(value) for name, value in told.items()}
+        values = {field.name: getattr(record, field.name) for field in fields(record) if not field.name.startswith("_")}
+        values |= {name: getattr(record, name) for name in getattr(record, "derived", ())}
+        return {name: as_plain(value) for name, value in values.items()}
     if isinstance(record, dict):
         return {str(name): as_plain(value) for name, value in record.items()}
     if isinstance(record, tuple | list):

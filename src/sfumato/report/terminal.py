@@ -10,17 +10,18 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
+from sfumato.params import options_of
 from sfumato.report.summary import treatment
-from sfumato.schema.schema import Role
+from sfumato.schema.columns import Role
 
 if TYPE_CHECKING:
     from sfumato.disclosure.inspection import Inspection
     from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
     from sfumato.measures.assess import Assessment
     from sfumato.measures.privacy.prediction import Exposed
-    from sfumato.methods.boxes.rules import RuleEffect
-    from sfumato.methods.boxes.search import SearchTrace
+    from sfumato.methods.base import Method
     from sfumato.methods.claims import Finding
+    from sfumato.methods.diagnostics import RuleEffect, SearchTrace
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.estimate import Estimate
 
@@ -68,24 +69,40 @@ def identifying(found: QuasiIdentifiers, *, at_most: int = 12) -> RenderableType
     return Group(*lines)
 
 
+def methods(classes: Sequence[type[Method]]) -> RenderableType:
+    """All methods, one line per method."""
+    grid = _grid("method", "class", "what it does")
+    for kind in classes:
+        grid.add_row(Text(kind.name, style="bold"), kind.__name__, (kind.__doc__ or "").partition("\n\n")[0])
+    return grid
+
+
+def method(kind: type[Method]) -> RenderableType:
+    """One method with all its options."""
+    grid = _grid("option", "value", "meaning")
+    for one in options_of(kind):
+        grid.add_row(Text(one.name, style="bold"), one.range_and_default, one.declared.meaning)
+    summary = (kind.__doc__ or "").partition("\nParameters\n")[0].strip()
+    return Group(Text(f"{kind.name} ({kind.__name__})\n\n{summary}\n"), grid)
+
+
 def findings(measured: Sequence[Finding]) -> RenderableType:
-    """Promises and what was found on the released rows."""
-    grid = _grid("", "promise", "found")
-    for finding in measured:
+    """Promises and what was found on the released rows; what is promised about privacy comes first."""
+    grid = _grid("", "about", "promise", "found")
+    if not any(finding.kind == "privacy" for finding in measured):
+        grid.add_row(Text("none", style="bold red"), "privacy", "no guarantee", "assess the release before it is used")
+    for finding in sorted(measured, key=lambda one: one.kind != "privacy"):
         mark = Text("kept", style="green") if finding.held else Text("broken", style="bold red")
-        grid.add_row(mark, Text(finding.claim), Text(finding.found))
+        grid.add_row(mark, finding.kind, Text(finding.claim), Text(finding.found))
     return grid
 
 
 def treatments(manifest: Manifest) -> RenderableType:
-    """What became of each column."""
-    released = [column.name for column in manifest.released]
-    grid = _grid("column", "kind", "role", "leaves as")
+    """How each column is released."""
+    grid = _grid("column", "kind", "role", "released as")
     for column in manifest.columns:
         role = Text(str(column.role), style=ROLE_STYLE[column.role])
-        grid.add_row(
-            column.name, str(column.kind), role, treatment(column.name, column.role, released, manifest.altered)
-        )
+        grid.add_row(column.name, str(column.kind), role, treatment(column, manifest))
     return grid
 
 
@@ -111,22 +128,22 @@ def estimates(estimated: Sequence[Estimate], truths: Mapping[str, float] | None 
     return grid
 
 
-def weightings(estimated: Sequence[Estimate]) -> RenderableType:
-    """What weighting the records did: less error, fewer records, another statistic."""
-    grid = _grid("statistic", ">all records", ">weighted", ">shift", ">error of all", ">weighted", ">records weighted")
+def reweightings(estimated: Sequence[Estimate]) -> RenderableType:
+    """What reweighting the records did: less error, fewer records, a shifted statistic."""
+    grid = _grid("statistic", ">all records", ">reweighted", ">shift", ">error of all", ">reweighted", ">records used")
     for estimate in estimated:
-        effect = estimate.weighting
+        effect = estimate.reweighting
         if effect is not None:
             grid.add_row(
                 Text(estimate.name, style="bold"),
                 *map(number, (effect.whole_value, effect.value, effect.shift, effect.whole_error, effect.error)),
                 f"{effect.records:,.0f}",
             )
-    told = (
-        "Error: linear half-width plus sampling error, without the shift. Weighted records are not the whole table; "
+    note = (
+        "Error: linear half-width plus sampling error, without the shift. Reweighted records are not the whole table; "
         "the guaranteed interval is that of the whole table."
     )
-    return Group(grid, Text(told, style="dim"))
+    return Group(grid, Text(note, style="dim"))
 
 
 def searches(traces: Sequence[SearchTrace]) -> RenderableType:
@@ -137,12 +154,12 @@ def searches(traces: Sequence[SearchTrace]) -> RenderableType:
         for before, after in zip(trace.widths_before, trace.widths_after, strict=True):
             share = 1.0 - after.width / before.width if before.width > 0.0 else 0.0
             grid.add_row(Text(before.name, style="bold"), number(before.width), number(after.width), f"{share:.1%}")
-        told = (
+        note = (
             f"{trace.rounds:,} rounds in {trace.seconds:.0f} s, ended by "
             f"{'its budget' if trace.stop == 'budget' else 'an interrupt'}: {trace.gain:.1%} narrower by importance"
         )
         lines += [grid] if trace.widths_before else []
-        lines += [Text(told, style="dim")]
+        lines += [Text(note, style="dim")]
     return Group(*lines)
 
 

@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import SchemaError
-from sfumato.schema.schema import Column, Role, Schema
+from sfumato.schema.columns import Column, Role
+from sfumato.table.facts import ColumnFacts
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 from sfumato.table.type_inference import Spelling, typed
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
-
-def require_fit(schema: Schema, table: Table) -> None:
-    """Raise unless every declared kind, order, domain, word and weight fits the cells."""
-    applied = converted(schema, table)
-    for column in schema.columns:
-        if column.domain is not None:
-            _require_within(column, applied)
-        if column.words and not applied.kinds[column.name].is_numeric:
-            raise SchemaError(
-                f"Column {column.name!r} has words for its numbers and so must be numeric.",
-                found=f"kind {applied.kinds[column.name]}",
-            )
-    weights = schema.names(Role.WEIGHT)
-    if len(weights) > 1:
-        raise SchemaError("There may be one column of weights.", found=", ".join(map(repr, weights)))
-    for name in weights:
-        _require_weights(applied, name)
-
-
-def converted(schema: Schema, table: Table) -> Table:
+def converted(columns: Iterable[Column], table: Table) -> Table:
     """The table with the declared kinds; what is stored changes only where a kind needs it."""
     arrow, kinds = table.arrow, dict(table.kinds)
-    for column in schema.columns:
+    for column in columns:
         if column.name not in kinds or column.kind is None:
             continue
         place = arrow.column_names.index(column.name)
@@ -110,30 +89,48 @@ def _in_order(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     )
 
 
-def _require_within(column: Column, table: Table) -> None:
-    if not table.kinds[column.name].is_numeric:
-        raise SchemaError(
-            f"Column {column.name!r} has a domain and so must be numeric.", found=f"kind {table.kinds[column.name]}"
-        )
-    low, high = column.domain or (-np.inf, np.inf)
-    numbers = table.numbers(column.name)
-    outside = np.count_nonzero((numbers < low) | (numbers > high))
-    if outside:
+def require_fit(columns: Sequence[Column], ask: Callable[[Sequence[str], bool], Mapping[str, ColumnFacts]]) -> None:
+    """Raise unless every declared domain, word and weight fits the cells; ``ask`` tells what the cells are like."""
+    weights = [column.name for column in columns if column.role is Role.WEIGHT]
+    if len(weights) > 1:
+        raise SchemaError("There may be one column of weights.", found=", ".join(map(repr, weights)))
+    declared = [column for column in columns if column.domain is not None or column.words]
+    facts = ask(list(dict.fromkeys([*(column.name for column in declared), *weights])), False)
+    for column in declared:
+        _require_numeric(column, facts[column.name])
+        if column.domain is not None:
+            _require_within(column, facts[column.name])
+    for name in weights:
+        _require_weights(name, facts[name])
+
+
+def _require_numeric(column: Column, facts: ColumnFacts) -> None:
+    if not facts.kind.is_numeric:
+        declares = "a domain" if column.domain is not None else "words for its numbers"
+        raise SchemaError(f"Column {column.name!r} has {declares} and so must be numeric.", found=f"kind {facts.kind}")
+
+
+def _require_within(column: Column, facts: ColumnFacts) -> None:
+    assert column.domain is not None
+    low, high = column.domain
+    sides = [f"a smallest value below {low:g}"] if facts.low < low else []
+    sides += [f"a largest value above {high:g}"] if facts.high > high else []
+    if sides:
         raise SchemaError(
             f"The domain of column {column.name!r} must hold every number of the column.",
-            found=f"{outside:,} cells outside of it",
+            found=" and ".join(sides),
             fix="widen the domain, or correct the cells",
         )
 
 
-def _require_weights(table: Table, name: str) -> None:
-    kind = table.kinds[name]
-    if kind not in (Kind.CONTINUOUS, Kind.WHOLE):
-        raise SchemaError(f"The weights in column {name!r} must be numbers.", found=f"kind {kind}")
-    weights: NDArray[np.float64] = table.numbers(name)
-    wrong = np.count_nonzero(~(weights >= 0) | np.isinf(weights))
+def _require_weights(name: str, facts: ColumnFacts) -> None:
+    if facts.kind not in (Kind.CONTINUOUS, Kind.WHOLE):
+        raise SchemaError(f"The weights in column {name!r} must be numbers.", found=f"kind {facts.kind}")
+    wrong = [f"{facts.missing:,} missing"] if facts.missing else []
+    wrong += [f"{facts.infinite:,} infinite"] if facts.infinite else []
+    wrong += ["negative ones"] if facts.low < 0.0 else []
     if wrong:
         raise SchemaError(
             f"The weights in column {name!r} must be finite numbers from 0 up, none of them missing.",
-            found=f"{wrong:,} that are not",
+            found=", ".join(wrong),
         )

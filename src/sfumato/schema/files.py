@@ -22,13 +22,13 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SchemaError
-from sfumato.schema.schema import Column, Role, Schema, nearest
+from sfumato.schema.columns import Column, Role, nearest
 from sfumato.table.write import write_whole
 
 KEYS = ("role", "kind", "order", "domain", "tree", "words")
@@ -39,8 +39,8 @@ HEAD = """\
 """
 
 
-def read_schema(path: str | Path) -> Schema:
-    """A schema from a TOML file; trees are looked for beside it."""
+def read_columns(path: str | Path) -> tuple[Column, ...]:
+    """The columns of a TOML file; trees are looked for beside it."""
     place = Path(path).expanduser()
     content = _content(place)
     unknown = [key for key in content if key != "columns"]
@@ -49,23 +49,23 @@ def read_schema(path: str | Path) -> Schema:
             f"{place.name} must have a table [columns], and nothing else beside it.",
             found=", ".join(map(repr, unknown)) or "none",
         )
-    return schema_of(content["columns"], folder=place.parent)
+    return columns_of(content["columns"], folder=place.parent)
 
 
-def schema_of(columns: Mapping[str, Any], *, folder: Path | None = None) -> Schema:
-    """A schema from a mapping of column to role, or to a mapping of what a schema file says of a column."""
+def columns_of(columns: Mapping[str, Any], *, folder: Path | None = None) -> tuple[Column, ...]:
+    """Columns from a mapping of column to role, or to a mapping of what a schema file says of a column."""
     if not isinstance(columns, Mapping):
         raise SchemaError(
             "A schema must be a Schema, a mapping of columns to roles, or the path of a schema file.",
             found=type(columns).__name__,
         )
-    return Schema(tuple(_column(name, entry, folder) for name, entry in columns.items()))
+    return tuple(_column(name, entry, folder) for name, entry in columns.items())
 
 
-def write_schema(schema: Schema, path: str | Path) -> None:
-    """Write a schema as TOML, wholly or not at all; reasons become comments, and trees paths from the file's folder."""
+def write_columns(columns: Iterable[Column], path: str | Path) -> None:
+    """Write columns as TOML, wholly or not at all; reasons become comments, and trees paths from the file's folder."""
     place = Path(path).expanduser()
-    text = HEAD + "".join(_entry(column, place.parent) for column in schema.columns)
+    text = HEAD + "".join(_entry(column, place.parent) for column in columns)
     write_whole(place, lambda file: file.write(text.encode("utf-8")))
 
 

@@ -1,63 +1,25 @@
-"""Who may see what: a role for each column."""
+"""Roles for all columns of a table, and the table converted to the kinds that are declared."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sfumato.errors import SchemaError
-from sfumato.schema.fuzzy_sets import Corners, checked_words
-from sfumato.table.kinds import Kind
+from sfumato.schema.columns import Column, Role, nearest
+from sfumato.schema.conversion import converted, require_fit
+from sfumato.schema.files import columns_of, read_columns, write_columns
+from sfumato.schema.suggest import suggest
+from sfumato.table.facts import ColumnFacts, facts_of
+from sfumato.table.frames import as_table
 from sfumato.table.table import Table
 
-
-class Role(StrEnum):
-    """What a column is to an intruder, and so what happens to it."""
-
-    IDENTIFIER = "identifier"  # names a person: removed
-    QUASI = "quasi"  # may be known from elsewhere: protected
-    SENSITIVE = "sensitive"  # what an intruder is after: kept, its diversity protected
-    OTHER = "other"  # neither: kept
-    WEIGHT = "weight"  # sampling weight: used by statistics, kept
-
-
-Word = TypeVar("Word", Role, Kind)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """What is known of one column."""
-
-    name: str
-    role: Role
-    kind: Kind | None = None  # None: as the table says
-    reason: str = ""  # why this role was suggested; empty when the user gave it
-    order: tuple[str, ...] = field(default=(), repr=False)  # the categories of an ordered column, lowest first
-    domain: tuple[float, float] | None = None  # declared range of a numeric column, in the unit of Table.numbers
-    tree: str | None = None  # path of a generalization tree (CSV: value;level 1;…;*)
-    words: Mapping[str, Corners] = field(default_factory=dict, repr=False, hash=False)  # fuzzy sets of its numbers
-
-    def __post_init__(self) -> None:
-        set_field = object.__setattr__  # words become roles and kinds, so that both may be given
-        set_field(self, "role", _word(Role, self.role, what="role", column=self.name))
-        if self.kind is not None:
-            set_field(self, "kind", _word(Kind, self.kind, what="kind", column=self.name))
-        set_field(self, "order", _checked_order(self.order, self.name))
-        if self.order:
-            if self.kind not in (None, Kind.ORDERED):
-                raise SchemaError(
-                    f"Column {self.name!r} has an order and so must be ordered.", found=f"kind {self.kind}"
-                )
-            set_field(self, "kind", Kind.ORDERED)
-        if self.domain is not None:
-            set_field(self, "domain", _checked_domain(self.domain, self.name))
-        set_field(self, "words", checked_words(self.words, self.name))
+# names of columns and whether distinct values are to be counted → what the cells are like
+AskFacts = Callable[[Sequence[str], bool], Mapping[str, ColumnFacts]]
 
 
 @dataclass(frozen=True)
@@ -87,71 +49,78 @@ class Schema:
         return tuple(column.name for column in self.columns if column.role in roles)
 
     @classmethod
-    def for_table(cls, table: Table, given: Schema | Mapping[str, Any] | str | Path | None = None) -> Schema:
+    def of(cls, given: Schema | Mapping[str, Any] | str | Path | None) -> Schema:
+        """A schema as users give it: a Schema, a mapping of column to role or to a schema entry, or a path."""
+        if isinstance(given, Schema):
+            return given
+        return cls(read_columns(given) if isinstance(given, str | Path) else columns_of(given or {}))
+
+    @classmethod
+    def for_table(cls, table: Any, given: Schema | Mapping[str, Any] | str | Path | None = None) -> Schema:
         """A role for every column of the table, in its order.
 
-        ``given`` is a schema, a mapping of column to role (or to what a schema file says of it), or the path of such a
-        file. Columns that it does not name get a suggestion; see :func:`sfumato.schema.suggest.suggest`.
-        """
-        from sfumato.schema.conversion import require_fit
-        from sfumato.schema.files import read_schema, schema_of
-        from sfumato.schema.suggest import suggest
+        ``table`` is a Table, a path or any data frame. ``given`` is a schema, a mapping of column to role (or to what
+        a schema file says of it), or the path of such a file. Columns that it does not name get a suggestion; see
+        :func:`sfumato.schema.suggest.suggest`.
 
-        if isinstance(given, str | Path):
-            given = read_schema(given)
-        elif not isinstance(given, Schema):
-            given = schema_of(given or {})
-        for column in given.columns:
-            if column.name not in table.kinds:
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> people = {"age": [30, 40], "income": [1.0, 2.0]}
+        >>> sf.Schema.for_table(people, {"income": "sensitive"}).names("sensitive")
+        ('income',)
+        """
+        return FittedTable.of(as_table(table), given).schema
+
+    def completed(self, names: Sequence[str], ask: AskFacts) -> Schema:
+        """The schema of a table with these columns: what is not named gets a suggestion from what ``ask`` answers."""
+        for column in self.columns:
+            if column.name not in names:
                 raise SchemaError(
                     f"Column {column.name!r} is in the schema and not in the table.",
-                    found=nearest(column.name, table.names),
+                    found=nearest(column.name, names),
                     fix="correct the name in the schema",
                 )
-        unnamed = [name for name in table.names if name not in given]
-        suggested = suggest(table.select(unnamed))
-        schema = cls(tuple(given[name] if name in given else suggested[name] for name in table.names))
-        require_fit(schema, table)
-        return schema
+        suggested = suggest([name for name in names if name not in self], ask)
+        return Schema(tuple(self[name] if name in self else suggested[name] for name in names))
+
+    def require_fit(self, ask: AskFacts) -> None:
+        """Raise unless declared domains, words and weights fit the cells, as ``ask`` describes them."""
+        require_fit(self.columns, ask)
 
     def apply(self, table: Table) -> Table:
         """The table with the kinds and orders that the schema declares; roles change nothing here."""
-        from sfumato.schema.conversion import converted
+        return converted(self.columns, table)
 
-        return converted(self, table)
+    def write(self, path: str | Path) -> None:
+        """Write the schema as a TOML file."""
+        write_columns(self.columns, path)
 
-    def with_role(self, role: Role, *names: str) -> Schema:
-        """The same schema with another role for these columns."""
-        changed = {name: replace(self[name], role=role, reason="") for name in names}
-        return Schema(tuple(changed.get(column.name, column) for column in self.columns))
-
-
-def nearest(word: str, words: Collection[str]) -> str:
-    """What there is, for an error: the nearest of the words, or how many there are."""
-    close = get_close_matches(word, list(words), n=1)
-    return f"{len(words)} names, the nearest {close[0]!r}" if close else f"{len(words)} names, none like it"
-
-
-def _word(words: type[Word], word: Any, *, what: str, column: str) -> Word:
-    if word not in list(words):
-        raise SchemaError(
-            f"The {what} of column {column!r} must be one of {', '.join(words)}.",
-            found=repr(word) if isinstance(word, str) else type(word).__name__,
+    def with_roles(self, roles: Mapping[str, Role]) -> Schema:
+        """The same schema with these roles; columns that it did not name are added."""
+        changed = tuple(
+            replace(column, role=roles.get(column.name, column.role), reason="") if column.name in roles else column
+            for column in self.columns
         )
-    return words(word)
+        added = tuple(Column(name=name, role=role) for name, role in roles.items() if name not in self)
+        return Schema(changed + added)
+
+    def without(self, role: Role) -> Schema:
+        """The columns that have another role."""
+        return Schema(tuple(column for column in self.columns if column.role is not role))
 
 
-def _checked_order(order: Any, name: str) -> tuple[str, ...]:
-    if not isinstance(order, list | tuple) or not all(isinstance(value, str) for value in order):
-        raise SchemaError(f"The order of column {name!r} must be a list of texts, lowest first.")
-    if len(set(order)) < len(order):
-        raise SchemaError(f"The order of column {name!r} must name each value once.")
-    return tuple(order)
+@dataclass(frozen=True, repr=False)
+class FittedTable:
+    """A table converted to the kinds of its schema, and the schema, with a role for every column."""
 
+    table: Table
+    schema: Schema
 
-def _checked_domain(domain: Any, name: str) -> tuple[float, float]:
-    ends = tuple(domain) if isinstance(domain, list | tuple) else ()
-    numbers = len(ends) == 2 and all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
-    if not numbers or not all(math.isfinite(end) for end in ends) or ends[0] > ends[1]:
-        raise SchemaError(f"The domain of column {name!r} must be two finite numbers, the lower first.")
-    return float(ends[0]), float(ends[1])
+    @classmethod
+    def of(cls, table: Table, given: Schema | Mapping[str, Any] | str | Path | None = None) -> FittedTable:
+        """Resolve and check a schema, and convert the table: once, whatever is done with both afterwards."""
+        schema = Schema.of(given).completed(table.names, partial(facts_of, table))
+        applied = schema.apply(table)
+        schema.require_fit(partial(facts_of, applied))
+        return cls(applied, schema)

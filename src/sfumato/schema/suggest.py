@@ -7,15 +7,12 @@ weight would weaken the protection, so they are never suggested.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types as pt
-
-from sfumato.schema.schema import Column, Role, Schema
-from sfumato.table.coding import distinct
+from sfumato.schema.columns import Column, Role
+from sfumato.table.facts import ColumnFacts
 from sfumato.table.kinds import Kind
-from sfumato.table.table import LARGEST_EXACT, Table
+from sfumato.table.table import LARGEST_EXACT
 
 FEWEST_ROWS = 20  # with fewer cells than this, distinct ones say nothing
 NEARLY_ALL = 0.9  # share of cells that are distinct
@@ -42,34 +39,45 @@ _THINGS = (
 NAME = re.compile(rf"(?!(.*_)?({_THINGS})_names?$)((.*_)?names?|names?_.*)")
 
 
-def suggest(table: Table) -> Schema:
-    """A role for every column: identifier where something says so, else quasi, with the reason in words."""
-    return Schema(tuple(_suggested(table, name) for name in table.names))
+def suggest(names: Sequence[str], ask: Callable[[Sequence[str], bool], Mapping[str, ColumnFacts]]) -> dict[str, Column]:
+    """A role for every column: identifier where something says so, else quasi, with the reason in words.
+
+    ``ask(names, count_distinct)`` answers what the cells of these columns are like. Distinct values are asked for only
+    where they decide, because counting them is the costly part.
+    """
+    facts = dict(ask(names, False))
+    facts |= ask([name for name in names if _needs_distinct(name, facts[name])], True)
+    return {name: _suggested(name, facts[name]) for name in names}
 
 
-def _suggested(table: Table, name: str) -> Column:
-    reason = _why_identifier(table, name)
+def _suggested(name: str, facts: ColumnFacts) -> Column:
+    reason = _why_identifier(name, facts)
     if reason:
         return Column(name=name, role=Role.IDENTIFIER, reason=reason)
-    return Column(name=name, role=Role.QUASI, reason="it may be known from elsewhere")
+    return Column(name=name, role=Role.QUASI, reason="not recognised, therefore protected")
 
 
-def _why_identifier(table: Table, name: str) -> str:
+def _needs_distinct(name: str, facts: ColumnFacts) -> bool:
+    """Whether the number of distinct values decides the role."""
+    if facts.present < FEWEST_ROWS:
+        return False
+    if facts.kind is Kind.WHOLE:
+        return _is_long(facts) or _is_dense(facts) or _is_persons_name(name)
+    return facts.kind in (Kind.NOMINAL, Kind.ORDERED) or _is_persons_name(name)
+
+
+def _why_identifier(name: str, facts: ColumnFacts) -> str:
     """Why the column looks as if it named a person; empty when it does not."""
-    column, kind = table.arrow.column(name), table.kinds[name]
-    present = len(column) - column.null_count
-    if _is_persons_name(name) and not _says_yes_or_no(column, kind, present):
+    if _is_persons_name(name) and not _says_yes_or_no(facts):
         return "its name says that it names a person"
-    if kind is Kind.TEXT:
+    if facts.kind is Kind.TEXT:
         return "it is free text, and nearly every cell is distinct"
-    if present < FEWEST_ROWS:
+    if facts.present < FEWEST_ROWS:
         return ""
-    if kind in (Kind.NOMINAL, Kind.ORDERED) and not pt.is_floating(column.type):
-        count = distinct(column)
-        return f"{count:,} of its {present:,} values are distinct" if count >= NEARLY_ALL * present else ""
-    if kind is Kind.WHOLE:
-        return _why_counted(column, present)
-    return ""
+    if facts.kind in (Kind.NOMINAL, Kind.ORDERED) and not facts.is_floating:
+        distinct = facts.distinct_values
+        return f"{distinct:,} of its {facts.present:,} values are distinct" if _nearly_all_distinct(facts) else ""
+    return _why_counted(facts) if facts.kind is Kind.WHOLE else ""
 
 
 def _is_persons_name(name: str) -> bool:
@@ -79,22 +87,30 @@ def _is_persons_name(name: str) -> bool:
     return bool(NAMES_A_PERSON.fullmatch(words) or NAME.fullmatch(words))
 
 
-def _says_yes_or_no(column: pa.ChunkedArray, kind: Kind, present: int) -> bool:
+def _says_yes_or_no(facts: ColumnFacts) -> bool:
     """Whether a column called phone can only say that there is one."""
-    if kind is Kind.BOOLEAN:
+    if facts.kind is Kind.BOOLEAN:
         return True
-    return present >= FEWEST_ROWS and distinct(column) <= 2
+    return facts.present >= FEWEST_ROWS and facts.distinct_values <= 2
 
 
-def _why_counted(column: pa.ChunkedArray, present: int) -> str:
+def _why_counted(facts: ColumnFacts) -> str:
     """Why whole numbers count people off, or are too long for a quantity; empty when they are not."""
-    ends = pc.min_max(column).as_py()
-    long = max(-ends["min"], ends["max"]) >= LARGEST_EXACT
-    if not long and ends["max"] - ends["min"] + 1 != present:
-        return ""
-    count = distinct(column)
-    if count == present and not long:
+    if _is_dense(facts) and not _is_long(facts) and facts.distinct_values == facts.present:
         return "it numbers the rows: consecutive whole numbers, all distinct"
-    if long and count >= NEARLY_ALL * present:
+    if _is_long(facts) and _nearly_all_distinct(facts):
         return "its whole numbers are too long for a quantity, and nearly all distinct"
     return ""
+
+
+def _is_long(facts: ColumnFacts) -> bool:
+    return max(-facts.low, facts.high) >= LARGEST_EXACT
+
+
+def _is_dense(facts: ColumnFacts) -> bool:
+    """Whether as many whole numbers lie between the ends as there are cells."""
+    return facts.high - facts.low + 1 == facts.present
+
+
+def _nearly_all_distinct(facts: ColumnFacts) -> bool:
+    return facts.distinct_values >= NEARLY_ALL * facts.present

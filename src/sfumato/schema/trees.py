@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.errors import SchemaError
+from sfumato.schema.columns import Column
 from sfumato.schema.hierarchy import ROOT, Tree
-from sfumato.schema.schema import Column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

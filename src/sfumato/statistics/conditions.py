@@ -16,7 +16,7 @@ MISSING = "(missing)"
 class Predicate:
     """A column, an operator, and the value it is compared with; None stands for the missing value.
 
-    A missing cell meets no predicate but ``= (missing)``.
+    A missing cell meets only the predicate ``= (missing)``.
     """
 
     column: str
@@ -43,7 +43,7 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Condition:
-    """Comparisons that must all hold."""
+    """Predicates that must all hold."""
 
     predicates: tuple[Predicate, ...]
 

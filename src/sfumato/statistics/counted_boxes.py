@@ -35,7 +35,7 @@ class CountedBoxes:
     """Distinct boxes of some columns with counts; a group is a set of rows that look alike.
 
     ``missing`` counts, for each numeric column, the rows *of the released box* whose value is missing, and ``box_rows``
-    the rows of that box; a group is the whole box unless exact columns tell its rows apart. ``low`` and ``high`` are
+    the rows of that box; a group is the whole box unless exact columns distinguish its rows. ``low`` and ``high`` are
     NaN where all are missing. Row weights of a group lie between ``lightest`` and ``heaviest``.
     """
 
@@ -79,8 +79,8 @@ class CountedBoxes:
     def of(cls, released: Table, columns: Sequence[str], *, weight: str | None = None) -> CountedBoxes:
         """Read columns of a released table: ``x_low`` and ``x_high`` (and ``x_missing``), or ``x`` itself.
 
-        Rows are grouped by equal boxes. Where a column has missing cells, the released boxes are told apart by the
-        column ``box`` or, without it, by all interval columns together.
+        Rows are grouped by equal boxes. Where a column has missing cells, the released boxes are distinguished by
+        the column ``box`` or, without it, by all interval columns together.
         """
         read = {name: _read_column(released, name) for name in columns}
         row_weight = np.ones(released.rows) if weight is None else _read_weights(released, weight)
@@ -143,7 +143,7 @@ class CountedBoxes:
         ends = self.low[:, at], self.high[:, at], self.missing[:, at]
         return Numbers(*ends, self.box_rows, self.count, self.calendars.get(name, ""))
 
-    def sample(self, columns: Sequence[str], condition: Condition = ALWAYS) -> WeightedBoxes:
+    def meeting(self, columns: Sequence[str], condition: Condition = ALWAYS) -> WeightedBoxes:
         """The records that are complete in these columns and meet the condition; see :mod:`.condition_counts`."""
         rows, groups = Rows.all(self.count), len(self.count)
         boxes: list[Numbers] = []
@@ -205,7 +205,7 @@ class _ReadColumn:
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    keys: tuple[Coded, ...]  # what tells rows apart
+    keys: tuple[Coded, ...]  # what distinguishes rows
     missing: NDArray[np.int64] | None = None  # missing rows of the box, where the release counts them
     calendar: str = ""  # "days" or "microseconds" since 1970
     sets: tuple[tuple[str | None, ...], ...] | None = None  # by the codes of the only key

@@ -6,32 +6,33 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-ROUNDING = 1e-9  # width of an interval, as a share of its ends, below which it tells a single number
+ROUNDING = 1e-9  # width of an interval, as a share of its ends, below which it counts as a single number
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reweighting:
-    """What dismissing records in wide boxes, or weighing them down, did to a statistic (XK §III, XF §II–III).
+    """What dismissing records in wide boxes, or giving them less weight, did to a statistic (XK §III, XF §II–III).
 
-    The papers minimise ``error``. What they do not mention is ``shift``: records in wide boxes are not like the rest,
-    so the statistic moves, and no interval of the weighted statistic covers that.
+    This has nothing to do with sampling weights. The papers minimise ``error``. What they do not mention is ``shift``:
+    records in wide boxes are not like the rest, so the statistic moves, and no interval of the reweighted statistic
+    covers that.
     """
 
-    derived: ClassVar[tuple[str, ...]] = ("shift", "error", "whole_error")  # told beside the fields
+    derived: ClassVar[tuple[str, ...]] = ("shift", "error", "whole_error")  # reported with the fields
 
-    kind: str  # "none", "dismiss" or "fuzzy"
-    threshold: float  # contribution from which on a record has no weight: c₀, or λ; infinite without weighting
+    wide_boxes: str  # "keep", "dismiss" or "fuzzy"
+    threshold: float  # contribution from which on a record has no weight: c₀, or λ; infinite for "keep"
     records: float  # that keep some weight
     value: float  # statistic at the midpoints under the weights
     uncertainty: float  # Σ w n·c: linear half-width, as the boxes leave it
     sampling: float  # A·√(Σ w²)
-    whole_value: float  # the same three without weighting
+    whole_value: float  # the same three for all records alike
     whole_uncertainty: float
     whole_sampling: float
 
     @property
     def shift(self) -> float:
-        """How far weighting moves the statistic, estimated at the midpoints: a bias that no interval here covers."""
+        """How far the weights move the statistic, estimated at the midpoints: a bias that no interval here covers."""
         return self.value - self.whole_value
 
     @property
@@ -53,11 +54,11 @@ class Estimate:
     some choice of values in the boxes, so the gap between the two is what the enclosure may have given away;
     ``linear_low``–``linear_high`` is the first-order interval C̃ ± Δ of XK §II, a good guide and no guarantee.
 
-    With ``weighting``, value and linear interval are those of the weighted records, which are other people than the
-    whole table: they may lie beside the guaranteed interval, which stays that of all records.
+    With ``reweighting``, value and linear interval are those of the reweighted records, which are not the whole table:
+    they may lie outside the guaranteed interval, which stays that of all records.
     """
 
-    derived: ClassVar[tuple[str, ...]] = ("gap", "shift")  # told beside the fields
+    derived: ClassVar[tuple[str, ...]] = ("gap", "shift")  # reported with the fields
 
     name: str  # e.g. "corr(age, income)"
     value: float  # at the midpoints of the boxes
@@ -68,7 +69,7 @@ class Estimate:
     linear_low: float
     linear_high: float
     records: int  # rows used: those where no column of the statistic is missing
-    weighting: Reweighting | None = None  # None: all records count alike
+    reweighting: Reweighting | None = None  # None: records in wide boxes count like all others
 
     @property
     def gap(self) -> float:
@@ -82,5 +83,5 @@ class Estimate:
 
     @property
     def shift(self) -> float:
-        """How far the value moved because records were weighted; 0 where they were not."""
-        return self.weighting.shift if self.weighting else 0.0
+        """How far the value moved because records were reweighted; 0 where they were not."""
+        return self.reweighting.shift if self.reweighting else 0.0

@@ -8,7 +8,7 @@ names are recognised bare as well, and a misspelt name is answered with the near
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
 from sfumato.errors import StatisticError
@@ -23,7 +23,7 @@ from sfumato.statistics.conditions import (
     Sum,
 )
 from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Regression, Sd, Variance
-from sfumato.statistics.parser import Reader, require_name
+from sfumato.statistics.parser import Cursor, require_name
 from sfumato.statistics.statistic import Statistic
 
 
@@ -36,90 +36,82 @@ def parse(words: str | Statistic, names: Sequence[str] | None = None) -> Statist
         return words
     if not isinstance(words, str):
         raise StatisticError("A statistic must be given in words or as a Statistic.", found=type(words).__name__)
-    reader = Reader(words, names)
-    statistic = _statistic(reader)
-    reader.end()
+    cursor = Cursor(words, names)
+    statistic = _statistic(cursor)
+    cursor.end()
     return statistic
 
 
-def parse_all(
-    words: str | Statistic | Iterable[str | Statistic], names: Sequence[str] | None = None
-) -> tuple[Statistic, ...]:
-    """Several statistics, or one given alone."""
-    several = [words] if isinstance(words, str | Statistic) else list(words)
-    return tuple(parse(one, names) for one in several)
-
-
-def _statistic(reader: Reader) -> Statistic:
-    start = reader.at
-    word = reader.word()
+def _statistic(cursor: Cursor) -> Statistic:
+    start = cursor.at
+    word = cursor.word()
     if word not in FORMS:
-        reader.at = start
+        cursor.at = start
         near = get_close_matches(word, FORMS, n=1)
-        raise reader.wrong(f"the name of a statistic (nearest: {near[0]})" if near else "the name of a statistic")
-    reader.expect("(")
-    statistic = FORMS[word](reader)
-    if not isinstance(statistic, Count) and reader.sees("|"):
-        statistic = Conditional(statistic, _condition(reader))
-    reader.expect(")")
+        raise cursor.wrong(f"the name of a statistic (nearest: {near[0]})" if near else "the name of a statistic")
+    cursor.expect("(")
+    statistic = FORMS[word](cursor)
+    if not isinstance(statistic, Count) and cursor.sees("|"):
+        statistic = Conditional(statistic, _condition(cursor))
+    cursor.expect(")")
     return statistic
 
 
-def _condition(reader: Reader) -> Condition:
-    predicates = [_comparison(reader)]
-    while reader.sees("&") or reader.sees_word("and"):
-        predicates.append(_comparison(reader))
+def _condition(cursor: Cursor) -> Condition:
+    predicates = [_predicate(cursor)]
+    while cursor.sees("&") or cursor.sees_word("and"):
+        predicates.append(_predicate(cursor))
     return Condition(tuple(predicates))
 
 
-def _comparison(reader: Reader) -> Predicate:
-    column = reader.name()
-    operator = next((mark for mark in OPERATORS if reader.sees(mark)), None)
+def _predicate(cursor: Cursor) -> Predicate:
+    column = cursor.name()
+    operator = next((mark for mark in OPERATORS if cursor.sees(mark)), None)
     if operator is None:
-        raise reader.wrong("a predicate: =, !=, <, <=, > or >=")
-    if reader.sees(MISSING):
+        raise cursor.wrong("a predicate: =, !=, <, <=, > or >=")
+    if cursor.sees(MISSING):
         return Predicate(column, operator, None)
-    value = reader.quoted()
+    value = cursor.quoted()
     if value is None:
-        value = reader.bare()
+        value = cursor.bare()
         if not value:
-            raise reader.wrong("a value to compare with")
+            raise cursor.wrong("a value to compare with")
     return Predicate(column, operator, value)
 
 
-def _one(make: Callable[[str], Statistic]) -> Callable[[Reader], Statistic]:
-    return lambda reader: make(reader.name())
+def _one(make: Callable[[str], Statistic]) -> Callable[[Cursor], Statistic]:
+    return lambda cursor: make(cursor.name())
 
 
-def _two(make: Callable[[str, str], Statistic]) -> Callable[[Reader], Statistic]:
-    def read(reader: Reader) -> Statistic:
-        first = reader.name()
-        reader.expect(",", "',' and a second column")
-        return make(first, reader.name())
+def _two(make: Callable[[str, str], Statistic]) -> Callable[[Cursor], Statistic]:
+    def read(cursor: Cursor) -> Statistic:
+        first = cursor.name()
+        cursor.expect(",", "',' and a second column")
+        return make(first, cursor.name())
 
     return read
 
 
-def _regression(reader: Reader) -> Statistic:
-    response = reader.name()
-    reader.expect("~", "'~' and the regressors")
-    regressors = [reader.name()]
-    while reader.sees("+"):
-        regressors.append(reader.name())
+def _regression(cursor: Cursor) -> Statistic:
+    response = cursor.name()
+    cursor.expect("~", "'~' and the regressors")
+    regressors = [cursor.name()]
+    while cursor.sees("+"):
+        regressors.append(cursor.name())
     return Regression(response, tuple(regressors))
 
 
-def _quantile(reader: Reader) -> Statistic:
-    column = reader.name()
-    reader.expect(",", "',' and a share such as 0.9")
-    return Quantile(column, reader.number("a share such as 0.9"))
+def _quantile(cursor: Cursor) -> Statistic:
+    column = cursor.name()
+    cursor.expect(",", "',' and a share such as 0.9")
+    return Quantile(column, cursor.number("a share such as 0.9"))
 
 
-def _count(reader: Reader) -> Statistic:
-    return Count() if reader.is_at(")") else Count(_condition(reader))
+def _count(cursor: Cursor) -> Statistic:
+    return Count() if cursor.is_at(")") else Count(_condition(cursor))
 
 
-FORMS: dict[str, Callable[[Reader], Statistic]] = {
+FORMS: dict[str, Callable[[Cursor], Statistic]] = {
     **dict.fromkeys(("mean", "average", "avg"), _one(Mean)),
     **dict.fromkeys(("var", "variance"), _one(Variance)),
     **dict.fromkeys(("sd", "std"), _one(Sd)),

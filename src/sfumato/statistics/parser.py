@@ -1,4 +1,4 @@
-"""Reading words: a position in a text, and the few things that can stand there."""
+"""Read the text of a statistic from left to right: names, numbers, quoted text and marks."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def require_name(name: str, names: Sequence[str]) -> None:
     )
 
 
-class Reader:
-    """A position in the words, and the few things that can be read there."""
+class Cursor:
+    """A position in the text of a statistic, and the few things that can be read there."""
 
     def __init__(self, text: str, names: Sequence[str] | None) -> None:
         self.text = text

@@ -29,7 +29,7 @@ class WeightedBoxes:
     records: int  # that certainly count
 
     def dealt(self, limit: int) -> WeightedBoxes:
-        """The same sample with every record in a box of its own, unless there are more than ``limit``.
+        """The same records, each in a box of its own, unless there are more than ``limit``.
 
         The largest values of small tables part records that share a box.
         """

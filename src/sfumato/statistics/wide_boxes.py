@@ -1,16 +1,19 @@
-"""Leaving out or weighing down records whose boxes are wide: less uncertainty, at the price of a shifted statistic.
+"""Dismiss records in wide boxes, or give them less weight: less uncertainty, at the price of a shifted statistic.
+
+These weights say how much a record counts in one statistic. They have nothing to do with sampling weights, which are
+a column of the table and say how many people of a population a record stands for.
 
 What a record adds to the linear uncertainty is n·c(x) = Σᵢ aᵢΔᵢ, which the release itself shows: sensitivities at the
 midpoint, half-widths of the box. Against it stands the sampling error A/√M of the M records that stay.
 
-- *dismissal* keeps the records with n·c(x) ≤ c₀. The normalised objective is Σ_S n·c/M + A/√M (XF §II), the first one
+- *dismiss* keeps the records with n·c(x) ≤ c₀. The normalised objective is Σ_S n·c/M + A/√M (XF §II), the first one
   is Σ_S n·c/N + A/√M (XK §III, where the derivatives carry 1/N). Prefix sums of the sorted contributions give c₀.
-- *fuzzy weights* minimise Σ w n·c + A·√(Σ w²) over all weights that sum to 1 (XF §III): w ∝ (λ − n·c)₊, where λ is the
+- *fuzzy* weights minimise Σ w n·c + A·√(Σ w²) over all weights that sum to 1 (XF §III): w ∝ (λ − n·c)₊, where λ is the
   root of Σ (λ − n·c)₊² = A². That sum grows with λ and is a parabola between two contributions, so prefix sums give λ
   exactly.
 
 Neither paper says that the rest is not the whole: a statistic of the dense part of a population differs from that of
-the population. So the shift is estimated beside, and a guaranteed interval belongs to the whole table only.
+the population. So the shift is estimated as well, and the guaranteed interval is that of the whole table.
 """
 
 from __future__ import annotations
@@ -32,15 +35,15 @@ from sfumato.statistics.statistic import Statistic
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-KINDS = ("none", "dismiss", "fuzzy")
+WIDE_BOXES = ("keep", "dismiss", "fuzzy")  # what can be done with records in wide boxes
 OBJECTIVES = ("normalised", "first")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Weights:
-    """The share of each group of records in a statistic, and what comes of it."""
+class RecordWeights:
+    """The share of each group of records in a statistic, and what this does to the statistic."""
 
-    box: NDArray[np.int64]  # (G,), group of the interval table
+    box: NDArray[np.int64]  # (G,), group of the counted boxes
     share: NDArray[np.float64]  # (G,), sum 1
     effect: Reweighting
 
@@ -50,38 +53,38 @@ class Weights:
         return self.share > 0.0
 
 
-def weighted(estimate: Estimate, weighting: Reweighting) -> Estimate:
-    """The estimate with value and linear interval under the weights; what is guaranteed stays that of all records."""
+def reweighted(estimate: Estimate, reweighting: Reweighting) -> Estimate:
+    """The estimate with value and linear interval under the weights; the guaranteed interval stays that of all."""
     return replace(
         estimate,
-        value=weighting.value,
-        linear_low=weighting.value - weighting.uncertainty,
-        linear_high=weighting.value + weighting.uncertainty,
-        weighting=weighting,
+        value=reweighting.value,
+        linear_low=reweighting.value - reweighting.uncertainty,
+        linear_high=reweighting.value + reweighting.uncertainty,
+        reweighting=reweighting,
     )
 
 
-def reweigh(
-    statistic: Statistic, intervals: CountedBoxes, kind: str = "fuzzy", *, objective: str = "normalised"
-) -> Weights:
-    """Weigh the records for one statistic, from what the release shows.
+def reweight(
+    statistic: Statistic, intervals: CountedBoxes, wide_boxes: str = "fuzzy", *, objective: str = "normalised"
+) -> RecordWeights:
+    """Weights of the records for one statistic, from what the release shows.
 
-    ``objective`` says what dismissal minimises: the normalised one of XF or the first one of XK. Sampling weights count
-    as so many copies of a record. A regression is weighed part by part (``for part in statistic.parts()``).
+    ``objective`` says what dismissal minimises: the normalised one of XF or the first one of XK. A sampling weight
+    counts as so many copies of a record. A regression has weights for each part (``for part in statistic.parts()``).
     """
-    require_choice(kind, name="weighting", choices=KINDS)
+    require_choice(wide_boxes, name="wide_boxes", choices=WIDE_BOXES)
     require_choice(objective, name="objective", choices=OBJECTIVES)
-    inner, sample = boxes_for(statistic, intervals)
-    points, row_weight = sample.midpoints, sample.likely_weight
+    inner, boxes = boxes_for(statistic, intervals)
+    points, row_weight = boxes.midpoints, boxes.likely_weight
     moments = Moments.of(points, row_weight)
-    contribution = (sensitivities(inner, moments, points) * sample.half_widths).sum(axis=1)
+    contribution = (sensitivities(inner, moments, points) * boxes.half_widths).sum(axis=1)
     constant = sampling_constant(inner, points, row_weight)
     copies = row_weight * (
-        max(sample.records, 1) / float(row_weight.sum())
+        max(boxes.records, 1) / float(row_weight.sum())
     )  # so that all of them are as many as the records
-    if kind == "none":
+    if wide_boxes == "keep":
         factor, threshold = np.ones(len(copies)), math.inf
-    elif kind == "dismiss":
+    elif wide_boxes == "dismiss":
         threshold = dismissal_threshold(contribution, copies, constant, objective)
         factor = (contribution <= threshold).astype(np.float64)
     else:
@@ -90,7 +93,7 @@ def reweigh(
     weights = copies * factor / float((copies * factor).sum())
     whole = copies / float(copies.sum())
     effect = Reweighting(
-        kind=kind,
+        wide_boxes=wide_boxes,
         threshold=threshold,
         records=float(copies[factor > 0.0].sum()),
         value=inner.value(Moments.of(points, weights)),
@@ -100,11 +103,11 @@ def reweigh(
         whole_uncertainty=float((whole * contribution).sum()),
         whole_sampling=constant * _root_of_squares(whole, copies),
     )
-    return Weights(sample.box, weights, effect)
+    return RecordWeights(boxes.box, weights, effect)
 
 
 def _root_of_squares(weights: NDArray[np.float64], copies: NDArray[np.float64]) -> float:
-    """√(Σ w²) over records, each group's weight being dealt out to its copies."""
+    """√(Σ w²) over records, each group's weight being shared equally by its copies."""
     present = copies > 0.0
     return math.sqrt(float((weights[present] ** 2 / copies[present]).sum()))
 

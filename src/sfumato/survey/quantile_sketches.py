@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from sfumato.disclosure.anonymity_budget import require_probability
-from sfumato.params import require_int
+from sfumato.params import require_int, require_probability
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

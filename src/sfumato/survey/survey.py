@@ -1,30 +1,41 @@
-"""The questions a method may ask of a table it never holds as a whole.
+"""What an engine can tell about a table: answers to questions, and a random sample of the rows.
 
-Every answer is mergeable (moments, counts, extremes, a sample), so any engine can give it: memory by looking, a
-database by a query, a cluster by aggregation. In memory the sample is the whole table and every answer is exact.
+Nothing in a plan may depend on the sample being the whole table: it says which share of the rows it is. In memory it is
+the whole table, unless an engine is told to sample.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from sfumato.statistics.moments import Moments
+    from sfumato.survey.questions import Answers, Question
     from sfumato.table.table import Table
 
 
 @dataclass(frozen=True, repr=False)
-class Distinct:
-    """The distinct values of a column with their counts."""
+class Sample:
+    """Random rows of a table with all its columns: one and the same sample, whoever asks."""
 
-    values: pa.Array
-    counts: NDArray[np.int64]
+    table: Table
+    of_rows: int  # rows of the table that it was drawn from
+
+    @property
+    def rows(self) -> int:
+        """Rows in the sample."""
+        return self.table.rows
+
+    @property
+    def share(self) -> float:
+        """The share of the table's rows that it is, from 0 to 1."""
+        return self.table.rows / self.of_rows if self.of_rows else 1.0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it holds every row."""
+        return self.table.rows == self.of_rows
 
 
 class Survey(Protocol):
@@ -40,30 +51,23 @@ class Survey(Protocol):
         """Rows that the engine wants in a block, or None when one block may hold them all."""
         ...
 
-    def sample(self, columns: Sequence[str]) -> Table:
-        """Rows drawn at random (in memory: all of them, in order)."""
+    @property
+    def sample(self) -> Sample:
+        """Random rows, and which share of the table they are."""
         ...
 
-    def moments(self, columns: Sequence[str], weight: str | None = None) -> Moments:
-        """Weighted mean and covariance of numeric columns over the rows where none of them is missing."""
+    def ask(self, questions: Iterable[Question[Any]]) -> Answers:
+        """Answer all questions, in one scan where the engine can."""
         ...
 
-    def extremes(self, column: str) -> tuple[float, float]:
-        """Smallest and largest number of a numeric column; (nan, nan) when all are missing."""
-        ...
 
-    def missing(self, column: str) -> int:
-        """Number of rows without a value."""
-        ...
+def is_whole(survey: Survey) -> bool:
+    """Whether the sample is the whole table and one block may hold it."""
+    return survey.sample.is_whole and (survey.block_rows is None or survey.block_rows >= survey.rows)
 
-    def quantiles(self, column: str, shares: Sequence[float]) -> NDArray[np.float64]:
-        """Quantiles of a numeric column."""
-        ...
 
-    def distinct(self, column: str) -> Distinct:
-        """The distinct values of a column, sorted, the missing one last, and how often each stands."""
-        ...
-
-    def counts(self, columns: Sequence[str]) -> NDArray[np.int64]:
-        """Sizes of the groups of rows that are equal in these columns."""
-        ...
+def blocks_wanted(survey: Survey, *, least_rows: int = 1) -> int:
+    """Number of blocks that the engine wants, each with at least ``least_rows`` rows on average."""
+    if survey.block_rows is None:
+        return 1
+    return max(1, min(-(-survey.rows // survey.block_rows), survey.rows // max(least_rows, 1)))

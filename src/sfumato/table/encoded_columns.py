@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import TableError
+from sfumato.table.facts import ColumnFacts
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -106,18 +107,20 @@ class CategoryEncoding:
         return self.values.take(pa.array((draw.random((len(up_to), 1)) > up_to[:, :-1]).sum(axis=1)))
 
 
-def number_encoding(table: Table, name: str, *, position: int, logs: Logs, has_missing: bool) -> NumberEncoding:
+def number_encoding(table: Table, name: str, *, position: int, logs: Logs, facts: ColumnFacts | None) -> NumberEncoding:
+    """How a column of numbers is encoded; ``facts`` are of the whole table, where this one is a sample of it."""
     numbers = finite(table, name)
     present = numbers[~np.isnan(numbers)]
+    lowest = present.min(initial=np.inf) if facts is None or not facts.present else facts.low
     logged = (
         name in logs
         if isinstance(logs, tuple)
-        else logs == "auto" and table.kinds[name] is not Kind.DATE and _better_in_logarithms(present)
+        else logs == "auto" and table.kinds[name] is not Kind.DATE and lowest > 0.0 and _better_in_logarithms(present)
     )
-    if logged and (present.min(initial=1.0) <= 0.0 or table.kinds[name] is Kind.DATE):
+    if logged and (lowest <= 0.0 or table.kinds[name] is Kind.DATE):
         raise TableError(
             f"Only positive numbers have logarithms: {name!r} must hold no others.",
-            found="a column of days" if table.kinds[name] is Kind.DATE else f"{int((present <= 0.0).sum()):,} others",
+            found="a column of days" if table.kinds[name] is Kind.DATE else "others",
             fix='logs="auto", which takes logarithms where it can',
         )
     scaled = np.log(present) if logged else present
@@ -136,7 +139,7 @@ def number_encoding(table: Table, name: str, *, position: int, logs: Logs, has_m
         kind=table.kinds[name],
         type=table.arrow.schema.field(name).type,
         position=position,
-        missing=position + 1 if has_missing or present.size < numbers.size else None,
+        missing=position + 1 if present.size < numbers.size or (facts is not None and facts.missing) else None,
         logged=logged,
         centre=centre,
         scale=1.0 if constant else scale,

@@ -11,7 +11,7 @@ person: the category of the largest indicator (or one drawn by the indicators), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from sfumato.table.encoded_columns import (
     number_encoding,
     shares_of,
 )
+from sfumato.table.facts import ColumnFacts
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -52,14 +53,14 @@ class Encoder:
         logs: Logs = "auto",
         categories_at_most: int | None = None,
         categories: Mapping[str, pa.Array] | None = None,
-        with_missing: Collection[str] = (),
+        facts: Mapping[str, ColumnFacts] | None = None,
     ) -> Encoder:
         """Learn centres, scales and categories.
 
         ``logs="auto"`` takes logarithms of columns that are positive and skewed (skewness above 1) and less so in
         logarithms; a tuple names the columns to take them of. With ``categories_at_most`` only the most common
-        categories of a column get an indicator. Where the table is a sample, ``categories`` and ``with_missing`` say
-        what the whole holds: the values of columns of categories, and columns of numbers of which some are missing.
+        categories of a column get an indicator. Where the table is a sample, ``categories`` and ``facts`` say what
+        the whole holds: the values of columns of categories, and the ends and missing cells of columns of numbers.
         """
         require_logs(logs)
         table.require(logs if isinstance(logs, tuple) else ())
@@ -67,7 +68,7 @@ class Encoder:
         number_codes, category_codes, width = [], [], 0
         for name in table.names:
             if table.kinds[name].is_numeric:
-                number = number_encoding(table, name, position=width, logs=logs, has_missing=name in with_missing)
+                number = number_encoding(table, name, position=width, logs=logs, facts=(facts or {}).get(name))
                 number_codes.append(number)
                 width += 1 if number.missing is None else 2
             else:

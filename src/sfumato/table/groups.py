@@ -68,6 +68,13 @@ def group_sizes(table: Table, names: Sequence[str]) -> NDArray[np.int64]:
     return np.bincount(group_labels(table, names)).astype(np.int64) if table.rows else np.zeros(0, dtype=np.int64)
 
 
+def first_rows(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The first row of each group, given dense labels."""
+    first = np.empty(int(labels.max(initial=-1)) + 1, dtype=np.int64)
+    first[labels[::-1]] = np.arange(len(labels) - 1, -1, -1)  # the last one written stays, and that is the first row
+    return first
+
+
 def _cells(table: Table, names: Sequence[str]) -> Iterator[NDArray[np.uint64]]:
     """The cells as 64-bit words, a column at a time: made twice rather than held all at once."""
     return (part for name in names for part in bits(table.arrow.column(name)))
@@ -84,9 +91,7 @@ def _hashed(cells: Iterable[NDArray[np.uint64]], rows: int) -> NDArray[np.uint64
 
 def _agree(labels: NDArray[np.int64], cells: Iterable[NDArray[np.uint64]]) -> bool:
     """Whether each row is equal to the first row of its group in every cell."""
-    first = np.empty(int(labels.max(initial=-1)) + 1, dtype=np.int64)
-    first[labels[::-1]] = np.arange(len(labels) - 1, -1, -1)  # the last one written stays, and that is the first row
-    first_of_row = first[labels]
+    first_of_row = first_rows(labels)[labels]
     return all(np.array_equal(part, part[first_of_row]) for part in cells)
 
 

@@ -7,16 +7,13 @@ import secrets
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import MissingExtra, OptionError
-
-if TYPE_CHECKING:
-    from sfumato.table.table import Table
 
 NULLABLE = {
     pa.int8(): "Int8",
@@ -31,8 +28,8 @@ NULLABLE = {
 }
 
 
-def write(table: Table, path: str | Path) -> None:
-    """Write a table as its extension says: .csv, .tsv, .parquet, .arrow or .feather.
+def write(arrow: pa.Table, path: str | Path) -> None:
+    """Write an Arrow table as its extension says: .csv, .tsv, .parquet, .arrow or .feather.
 
     In text a missing cell is empty, and so reads back as missing; an empty text does too.
     """
@@ -48,7 +45,7 @@ def write(table: Table, path: str | Path) -> None:
     if writer is None:
         known = ", ".join(writers)
         raise OptionError(f"A table is written to a file that ends in one of {known}.", found=repr(place.suffix))
-    write_whole(place, lambda file: writer(table.arrow, file))
+    write_whole(place, lambda file: writer(arrow, file))
 
 
 def write_whole(path: Path, fill: Callable[[BinaryIO], object]) -> None:

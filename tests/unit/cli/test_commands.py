@@ -55,10 +55,10 @@ class TestInspect:
 
     def test_prints_json(self, people, capfd):
         assert run(["inspect", str(people), "--json"]) == 0
-        told = json.loads(capfd.readouterr().out)
-        assert told["rows"] == ROWS
-        assert [column["name"] for column in told["columns"]] == ["person_id", "age", "income", "city"]
-        assert told["identifying"]["alpha"] == 0.2
+        shown = json.loads(capfd.readouterr().out)
+        assert shown["rows"] == ROWS
+        assert [column["name"] for column in shown["columns"]] == ["person_id", "age", "income", "city"]
+        assert shown["identifying"]["alpha"] == 0.2
 
     def test_names_the_sets_of_columns_that_identify_people_and_says_why(self, people, capfd):
         assert run(["inspect", str(people), "--alpha", "0.5"]) == 0
@@ -81,17 +81,17 @@ class TestAssess:
         assert "people who fit a box" in shown
         assert "change of means" in shown
         assert run(["assess", str(people), str(out), "--json", "--seed", "1"]) == 0
-        told = json.loads(capfd.readouterr().out)
-        assert told["original_rows"] == ROWS
-        assert "membership" in {one["name"] for one in told["omitted"]}, "attacks need a reference"
+        shown = json.loads(capfd.readouterr().out)
+        assert shown["original_rows"] == ROWS
+        assert "membership" in {one["name"] for one in shown["omitted"]}, "attacks need a reference"
 
     def test_names_the_most_exposed_rows_if_asked_for(self, people, folder, capfd):
         assert run(["assess", str(people), str(folder), "--worst", "3", "--seed", "1"]) == 0
         assert "row of the original" in capfd.readouterr().out
         assert run(["assess", str(people), str(folder), "--worst", "3", "--seed", "1", "--json"]) == 0
-        told = json.loads(capfd.readouterr().out)["most_exposed"]
-        assert len({one["row"] for one in told}) == 3
-        assert told[0]["ratio"] <= told[2]["ratio"]
+        shown = json.loads(capfd.readouterr().out)["most_exposed"]
+        assert len({one["row"] for one in shown}) == 3
+        assert shown[0]["ratio"] <= shown[2]["ratio"]
         assert run(["assess", str(people), str(folder), "--worst", "-1"]) == 2
 
     def test_a_release_that_is_not_there_is_refused(self, people, tmp_path, capfd):
@@ -116,31 +116,31 @@ class TestRelease:
     def test_prints_json_and_nothing_else(self, people, tmp_path, capfd):
         command = ["release", str(people), "--k", "4", "--keep", "mean(age)", "--json", "-o", str(tmp_path / "out")]
         assert run(command) == 0
-        told = json.loads(capfd.readouterr().out)
-        assert told["manifest"]["options"]["k"] == 4
-        assert told["estimates"][0]["name"] == "mean(age)"
+        shown = json.loads(capfd.readouterr().out)
+        assert shown["manifest"]["options"]["k"] == 4
+        assert shown["estimates"][0]["name"] == "mean(age)"
 
     def test_is_measured_where_it_is_made_if_asked_for(self, people, tmp_path, capfd):
         command = ["release", str(people), "--k", "4", "--seed", "1", "-o", str(tmp_path / "out")]
         assert run([*command, "--assess"]) == 0
         assert "right nearest matches" in capfd.readouterr().out
-        assert run([*command, "--hold-out", "0.5", "--json"]) == 0
-        shown = capfd.readouterr()
-        assert f"{ROWS // 2} rows set aside" in shown.err
-        told = json.loads(shown.out)
-        assert told["manifest"]["rows_in"] == told["assessment"]["reference_rows"] == ROWS // 2
-        assert "membership by nearest row" in {score["name"] for score in told["assessment"]["scores"]}
+        assert run([*command, "--holdout", "0.5", "--json"]) == 0
+        printed = capfd.readouterr()
+        assert f"{ROWS // 2} rows held out" in printed.err
+        shown = json.loads(printed.out)
+        assert shown["manifest"]["rows_in"] == shown["assessment"]["reference_rows"] == ROWS // 2
+        assert "membership by nearest row" in {score["name"] for score in shown["assessment"]["scores"]}
         assert run([*command, "--reference", str(people), "--json"]) == 0
         assert json.loads(capfd.readouterr().out)["assessment"]["reference_rows"] == ROWS
-        assert run([*command, "--reference", str(people), "--hold-out", "0.5"]) == 2
+        assert run([*command, "--reference", str(people), "--holdout", "0.5"]) == 2
         assert "not both" in capfd.readouterr().err
 
     def test_a_schema_file_and_roles_go_together(self, people, tmp_path, capfd):
         (tmp_path / "schema.toml").write_text('[columns.age]\nrole = "quasi"\n[columns.city]\nrole = "other"\n')
         further = ["--schema", str(tmp_path / "schema.toml"), "--role", "income=other", "--json"]
         assert run(["release", str(people), "--k", "4", "-o", str(tmp_path / "out"), *further]) == 0
-        told = json.loads(capfd.readouterr().out)["manifest"]["columns"]
-        assert [column["role"] for column in told] == ["identifier", "quasi", "other", "other"]
+        shown = json.loads(capfd.readouterr().out)["manifest"]["columns"]
+        assert [column["role"] for column in shown] == ["identifier", "quasi", "other", "other"]
 
     @pytest.mark.parametrize(
         ("arguments", "code", "words"),
@@ -194,25 +194,25 @@ class TestEstimate:
 
     def test_prints_json(self, folder, capfd):
         assert run(["estimate", str(folder), "corr(age, income)", "--json"]) == 0
-        told = json.loads(capfd.readouterr().out)[0]
-        assert told["low"] <= told["value"] <= told["high"]
-        assert 0.0 <= told["gap"] <= 1.0
+        shown = json.loads(capfd.readouterr().out)[0]
+        assert shown["low"] <= shown["value"] <= shown["high"]
+        assert 0.0 <= shown["gap"] <= 1.0
 
-    def test_weighting_shows_the_shift_beside_the_guarantee_of_the_whole_table(self, folder, capfd):
-        told = []
-        for further in ([], ["--weighting", "dismiss"]):
+    def test_wide_boxes_shows_the_shift_beside_the_guarantee_of_the_whole_table(self, folder, capfd):
+        shown = []
+        for further in ([], ["--wide-boxes", "dismiss"]):
             assert run(["estimate", str(folder), "mean(age)", "--json", *further]) == 0
-            told += json.loads(capfd.readouterr().out)
-        plain, weighted = told
-        assert plain["weighting"] is None
+            shown += json.loads(capfd.readouterr().out)
+        plain, reweighted = shown
+        assert plain["reweighting"] is None
         assert plain["shift"] == 0.0
-        assert (plain["low"], plain["high"]) == (weighted["low"], weighted["high"])
-        assert weighted["weighting"]["error"] <= weighted["weighting"]["whole_error"]
-        assert weighted["shift"] == pytest.approx(weighted["value"] - plain["value"])
-        assert run(["estimate", str(folder), "mean(age)", "--weighting", "fuzzy"]) == 0
+        assert (plain["low"], plain["high"]) == (reweighted["low"], reweighted["high"])
+        assert reweighted["reweighting"]["error"] <= reweighted["reweighting"]["whole_error"]
+        assert reweighted["shift"] == pytest.approx(reweighted["value"] - plain["value"])
+        assert run(["estimate", str(folder), "mean(age)", "--wide-boxes", "fuzzy"]) == 0
         assert "shift" in capfd.readouterr().out
-        assert run(["estimate", str(folder), "mean(age)", "--weighting", "some"]) == 2
-        assert "weighting" in capfd.readouterr().err
+        assert run(["estimate", str(folder), "mean(age)", "--wide-boxes", "some"]) == 2
+        assert "--wide-boxes must be one of" in capfd.readouterr().err
 
     def test_reads_a_plain_file_too(self, folder, capfd):
         assert run(["estimate", str(folder / "released.csv"), "mean(age)"]) == 0
@@ -230,11 +230,11 @@ class TestEstimate:
 class TestDemo:
     def test_goes_the_whole_way_and_every_truth_lies_in_its_interval(self, tmp_path, capfd):
         assert run(["demo", "-o", str(tmp_path / "out"), "--json"]) == 0
-        told = json.loads(capfd.readouterr().out)
-        assert told["manifest"]["rows_in"] == told["manifest"]["rows_out"] == 442
-        assert all(finding["held"] for finding in told["manifest"]["findings"])
-        assert len(told["statistics"]) >= 5
-        for compared in told["statistics"]:
+        shown = json.loads(capfd.readouterr().out)
+        assert shown["manifest"]["rows_in"] == shown["manifest"]["rows_out"] == 442
+        assert all(finding["held"] for finding in shown["manifest"]["findings"])
+        assert len(shown["statistics"]) >= 5
+        for compared in shown["statistics"]:
             low, high = compared["estimate"]["low"], compared["estimate"]["high"]
             assert low is None or low <= compared["truth"]
             assert high is None or compared["truth"] <= high

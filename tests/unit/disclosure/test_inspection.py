@@ -17,7 +17,7 @@ TABLE = Table.from_arrow(
 
 def looked_at(**roles: str):
     schema = Schema.for_table(TABLE, roles)
-    return inspect(MemorySurvey(TABLE), schema, TABLE)
+    return inspect(MemorySurvey(TABLE), schema)
 
 
 def test_every_column_is_counted():
@@ -30,7 +30,7 @@ def test_every_column_is_counted():
 def test_a_single_missing_value_stands_alone():
     table = Table.from_arrow(pa.table({"age": [1, 1, None]}))
     schema = Schema.for_table(table, {"age": "quasi"})
-    assert inspect(MemorySurvey(table), schema, table).columns[0].unique_rows == 1
+    assert inspect(MemorySurvey(table), schema).columns[0].unique_rows == 1
 
 
 def test_quasi_identifiers_are_counted_together():

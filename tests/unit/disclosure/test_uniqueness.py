@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from sfumato.disclosure.uniqueness import domain_for, unique_bound, uniqueness
 from sfumato.errors import OptionError, SfumatoError, TableError
-from sfumato.schema.schema import Column, Role, Schema
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.schema import Schema
 
 cells = st.one_of(st.none(), st.integers(0, 4))
 tables = st.integers(1, 40).flatmap(

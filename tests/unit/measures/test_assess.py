@@ -181,7 +181,7 @@ def test_rows_that_are_nobodys_are_never_right(original):
 
 def test_where_all_matches_are_right_there_is_nothing_to_tell_them_from(judged):
     assert judged["right nearest matches"].value == 1.0
-    assert not any("told by" in score.name for score in judged.scores)
+    assert not any("recognised by" in score.name for score in judged.scores)
 
 
 class TestRisk:

@@ -31,7 +31,7 @@ def test_a_subdivision_holds_its_own_people_only(people):
 
 
 def test_a_search_that_moves_cuts_keeps_the_subdivision(people):
-    assert overlap(people, search=sf.Seconds(1)).value == 0.0
+    assert overlap(people, search=sf.SearchBudget(seconds=1)).value == 0.0
 
 
 def test_people_of_equal_values_that_were_parted_are_told(people):
@@ -42,6 +42,6 @@ def test_people_of_equal_values_that_were_parted_are_told(people):
 
 
 def test_boxes_that_overlap_are_told_with_the_attack(people):
-    score = overlap(people, search=sf.Seconds(1), overlap="allowed")
+    score = overlap(people, search=sf.SearchBudget(seconds=1), overlap="allowed")
     assert score.value > 0.1
     assert "2509.03350" in score.note

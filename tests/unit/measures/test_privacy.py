@@ -15,8 +15,8 @@ from sfumato.measures.privacy import neighbours, prediction
 from sfumato.measures.privacy.boxes import originals_in_boxes
 from sfumato.measures.privacy.linkage import assigned, matched
 from sfumato.measures.privacy.neighbours import find, find_in_cells
-from sfumato.measures.privacy.prediction import most_exposed, predict
-from sfumato.measures.privacy.reference import held_against, power_of, rows_needed, rows_planned, set_aside
+from sfumato.measures.privacy.prediction import most_exposed, people_of, predict
+from sfumato.measures.privacy.reference import held_against, power_of, rows_needed, rows_planned
 from sfumato.randomness import Randomness
 from sfumato.table.table import Table
 
@@ -48,7 +48,7 @@ class TestPredict:
 
     def test_of_a_large_table_some_people_are_looked_for(self, original, independent, monkeypatch):
         monkeypatch.setattr(prediction, "PEOPLE", 50)
-        found = MeasuredRelease(original=original, released=independent).found
+        found = people_of(MeasuredRelease(original=original, released=independent))
         assert len(np.unique(found.chosen)) == 50
         whole = predict(original, independent)
         assert found.released.distance == pytest.approx(whole.distance[found.chosen])
@@ -82,14 +82,6 @@ class TestNeighboursInCells:
 
 
 class TestReference:
-    def test_set_aside_cuts_a_table_in_two(self, original):
-        parts = set_aside(original, 0.25, seed=1)
-        assert (parts.kept.rows, parts.reference.rows) == (300, 100)
-        together = np.sort(np.concatenate([parts.kept.numbers("height"), parts.reference.numbers("height")]))
-        assert np.array_equal(together, np.sort(original.numbers("height")))
-        with pytest.raises(OptionError, match="share"):
-            set_aside(original, 1.5)
-
     def test_rows_are_those_of_the_thesis(self):
         assert (rows_planned(0.05), rows_planned(0.1)) == (1296, 324)
 
@@ -122,20 +114,20 @@ class TestReference:
         pair = MeasuredRelease(original=original, released=original, reference=reference, randomness=Randomness(1))
         from sfumato.measures.privacy.reference import reference_prediction
 
-        given, others = reference_prediction(pair), pair.found.others
+        given, others = reference_prediction(pair), people_of(pair).others
         for name in ("distance", "ambiguity", "uncertainty"):
             assert ks_2samp(getattr(given, name), getattr(others, name)).pvalue > 1e-3
-            assert ks_2samp(getattr(pair.found.released, name), getattr(others, name)).pvalue < 0.05  # control
+            assert ks_2samp(getattr(people_of(pair).released, name), getattr(others, name)).pvalue < 0.05  # control
 
 
 class TestLinkage:
     def test_a_copy_is_matched_throughout(self, original):
-        found = MeasuredRelease(original=original, released=original).found
+        found = people_of(MeasuredRelease(original=original, released=original))
         assert matched(found.released, found.chosen, np.arange(400)).rate.value == 1.0
 
     def test_a_shuffled_copy_is_matched_by_its_origin(self, original):
         order = np.random.default_rng(0).permutation(400)
-        found = MeasuredRelease(original=original, released=original.take(order)).found
+        found = people_of(MeasuredRelease(original=original, released=original.take(order)))
         assert matched(found.released, found.chosen, order).rate.value == 1.0
         assert matched(found.released, found.chosen, np.arange(400)).rate.value < 0.05  # control: another origin
 
@@ -182,14 +174,14 @@ class TestMostExposed:
         released = np.random.default_rng(1).normal(size=(60, 3))
         released[:2] = rows[[17, 41]] + 1e-6  # two people leave nearly as they are
         subject = MeasuredRelease(original=_table(rows), released=_table(released))
-        found = most_exposed(subject.found, 5)
+        found = most_exposed(people_of(subject), 5)
         assert {one.row for one in found[:2]} == {17, 41}
         assert found[1].ratio < 0.01 < found[2].ratio
         assert [one.ratio for one in found] == sorted(one.ratio for one in found)
 
     def test_there_are_as_many_as_people_at_most_and_one_at_least(self):
         rows = np.random.default_rng(0).normal(size=(6, 2))
-        found = MeasuredRelease(original=_table(rows), released=_table(rows)).found
+        found = people_of(MeasuredRelease(original=_table(rows), released=_table(rows)))
         assert len(most_exposed(found, 100)) == 6
         with pytest.raises(OptionError, match="count"):
             most_exposed(found, 0)

@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.methods.base import Method, Outcome, Plan
 from sfumato.methods.claims import Containment, KAnonymity, RowsAccountedFor
-from sfumato.schema.schema import Role
+from sfumato.schema.columns import Role
 from sfumato.table.table import Table
 
 

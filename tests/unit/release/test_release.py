@@ -158,7 +158,7 @@ class TestEstimates:
 
     def test_the_limit_of_a_release_that_has_none_is_refused_clearly(self, released):
         with pytest.raises(RequestError, match="where the release was made"):
-            released.limit()
+            released.optimality()
 
 
 class TestReading:

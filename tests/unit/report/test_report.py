@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -18,10 +19,10 @@ from sfumato.methods.claims import Finding
 from sfumato.release.manifest import ColumnRecord, Manifest, ReleasedColumn
 from sfumato.release.release import Release
 from sfumato.report import figures, html, terminal
-from sfumato.report.palette import SHADES, shade_of
 from sfumato.report.plain_json import to_json
+from sfumato.report.style import SHADES, shade_of
 from sfumato.report.summary import boxed_columns, pictured_columns, shown_estimates, treatment
-from sfumato.schema.schema import Role
+from sfumato.schema.columns import Role
 from sfumato.statistics.estimate import Estimate
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -80,12 +81,23 @@ class TestWhatIsShown:
             ("z", Role.OTHER, "left out"),
         ],
     )
-    def test_the_fate_of_a_column_in_words(self, name, role, word):
-        assert treatment(name, role, ["x_low", "x_high", "c"]) == word
+    def test_how_a_column_is_released_in_words(self, name, role, word):
+        column = ColumnRecord(name=name, role=role, kind=Kind.NOMINAL)
+        assert treatment(column, released_as("x_low", "x_high", "c")) == word
 
     @pytest.mark.parametrize("role", [Role.QUASI, Role.SENSITIVE, Role.OTHER])
     def test_a_column_whose_cells_were_swapped_is_not_said_to_leave_as_it_is(self, role):
-        assert treatment("c", role, ["c"], altered=["c"]) == "altered"
+        column = ColumnRecord(name="c", role=role, kind=Kind.NOMINAL)
+        assert treatment(column, released_as("c", altered=("c",))) == "altered"
+
+    def test_a_quasi_identifier_whose_cells_are_as_they_were_is_not_called_generalized(self):
+        column = ColumnRecord(name="c", role=Role.QUASI, kind=Kind.NOMINAL)
+        assert treatment(column, released_as("c", unaltered=("c",))) == "as it is"
+
+
+def released_as(*names: str, **measured) -> Manifest:
+    released = tuple(ReleasedColumn(name=name, kind=Kind.NOMINAL) for name in names)
+    return replace(release().manifest, released=released, **{"altered": (), "unaltered": (), **measured})
 
 
 class Page(HTMLParser):
@@ -120,8 +132,8 @@ class TestHtml:
 
     def test_it_tells_promises_counts_and_intervals(self):
         page = html.render(release())
-        for told in ("5-anonymous in age", "smallest group 5", "42 rows in, 40 out", "2 suppressed", "mean(age)"):
-            assert told in re.sub(r"\s+", " ", page)
+        for words in ("5-anonymous in age", "smallest group 5", "42 rows in, 40 out", "2 suppressed", "mean(age)"):
+            assert words in re.sub(r"\s+", " ", page)
 
     def test_names_of_columns_are_text_and_never_markup(self):
         page = html.render(release())

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import SchemaError
-from sfumato.schema.files import read_schema, write_schema
-from sfumato.schema.schema import Column, Role, Schema
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.schema import Schema
 from sfumato.table.kinds import Kind
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
@@ -40,12 +40,12 @@ def test_a_schema_comes_back_from_its_file(columns):
             else column
             for column in columns
         ]
-        write_schema(Schema(tuple(found_trees)), path)
-        assert read_schema(path) == Schema(tuple(replace(column, reason="") for column in found_trees))
+        Schema(tuple(found_trees)).write(path)
+        assert Schema.of(path) == Schema(tuple(replace(column, reason="") for column in found_trees))
 
 
 def test_reasons_are_comments(tmp_path):
-    write_schema(Schema((Column(name="a", role=Role.QUASI, reason="it\nis known"),)), tmp_path / "s.toml")
+    Schema((Column(name="a", role=Role.QUASI, reason="it\nis known"),)).write(tmp_path / "s.toml")
     assert 'role = "quasi"  # it is known\n' in (tmp_path / "s.toml").read_text()
 
 
@@ -53,15 +53,15 @@ def test_words_are_corners_of_triangles_or_trapezoids_and_may_lie_at_infinity(tm
     (tmp_path / "s.toml").write_text(
         '[columns.age]\nrole = "quasi"\n[columns.age.words]\nyoung = [-inf, -inf, 25, 35]\n"mid-life" = [35, 45, 60]\n'
     )
-    words = read_schema(tmp_path / "s.toml")["age"].words
+    words = Schema.of(tmp_path / "s.toml")["age"].words
     assert words == {"young": (-math.inf, -math.inf, 25.0, 35.0), "mid-life": (35.0, 45.0, 45.0, 60.0)}
-    write_schema(read_schema(tmp_path / "s.toml"), tmp_path / "again.toml")
-    assert read_schema(tmp_path / "again.toml")["age"].words == words
+    Schema.of(tmp_path / "s.toml").write(tmp_path / "again.toml")
+    assert Schema.of(tmp_path / "again.toml")["age"].words == words
 
 
 def test_trees_are_found_beside_the_file(tmp_path):
     (tmp_path / "s.toml").write_text('[columns.a]\nrole = "quasi"\ntree = "trees/a.csv"\n')
-    assert read_schema(tmp_path / "s.toml")["a"].tree == str(tmp_path / "trees" / "a.csv")
+    assert Schema.of(tmp_path / "s.toml")["a"].tree == str(tmp_path / "trees" / "a.csv")
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_trees_are_found_beside_the_file(tmp_path):
 def test_a_file_that_is_no_schema_is_refused(tmp_path, text, words):
     (tmp_path / "s.toml").write_text(text)
     with pytest.raises(SchemaError, match=words):
-        read_schema(tmp_path / "s.toml")
+        Schema.of(tmp_path / "s.toml")
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path):
     (tmp_path / "s.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SchemaError, match="not UTF-8"):
-        read_schema(tmp_path / "s.toml")
+        Schema.of(tmp_path / "s.toml")

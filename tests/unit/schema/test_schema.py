@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import SchemaError
-from sfumato.schema.schema import Column, Role, Schema
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.schema import Schema
 from sfumato.table.frames import as_table
 from sfumato.table.kinds import Kind
 
@@ -166,5 +167,5 @@ def test_a_schema_shows_no_value():
 
 
 def test_roles_can_be_changed(table):
-    schema = Schema.for_table(table).with_role(Role.SENSITIVE, "income")
+    schema = Schema.for_table(table).with_roles({"income": Role.SENSITIVE})
     assert schema.names(Role.SENSITIVE) == ("income",)

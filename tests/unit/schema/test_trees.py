@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import InputError, SchemaError
+from sfumato.schema.columns import Column, Role
 from sfumato.schema.hierarchy import Tree
-from sfumato.schema.schema import Column, Role
 from sfumato.schema.trees import calendar_tree, prefix_tree, step_tree, tree_for
 from sfumato.table.read import read
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import OptionError, StatisticError
-from sfumato.statistics.bounds import Budget, enclose, estimate
+from sfumato.statistics.bounds import EstimateBudget, enclose, estimate
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
 from sfumato.statistics.moment_statistics import Custom
@@ -88,7 +88,7 @@ def test_an_empty_budget_gives_a_wider_interval_that_is_still_valid():
     boxes = some_boxes(size=0.3, boxes=25)
     for words in WORDS:
         for tight, quick in zip(
-            estimate(parse(words), boxes), estimate(parse(words), boxes, Budget(seconds=0.0)), strict=True
+            estimate(parse(words), boxes), estimate(parse(words), boxes, EstimateBudget(seconds=0.0)), strict=True
         ):
             assert quick.low <= tight.inner_low
             assert quick.high >= tight.inner_high
@@ -96,15 +96,15 @@ def test_an_empty_budget_gives_a_wider_interval_that_is_still_valid():
 
 def test_a_larger_gap_is_reached_with_less():
     boxes = some_boxes(size=0.5)
-    assert estimate(parse("corr(x, y)"), boxes, Budget(gap=0.1))[0].gap <= 0.2
-    assert estimate(parse("corr(x, y)"), boxes, Budget(gap=1e-6))[0].gap <= 1e-3
+    assert estimate(parse("corr(x, y)"), boxes, EstimateBudget(gap=0.1))[0].gap <= 0.2
+    assert estimate(parse("corr(x, y)"), boxes, EstimateBudget(gap=1e-6))[0].gap <= 1e-3
 
 
 def test_a_budget_is_checked_when_it_is_made():
     with pytest.raises(OptionError):
-        Budget(seconds=-1.0)
+        EstimateBudget(seconds=-1.0)
     with pytest.raises(OptionError):
-        Budget(gap=math.nan)
+        EstimateBudget(gap=math.nan)
 
 
 def test_one_record_has_a_mean_and_no_spread():
@@ -205,10 +205,10 @@ def test_open_weights_give_exact_means_and_valid_variances():
         weights = np.delete(np.array([1.0, 2.0, 6.0]), left_out)
         for end in (0.0, 1.0):
             for far in (10.0, 12.0):
-                points, heft = np.array([end, end, far]), np.append(weights, 3.0)
-                middle = heft @ points / heft.sum()
+                points, weight = np.array([end, end, far]), np.append(weights, 3.0)
+                middle = weight @ points / weight.sum()
                 values.append(middle)
-                spreads.append(heft @ (points - middle) ** 2 / heft.sum())
+                spreads.append(weight @ (points - middle) ** 2 / weight.sum())
     assert mean.low <= min(values) and max(values) <= mean.high
     assert variance.low <= min(spreads) and max(spreads) <= variance.high
     assert sd.high == pytest.approx(math.sqrt(variance.high))

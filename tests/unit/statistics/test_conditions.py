@@ -114,7 +114,7 @@ def test_every_statistic_may_be_asked_under_a_condition():
             assert "| sex = F" in one.name
 
 
-def test_missing_cells_meet_no_comparison_and_can_be_counted():
+def test_missing_cells_meet_no_other_predicate_and_can_be_counted():
     columns = {
         "x_low": [0.0] * 3 + [5.0],
         "x_high": [1.0] * 3 + [6.0],
@@ -167,7 +167,7 @@ def test_a_value_with_the_sign_of_a_set_in_it_is_one_value():
     assert interval("count(s = a)", columns) == (0, 1)
 
 
-def test_comparisons_that_make_no_sense_are_refused():
+def test_predicates_that_make_no_sense_are_refused():
     with pytest.raises(StatisticError, match="categories"):
         ask("count(sex > F)")
     with pytest.raises(StatisticError, match="number"):

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.statistics.bounds import Budget, enclose, estimate
+from sfumato.statistics.bounds import EstimateBudget, enclose, estimate
 from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.cones import Cones
 from sfumato.statistics.bounds.descent import Descent
@@ -38,7 +38,7 @@ def least_squares(rows: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("columns", [3, 4])
 def test_two_and_three_regressors_are_enclosed_tightly(columns):
-    for one in estimate(parse(regression(columns)), boxes(0.03, columns), Budget(seconds=120.0, gap=0.02)):
+    for one in estimate(parse(regression(columns)), boxes(0.03, columns), EstimateBudget(seconds=120.0, gap=0.02)):
         assert one.low <= one.inner_low <= one.value <= one.inner_high <= one.high
         assert one.gap < 0.05
 
@@ -46,7 +46,7 @@ def test_two_and_three_regressors_are_enclosed_tightly(columns):
 @pytest.mark.parametrize("columns", [3, 4, 5])
 def test_whatever_stands_in_the_boxes_has_its_coefficients_in_the_intervals(columns):
     table, rng = boxes(0.1, columns, seed=columns), np.random.default_rng(1)
-    found = estimate(parse(regression(columns)), table, Budget(seconds=2.0))
+    found = estimate(parse(regression(columns)), table, EstimateBudget(seconds=2.0))
     low, high = (ends.repeat(table.count, axis=0) for ends in (table.low, table.high))
     for _ in range(200):
         rows = np.where(rng.random(low.shape) < rng.random(), low, high)
@@ -98,14 +98,14 @@ def test_more_regressors_than_can_be_covered_have_no_certain_end_and_take_no_tim
     rows = np.random.default_rng(0).normal(size=(60, 16))
     names = [f"c{number}" for number in range(16)]
     words = f"regress(c0 ~ {' + '.join(names[1:])})"
-    one = estimate(parse(words), CountedBoxes.make(names, rows - 0.01, rows + 0.01), Budget(seconds=1.0))[1]
+    one = estimate(parse(words), CountedBoxes.make(names, rows - 0.01, rows + 0.01), EstimateBudget(seconds=1.0))[1]
     assert (one.low, one.high) == (-math.inf, math.inf)
     assert one.inner_low < one.inner_high
 
 
 def test_records_in_equal_boxes_count_together():
-    sample = boxes(0.2, 3).sample(NAMES[:3])
-    apart = ScaledBoxes.of(sample.dealt(1000))
+    weighted = boxes(0.2, 3).meeting(NAMES[:3])
+    apart = ScaledBoxes.of(weighted.dealt(1000))
     together = apart.pooled()
     first, seconds = np.array([0.1, 1.0, -0.5, 0.3]), np.array([[0.2, 0.0, 1.0, 0.4], [-1.0, 0.3, 0.2, 0.0]])
     assert len(together.low) == 40 < len(apart.low)
@@ -113,8 +113,8 @@ def test_records_in_equal_boxes_count_together():
 
 
 def test_the_fan_covers_every_direction_with_a_positive_coefficient():
-    sample = boxes(0.1, 4).sample(NAMES[:4])
-    problem = ScaledBoxes.of(sample)
+    weighted = boxes(0.1, 4).meeting(NAMES[:4])
+    problem = ScaledBoxes.of(weighted)
     functions = np.vstack([np.eye(5)[2], np.eye(5)[0], np.eye(5)[3:]])
     cones = Cones(problem, np.eye(5)[1], functions, Deadline(1.0, 1e-4))
     moments = Moments.of(problem.midpoints, problem.weight)

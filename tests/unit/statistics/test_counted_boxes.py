@@ -20,64 +20,64 @@ def test_equal_boxes_are_one_group_with_a_count():
     released = table(x_low=[0.0, 1.0, 0.0], x_high=[2.0, 3.0, 2.0])
     read = CountedBoxes.of(released, ["x"])
     assert sorted(zip(read.low[:, 0], read.high[:, 0], read.count, strict=True)) == [(0.0, 2.0, 2), (1.0, 3.0, 1)]
-    assert read.sample(["x"]).records == 3
+    assert read.meeting(["x"]).records == 3
 
 
 def test_an_exact_column_is_a_box_without_width():
-    sample = CountedBoxes.of(table(x=[1, 2, 2]), ["x"]).sample(["x"])
-    assert sorted(sample.low[:, 0]) == [1.0, 2.0]
-    assert np.array_equal(sample.low, sample.high)
+    boxes = CountedBoxes.of(table(x=[1, 2, 2]), ["x"]).meeting(["x"])
+    assert sorted(boxes.low[:, 0]) == [1.0, 2.0]
+    assert np.array_equal(boxes.low, boxes.high)
 
 
 def test_days_are_numbers():
     days = pa.array([0, 10], pa.int32()).cast(pa.date32())
-    sample = CountedBoxes.of(table(born_low=days, born_high=days), ["born"]).sample(["born"])
-    assert sorted(sample.low[:, 0]) == [0.0, 10.0]
+    boxes = CountedBoxes.of(table(born_low=days, born_high=days), ["born"]).meeting(["born"])
+    assert sorted(boxes.low[:, 0]) == [0.0, 10.0]
 
 
 def test_missing_cells_of_a_box_are_left_out_by_their_count():
     released = table(x_low=[0.0] * 4 + [5.0], x_high=[2.0] * 4 + [6.0], x_missing=[3, 3, 3, 3, 0], box=[1, 1, 1, 1, 2])
-    sample = CountedBoxes.of(released, ["x"]).sample(["x"])
-    assert sorted(zip(sample.low[:, 0], sample.weight, strict=True)) == [(0.0, 1.0), (5.0, 1.0)]
-    assert sample.is_certain
-    assert sample.records == 2
+    boxes = CountedBoxes.of(released, ["x"]).meeting(["x"])
+    assert sorted(zip(boxes.low[:, 0], boxes.weight, strict=True)) == [(0.0, 1.0), (5.0, 1.0)]
+    assert boxes.is_certain
+    assert boxes.records == 2
 
 
 def test_a_box_of_missing_cells_only_is_left_out():
     released = table(x_low=[None, None, 1.0], x_high=[None, None, 2.0], x_missing=[2, 2, 0], box=[1, 1, 2])
-    sample = CountedBoxes.of(released, ["x"]).sample(["x"])
-    assert sample.records == 1
-    assert sample.low.tolist() == [[1.0]]
+    boxes = CountedBoxes.of(released, ["x"]).meeting(["x"])
+    assert boxes.records == 1
+    assert boxes.low.tolist() == [[1.0]]
 
 
 def test_boxes_that_look_alike_are_told_apart_by_their_label():
     released = table(x_low=[0.0] * 4, x_high=[2.0] * 4, x_missing=[1] * 4, box=[1, 1, 2, 2])
-    assert CountedBoxes.of(released, ["x"]).sample(["x"]).records == 2
+    assert CountedBoxes.of(released, ["x"]).meeting(["x"]).records == 2
 
 
 def test_two_columns_with_missing_cells_leave_open_how_many_are_complete():
     released = table(
         x_low=[0.0] * 4, x_high=[1.0] * 4, x_missing=[1] * 4, y_low=[0.0] * 4, y_high=[1.0] * 4, y_missing=[1] * 4
     )
-    sample = CountedBoxes.of(released, ["x", "y"]).sample(["x", "y"])
-    assert sample.weight.tolist() == [2.0]  # the two missing cells may be in different rows …
-    assert sample.extra.tolist() == [1.0]  # … or in the same one
-    assert not sample.is_certain
-    assert CountedBoxes.of(released, ["x"]).sample(["x"]).is_certain
+    boxes = CountedBoxes.of(released, ["x", "y"]).meeting(["x", "y"])
+    assert boxes.weight.tolist() == [2.0]  # the two missing cells may be in different rows …
+    assert boxes.extra.tolist() == [1.0]  # … or in the same one
+    assert not boxes.is_certain
+    assert CountedBoxes.of(released, ["x"]).meeting(["x"]).is_certain
 
 
 def test_a_missing_exact_cell_is_known_row_by_row():
     released = table(x=[1.0, None, 3.0], y=[1.0, 2.0, None])
-    sample = CountedBoxes.of(released, ["x", "y"]).sample(["x", "y"])
-    assert sample.records == 1
-    assert sample.is_certain
+    boxes = CountedBoxes.of(released, ["x", "y"]).meeting(["x", "y"])
+    assert boxes.records == 1
+    assert boxes.is_certain
 
 
 def test_weights_are_summed_over_a_box():
     released = table(x_low=[0.0, 0.0, 5.0], x_high=[1.0, 1.0, 6.0], w=[1.0, 3.0, 2.0])
-    sample = CountedBoxes.of(released, ["x"], weight="w").sample(["x"])
-    assert sorted(sample.weight) == [2.0, 4.0]
-    assert dict(zip(sample.weight, sample.parts, strict=True)) == {
+    boxes = CountedBoxes.of(released, ["x"], weight="w").meeting(["x"])
+    assert sorted(boxes.weight) == [2.0, 4.0]
+    assert dict(zip(boxes.weight, boxes.parts, strict=True)) == {
         4.0: 1,
         2.0: 1,
     }  # unequal weights cannot be dealt out
@@ -85,19 +85,19 @@ def test_weights_are_summed_over_a_box():
 
 def test_equal_weights_can_be_dealt_out():
     released = table(x_low=[0.0, 0.0], x_high=[1.0, 1.0], w=[3.0, 3.0])
-    sample = CountedBoxes.of(released, ["x"], weight="w").sample(["x"])
-    assert sample.parts.tolist() == [2]
-    dealt = sample.dealt(10)
+    boxes = CountedBoxes.of(released, ["x"], weight="w").meeting(["x"])
+    assert boxes.parts.tolist() == [2]
+    dealt = boxes.dealt(10)
     assert dealt.weight.tolist() == [3.0, 3.0]
     assert dealt.box.tolist() == [0, 0]
-    assert sample.dealt(1) is sample
+    assert boxes.dealt(1) is boxes
 
 
 def test_it_is_open_which_weights_are_missing():
     released = table(x_low=[0.0] * 3, x_high=[1.0] * 3, x_missing=[1] * 3, w=[1.0, 2.0, 5.0])
-    sample = CountedBoxes.of(released, ["x"], weight="w").sample(["x"])
-    assert sample.weight[0] <= 3.0  # the heaviest may be the missing one
-    assert sample.weight[0] + sample.extra[0] >= 7.0  # or the lightest
+    boxes = CountedBoxes.of(released, ["x"], weight="w").meeting(["x"])
+    assert boxes.weight[0] <= 3.0  # the heaviest may be the missing one
+    assert boxes.weight[0] + boxes.extra[0] >= 7.0  # or the lightest
 
 
 def test_the_names_of_a_release_are_those_of_the_original():
@@ -108,7 +108,7 @@ def test_the_names_of_a_release_are_those_of_the_original():
 def test_nothing_that_can_be_shown_holds_a_cell():
     read = CountedBoxes.make(["x"], [[123456.0]], [[654321.0]])
     assert "123456" not in repr(read)
-    assert "123456" not in repr(read.sample(["x"]))
+    assert "123456" not in repr(read.meeting(["x"]))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.language import parse, parse_all
+from sfumato.statistics.language import parse
 from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Regression, Sd, Variance
 
 
@@ -45,11 +45,6 @@ def test_a_statistic_is_passed_through_and_its_columns_are_checked():
     assert parse(Mean("x"), ["x"]) == Mean("x")
     with pytest.raises(StatisticError, match="'y'"):
         parse(Mean("y"), ["x"])
-
-
-def test_several_statistics_or_one_alone():
-    assert parse_all(["mean(x)", Sd("y")]) == (Mean("x"), Sd("y"))
-    assert parse_all("mean(x)") == (Mean("x"),)
 
 
 def test_a_misspelt_column_is_answered_with_the_nearest():

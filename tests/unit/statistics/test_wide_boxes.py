@@ -16,7 +16,7 @@ from sfumato.errors import OptionError, StatisticError
 from sfumato.release.read import read_release
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
-from sfumato.statistics.wide_boxes import dismissal_threshold, fuzzy_factors, fuzzy_threshold, reweigh
+from sfumato.statistics.wide_boxes import dismissal_threshold, fuzzy_factors, fuzzy_threshold, reweight
 from sfumato.table.table import Table
 
 contributions = arrays(np.float64, st.integers(1, 12), elements=st.integers(0, 20).map(lambda whole: whole / 4.0))
@@ -71,11 +71,13 @@ def test_the_fuzzy_threshold_is_that_of_the_papers_iteration(contribution, const
 def test_copies_are_as_good_as_records(contribution, constant, data):
     copies = data.draw(arrays(np.int64, len(contribution), elements=st.integers(1, 4)))
     repeated = np.repeat(contribution, copies)
-    ones, heft = np.ones(len(repeated)), copies.astype(float)
-    assert fuzzy_threshold(contribution, heft, constant) == pytest.approx(fuzzy_threshold(repeated, ones, constant))
+    ones, row_weight = np.ones(len(repeated)), copies.astype(float)
+    assert fuzzy_threshold(contribution, row_weight, constant) == pytest.approx(
+        fuzzy_threshold(repeated, ones, constant)
+    )
     for objective in ("normalised", "first"):
         one, other = (
-            dismissal_threshold(*case, constant, objective) for case in ((contribution, heft), (repeated, ones))
+            dismissal_threshold(*case, constant, objective) for case in ((contribution, row_weight), (repeated, ones))
         )
         assert one == other
 
@@ -112,66 +114,66 @@ def boxes_with_outliers(seed=0):
 
 def test_outliers_are_dismissed_and_the_error_falls_while_the_statistic_shifts():
     boxes = boxes_with_outliers()
-    all_weights = [reweigh(parse("mean(x)"), boxes, kind) for kind in ("none", "dismiss", "fuzzy")]
-    none, dismissed, fuzzy = (weights.effect for weights in all_weights)
-    assert none.shift == 0.0
-    assert none.error == pytest.approx(none.whole_error)
-    assert fuzzy.error <= dismissed.error < none.error
+    all_weights = [reweight(parse("mean(x)"), boxes, wide_boxes) for wide_boxes in ("keep", "dismiss", "fuzzy")]
+    whole, dismissed, fuzzy = (weights.effect for weights in all_weights)
+    assert whole.shift == 0.0
+    assert whole.error == pytest.approx(whole.whole_error)
+    assert fuzzy.error <= dismissed.error < whole.error
     assert not all_weights[1].kept[400:].any()
     assert all_weights[1].kept[:400].all()
     assert dismissed.records == pytest.approx(2000)
     # the bias that the papers do not mention: what was left out was not like the rest
-    assert dismissed.shift == pytest.approx(dismissed.value - none.value)
+    assert dismissed.shift == pytest.approx(dismissed.value - whole.value)
     assert dismissed.shift < -0.5
     assert abs(fuzzy.shift) > 0.1
     for weights in all_weights:
         assert weights.share.sum() == pytest.approx(1.0)
 
 
-def test_the_uncertainty_without_weighting_is_the_linear_half_width_and_the_sampling_error_a_over_root_n():
+def test_the_uncertainty_of_all_records_is_the_linear_half_width_and_the_sampling_error_a_over_root_n():
     boxes = boxes_with_outliers()
-    weighting = reweigh(parse("mean(x)"), boxes, "none").effect
+    effect = reweight(parse("mean(x)"), boxes, "keep").effect
     half = (boxes.high - boxes.low)[:, 0] / 2.0
-    assert weighting.uncertainty == pytest.approx(half.mean())
+    assert effect.uncertainty == pytest.approx(half.mean())
     middle = (boxes.high + boxes.low)[:, 0] / 2.0
-    assert weighting.sampling == pytest.approx(middle.std() / math.sqrt(2100))
+    assert effect.sampling == pytest.approx(middle.std() / math.sqrt(2100))
 
 
 def test_records_that_are_exact_and_equal_need_no_weights():
     exact = CountedBoxes.make(["x"], [[1.0], [1.0]], [[1.0], [1.0]])
-    for kind in ("none", "dismiss", "fuzzy"):
-        weights = reweigh(parse("mean(x)"), exact, kind)
+    for wide_boxes in ("keep", "dismiss", "fuzzy"):
+        weights = reweight(parse("mean(x)"), exact, wide_boxes)
         assert weights.kept.all()
         assert weights.effect.shift == 0.0
 
 
 def test_sampling_weights_are_copies():
     released = Table.from_arrow(pa.table({"x_low": [0.0, 1.0], "x_high": [1.0, 9.0], "w": [3.0, 1.0]}))
-    weighting = reweigh(parse("mean(x)"), CountedBoxes.of(released, ["x"], weight="w"), "none")
-    assert sorted(weighting.share) == [0.25, 0.75]
-    assert weighting.effect.records == pytest.approx(2.0)
+    weights = reweight(parse("mean(x)"), CountedBoxes.of(released, ["x"], weight="w"), "keep")
+    assert sorted(weights.share) == [0.25, 0.75]
+    assert weights.effect.records == pytest.approx(2.0)
 
 
-def test_correlations_and_coefficients_can_be_weighed_too_and_under_a_condition():
+def test_correlations_and_coefficients_can_be_reweighted_too_and_under_a_condition():
     rng = np.random.default_rng(1)
     middle = rng.normal(size=(100, 2))
     half = rng.exponential(0.3, size=(100, 2))
     boxes = CountedBoxes.make(["x", "y"], middle - half, middle + half)
     for words in ("corr(x, y)", "var(x)", "corr(x, y | x > 0)"):
-        effect = reweigh(parse(words), boxes, "fuzzy").effect
+        effect = reweight(parse(words), boxes, "fuzzy").effect
         assert effect.error <= effect.whole_error + 1e-12
     for part in parse("regress(y ~ x)").parts():
-        assert reweigh(part, boxes, "fuzzy").effect.error <= reweigh(part, boxes, "none").effect.error + 1e-12
+        assert reweight(part, boxes, "fuzzy").effect.error <= reweight(part, boxes, "keep").effect.error + 1e-12
 
 
-def test_what_cannot_be_weighed_is_refused():
+def test_what_cannot_be_reweighted_is_refused():
     boxes = boxes_with_outliers()
-    with pytest.raises(OptionError, match="weighting"):
-        reweigh(parse("mean(x)"), boxes, "some")
+    with pytest.raises(OptionError, match="wide_boxes"):
+        reweight(parse("mean(x)"), boxes, "some")
     with pytest.raises(OptionError, match="objective"):
-        reweigh(parse("mean(x)"), boxes, "dismiss", objective="second")
+        reweight(parse("mean(x)"), boxes, "dismiss", objective="second")
     with pytest.raises(StatisticError):
-        reweigh(parse("median(x)"), boxes, "fuzzy")
+        reweight(parse("median(x)"), boxes, "fuzzy")
 
 
 def released_with_outliers(seed=0):
@@ -182,34 +184,34 @@ def released_with_outliers(seed=0):
     return read_release(pa.table({"x_low": low, "x_high": high})), low + (high - low) * rng.random(len(low))
 
 
-@pytest.mark.parametrize("kind", ["dismiss", "fuzzy"])
-def test_an_estimate_shows_the_shift_and_keeps_the_guarantee_of_the_whole_table(kind):
+@pytest.mark.parametrize("wide_boxes", ["dismiss", "fuzzy"])
+def test_an_estimate_shows_the_shift_and_keeps_the_guarantee_of_the_whole_table(wide_boxes):
     release, truth = released_with_outliers()
     for words, true in (("mean(x)", truth.mean()), ("var(x)", truth.var())):
-        plain, weighted = release.estimate(words), release.estimate(words, weighting=kind)
-        assert plain.weighting is None
+        plain, reweighted = release.estimate(words), release.estimate(words, wide_boxes=wide_boxes)
+        assert plain.reweighting is None
         assert plain.shift == 0.0
-        assert (weighted.low, weighted.high, weighted.gap) == (plain.low, plain.high, plain.gap)
-        assert weighted.low <= true <= weighted.high
-        assert weighted.weighting.whole_value == pytest.approx(plain.value)
-        assert weighted.shift == pytest.approx(weighted.value - plain.value)
-        assert weighted.linear_high - weighted.linear_low < plain.linear_high - plain.linear_low
-        # the interval of the kept part is none of the whole: here it misses the truth by far
-        assert not weighted.linear_low <= true <= weighted.linear_high
+        assert (reweighted.low, reweighted.high, reweighted.gap) == (plain.low, plain.high, plain.gap)
+        assert reweighted.low <= true <= reweighted.high
+        assert reweighted.reweighting.whole_value == pytest.approx(plain.value)
+        assert reweighted.shift == pytest.approx(reweighted.value - plain.value)
+        assert reweighted.linear_high - reweighted.linear_low < plain.linear_high - plain.linear_low
+        # the interval of the kept part does not cover the whole table: here it misses the truth by far
+        assert not reweighted.linear_low <= true <= reweighted.linear_high
 
 
-def test_every_coefficient_is_weighed_by_its_own_contributions():
+def test_every_coefficient_is_reweighted_by_its_own_contributions():
     rng = np.random.default_rng(2)
     middle, half = rng.normal(size=(200, 2)), rng.exponential(0.1, size=(200, 2))
     low, high = middle - half, middle + half
     columns = {"x_low": low[:, 0], "x_high": high[:, 0], "y_low": low[:, 1], "y_high": high[:, 1]}
-    intercept, slope = read_release(pa.table(columns)).estimate("regress(y ~ x)", weighting="fuzzy")
-    assert intercept.weighting.threshold != slope.weighting.threshold
+    intercept, slope = read_release(pa.table(columns)).estimate("regress(y ~ x)", wide_boxes="fuzzy")
+    assert intercept.reweighting.threshold != slope.reweighting.threshold
 
 
 def test_a_statistic_that_is_not_defined_stays_so_under_weights():
     boxes = pa.table({"x_low": [1.0] * 6, "x_high": [1.0] * 6, "y_low": np.arange(6.0), "y_high": np.arange(1.0, 7.0)})
-    for kind in ("dismiss", "fuzzy"):
-        estimate = read_release(boxes).estimate("corr(x, y)", weighting=kind)
+    for wide_boxes in ("dismiss", "fuzzy"):
+        estimate = read_release(boxes).estimate("corr(x, y)", wide_boxes=wide_boxes)
         assert math.isnan(estimate.value)
         assert (estimate.low, estimate.high) == (-1.0, 1.0)

@@ -14,6 +14,7 @@ from hypothesis import given
 from sfumato.errors import OptionError, TableError
 from sfumato.table.encoded_columns import class_probabilities, shares_of, skewness
 from sfumato.table.encoder import Encoder
+from sfumato.table.facts import facts_of
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -151,10 +152,12 @@ class TestMissing:
         assert code.decode(code.encode(nothing)).arrow.equals(nothing.arrow)
 
     def test_a_sample_can_be_told_what_the_whole_holds(self):
-        code = Encoder.fit(
-            table(x=[1.0, 2.0], c=["a", "a"]), categories={"c": pa.array(["a", "b", None])}, with_missing=["x"]
-        )
         whole = table(x=[1.0, None, 2.0], c=["a", "b", None])
+        code = Encoder.fit(
+            table(x=[1.0, 2.0], c=["a", "a"]),
+            categories={"c": pa.array(["a", "b", None])},
+            facts=facts_of(whole, ["x"]),
+        )
         assert code.decode(code.encode(whole)).arrow.equals(whole.arrow)
 
 

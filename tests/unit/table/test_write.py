@@ -19,19 +19,19 @@ def table():
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet", "t.arrow", "t.feather", "T.CSV"])
 def test_the_extension_says_the_form(tmp_path, table, name):
-    write(table, tmp_path / name)
+    write(table.arrow, tmp_path / name)
     assert read(tmp_path / name).arrow.equals(table.arrow)
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
 def test_another_extension_is_refused(tmp_path, table):
     with pytest.raises(OptionError, match=r"\.csv, \.tsv, \.parquet"):
-        write(table, tmp_path / "t.xlsx")
+        write(table.arrow, tmp_path / "t.xlsx")
 
 
 def test_a_missing_cell_of_a_single_column_comes_back(tmp_path):
     table = as_table({"n": [None, 1, None]})
-    write(table, tmp_path / "t.csv")
+    write(table.arrow, tmp_path / "t.csv")
     assert read(tmp_path / "t.csv").arrow.equals(table.arrow)
 
 
@@ -65,11 +65,11 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path):
 
 def test_a_folder_that_is_not_there_is_told(tmp_path, table):
     with pytest.raises(OptionError, match="cannot be written: No such file"):
-        write(table, tmp_path / "none" / "t.csv")
+        write(table.arrow, tmp_path / "none" / "t.csv")
 
 
 def test_a_file_gets_the_usual_permissions(tmp_path, table):
     usual = tmp_path / "usual"
     usual.touch()
-    write(table, tmp_path / "t.csv")
+    write(table.arrow, tmp_path / "t.csv")
     assert (tmp_path / "t.csv").stat().st_mode == usual.stat().st_mode

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.kernels.box_membership import inside_counts
-from sfumato.measures.intervals import quantile, share
+from sfumato.measures.confidence import quantile, share
 from sfumato.measures.scores import Score
 from sfumato.table.groups import group_labels
 from sfumato.table.intervals import Intervals, interval_names, is_interval, parse_set

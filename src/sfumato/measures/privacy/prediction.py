@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.kernels.prediction import Prediction, measured
-from sfumato.measures.intervals import quantile
+from sfumato.measures.confidence import quantile
 from sfumato.measures.measured_release import METRICS, MeasuredRelease, Metric
 from sfumato.measures.privacy.neighbours import find
 from sfumato.measures.scores import Score
@@ -59,6 +59,11 @@ def predict(
     return measured(found.neighbours, pair.rows)
 
 
+def people_of(subject: MeasuredRelease) -> People:
+    """The people of the original, looked for in the release once."""
+    return subject.once(looked_for)
+
+
 def looked_for(subject: MeasuredRelease, k: int = NEIGHBOURS) -> People:
     """Look for people of the original in the release, and in the original without themselves."""
     draw = subject.draw("prediction")
@@ -79,7 +84,7 @@ def looked_for(subject: MeasuredRelease, k: int = NEIGHBOURS) -> People:
 class Exposed:
     """A person of the original, and how much nearer the release comes than the others do."""
 
-    derived: ClassVar[tuple[str, ...]] = ("ratio",)  # told beside the fields
+    derived: ClassVar[tuple[str, ...]] = ("ratio",)  # reported with the fields
 
     row: int  # of the original, from 0
     distance: float  # to the nearest released row
@@ -115,7 +120,7 @@ def most_exposed(people: People, count: int = 10) -> tuple[Exposed, ...]:
 
 def prediction_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Median and worst hundredth of each measure."""
-    people = subject.found
+    people = people_of(subject)
     recall = "" if people.recall == 1.0 else f"; nearest rows found with recall {people.recall:.3f}"
     for name, meaning in MEANINGS.items():
         numbers = getattr(people.released, name)

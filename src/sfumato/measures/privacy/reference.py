@@ -4,31 +4,27 @@ For each person and measure there is a number against the release and one agains
 the first are not below the second by a one-sided Kolmogorov–Smirnov test: a *high* p-value is what is wanted, so the
 number of rows is fixed beforehand, such that a shift that matters would be seen and a smaller one would not.
 
-The reference is a sample of the same population with none of the same people: given, or set aside before anything is
-anonymized (:func:`set_aside`). Without one, the table itself serves, with each person left out in turn: to that person
-it is a sample of the same population that does not hold them.
+The reference is a sample of the same population with none of the same people: given, or a holdout that was split off
+before anything was anonymized (:func:`sfumato.split_holdout`). Without one, the table itself serves, with each person
+left out in turn: to that person it is a sample of the same population that does not hold them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.kernels.prediction import Prediction, downward_shift, measured
-from sfumato.measures.kolmogorov_smirnov import shift_p_value
+from sfumato.measures.confidence import shift_p_value
 from sfumato.measures.privacy.neighbours import find
-from sfumato.measures.privacy.prediction import NEIGHBOURS
+from sfumato.measures.privacy.prediction import NEIGHBOURS, people_of
 from sfumato.measures.scores import Score
-from sfumato.params import require_share
-from sfumato.randomness import Randomness
-from sfumato.table.frames import as_table
 
 if TYPE_CHECKING:
     from sfumato.measures.measured_release import MeasuredRelease
-    from sfumato.table.table import Table
 
 SHIFTS = {"distance": 0.05, "ambiguity": 0.1, "uncertainty": 0.1}  # shifts that matter (TL §5.2.1)
 PASSES = 0.01  # a p-value above it does not speak against the release
@@ -48,23 +44,6 @@ class ReferenceTest:
     def passed(self) -> bool:
         """Whether nothing speaks against the release."""
         return self.p_value > PASSES
-
-
-@dataclass(frozen=True, repr=False)
-class Parts:
-    """A table cut in two at random: what will be released, and the hold-out that never is."""
-
-    kept: Table
-    reference: Table
-
-
-def set_aside(table: Any, share: float = 0.5, *, seed: int | None = None) -> Parts:
-    """Set aside a random share of the rows as the reference, before anything is anonymized."""
-    require_share(share, name="share")
-    whole = as_table(table)
-    order = Randomness(seed).stream("reference").permutation(whole.rows)
-    aside = round(share * whole.rows)
-    return Parts(whole.take(np.sort(order[aside:])), whole.take(np.sort(order[:aside])))
 
 
 def rows_planned(shift: float) -> int:
@@ -115,8 +94,8 @@ def held_against(
 def reference_prediction(subject: MeasuredRelease) -> Prediction:
     """What the reference tells of the people that were looked for: the given one, or the table without the person."""
     if subject.others is None:
-        return subject.found.others
-    people = subject.people[subject.found.chosen]
+        return people_of(subject).others
+    people = subject.people[people_of(subject).chosen]
     found = find(people, subject.others, min(NEIGHBOURS, len(subject.others)), subject.draw("reference"))
     return measured(found.neighbours, subject.others)
 
@@ -124,8 +103,8 @@ def reference_prediction(subject: MeasuredRelease) -> Prediction:
 def reference_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """The shift below the reference for each measure, with the verdict of the test."""
     kind = "the table without the person" if subject.others is None else "the given reference"
-    tests = held_against(subject.found.released, reference_prediction(subject), subject.draw("test"))
-    people = len(subject.found.chosen)
+    tests = held_against(people_of(subject).released, reference_prediction(subject), subject.draw("test"))
+    people = len(people_of(subject).chosen)
     for test in tests:
         margin = _margin(people)
         yield Score(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.kernels.eigenvectors import leading_eigenpairs
-from sfumato.measures.kolmogorov_smirnov import shift_p_value
+from sfumato.measures.confidence import shift_p_value
 from sfumato.measures.scores import Score
 from sfumato.params import require_int
 

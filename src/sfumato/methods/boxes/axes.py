@@ -7,24 +7,27 @@ number stands one range below all others, so that a box which holds both is as w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.schema.schema import Role, Schema
+from sfumato.schema.columns import Role
+from sfumato.schema.schema import Schema
 from sfumato.schema.trees import tree_for
+from sfumato.survey.questions import Answers, Distinct, DistinctIn, ExtremesOf, MissingIn, MomentsOf, Question
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from sfumato.schema.hierarchy import Tree
-    from sfumato.survey.survey import Survey
     from sfumato.table.table import Table
+
+MOST_VALUES = 1_000_000  # of one categorical column
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,17 +103,26 @@ class Axes:
     numbers: tuple[NumberAxis, ...]
     sets: tuple[SetAxis, ...]
 
-    @classmethod
-    def of(cls, survey: Survey, schema: Schema) -> Axes:
-        """What the survey tells of each quasi-identifier."""
+    @staticmethod
+    def questions(schema: Schema, kinds: Mapping[str, Kind]) -> list[Question[Any]]:
+        """What must be known of the quasi-identifiers."""
         quasi = schema.names(Role.QUASI)
-        kinds = survey.sample(quasi).kinds
-        numbers = tuple(_number_axis(survey, schema, name, kinds[name]) for name in quasi if kinds[name].is_numeric)
+        numbers = tuple(name for name in quasi if kinds[name].is_numeric)
+        asked: list[Question[Any]] = [ExtremesOf(name) for name in numbers]
+        asked += [MissingIn(name) for name in numbers]
+        asked += [DistinctIn(name, at_most=MOST_VALUES) for name in quasi if name not in numbers]
+        return [*asked, MomentsOf(numbers)] if numbers else asked
+
+    @classmethod
+    def of(cls, answers: Answers, sample: Table, schema: Schema) -> Axes:
+        """The axes, from the answers to these questions and sampled rows."""
+        quasi, kinds = schema.names(Role.QUASI), sample.kinds
+        numbers = tuple(_number_axis(answers, schema, name, kinds[name]) for name in quasi if kinds[name].is_numeric)
         others = [name for name in quasi if not kinds[name].is_numeric]
         if not others:
             return cls(numbers, ())
-        likeness = Likeness.of(survey, [axis.name for axis in numbers])
-        return cls(numbers, tuple(_set_axis(survey, schema, name, kinds[name], likeness) for name in others))
+        likeness = Likeness.of(answers, sample, tuple(axis.name for axis in numbers))
+        return cls(numbers, tuple(_set_axis(answers, schema, name, kinds[name], likeness) for name in others))
 
     @property
     def all(self) -> tuple[Axis, ...]:
@@ -123,7 +135,7 @@ class Axes:
         return tuple(axis.name for axis in self.all)
 
     def coordinates(self, rows: Table) -> NDArray[np.float64]:
-        """The place of each row: one column an axis."""
+        """The place of each row: one column per axis."""
         places = np.empty((rows.rows, len(self.all)))
         for position, axis in enumerate(self.all):
             places[:, position] = axis.coordinates(rows)
@@ -134,43 +146,48 @@ class Axes:
 class Likeness:
     """A score of each sampled row by which categories are put in order: its place along the numbers' main direction."""
 
+    sample: Table
     scores: NDArray[np.float64] | None
 
     @classmethod
-    def of(cls, survey: Survey, numbers: Sequence[str]) -> Likeness:
+    def of(cls, answers: Answers, sample: Table, numbers: tuple[str, ...]) -> Likeness:
         """The first principal component of the standardised numbers; no score when there are none."""
-        if not numbers:
-            return cls(None)
-        moments = survey.moments(numbers)
-        if not moments.records:
-            return cls(None)
+        moments = answers[MomentsOf(numbers)] if numbers else None
+        if moments is None or not moments.records:
+            return cls(sample, None)
         spread = np.where(moments.sd > 0.0, moments.sd, np.inf)
         direction = np.linalg.eigh(moments.covariance / np.outer(spread, spread))[1][:, -1]
-        centred = np.nan_to_num((survey.sample(numbers).matrix(numbers) - moments.mean) / spread)
-        return cls(centred @ (direction * np.sign(direction.sum() or 1.0)))
+        centred = np.nan_to_num((sample.matrix(numbers) - moments.mean) / spread)
+        return cls(sample, centred @ (direction * np.sign(direction.sum() or 1.0)))
 
-    def order(self, survey: Survey, name: str) -> NDArray[np.int64]:
-        """The codes of a column, those with a low mean score first; by frequency when there is no score."""
+    def order(self, name: str, distinct: Distinct) -> NDArray[np.int64]:
+        """Positions of the values of a column, those with a low mean score first; by frequency where there is no score.
+
+        A value that is not in the sample has the score of an average row, 0.
+        """
         if self.scores is None:
-            return np.argsort(-survey.distinct(name).counts, kind="stable")
-        coded = survey.sample([name]).coded(name)
-        counts = np.bincount(coded.codes, minlength=coded.size)
-        totals = np.bincount(coded.codes, weights=self.scores, minlength=coded.size)
+            return np.argsort(-distinct.counts, kind="stable")
+        coded = self.sample.coded(name)
+        place = pc.index_in(coded.values, value_set=distinct.values).to_numpy(zero_copy_only=False).astype(np.int64)
+        counts, totals = np.zeros(len(distinct.values)), np.zeros(len(distinct.values))
+        counts[place] = np.bincount(coded.codes, minlength=coded.size)
+        totals[place] = np.bincount(coded.codes, weights=self.scores, minlength=coded.size)
         return np.argsort(totals / np.maximum(counts, 1), kind="stable")
 
 
-def _number_axis(survey: Survey, schema: Schema, name: str, kind: Kind) -> NumberAxis:
-    low, high = survey.extremes(name)
-    return NumberAxis(name, kind, low, high, survey.missing(name) > 0, schema[name].domain)
+def _number_axis(answers: Answers, schema: Schema, name: str, kind: Kind) -> NumberAxis:
+    ends = answers[ExtremesOf(name)]
+    return NumberAxis(name, kind, ends.low, ends.high, answers[MissingIn(name)] > 0, schema[name].domain)
 
 
-def _set_axis(survey: Survey, schema: Schema, name: str, kind: Kind, likeness: Likeness) -> SetAxis:
-    values = survey.distinct(name).values
+def _set_axis(answers: Answers, schema: Schema, name: str, kind: Kind, likeness: Likeness) -> SetAxis:
+    distinct = answers[DistinctIn(name, at_most=MOST_VALUES)].require_complete(name)
+    values = distinct.values
     tree = tree_for(schema[name], values)
     if tree is not None:
         order = np.argsort(tree.positions(values, column=name), kind="stable")
     elif kind is Kind.ORDERED:
         order = np.arange(len(values))  # distinct values come in their own order
     else:
-        order = likeness.order(survey, name)
+        order = likeness.order(name, distinct)
     return SetAxis(name, values.take(pa.array(order)), tree)

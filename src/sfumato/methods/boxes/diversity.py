@@ -15,7 +15,8 @@ import numpy as np
 from sfumato.errors import OptionError
 from sfumato.methods.boxes.axes import Axes
 from sfumato.methods.claims import Diversity
-from sfumato.schema.schema import Role, Schema
+from sfumato.schema.columns import Role
+from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -106,9 +106,9 @@ class Edges:
                 np.copyto(high, np.minimum(high, declared[1]))
 
 
-def require_snap(snap: object) -> None:
+def require_snap(snap: object, name: str = "snap") -> None:
     """A precision is a positive number, for all columns or by name."""
     steps = list(snap.values()) if isinstance(snap, Mapping) else [snap]
     for step in steps:
         if step is not None and not (isinstance(step, int | float) and math.isfinite(step) and step > 0):
-            raise OptionError("snap must be a positive number, or one for each named column.")
+            raise OptionError(f"{name} must be a positive number, or one for each named column.")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.methods.boxes.density import density
 from sfumato.methods.boxes.widths import contribution, half_widths
+from sfumato.methods.diagnostics import Optimality
 from sfumato.table.intervals import Intervals
 
 if TYPE_CHECKING:
     from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.diversity import DiversityRule
-    from sfumato.methods.boxes.rules import RuleEffect
-    from sfumato.methods.boxes.search import SearchTrace
     from sfumato.methods.boxes.sensitivities import Sensitivities
     from sfumato.methods.claims import Evidence
 
@@ -23,30 +21,9 @@ RECORDS = 10_000  # drawn evenly from a larger table, so that time does not grow
 POINTS = 1_000  # at which the best box is computed
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limit:
-    """The linear width that was reached and the least that theory allows, all in units of the wanted accuracies.
-
-    Each is Σ_C (p_C / Δ0_C) · (half-width of C), so that 1 means: a single kept statistic is as accurate as was wanted.
-    ``asymptotic`` is the optimum for boxes that fill the space, ``shrunk`` for boxes shrunk to their records, which are
-    narrower by (k − 1)/(k + 1) a side on average. Both rest on an estimated density, so they are estimates themselves.
-    """
-
-    achieved: float
-    asymptotic: float
-    shrunk: float
-    searches: tuple[SearchTrace, ...] = ()  # what the search for better boxes did, block by block
-    rules: tuple[RuleEffect, ...] = ()  # what each expert rule did
-
-    @property
-    def ratio(self) -> float:
-        """Achieved width ÷ the limit for shrunk boxes; near 1 where the density can be estimated well."""
-        return self.achieved / self.shrunk if self.shrunk > 0.0 else float("nan")
-
-
-def limit(
+def optimality(
     axes: Axes, sensitivities: Sensitivities, diversity: DiversityRule, k: int, evidence: Evidence
-) -> Limit | None:
+) -> Optimality | None:
     """The limit for the numeric axes that matter; None where there is none, or where values are missing."""
     numbers = axes.numbers
     if not numbers or any(axis.has_missing for axis in numbers):
@@ -61,7 +38,7 @@ def limit(
     achieved = float(contribution(weights, half).mean())
     matters = (weights.mean(axis=0) > 0.0) & (places.max(axis=0) > places.min(axis=0))
     if not matters.any():
-        return Limit(achieved=achieved, asymptotic=0.0, shrunk=0.0)
+        return Optimality(achieved=achieved, asymptotic=0.0, shrunk=0.0)
     places, weights = places[:, matters], weights[:, matters]
     some = np.linspace(0, len(places) - 1, min(POINTS, len(places))).astype(np.int64)
     records_per_volume = density(places, places[some]) * (evidence.released.rows / len(places))
@@ -69,4 +46,4 @@ def limit(
     apart = np.array([diversity.epsilon.get(axis.name, 0.0) for axis in numbers])[matters]
     widths = half_widths(weights[some], k / records_per_volume, diversity.l * apart / 2.0, high)
     asymptotic = float(contribution(weights[some], widths).mean())
-    return Limit(achieved=achieved, asymptotic=asymptotic, shrunk=asymptotic * (k - 1) / (k + 1))
+    return Optimality(achieved=achieved, asymptotic=asymptotic, shrunk=asymptotic * (k - 1) / (k + 1))

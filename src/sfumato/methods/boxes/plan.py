@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.methods.base import Outcome, Plan
-from sfumato.methods.boxes.optimality import Limit, limit
+from sfumato.methods.boxes.optimality import optimality
 from sfumato.methods.boxes.partition import Leaves, partition, problem_of
-from sfumato.methods.boxes.rules import RuleEffect, effects
+from sfumato.methods.boxes.rules import effects
 from sfumato.methods.boxes.set_labels import Words, covered, nodes, sets
 from sfumato.methods.claims import ColumnsAllowed, Containment, KAnonymity, RowsAccountedFor
+from sfumato.methods.diagnostics import Diagnostics, Trace
 from sfumato.table.intervals import BOX, high_name, interval_names, low_name, missing_name
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -27,23 +27,45 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.axes import Axes, NumberAxis, SetAxis
     from sfumato.methods.boxes.diversity import DiversityRule
     from sfumato.methods.boxes.edges import Edges, Faces
-    from sfumato.methods.boxes.method import Boxes
     from sfumato.methods.boxes.routing import Routes
-    from sfumato.methods.boxes.search import SearchTrace
+    from sfumato.methods.boxes.search import Found, SearchBudget
     from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
     from sfumato.methods.claims import Claim, Evidence, Finding
+    from sfumato.methods.diagnostics import RuleEffect, SearchTrace
     from sfumato.randomness import Randomness
+    from sfumato.table.group_counts import GroupCounts
 
 ATTACK = "classes that overlap have been refined by a linear program, arXiv 2509.03350"
 OVERLAP = f"boxes may overlap: {ATTACK}; without overlap they are a subdivision and wider by a few per cent"
 BOXES_A_BLOCK = 1 << 32  # numbers of boxes are unique over blocks
 
 
+class BoxOptions(Protocol):
+    """What a plan reads of the options of ``Boxes``, where each is explained."""
+
+    @property
+    def k(self) -> int: ...
+    @property
+    def keep(self) -> Sequence[Any] | None: ...
+    @property
+    def edges(self) -> str: ...
+    @property
+    def suppress(self) -> float: ...
+    @property
+    def cut(self) -> str: ...
+    @property
+    def categories(self) -> str: ...
+    @property
+    def search(self) -> SearchBudget | float | None: ...
+    @property
+    def overlap(self) -> str: ...
+
+
 @dataclass(frozen=True, repr=False)
 class BoxesPlan(Plan):
     """Axes, weights and rules; every block is cut by the same ones."""
 
-    options: Boxes
+    options: BoxOptions
     axes: Axes
     kept: tuple[Kept, ...]
     sensitivities: Sensitivities
@@ -53,15 +75,16 @@ class BoxesPlan(Plan):
     passed: tuple[str, ...]  # columns that leave as they are
     types: Mapping[str, pa.DataType]  # of the numeric quasi-identifiers
     randomness: Randomness
-    # what searches and rules did, noted on the way and told by ``limit``
-    searches: list[SearchTrace] = field(default_factory=list)
-    effects: list[RuleEffect] = field(default_factory=list)
 
     @property
     def blocks(self) -> int:
         return self.routes.blocks
 
-    def route(self, rows: Table) -> NDArray[np.int64]:
+    @property
+    def numbered(self) -> tuple[str, ...]:
+        return (BOX,)
+
+    def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         return self.routes.of(self.axes.coordinates(rows))
 
     @cached_property
@@ -73,7 +96,7 @@ class BoxesPlan(Plan):
         return (*columns, *(axis.name for axis in self.axes.sets), BOX)
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[Claim[Any], ...]:
         covers = {axis.name: covered(axis) for axis in self.axes.sets if self._by_tree(axis)}
         return (
             self._anonymity,
@@ -95,11 +118,14 @@ class BoxesPlan(Plan):
         values = self.axes.coordinates(block)
         weights = self.sensitivities.of(block)
         leaves = self._partition(block, values, weights)
-        if self.sensitivities.rules is not None and self.blocks == 1:
+        searches: tuple[SearchTrace, ...] = ()
+        rules: tuple[RuleEffect, ...] = ()
+        if self.sensitivities.rules is not None:
             without = self._partition(block, values, replace(self.sensitivities, rules=None).of(block))
-            self.effects[:] = effects(self.sensitivities.rules, block, self.axes, values, without, leaves)
+            rules = effects(self.sensitivities.rules, block, self.axes, values, without, leaves)
         if self.options.search is not None:
-            leaves = self._searched(block, values, weights, leaves, number)
+            found = self._searched(block, values, weights, leaves, number)
+            leaves, searches = found.leaves, (found.trace,)
         faces = self.edges.faces(leaves, values[:, : len(self.axes.numbers)], self.axes.numbers)
         words = [
             self._words(leaves, values[:, position], axis)
@@ -108,7 +134,8 @@ class BoxesPlan(Plan):
         leaving = np.repeat(leaves_to_keep(leaves, values, weights, self.options.suppress), leaves.sizes)
         box_of = np.repeat(np.arange(leaves.count), leaves.sizes)[leaving]
         origin = leaves.order[leaving]
-        return Outcome(self._released(block, faces, words, box_of, origin, number), origin)
+        released = self._released(block, faces, words, box_of, origin, number)
+        return Outcome(released, origin, Trace(searches=searches, rules=rules))
 
     def _partition(self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32]) -> Leaves:
         return partition(
@@ -123,22 +150,22 @@ class BoxesPlan(Plan):
 
     def _searched(
         self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32], leaves: Leaves, number: int
-    ) -> Leaves:
+    ) -> Found:
         """Better boxes than the greedy ones, within the block's part of the budget.
 
         The exact widths of the kept statistics are those of the whole table, and an expert's rules are no part of
         them: with several blocks, or with rules, a search goes by the linear widths.
         """
-        from sfumato.methods.boxes.search import search
+        from sfumato.methods.boxes.search import SearchBudget, search
         from sfumato.methods.boxes.search.evolution import ISLANDS
         from sfumato.methods.boxes.search.judges import judge_of
 
-        assert self.options.search is not None
+        assert isinstance(self.options.search, SearchBudget)
         protected = self.diversity.protected(block, self.axes)
         problem = problem_of(values, weights, self.axes, k=self.options.k, protected=protected)
         exact = self.blocks == 1 and self.sensitivities.rules is None
         weight = self.sensitivities.weight
-        found = search(
+        return search(
             leaves,
             problem,
             judge_of(
@@ -149,18 +176,13 @@ class BoxesPlan(Plan):
                 None if weight is None else block.numbers(weight),
             ),
             overlap=self.options.overlap,
-            budget=self.options.search.part(self.blocks),
+            budget=self.options.search.split(self.blocks),
             generators=[self.randomness.stream(f"search {number} {island}") for island in range(ISLANDS)],
         )
-        self.searches.append(found.trace)
-        return found.leaves
 
-    def limit(self, evidence: Evidence) -> Limit | None:
-        found = limit(self.axes, self.sensitivities, self.diversity, self.options.k, evidence)
-        if self.searches or self.effects:
-            found = found or Limit(achieved=math.nan, asymptotic=math.nan, shrunk=math.nan)
-            found = replace(found, searches=tuple(self.searches), rules=tuple(self.effects))
-        return found
+    def diagnostics(self, trace: Trace, evidence: Evidence) -> Diagnostics:
+        reached = optimality(self.axes, self.sensitivities, self.diversity, self.options.k, evidence)
+        return Diagnostics(searches=trace.searches, rules=trace.rules, optimality=reached)
 
     @property
     def _may_overlap(self) -> bool:
@@ -210,8 +232,8 @@ class BoxesPlan(Plan):
 class OverlappingAnonymity(KAnonymity):
     """k-anonymity of boxes that may overlap: the same count, and a warning that goes with it."""
 
-    def measure(self, evidence: Evidence) -> Finding:
-        finding = super().measure(evidence)
+    def finding(self, tally: GroupCounts) -> Finding:
+        finding = super().finding(tally)
         return replace(finding, claim=f"{finding.claim}, in boxes that may overlap ({ATTACK})")
 
 

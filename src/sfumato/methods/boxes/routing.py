@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sfumato.methods.boxes.diversity import Protected
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,22 +48,45 @@ def one_block() -> Routes:
     return Routes(np.array([-1]), np.zeros(1), np.zeros(1, dtype=np.int64))
 
 
-def routes(places: NDArray[np.float64], weights: NDArray[np.float32], most: int, least: int) -> Routes:
+@dataclass(frozen=True, repr=False)
+class SampledRows:
+    """Sampled rows that the first cuts are decided by."""
+
+    places: NDArray[np.float64]  # (rows, axes)
+    weights: NDArray[np.float32]  # (rows, axes)
+    protected: Protected  # what must stay diverse in every block
+
+    def of(self, rows: NDArray[np.int64]) -> SampledRows:
+        """These rows of them."""
+        values = self.protected.values[rows]
+        return SampledRows(self.places[rows], self.weights[rows], replace(self.protected, values=values))
+
+    @property
+    def is_diverse(self) -> bool:
+        """Whether every protected column has its ℓ values: then any block that holds these rows can be released."""
+        return all(
+            _values_apart(column, distance, self.protected.l) >= self.protected.l
+            for column, distance in zip(self.protected.values.T, self.protected.separation, strict=True)
+        )
+
+
+def routes(sample: SampledRows, most: float, least: int) -> Routes:
     """Cut sampled rows near the median of the axis with the largest pressure, until no block exceeds ``most``.
 
-    A block keeps at least ``least`` sampled rows; equal values stay in one block, so a block whose rows are all alike
-    may exceed ``most``.
+    Both are numbers of sampled rows. A block keeps at least ``least`` of them, and ℓ values of each protected column
+    among them, so that it can be released whatever the other rows are. Equal values stay in one block, so a block whose
+    rows are all alike may exceed ``most``.
     """
     axis: list[int] = []
     threshold: list[float] = []
     other: list[int] = []
     blocks = 0
-    pending: list[tuple[NDArray[np.int64], int]] = [(np.arange(len(places)), -1)]
+    pending: list[tuple[NDArray[np.int64], int]] = [(np.arange(len(sample.places)), -1)]
     while pending:
         rows, parent = pending.pop()
         if parent >= 0:
             other[parent] = len(axis)
-        cut = _cut(places[rows], weights[rows], least) if len(rows) > most else None
+        cut = _cut(sample.of(rows), least) if len(rows) > most else None
         if cut is None:
             axis.append(-1)
             threshold.append(0.0)
@@ -71,15 +96,16 @@ def routes(places: NDArray[np.float64], weights: NDArray[np.float32], most: int,
         axis.append(cut[0])
         threshold.append(cut[1])
         other.append(-1)
-        below = places[rows, cut[0]] <= cut[1]
+        below = sample.places[rows, cut[0]] <= cut[1]
         pending.append((rows[~below], len(axis) - 1))
         pending.append((rows[below], -1))
     return Routes(np.array(axis), np.array(threshold), np.array(other))
 
 
-def _cut(places: NDArray[np.float64], weights: NDArray[np.float32], least: int) -> tuple[int, float] | None:
-    """Axis and threshold of the best cut that leaves ``least`` rows on both sides."""
-    pressure = weights.mean(axis=0) * (places.max(axis=0) - places.min(axis=0))
+def _cut(sample: SampledRows, least: int) -> tuple[int, float] | None:
+    """Axis and threshold of the best cut that leaves ``least`` rows and enough diversity on both sides."""
+    places = sample.places
+    pressure = sample.weights.mean(axis=0) * (places.max(axis=0) - places.min(axis=0))
     for axis in np.argsort(-pressure, kind="stable"):
         if pressure[axis] <= 0.0:
             return None
@@ -87,6 +113,18 @@ def _cut(places: NDArray[np.float64], weights: NDArray[np.float32], least: int) 
         ends = np.append(np.flatnonzero(ordered[1:] > ordered[:-1]), -1)[:-1] + 1  # rows up to each change of value
         ends = ends[(ends >= least) & (len(ordered) - ends >= least)]
         if len(ends):
-            end = ends[np.argmin(np.abs(ends - len(ordered) // 2))]
-            return int(axis), float(ordered[end - 1])
+            threshold = float(ordered[ends[np.argmin(np.abs(ends - len(ordered) // 2))] - 1])
+            below = places[:, axis] <= threshold
+            if all(sample.of(np.flatnonzero(side)).is_diverse for side in (below, ~below)):
+                return int(axis), threshold
     return None
+
+
+def _values_apart(values: NDArray[np.float64], distance: float, at_most: int) -> int:
+    """How many values are pairwise different and at least ``distance`` apart, counted up to ``at_most``."""
+    ordered = np.unique(values)
+    found, place = 0, 0
+    while found < at_most and place < len(ordered):
+        found += 1
+        place = max(int(np.searchsorted(ordered, ordered[place] + distance)), place + 1)
+    return found

@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,14 +23,15 @@ import pyarrow.compute as pc
 from sfumato.errors import OptionError
 from sfumato.methods.boxes.axes import SetAxis
 from sfumato.methods.boxes.fuzzy_terms import MEANING, SHARES, Trapezoid, Words
-from sfumato.schema.schema import nearest
+from sfumato.methods.diagnostics import RuleEffect
+from sfumato.schema.columns import nearest
+from sfumato.survey.questions import Answers, DistinctIn, QuantilesOf, Question
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.boxes.axes import Axes, Axis
     from sfumato.methods.boxes.partition import Leaves
-    from sfumato.survey.survey import Survey
     from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
 
@@ -130,18 +131,25 @@ class Rules:
     rules: tuple[BoundRule, ...]
     axes: int
 
+    @staticmethod
+    def questions(rules: Sequence[Rule], kinds: Mapping[str, Kind]) -> list[Question[Any]]:
+        """What must be known of the columns that the conditions name."""
+        for rule in rules:
+            for condition in rule.conditions:
+                _require_column(condition.column, kinds, rule, "a column of the table")
+        names = dict.fromkeys(condition.column for rule in rules for condition in rule.conditions)
+        return [QuantilesOf(name, SHARES) if kinds[name].is_numeric else DistinctIn(name) for name in names]
+
     @classmethod
     def of(
-        cls, rules: Sequence[Rule], words: Words | None, axes: Axes, survey: Survey, kinds: Mapping[str, Kind]
+        cls, rules: Sequence[Rule], words: Words | None, axes: Axes, answers: Answers, kinds: Mapping[str, Kind]
     ) -> Rules:
-        """Find the columns and words of the rules in the table; quantiles are taken from the survey, once."""
+        """Find the columns and words of the rules in the table; ``answers`` are those to :meth:`questions`."""
         place = {axis.name: number for number, axis in enumerate(axes.all)}
         bound = []
         for rule in rules:
             _require_column(rule.column, place, rule, "a quasi-identifier, which boxes are cut by")
-            for condition in rule.conditions:
-                _require_column(condition.column, kinds, rule, "a column of the table")
-            conditions = tuple(_bound(condition, words or {}, survey, kinds) for condition in rule.conditions)
+            conditions = tuple(_bound(condition, words or {}, answers, kinds) for condition in rule.conditions)
             bound.append(BoundRule(rule, place[rule.column], conditions))
         return cls(tuple(bound), len(axes.all))
 
@@ -151,30 +159,6 @@ class Rules:
         for one in self.rules:
             factors[:, one.axis] *= one.factors(one.truth(rows))
         return factors.astype(np.float32)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RuleEffect:
-    """What one rule did. Widths are means over the records, each counted as far as the rule is true of it."""
-
-    rule: str
-    column: str
-    mean_factor: float  # of this rule alone, over all records
-    touched: float  # share of the records of which it is true at all, from 0 to 1
-    width_without: float  # of the column's boxes if there were no rules, in its unit (categories: members less one)
-    width_with: float
-
-    @property
-    def change(self) -> float:
-        """By what share the boxes of the column became wider (or, below 0, narrower) where the rule is true."""
-        return self.width_with / self.width_without - 1.0 if self.width_without > 0.0 else 0.0
-
-    def __str__(self) -> str:
-        way = "wider" if self.change > 0.0 else "narrower"
-        return (
-            f"{self.rule}: factor {self.mean_factor:.2f} on average, {self.touched:.0%} of the records touched, "
-            f"{self.column} {abs(self.change):.0%} {way} there"
-        )
 
 
 def effects(
@@ -193,6 +177,8 @@ def effects(
             RuleEffect(
                 rule=one.rule.text,
                 column=one.rule.column,
+                records=rows.rows,
+                truth=total,
                 mean_factor=float(one.factors(truth).mean()),
                 touched=float((truth > 0.0).mean()),
                 width_without=before,
@@ -217,7 +203,7 @@ def _widths(leaves: Leaves, coordinate: NDArray[np.float64], axis: Axis) -> NDAr
     return widths
 
 
-def _bound(condition: Condition, words: Words, survey: Survey, kinds: Mapping[str, Kind]) -> BoundCondition:
+def _bound(condition: Condition, words: Words, answers: Answers, kinds: Mapping[str, Kind]) -> BoundCondition:
     name, word = condition.column, condition.word
     own = words.get(name, {})
     if word in own:
@@ -225,7 +211,7 @@ def _bound(condition: Condition, words: Words, survey: Survey, kinds: Mapping[st
             raise OptionError(f"Words of one's own are sets of numbers, but {name!r} has none.")
         return BoundCondition(condition, Trapezoid.of(own[word], name=f"The word {word!r} of {name!r}"))
     if not kinds[name].is_numeric:
-        known = pc.is_in(survey.distinct(name).values.cast(pa.string()), value_set=pa.array([word]))
+        known = pc.is_in(answers[DistinctIn(name)].values.cast(pa.string()), value_set=pa.array([word]))
         if not pc.any(known).as_py():
             raise OptionError(
                 f"No record is {word!r} in {name!r}.",  # the word is the user's own; the values are not told
@@ -240,7 +226,7 @@ def _bound(condition: Condition, words: Words, survey: Survey, kinds: Mapping[st
             found=_near(word, [*own, *MEANING]),
             fix=f"one of {', '.join([*own, *MEANING])}, or words={{{name!r}: {{{word!r}: (from, full, full, to)}}}}",
         )
-    return BoundCondition(condition, Trapezoid.between(survey.quantiles(name, SHARES), meaning))
+    return BoundCondition(condition, Trapezoid.between(answers[QuantilesOf(name, SHARES)], meaning))
 
 
 def _require_column(name: str, names: Collection[str], rule: Rule, what: str) -> None:

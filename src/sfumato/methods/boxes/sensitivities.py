@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -21,6 +21,7 @@ from sfumato.methods.boxes.axes import Axes, NumberAxis, SetAxis
 from sfumato.params import require_number
 from sfumato.statistics.language import parse
 from sfumato.statistics.moment_statistics import Correlation, Mean, Variance
+from sfumato.survey.questions import Answers, MomentsOf
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,7 +117,7 @@ def kept_statistics(
 
 
 def sensitivities(
-    kept: Sequence[Kept], axes: Axes, survey: Survey, *, named: bool, others: float, weight: str | None
+    kept: Sequence[Kept], axes: Axes, moments_of: MomentsLookup, *, named: bool, others: float
 ) -> Sensitivities:
     """Weigh the axes by the kept statistics.
 
@@ -127,7 +128,6 @@ def sensitivities(
     columns = tuple(dict.fromkeys(name for one in kept for name in one.statistic.columns))
     place = {name: number for number, name in enumerate(columns)}
     terms: list[tuple[int, float, list[int], NDArray[np.float64]]] = []
-    moments_of = _MomentsOf(dict.fromkeys([*columns, *(axis.name for axis in axes.numbers)]), survey, weight)
     for one in kept:
         names = one.statistic.columns
         moments = moments_of(names)
@@ -144,7 +144,7 @@ def sensitivities(
     sizes = [len(chosen) for _, _, chosen, _ in terms]
     return Sensitivities(
         columns=columns,
-        weight=weight,
+        weight=moments_of.weight,
         axis=np.array([term[0] for term in terms], dtype=np.int64),
         constant=np.array([term[1] for term in terms]),
         starts=np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64),
@@ -154,21 +154,40 @@ def sensitivities(
     )
 
 
-class _MomentsOf:
-    """Moments of the columns of a statistic, from one pass over all columns that have no missing value."""
+@dataclass(frozen=True, repr=False)
+class MomentsLookup:
+    """Moments of the columns of a statistic: from one question for all columns without missing values, else its own."""
 
-    def __init__(self, columns: Iterable[str], survey: Survey, weight: str | None) -> None:
-        self._survey, self._weight = survey, weight
-        self._place = {name: place for place, name in enumerate(name for name in columns if not survey.missing(name))}
-        self._joint = survey.moments(tuple(self._place), weight) if self._place else None
+    complete: tuple[str, ...]  # columns without a missing value
+    weight: str | None  # column of sampling weights
+    answers: Answers
+
+    @classmethod
+    def ask(
+        cls,
+        survey: Survey,
+        kept: Sequence[Kept],
+        numbers: Sequence[str],
+        missing: Mapping[str, int],
+        weight: str | None,
+    ) -> MomentsLookup:
+        """Ask for the moments of all kept statistics and of each of ``numbers``; ``missing`` counts missing values."""
+        columns = dict.fromkeys([*(name for one in kept for name in one.statistic.columns), *numbers])
+        complete = tuple(name for name in columns if not missing[name])
+        wanted = dict.fromkeys([*(tuple(one.statistic.columns) for one in kept), *((name,) for name in numbers)])
+        questions = [MomentsOf(names, weight) for names in wanted if not set(names) <= set(complete)]
+        if complete:
+            questions.append(MomentsOf(complete, weight))
+        return cls(complete, weight, survey.ask(questions))
 
     def __call__(self, names: Sequence[str]) -> Moments:
-        if self._joint is not None and all(name in self._place for name in names):
-            return self._joint.select([self._place[name] for name in names])
-        return self._survey.moments(names, self._weight)
+        if all(name in self.complete for name in names):
+            joint = self.answers[MomentsOf(self.complete, self.weight)]
+            return joint.select([self.complete.index(name) for name in names])
+        return self.answers[MomentsOf(tuple(names), self.weight)]
 
 
-def _unnamed(axes: Axes, moments_of: _MomentsOf, touched: set[str], share: float) -> NDArray[np.float64]:
+def _unnamed(axes: Axes, moments_of: MomentsLookup, touched: set[str], share: float) -> NDArray[np.float64]:
     """The constant weight of each axis that no kept statistic touches.
 
     It takes part in as many unnamed statistics as there are numeric columns, and one more (its mean, its variance, its
@@ -179,7 +198,7 @@ def _unnamed(axes: Axes, moments_of: _MomentsOf, touched: set[str], share: float
     return np.array(weights, dtype=np.float64)
 
 
-def _per_unit(axis: NumberAxis | SetAxis, moments_of: _MomentsOf) -> float:
+def _per_unit(axis: NumberAxis | SetAxis, moments_of: MomentsLookup) -> float:
     """One over the standard deviation, or what corresponds to it for a set."""
     if isinstance(axis, SetAxis):
         return RANGE_IN_SD / axis.size

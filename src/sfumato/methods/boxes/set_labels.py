@@ -51,7 +51,7 @@ def nodes(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> Words:
     return Words(pa.array([*words, None], pa.string()), word_of)
 
 
-def covered(axis: SetAxis) -> Mapping[str, frozenset[str | None]]:
+def covered(axis: SetAxis) -> Mapping[str | None, frozenset[str | None]]:
     """The values below each node of the column's tree, by the node's name."""
     assert axis.tree is not None
     below: dict[str, set[str | None]] = {}

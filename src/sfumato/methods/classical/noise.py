@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup
-from sfumato.params import require_choice, require_number
+from sfumato.params import Choice, Flag, Number, option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from sfumato.randomness import Randomness
@@ -27,39 +26,54 @@ KINDS: tuple[Kind, ...] = ("correlated", "uncorrelated")
 class Noise(MatrixMethod):
     """Add normal noise whose variance is a share ``level`` of the data's own.
 
-    ``"correlated"`` noise has the covariance b·Σ (2.4), ``"uncorrelated"`` only its diagonal (2.3). With ``correct``
-    the masked rows are drawn towards the mean by Kim's formula, so that mean and (for correlated noise) covariance of
-    the matrix are those of the original in expectation. Every row still has an original: in more than a few columns
-    most can be matched back, whatever the level.
+    "correlated" noise has the covariance b·Σ (2.4), "uncorrelated" only its diagonal (2.3). With ``correct`` the masked
+    rows are drawn towards the mean by Kim's formula, so that mean and (for correlated noise) covariance of the matrix
+    are those of the original in expectation. Every row still has an original, and in more than a few columns most can
+    be matched back, whatever the level: it promises no privacy.
+
+    Examples
+    --------
+    >>> import numpy as np, sfumato as sf
+    >>> people = {"x": np.random.default_rng(0).normal(size=200)}
+    >>> sf.Noise(level=0.2).release(people, schema={"x": "quasi"}).table.rows
+    200
     """
 
     name: ClassVar[str] = "noise"
+    noted: ClassVar[Mapping[str, str]] = {
+        **MatrixMethod.noted,
+        "noise level": "variance of the noise as a share of that of the data",
+        "corrected": "whether mean and variance were given back",
+    }
 
-    kind: Kind = "correlated"
-    level: float = 0.1  # b: variance of the noise as a share of the variance of the data
-    correct: bool = True  # give back mean and variance
-
-    def __post_init__(self) -> None:
-        MatrixMethod.__post_init__(self)
-        require_choice(self.kind, name="kind", choices=KINDS)
-        require_number(self.level, name="level", above=0.0)
+    kind: Kind = option(
+        Choice(KINDS), "Whether the noise of different columns is correlated.", default="correlated", reported=True
+    )
+    level: float = option(
+        Number(above=0.0),
+        "Variance of the noise (b), as a multiple of the variance of the data.",
+        default=0.1,
+        unit="variances",
+        reported=True,
+    )
+    correct: bool = option(Flag(), "Give back mean and variance.", default=True, reported=True)
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> NoisePlan:
         """Nothing is decided before the rows are seen."""
-        return NoisePlan(self.ground(survey, schema, randomness), self)
+        return NoisePlan(self.setup(survey, schema, randomness), self)
 
 
 @dataclass(frozen=True, repr=False)
 class NoisePlan(MatrixPlan):
     """Add noise to each block."""
 
-    ground: MatrixSetup
+    setup: MatrixSetup
     method: Noise
 
-    def change(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         level, mean = self.method.level, matrix.mean(axis=0)
         centred = matrix - mean
-        white = self.ground.randomness.stream(f"noise {number}").standard_normal(matrix.shape)
+        white = self.setup.randomness.stream(f"noise {number}").standard_normal(matrix.shape)
         if self.method.kind == "uncorrelated":
             noise = white * centred.std(axis=0)
         else:

@@ -48,7 +48,7 @@ class Buckets:
     shown: Shown = "median"
 
     @classmethod
-    def by_rank(cls, table: Table, name: str, ends: NDArray[np.int64], *, shown: Shown) -> Buckets:
+    def of_ranks(cls, table: Table, name: str, ends: NDArray[np.int64], *, shown: Shown) -> Buckets:
         """Groups of rows in the order of their values, each up to one of these ranks."""
         numbers = table.numbers(name)
         present = np.sort(numbers[~np.isnan(numbers)])
@@ -74,7 +74,7 @@ class Buckets:
         )
 
     @classmethod
-    def by_value(cls, table: Table, name: str, points: Points, ends: NDArray[np.int64], *, shown: Shown) -> Buckets:
+    def of_points(cls, table: Table, name: str, points: Points, ends: NDArray[np.int64], *, shown: Shown) -> Buckets:
         """Groups of points, each up to one of these ends: equal values stay together."""
         starts = np.append(0, ends)[:-1]
         values, weights = points.values, points.weights
@@ -143,6 +143,11 @@ class Buckets:
     def released_names(self) -> tuple[str, ...]:
         """Names of the columns that leave for this one."""
         return interval_names(self.name) if self.shown == "range" else (self.name,)
+
+    @property
+    def by_rank(self) -> bool:
+        """Whether equal values fall into two groups, by the order of their rows."""
+        return bool(len(self.ties))
 
     @property
     def code_size(self) -> int:

@@ -12,10 +12,10 @@ import pyarrow as pa
 from sfumato.methods.probabilistic.buckets import merged_to, quantile_ends
 from sfumato.methods.probabilistic.recoding import ValueMap, texts
 from sfumato.methods.probabilistic.tree_cuts import Branch, CountedTree, cut_with_at_most, lowest_cut
+from sfumato.schema.columns import Column
 from sfumato.schema.hierarchy import Tree
-from sfumato.schema.schema import Column
 from sfumato.schema.trees import tree_for
-from sfumato.survey.survey import Distinct
+from sfumato.survey.questions import Distinct
 from sfumato.table.intervals import MISSING
 from sfumato.table.kinds import Kind
 

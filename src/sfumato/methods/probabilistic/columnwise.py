@@ -9,22 +9,25 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import CannotRelease
 from sfumato.methods.base import Method
+from sfumato.methods.claims import AtMostValues, Containment, EachColumnAnonymous
 from sfumato.methods.probabilistic.buckets import Buckets
 from sfumato.methods.probabilistic.category_recoding import with_at_least, with_at_most
-from sfumato.methods.probabilistic.claims import AtMostValues, EachColumnAnonymous, Truthful
 from sfumato.methods.probabilistic.recoding import Recoding, RecodingPlan, ValueMap
-from sfumato.schema.schema import Column, Role, Schema
-from sfumato.survey.survey import Distinct, Survey
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.schema import Schema
+from sfumato.survey.questions import Answers, Distinct, DistinctIn, Question
+from sfumato.survey.survey import Survey, blocks_wanted
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
     from sfumato.methods.claims import Claim
     from sfumato.randomness import Randomness
-    from sfumato.table.table import Table
+
+MOST_VALUES = 1_000_000  # of one categorical column
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Goal:
             return with_at_most(self.buckets + distinct.values.null_count, column, kind, distinct)
         return with_at_least(self.k or 1, column, kind, distinct)
 
-    def claim(self, columns: Mapping[str, tuple[str, ...]]) -> Claim:
+    def claim(self, columns: Mapping[str, tuple[str, ...]]) -> Claim[Any]:
         if self.buckets is not None:
             return AtMostValues(most=self.buckets, columns=columns)
         return EachColumnAnonymous(k=self.k or 1, columns=columns)
@@ -59,22 +62,29 @@ class ColumnwiseMethod(Method):
         """What every column must reach."""
 
     @abstractmethod
-    def group(self, survey: Survey, sample: Table, name: str, randomness: Randomness) -> Buckets:
-        """The groups of one numeric column."""
+    def questions(self, survey: Survey, name: str) -> Sequence[Question[Any]]:
+        """What must be known of a numeric column."""
+
+    @abstractmethod
+    def group(self, survey: Survey, answers: Answers, name: str, randomness: Randomness) -> Buckets:
+        """The groups of one numeric column, from the answers to these questions."""
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> RecodingPlan:
         """Recode each quasi-identifier, from the survey alone."""
-        quasi = schema.names(Role.QUASI)
+        quasi, kinds = schema.names(Role.QUASI), survey.sample.table.kinds
         require_rows(survey.rows, self.goal.k)
-        sample = survey.sample(quasi)
+        numeric = [name for name in quasi if kinds[name].is_numeric and schema[name].tree is None]
+        asked = [question for name in numeric for question in self.questions(survey, name)]
+        answers = survey.ask([*asked, *(DistinctIn(name, MOST_VALUES) for name in quasi if name not in numeric)])
         recodings: list[Recoding] = []
         for name in quasi:
-            if sample.kinds[name].is_numeric and schema[name].tree is None:
-                recodings.append(self.group(survey, sample, name, randomness))
+            if name in numeric:
+                recodings.append(self.group(survey, answers, name, randomness))
             else:
-                coarse = self.goal.coarsened(schema[name], sample.kinds[name], survey.distinct(name))
+                distinct = answers[DistinctIn(name, MOST_VALUES)].require_complete(name)
+                coarse = self.goal.coarsened(schema[name], kinds[name], distinct)
                 recodings += [] if coarse.is_unchanged else [coarse]
-        return recoding_plan(schema, recodings, self.goal, blocks_of(survey))
+        return recoding_plan(schema, recodings, self.goal, blocks_wanted(survey))
 
 
 def recoding_plan(schema: Schema, recodings: list[Recoding], goal: Goal, parts: int) -> RecodingPlan:
@@ -90,11 +100,12 @@ def recoding_plan(schema: Schema, recodings: list[Recoding], goal: Goal, parts: 
     )
 
 
-def truth_of(recodings: Sequence[Recoding]) -> tuple[Truthful, ...]:
+def truth_of(recodings: Sequence[Recoding]) -> tuple[Containment, ...]:
     """The promise that ranges and words hold what they stand for; medians and means promise nothing of the kind."""
     ranges = tuple(one.name for one in recodings if isinstance(one, Buckets) and one.shown == "range")
     covers = {one.name: one.covers for one in recodings if isinstance(one, ValueMap)}
-    return (Truthful(ranges=ranges, covers=covers),) if ranges or covers else ()
+    columns = (*ranges, *covers)  # a group may be shown as missing, which says nothing about its values
+    return (Containment(columns=columns, covers=covers, empty_is_unknown=True),) if columns else ()
 
 
 def require_rows(rows: int, k: int | None) -> None:
@@ -103,8 +114,3 @@ def require_rows(rows: int, k: int | None) -> None:
         raise CannotRelease(
             f"At least {k:,} rows are needed to hide everyone among {k:,}.", found=f"{rows:,}", fix="a smaller k"
         )
-
-
-def blocks_of(survey: Survey) -> int:
-    """Number of blocks that the engine wants."""
-    return 1 if survey.block_rows is None else max(1, -(-survey.rows // survey.block_rows))

@@ -74,7 +74,7 @@ def privacy_utility_curve(
     spread = float(((present - present.mean()) ** 2).sum())
     points = []
     for number in (number for number in wanted if number <= len(present)):
-        groups = Buckets.by_rank(source, column, quantile_ends(np.ones(len(present)), number), shown="mean")
+        groups = Buckets.of_ranks(source, column, quantile_ends(np.ones(len(present)), number), shown="mean")
         shown = np.repeat(groups.mean if represent == "mean" else groups.median, groups.sizes.astype(np.int64))
         points.append(
             CurvePoint(

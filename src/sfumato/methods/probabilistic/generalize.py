@@ -13,30 +13,33 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from sfumato.disclosure.anonymity_budget import anonymity_budget, require_population, require_probability
+from sfumato.disclosure.anonymity_budget import anonymity_budget, require_population
 from sfumato.errors import OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.claims import KAnonymity
 from sfumato.methods.probabilistic.buckets import SHOWN, Buckets, Shown, quantile_ends
 from sfumato.methods.probabilistic.category_recoding import with_at_most
-from sfumato.methods.probabilistic.claims import ProbabilisticAnonymity
-from sfumato.methods.probabilistic.columnwise import blocks_of, require_rows, truth_of
-from sfumato.methods.probabilistic.population_matches import Matches, ShownColumn, expected_matches
+from sfumato.methods.probabilistic.columnwise import MOST_VALUES, require_rows, truth_of
+from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnonymity
+from sfumato.methods.probabilistic.population_matches import Combinations, Matches, ShownColumn, expected_matches
 from sfumato.methods.probabilistic.recoding import Recoding, RecodingPlan, ValueMap
-from sfumato.methods.probabilistic.sharing import require_weights, share_budget
-from sfumato.params import require_choice, require_int
-from sfumato.schema.schema import Role, Schema
+from sfumato.methods.probabilistic.sharing import require_importance, share_budget
+from sfumato.params import Checked, Choice, OrNone, Probability, Whole, option
+from sfumato.schema.columns import Role
+from sfumato.schema.schema import Schema
 from sfumato.survey.quantile_sketches import Points, all_points
+from sfumato.survey.questions import DistinctIn, FactsOf
+from sfumato.survey.survey import Sample, Survey, blocks_wanted
 
 if TYPE_CHECKING:
     from sfumato.methods.claims import Claim
     from sfumato.randomness import Randomness
-    from sfumato.survey.survey import Distinct, Survey
-    from sfumato.table.table import Table
+    from sfumato.survey.questions import Distinct
+    from sfumato.table.facts import ColumnFacts
 
 Basis = Literal["exact", "chernoff", "any"]
 BASES: tuple[Basis, ...] = ("exact", "chernoff", "any")
@@ -45,33 +48,82 @@ TRIES = 14  # halvings of the budget's logarithm
 
 @dataclass(frozen=True, kw_only=True)
 class Generalize(Method):
-    """Everyone matches at least ``k`` of ``population`` people, with probability 1 − ``beta``, at the least distortion.
+    """Make quasi-identifiers coarser until everyone matches at least k people of a population, at the least distortion.
 
-    Without a population the table is its own: the rows that find fewer than k like them, at most a share ``beta``, are
-    left out, and the release is k-anonymous.
+    With a population, each row matches at least ``k`` of its people with probability 1 − ``beta``. Without one, the
+    table is its own population: rows that match fewer than k others, at most a share ``beta``, are left out, and the
+    release is k-anonymous. (Lodha and Thomas.)
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": list(range(20, 80)), "city": ["Ulm", "Rom"] * 30}
+    >>> release = sf.Generalize(k=5).release(people, schema={"age": "quasi", "city": "quasi"})
+    >>> [finding.held for finding in release.findings if finding.kind == "privacy"]
+    [True]
     """
 
     name: ClassVar[str] = "generalize"
+    noted: ClassVar[Mapping[str, str]] = {
+        "combinations before": "number of possible combinations of values",
+        "combinations after": "the same after recoding",
+        "combinations allowed": "the anonymity budget",
+        "share of rows that find k people alike, expected": "estimated from the rows",
+        "values before": "number of values of each column",
+        "values after": "the same after recoding",
+        "columns": "what was done to each column",
+    }
 
-    k: int
-    population: float | None = None  # people an intruder may choose from, those of the table among them
-    beta: float = 0.1  # probability
-    weights: Mapping[str, float] | None = None  # how much each column matters; 1 where none is given
-    budget: Basis = "exact"  # combinations by the binomial tail, by LT's formula, or for any distribution at all
-    within: int = 1  # rows of the table itself that must look alike; those that do not, at most beta, are left out
-    represent: Shown = "range"
+    k: int = option(
+        Whole(at_least=1), "Smallest number of people who must match each row.", unit="people", reported=True
+    )
+    population: float | None = option(
+        OrNone(Checked("whole number of people, at least k", lambda value, name: require_population(value))),
+        "People an intruder may choose from, those of the table among them. None: the rows of the table.",
+        default=None,
+        unit="people",
+        reported=True,
+    )
+    beta: float = option(
+        Probability(),
+        "Largest share of rows that may match fewer than k people; without a population, that may be left out.",
+        default=0.1,
+        unit="share of rows",
+        reported=True,
+    )
+    importance: Mapping[str, float] | None = option(
+        OrNone(Checked("number above 0 for each named column", lambda value, name: require_importance(value))),
+        "How much detail each column keeps, relative to the others. 1 for columns that are not named.",
+        default=None,
+        reported=True,
+    )
+    budget: Basis = option(
+        Choice(BASES),
+        'How the number of allowed combinations is computed: "exact" by the binomial tail, "chernoff" by the formula '
+        'of Lodha and Thomas, "any" for every distribution of the combinations.',
+        default="exact",
+        reported=True,
+    )
+    within: int = option(
+        Whole(at_least=1),
+        "Smallest number of rows of the release itself that must look alike; others, at most beta, are left out.",
+        default=1,
+        unit="rows",
+        reported=True,
+    )
+    represent: Shown = option(
+        Choice(SHOWN),
+        "What is shown for a group of numbers: its range (two columns), its median or mean, or a label.",
+        default="range",
+        reported=True,
+    )
 
     def __post_init__(self) -> None:
-        require_int(self.k, name="k", at_least=1)
-        require_probability(self.beta, name="beta")
-        if self.population is not None and require_population(self.population) < self.k:
+        super().__post_init__()
+        if self.population is not None and self.population < self.k:
             raise OptionError(
                 "The population must hold at least k people.", found=f"population {self.population:,.0f}, k {self.k:,}"
             )
-        require_weights(self.weights)
-        require_choice(self.budget, name="budget", choices=BASES)
-        require_int(self.within, name="within", at_least=1)
-        require_choice(self.represent, name="represent", choices=SHOWN)
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> RecodingPlan:
         """Spend the budget on the columns, from the survey alone."""
@@ -95,7 +147,7 @@ class Generalize(Method):
             },
             within=self.alike,
             suppressed_at_most=self.beta if self.alike > 1 else 0.0,
-            parts=blocks_of(survey),
+            parts=blocks_wanted(survey),
         )
 
     def combinations(self, population: int) -> int:
@@ -108,7 +160,7 @@ class Generalize(Method):
         """Rows of the release that look alike, at the fewest."""
         return max(self.k, self.within) if self.population is None else self.within
 
-    def _promises(self, population: int, most: int, released: Mapping[str, tuple[str, ...]]) -> tuple[Claim, ...]:
+    def _promises(self, population: int, most: int, released: Mapping[str, tuple[str, ...]]) -> tuple[Claim[Any], ...]:
         alike = KAnonymity(k=self.alike, columns=tuple(name for names in released.values() for name in names))
         if self.population is None:
             return (alike,)
@@ -139,35 +191,46 @@ class _QuasiIdentifiers:
     method: Generalize
     schema: Schema
     names: tuple[str, ...]
-    sample: Table
+    sample: Sample
     population: int
-    points: Mapping[str, Points]  # of the numeric ones
-    ends: Mapping[str, tuple[float, float]]  # declared or found, of the same
+    points: Mapping[str, Points]  # of the sampled numeric ones
+    facts: Mapping[str, ColumnFacts]  # of the same, in the whole table
     distinct: Mapping[str, Distinct]  # of the others
 
     @classmethod
     def of(cls, survey: Survey, schema: Schema, method: Generalize) -> _QuasiIdentifiers:
-        names = schema.names(Role.QUASI)
-        _require_known(method.weights, names)
-        sample = survey.sample(names)
-        numeric = [name for name in names if sample.kinds[name].is_numeric and schema[name].tree is None]
+        names, sample = schema.names(Role.QUASI), survey.sample
+        _require_known(method.importance, names)
+        kinds = sample.table.kinds
+        numeric = [name for name in names if kinds[name].is_numeric and schema[name].tree is None]
+        others = [name for name in names if name not in numeric]
+        answers = survey.ask(
+            [
+                *(FactsOf(name, count_distinct=True) for name in numeric),
+                *(DistinctIn(name, MOST_VALUES) for name in others),
+            ]
+        )
         return cls(
             method=method,
             schema=schema,
             names=names,
             sample=sample,
             population=_people(method.population, survey.rows),
-            points={name: all_points(sample.numbers(name)) for name in numeric},
-            ends={name: schema[name].domain or survey.extremes(name) for name in numeric},
-            distinct={name: survey.distinct(name) for name in names if name not in numeric},
+            points={name: all_points(sample.table.numbers(name)) for name in numeric},
+            facts={name: answers[FactsOf(name, count_distinct=True)] for name in numeric},
+            distinct={name: answers[DistinctIn(name, MOST_VALUES)].require_complete(name) for name in others},
         )
 
     @cached_property
     def sizes(self) -> dict[str, int]:
         """Values of each column, a missing one included."""
-        counted = {name: len(points.values) + (points.missing > 0) for name, points in self.points.items()}
+        counted = {name: facts.distinct_values + (facts.missing > 0) for name, facts in self.facts.items()}
         counted |= {name: len(distinct.values) for name, distinct in self.distinct.items()}
         return {name: counted[name] for name in self.names}
+
+    def _ends(self, name: str) -> tuple[float, float]:
+        """Declared or found ends of a numeric column."""
+        return self.schema[name].domain or (self.facts[name].low, self.facts[name].high)
 
     def spend(self, most: int) -> _Spent:
         """The recodings of the largest budget up to ``most`` that enough rows find k people alike with."""
@@ -197,12 +260,15 @@ class _QuasiIdentifiers:
         shown = []
         for name in self.names:
             if name in by_name:
-                shown.append(ShownColumn(by_name[name].codes(self.sample).astype(np.int32), by_name[name].code_size))
+                shown.append(
+                    ShownColumn(by_name[name].codes(self.sample.table).astype(np.int32), by_name[name].code_size)
+                )
             else:
-                coded = self.sample.coded(name)
+                coded = self.sample.table.coded(name)
                 shown.append(ShownColumn(coded.codes, coded.size))
         values = self.sizes | {recoding.name: recoding.values for recoding in recodings}
-        matches = expected_matches(shown, self.sample.rows, self.population, self.method.k, within=self.method.alike)
+        combinations = Combinations.of(shown, self.sample.rows)
+        matches = expected_matches(combinations, self.population, self.method.k, within=self.method.alike)
         return _Spent(recodings=tuple(recodings), values=values, matches=matches)
 
     def _recodings(self, budget: int) -> list[Recoding]:
@@ -210,7 +276,7 @@ class _QuasiIdentifiers:
         found: list[Recoding] = []
         left, waiting = budget, dict(self.sizes)
         for name in sorted(self.distinct, key=lambda name: self.sizes[name]) + list(self.points):
-            share = share_budget(left, waiting, self.method.weights)[name]
+            share = share_budget(left, waiting, self.method.importance)[name]
             values = waiting.pop(name)
             if share < values:
                 recoding = self._buckets(name, share) if name in self.points else self._coarse(name, share)
@@ -220,14 +286,14 @@ class _QuasiIdentifiers:
         return found
 
     def _coarse(self, name: str, most: int) -> ValueMap:
-        return with_at_most(most, self.schema[name], self.sample.kinds[name], self.distinct[name])
+        return with_at_most(most, self.schema[name], self.sample.table.kinds[name], self.distinct[name])
 
     def _buckets(self, name: str, most: int) -> Buckets:
         """At most ``most`` values of a numeric column, a missing one included."""
-        points = self.points[name]
+        points = replace(self.points[name], missing=self.facts[name].missing)
         ends = quantile_ends(points.weights, max(1, most - (points.missing > 0)))
-        buckets = Buckets.by_value(self.sample, name, points, ends, shown=self.method.represent)
-        buckets = buckets.as_cells(self.ends[name])
+        buckets = Buckets.of_points(self.sample.table, name, points, ends, shown=self.method.represent)
+        buckets = buckets.as_cells(self._ends(name))
         return replace(buckets, hidden=0) if most == 1 and points.missing else buckets
 
 
@@ -244,11 +310,11 @@ def _people(population: float | None, rows: int) -> int:
     return people
 
 
-def _require_known(weights: Mapping[str, float] | None, names: tuple[str, ...]) -> None:
-    unknown = [name for name in weights or {} if name not in names]
+def _require_known(importance: Mapping[str, float] | None, names: tuple[str, ...]) -> None:
+    unknown = [name for name in importance or {} if name not in names]
     if unknown:
         raise OptionError(
-            "Only quasi-identifiers have weights.",
-            found=f"weights of {', '.join(map(repr, unknown))}",
-            fix=f"weights of {', '.join(map(repr, names))}",
+            "Only quasi-identifiers can have an importance.",
+            found=f"importance of {', '.join(map(repr, unknown))}",
+            fix=f"the importance of {', '.join(map(repr, names))}",
         )

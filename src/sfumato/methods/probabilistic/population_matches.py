@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betainc
 
-from sfumato.table.groups import refine
+from sfumato.table.groups import first_rows, refine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,15 +47,34 @@ class Matches:
     groups: int
 
 
-def expected_matches(columns: Sequence[ShownColumn], rows: int, population: int, k: int, *, within: int = 1) -> Matches:
-    """Expected share of rows that at least ``k`` of ``population`` people match in all of these columns.
+@dataclass(frozen=True, eq=False, repr=False)
+class Combinations:
+    """The different combinations of shown values: the rows of each, and the number of its value in each column."""
+
+    counts: NDArray[np.int64]  # (combinations,)
+    codes: tuple[NDArray[np.int64], ...]  # for each column, of each combination: from 0 to below the number of values
+
+    @classmethod
+    def of(cls, columns: Sequence[ShownColumn], rows: int) -> Combinations:
+        """The combinations of columns that are known row by row."""
+        labels = np.zeros(rows, dtype=np.int64)
+        for column in columns:
+            labels = refine(labels, column.codes, column.size)
+        first = first_rows(labels)
+        return cls(np.bincount(labels), tuple(column.codes[first].astype(np.int64) for column in columns))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of all combinations."""
+        return int(self.counts.sum())
+
+
+def expected_matches(combinations: Combinations, population: int, k: int, *, within: int = 1) -> Matches:
+    """Expected share of rows that at least ``k`` of ``population`` people match in all columns.
 
     Beside it, counted: the share of rows that at least ``within`` rows of the table match, themselves included.
     """
-    labels = np.zeros(rows, dtype=np.int64)
-    for column in columns:
-        labels = refine(labels, column.codes, column.size)
-    counts = np.bincount(labels).astype(np.float64)
+    rows, counts = combinations.rows, combinations.counts.astype(np.float64)
     found = Matches(
         share=float(counts[counts >= k].sum() / rows),
         share_within=float(counts[counts >= within].sum() / rows),
@@ -64,12 +83,9 @@ def expected_matches(columns: Sequence[ShownColumn], rows: int, population: int,
     )
     if population == rows or found.share == 1.0:
         return found
-    first = np.empty(len(counts), dtype=np.int64)
-    first[labels] = np.arange(rows)
     independent = np.ones(len(counts))
-    for column in columns:
-        shares = np.bincount(column.codes, minlength=column.size) / rows
-        independent *= shares[column.codes[first]]
+    for codes in combinations.codes:
+        independent *= (np.bincount(codes, weights=counts) / rows)[codes]
     weight = _weight_of_independence(counts, independent, rows, population)
     others = population - rows
     odds = others / (others + rows - 1.0 + weight)

@@ -7,27 +7,25 @@ group by binary search, and groups that fall under k join a neighbour.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sfumato.disclosure.anonymity_budget import require_probability
 from sfumato.errors import OptionError
 from sfumato.methods.probabilistic.buckets import SHOWN, Buckets, Shown, merged_to, quantile_ends
-from sfumato.methods.probabilistic.columnwise import ColumnwiseMethod, Goal, recoding_plan
+from sfumato.methods.probabilistic.columnwise import ColumnwiseMethod, Goal
 from sfumato.methods.probabilistic.optimal_groups import TIES, Ties
-from sfumato.methods.probabilistic.recoding import Recoding, RecodingPlan
-from sfumato.params import require_choice, require_int
-from sfumato.schema.schema import Schema
-from sfumato.survey.quantile_sketches import Points, QuantileSketch, Reservoir, all_points, sample_size
+from sfumato.params import Choice, OrNone, Probability, Whole, option
+from sfumato.survey.quantile_sketches import Points, Reservoir, sample_size
+from sfumato.survey.questions import Answers, ExtremesOf, MissingIn, PointsOf, Question
+from sfumato.survey.survey import Survey, is_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.randomness import Randomness
-    from sfumato.survey.survey import Survey
     from sfumato.table.table import Table
 
 DELTA = 0.01  # probability that a sample fails, where none is said
@@ -35,38 +33,79 @@ DELTA = 0.01  # probability that a sample fails, where none is said
 
 @dataclass(frozen=True, kw_only=True)
 class Quantiles(ColumnwiseMethod):
-    """Each numeric quasi-identifier in groups of equal size: of at least ``k`` rows, or ``buckets`` of them.
+    """Put the values of each numeric quasi-identifier into groups of equal size.
 
-    ``sample`` takes the cuts from that many random rows; ``epsilon`` with ``delta`` from as many as put every rank
-    within ε·n with probability 1 − δ; ``epsilon`` alone from a sketch that puts it there with certainty. Without any of
-    them the cuts are exact. Each column is anonymous by itself; columns together are not.
+    Groups have at least ``k`` rows, or there are ``buckets`` of them. Each column is anonymous by itself; columns
+    together are not. Cuts are exact by default; ``sample`` and ``epsilon`` take them from less.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> release = sf.Quantiles(k=3).release({"age": [20, 21, 22, 40, 41, 42]}, schema={"age": "quasi"})
+    >>> sorted(release.table.numbers("age").tolist())
+    [21.0, 21.0, 21.0, 41.0, 41.0, 41.0]
     """
 
     name: ClassVar[str] = "quantiles"
+    noted: ClassVar[Mapping[str, str]] = {"columns": "what was done to each column"}
 
-    k: int | None = None
-    buckets: int | None = None
-    sample: int | None = None  # rows
-    epsilon: float | None = None  # share of rows, in ranks
-    delta: float | None = None  # probability
-    represent: Shown = "median"
-    ties: Ties = "split"  # equal values may fall into two groups; with a sample or a sketch they stay together
+    k: int | None = option(
+        OrNone(Whole(at_least=1)),
+        "Smallest number of rows in a group. Give k or buckets, one of the two.",
+        default=None,
+        unit="rows",
+        reported=True,
+    )
+    buckets: int | None = option(
+        OrNone(Whole(at_least=1)),
+        "Number of groups in each column, instead of k. It promises no privacy.",
+        default=None,
+        unit="groups",
+        reported=True,
+    )
+    sample: int | None = option(
+        OrNone(Whole(at_least=1)),
+        "Take the cuts from that many random rows.",
+        default=None,
+        unit="rows",
+        reported=True,
+    )
+    epsilon: float | None = option(
+        OrNone(Probability()),
+        "Let the rank of a cut be wrong by this share of the rows: with certainty, from a sketch, or with delta with "
+        "probability 1 − delta, from a sample.",
+        default=None,
+        unit="share of rows",
+        reported=True,
+    )
+    delta: float | None = option(
+        OrNone(Probability()),
+        "Probability that a sample fails to meet epsilon, for each column. 0.01 with a sample where it is not given.",
+        default=None,
+        reported=True,
+    )
+    represent: Shown = option(
+        Choice(SHOWN),
+        "What is shown for a group: its median or mean, its range (two columns), or a label.",
+        default="median",
+        reported=True,
+    )
+    ties: Ties = option(
+        Choice(TIES),
+        'Whether equal values may fall into two groups ("split") or stay "together". With a sample, a sketch or a '
+        "table in blocks they stay together.",
+        default="split",
+        reported=True,
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.k is None) == (self.buckets is None):
             raise OptionError("Quantiles need k or buckets, one of the two.", found="both" if self.k else "neither")
-        for name, value in (("k", self.k), ("buckets", self.buckets), ("sample", self.sample)):
-            if value is not None:
-                require_int(value, name=name, at_least=1)
-        for name, share in (("epsilon", self.epsilon), ("delta", self.delta)):
-            if share is not None:
-                require_probability(share, name=name)
         if self.sample is not None and self.epsilon is not None:
             raise OptionError("The cuts come from a sample or are within epsilon, one of the two.", found="both")
         if self.delta is not None and self.epsilon is None and self.sample is None:
             raise OptionError("delta is the probability that epsilon or the sample fails.", found="delta alone")
-        require_choice(self.represent, name="represent", choices=SHOWN)
-        require_choice(self.ties, name="ties", choices=TIES)
 
     @property
     def goal(self) -> Goal:
@@ -77,45 +116,54 @@ class Quantiles(ColumnwiseMethod):
         """Whether the cuts come from all rows."""
         return self.sample is None and self.epsilon is None
 
-    def group(self, survey: Survey, sample: Table, name: str, randomness: Randomness) -> Buckets:
-        numbers = sample.numbers(name)
-        in_memory = sample.rows == survey.rows and survey.block_rows is None
-        if self.is_exact and in_memory and self.ties == "split":
+    def _cuts_by_rank(self, survey: Survey) -> bool:
+        """Whether groups are cut by rank, so that equal values may fall into two groups."""
+        return self.is_exact and self.ties == "split" and is_whole(survey)
+
+    def questions(self, survey: Survey, name: str) -> Sequence[Question[Any]]:
+        if self._cuts_by_rank(survey):
+            return ()
+        return (ExtremesOf(name), MissingIn(name), *([PointsOf(name, self._epsilon)] if self._asks_points else []))
+
+    @property
+    def _asks_points(self) -> bool:
+        """Whether the cuts come from all rows: exactly, or from a sketch whose error is certain."""
+        return self.sample is None and self.delta is None
+
+    @property
+    def _epsilon(self) -> float:
+        return self.epsilon or 0.0
+
+    def group(self, survey: Survey, answers: Answers, name: str, randomness: Randomness) -> Buckets:
+        sample = survey.sample.table
+        if self._cuts_by_rank(survey):
+            numbers = sample.numbers(name)
             present = int((~np.isnan(numbers)).sum())
             ends = quantile_ends(np.ones(present), self.goal.groups(present))
-            return Buckets.by_rank(sample, name, ends, shown=self.represent).anonymous(self.k)
-        points = self._summary(numbers, randomness.stream(f"reservoir of {name}")).scaled_to(survey.rows, len(numbers))
-        ends = self._ends(points, margin=points.error if in_memory else 2.0 * points.error)
+            return Buckets.of_ranks(sample, name, ends, shown=self.represent).anonymous(self.k)
+        points = self._points(survey, answers, name, randomness)
+        can_count = survey.sample.is_whole
+        ends = self._ends(points, margin=points.error if can_count else 2.0 * points.error)
         buckets = self._buckets(sample, name, points, ends)
-        if in_memory:  # rows can be counted, so no estimate decides
+        if points.error and can_count:  # rows can be counted, so no estimate decides
             counted = _counted(buckets, sample)
             merged = merged_to(self.k or 1, ends, counted)
             if len(merged) < len(ends):
                 buckets = self._buckets(sample, name, points, merged)
                 counted = _counted(buckets, sample)
             buckets = replace(buckets, sizes=counted)
-        return buckets.spanning(survey.extremes(name)).anonymous(self.k)
+        ends_of_column = answers[ExtremesOf(name)]
+        return buckets.spanning((ends_of_column.low, ends_of_column.high)).anonymous(self.k)
 
-    def plan_from_summaries(self, summaries: Mapping[str, Points], like: Table, schema: Schema) -> RecodingPlan:
-        """A plan for a table that is read in batches, from the summaries of its quasi-identifiers, all of them numeric.
-
-        ``like`` is any part of the table, for its types. Groups are widened by the summaries' errors, so that k holds
-        without counting again: with certainty after a sketch, with probability 1 − δ for each column after a sample.
-        """
-        recodings: list[Recoding] = [
-            self._buckets(like, name, points, self._ends(points, margin=2.0 * points.error)).anonymous(self.k)
-            for name, points in summaries.items()
-        ]
-        return recoding_plan(schema, recodings, self.goal, 1)
-
-    def _summary(self, numbers: NDArray[np.float64], draw: np.random.Generator) -> Points:
-        if self.is_exact:
-            return all_points(numbers)
-        if self.epsilon is not None and self.delta is None:
-            return QuantileSketch(self.epsilon).update(numbers).points()
+    def _points(self, survey: Survey, answers: Answers, name: str, randomness: Randomness) -> Points:
+        if self._asks_points:
+            return answers[PointsOf(name, self._epsilon)]
         delta = self.delta or DELTA
         size = self.sample or sample_size(self.epsilon or 1.0, delta)
-        return Reservoir(size, draw, delta=delta).update(numbers).points()
+        numbers = survey.sample.table.numbers(name)
+        reservoir = Reservoir(size, randomness.stream(f"reservoir of {name}"), delta=delta).update(numbers)
+        points = reservoir.points().scaled_to(survey.rows, len(numbers))
+        return replace(points, missing=answers[MissingIn(name)])
 
     def _ends(self, points: Points, *, margin: float) -> NDArray[np.int64]:
         """Ends of the groups; for k, of groups that hold k rows even if they lose ``margin`` of them."""
@@ -127,7 +175,7 @@ class Quantiles(ColumnwiseMethod):
         return merged_to(least, ends, np.diff(before[ends], prepend=0.0))
 
     def _buckets(self, table: Table, name: str, points: Points, ends: NDArray[np.int64]) -> Buckets:
-        buckets = Buckets.by_value(table, name, points, ends, shown=self.represent)
+        buckets = Buckets.of_points(table, name, points, ends, shown=self.represent)
         return buckets.as_cells() if points.error else buckets
 
 

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from sfumato.errors import SchemaError
 from sfumato.methods.base import Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, RowsAccountedFor
-from sfumato.survey.survey import Distinct
+from sfumato.survey.questions import Distinct
 from sfumato.table.groups import group_labels
+from sfumato.table.hashing import column_hashes, combination_hashes, mixed_bits
 from sfumato.table.intervals import MISSING
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.claims import Claim
-
-MIXER = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ ÷ the golden ratio: a product with it spreads the bits upward
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,6 +63,11 @@ class Recoding(Protocol):
         """Above every code."""
         ...
 
+    @property
+    def by_rank(self) -> bool:
+        """Whether what is shown depends on the other rows too, and not on the row's own value alone."""
+        ...
+
     def show(self, codes: NDArray[np.int64]) -> tuple[Recoded, ...]:
         """The columns that leave, from the codes."""
         ...
@@ -98,6 +102,10 @@ class ValueMap:
         return self.values
 
     @property
+    def by_rank(self) -> bool:
+        return False
+
+    @property
     def released_names(self) -> tuple[str, ...]:
         return (self.name,)
 
@@ -117,10 +125,11 @@ class ValueMap:
         return bool(self._as_they_are.all())
 
     @property
-    def covers(self) -> dict[str, frozenset[str]]:
-        """The values that each cell stands for, all as text."""
-        covered: dict[str, set[str]] = {}
-        for shown, value in zip(texts(self.cells), texts(self.distinct.values), strict=True):
+    def covers(self) -> dict[str | None, frozenset[str | None]]:
+        """The values that each cell stands for, all as text, None for a missing one."""
+        covered: dict[str | None, set[str | None]] = {}
+        shown_texts, value_texts = (part.cast(pa.string()).to_pylist() for part in (self.cells, self.distinct.values))
+        for shown, value in zip(shown_texts, value_texts, strict=True):
             covered.setdefault(shown, set()).add(value)
         return {shown: frozenset(members) for shown, members in covered.items()}
 
@@ -152,7 +161,7 @@ class RecodingPlan(Plan):
     columns: tuple[str, ...]  # all that may leave, in order
     quasi: tuple[str, ...]
     recodings: tuple[Recoding, ...]
-    promises: tuple[Claim, ...] = ()
+    promises: tuple[Claim[Any], ...] = ()
     said: Mapping[str, Any] = field(default_factory=dict)
     within: int = 1
     suppressed_at_most: float = 0.0  # share of rows
@@ -174,7 +183,7 @@ class RecodingPlan(Plan):
         return tuple(released for name in names for released in by_name.get(name, (name,)))
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[Claim[Any], ...]:
         rows = RowsAccountedFor(suppressed_at_most=self.suppressed_at_most)
         return (*self.promises, rows, ColumnsAllowed(names=self.released_names(self.columns)))
 
@@ -187,11 +196,22 @@ class RecodingPlan(Plan):
     def blocks(self) -> int:
         return self.parts
 
-    def route(self, rows: Table) -> NDArray[np.int64]:
-        mixed = np.zeros(rows.rows, dtype=np.uint64)
-        for recoding in self.recodings:
-            mixed = mixed * MIXER + recoding.codes(rows).astype(np.uint64) + np.uint64(1)
-        return ((mixed * MIXER >> np.uint64(32)) % np.uint64(self.parts)).astype(np.int64)
+    @property
+    def needs_whole_table(self) -> bool:
+        """Whether a column is grouped by rank, so that equal values may fall into two groups."""
+        return any(recoding.by_rank for recoding in self.recodings)
+
+    def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Rows that will look alike in the quasi-identifiers go to one block, whatever their other columns are."""
+        by_name = {recoding.name: recoding for recoding in self.recodings}
+        shown = [
+            mixed_bits(by_name[name].codes(rows).astype(np.uint64) + np.uint64(place))
+            if name in by_name
+            else column_hashes(rows, name)
+            for place, name in enumerate(self.quasi)
+        ]
+        mixed = combination_hashes(shown) if shown else mixed_bits(keys)
+        return (mixed % np.uint64(self.parts)).astype(np.int64)
 
     def transform(self, block: Table, number: int) -> Outcome:
         by_name = {recoding.name: recoding for recoding in self.recodings}

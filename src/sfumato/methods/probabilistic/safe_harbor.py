@@ -7,8 +7,8 @@ probabilistic anonymity; ``Generalize`` gives the latter.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,25 +21,32 @@ from sfumato.disclosure.hipaa import (
     BIRTH_NAMES,
     SHOWN_AGE,
     Action,
+    ColumnCells,
     IdentifierFinding,
     Limits,
+    cells_of,
     find_identifiers,
     is_called,
     zip_codes,
 )
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
-from sfumato.methods.claims import Evidence, Finding
-from sfumato.methods.probabilistic.columnwise import blocks_of, truth_of
+from sfumato.methods.claims import Claim, ClaimKind, Evidence, Finding
+from sfumato.methods.probabilistic.columnwise import MOST_VALUES, truth_of
 from sfumato.methods.probabilistic.recoding import RecodingPlan, ValueMap
-from sfumato.params import require_choice, require_int
-from sfumato.schema.schema import Role, Schema
+from sfumato.params import Checked, OrNone, Whole, option, require_choice
+from sfumato.schema.columns import Role
+from sfumato.schema.schema import Schema
+from sfumato.schema.suggest import suggest
+from sfumato.survey.questions import Answers, Distinct, DistinctIn, FactsOf, Question
+from sfumato.survey.survey import Survey, blocks_wanted
+from sfumato.table.facts import ColumnFacts, facts_of
 from sfumato.table.frames import as_table
 from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from sfumato.randomness import Randomness
-    from sfumato.survey.survey import Distinct, Survey
 
 NO_ZIP = "000"
 ALWAYS_OPEN = (
@@ -59,33 +66,66 @@ class SafeHarborInspection:
     open_questions: tuple[str, ...]
 
 
+def _require_decisions(value: object, name: str) -> None:
+    if not isinstance(value, Mapping):
+        raise OptionError(f"{name} must map columns to decisions.", found=type(value).__name__)
+    for column, decision in value.items():
+        require_choice(decision, name=f"the decision for {column!r}", choices=("keep", "remove"))
+
+
+def _require_zip3(value: object, name: str) -> None:
+    if not isinstance(value, Set) or any(len(str(code)) != 3 or not str(code).isdigit() for code in value):
+        raise OptionError(f"{name} must be a set of codes of three digits.", found=type(value).__name__)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SafeHarbor(Method):
-    """Names, places, dates and numbers that identify are removed; ZIP codes, dates and high ages become coarse.
+    """Apply HIPAA's safe harbour rule: remove the 18 kinds of identifiers, or make them coarse where the rule says so.
 
     ZIP codes keep three digits (000 for areas of 20,000 people or fewer), dates keep their year, ages from 90 on become
-    90. ``decided`` is what a person decided: column → "keep" or "remove".
+    90. It is a rule about columns: rows may stay unique.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> patients = {"email": ["a@x.org", "b@x.org", "c@x.org"], "age": [40, 93, 91]}
+    >>> release = sf.SafeHarbor().release(patients, schema={"email": "quasi", "age": "quasi"})
+    >>> sorted(release.table.numbers("age").tolist())
+    [40.0, 90.0, 90.0]
     """
 
     name: ClassVar[str] = "safe-harbor"
+    noted: ClassVar[Mapping[str, str]] = {
+        "removed": "columns that were removed",
+        "findings": "columns that were recognised, with confidence, reason and action",
+        "a person must decide": "questions that stay open",
+        "columns": "what was done to each column",
+    }
 
-    decided: Mapping[str, str] | None = None
-    small_zip3: frozenset[str] | None = (
-        None  # three-digit areas of 20,000 people or fewer; None: the list of the 2000 Census
+    decided: Mapping[str, str] | None = option(
+        OrNone(Checked('"keep" or "remove" for each named column', _require_decisions)),
+        "What a person has decided about columns that are in doubt.",
+        default=None,
     )
-    year: int | None = None  # in which ages are counted from years of birth; None: this one
-
-    def __post_init__(self) -> None:
-        for column, decision in (self.decided or {}).items():
-            require_choice(decision, name=f"the decision for {column!r}", choices=("keep", "remove"))
-        if self.year is not None:
-            require_int(self.year, name="year", at_least=1900)
-        if self.small_zip3 is not None and any(len(code) != 3 or not code.isdigit() for code in self.small_zip3):
-            raise OptionError("small_zip3 must hold codes of three digits.", found=f"{len(self.small_zip3)} codes")
+    small_zip3: frozenset[str] | None = option(
+        OrNone(Checked("set of codes of three digits", _require_zip3)),
+        "Three-digit ZIP code areas of 20,000 people or fewer. None: the list of the 2000 Census.",
+        default=None,
+    )
+    year: int | None = option(
+        OrNone(Whole(at_least=1900)),
+        "Year in which ages are counted from years of birth. None: this year.",
+        default=None,
+        unit="calendar years",
+    )
 
     def inspect(self, table: Any) -> SafeHarborInspection:
         """What looks like an identifier, with confidence and reason, and the questions that stay open."""
-        findings = find_identifiers(as_table(table), self._limits)
+        return self.inspect_cells(cells_of(as_table(table)))
+
+    def inspect_cells(self, columns: Sequence[ColumnCells]) -> SafeHarborInspection:
+        """The same, from the distinct cells of each column."""
+        findings = find_identifiers(columns, self._limits)
         doubts = tuple(
             f"Is {finding.column!r} one of «{finding.identifier}»? {finding.reason.capitalize()}."
             for finding in findings
@@ -98,11 +138,12 @@ class SafeHarbor(Method):
         names = [column.name for column in schema.columns]
         if survey.rows < 2:
             raise CannotRelease("One person cannot be told from nobody else: more rows are needed.", found="1 row")
-        inspection = self.inspect(survey.sample(names))
+        answers = survey.ask(_questions(names))
+        inspection = self.inspect_cells([_cells(answers, name) for name in names])
         actions = self._actions(inspection)
         kept = tuple(name for name in names if actions.get(name) is not Action.REMOVE)
         recodings = tuple(
-            self._coarse(name, action, survey.distinct(name))
+            self._coarse(name, action, answers[DistinctIn(name, MOST_VALUES)].require_complete(name))
             for name, action in actions.items()
             if action in (Action.THREE_DIGITS, Action.YEAR, Action.NINETY)
         )
@@ -110,7 +151,7 @@ class SafeHarbor(Method):
             columns=kept,
             quasi=tuple(name for name in kept if schema[name].role is Role.QUASI),
             recodings=recodings,
-            promises=(NoIdentifierLeft(policy=self), *truth_of(recodings)),
+            promises=(NoIdentifierLeft(policy=self, columns=kept), *truth_of(recodings)),
             said={
                 "removed": [name for name in names if name not in kept],
                 "findings": [
@@ -125,7 +166,7 @@ class SafeHarbor(Method):
                 ],
                 "a person must decide": list(inspection.open_questions),
             },
-            parts=blocks_of(survey),
+            parts=blocks_wanted(survey),
         )
 
     def _actions(self, inspection: SafeHarborInspection) -> dict[str, Action]:
@@ -164,26 +205,108 @@ class SafeHarbor(Method):
         )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class ReleasedCells:
+    """The distinct cells of each released column, and the numbers of rows: what identifiers are recognised by."""
+
+    kinds: Mapping[str, Kind]
+    rows: int
+    missing: Mapping[str, int]  # rows without a value
+    cells: Mapping[str, pa.Array]
+
+    @classmethod
+    def of(cls, released: Table) -> ReleasedCells:
+        """The distinct cells of one block."""
+        columns = dict(zip(released.names, released.arrow.columns, strict=True))
+        missing = {name: int(column.null_count) for name, column in columns.items()}
+        cells = {name: _distinct_cells(column) for name, column in columns.items()}
+        return cls(released.kinds, released.rows, missing, cells)
+
+    def merge(self, other: ReleasedCells) -> ReleasedCells:
+        """The distinct cells of both."""
+        kinds = {**other.kinds, **self.kinds}
+        return ReleasedCells(
+            kinds,
+            self.rows + other.rows,
+            {name: self.missing.get(name, self.rows) + other.missing.get(name, other.rows) for name in kinds},
+            {name: _joined(self.cells.get(name), other.cells.get(name)) for name in kinds},
+        )
+
+    @property
+    def columns(self) -> list[ColumnCells]:
+        """What each column is recognised by."""
+        found = []
+        for name, cells in self.cells.items():
+            distinct = facts_of(Table(pa.table({name: cells}), {name: self.kinds[name]}), [name], count_distinct=True)
+            facts = replace(distinct[name], rows=self.rows, missing=self.missing[name])
+            found.append(_column_cells(name, facts, cells))
+        return found
+
+
 @dataclass(frozen=True, kw_only=True)
-class NoIdentifierLeft:
-    """Nothing that leaves is recognised as one of the 18 kinds, except what a person decided to keep."""
+class NoIdentifierLeft(Claim[ReleasedCells]):
+    """No released column is recognised as one of the 18 kinds, except what a person decided to keep."""
+
+    kind: ClassVar[ClaimKind] = "privacy"
 
     policy: SafeHarbor
+    columns: tuple[str, ...] = ()  # all released columns
 
-    def measure(self, evidence: Evidence) -> Finding:
-        """Recognise again, on what leaves."""
+    def tally(self, evidence: Evidence) -> ReleasedCells:
+        return ReleasedCells.of(evidence.released)
+
+    def merge(self, one: ReleasedCells, other: ReleasedCells) -> ReleasedCells:
+        return one.merge(other)
+
+    def finding(self, tally: ReleasedCells) -> Finding:
         kept = {column for column, decision in (self.policy.decided or {}).items() if decision == "keep"}
         left = [
             f"{found.column!r} ({found.identifier})"
-            for found in self.policy.inspect(evidence.released).findings
+            for found in self.policy.inspect_cells(tally.columns).findings
             if found.action is not Action.DECIDE and found.column not in kept
         ]
         return Finding(
-            claim="no column that is recognised as one of the 18 identifiers of safe harbour",
+            claim="no released column is recognised as one of the 18 identifiers of the HIPAA safe harbor rule",
             held=not left,
-            found=", ".join(left) if left else f"none in {len(evidence.released.names)} columns",
-            fix="decide about these columns",
+            found=", ".join(left) if left else f"none in {len(tally.cells)} columns",
+            fix="decide whether to keep or remove these columns",
+            kind=self.kind,
         )
+
+    @property
+    def protects(self) -> tuple[str, ...]:
+        """All released columns: the rule itself says what may be released as it is."""
+        return self.columns
+
+
+def _distinct_cells(column: pa.ChunkedArray) -> pa.Array:
+    """The distinct cells of a column, without the missing one; a dictionary is only another way to store words."""
+    cells = column.cast(column.type.value_type) if pt.is_dictionary(column.type) else column
+    return pc.unique(cells.drop_null())
+
+
+def _joined(one: pa.Array | None, other: pa.Array | None) -> pa.Array:
+    """The distinct cells of both; one block may not have the column, or no cell in it and so another type."""
+    if one and other:
+        return pc.unique(pa.chunked_array([one, other]))
+    return one or other or pa.nulls(0)
+
+
+def _questions(names: Sequence[str]) -> list[Question[Any]]:
+    asked: list[Question[Any]] = [FactsOf(name, count_distinct=True) for name in names]
+    return asked + [DistinctIn(name, MOST_VALUES) for name in names]
+
+
+def _cells(answers: Answers, name: str) -> ColumnCells:
+    """What a survey tells of a column; of very many values the most frequent ones."""
+    cells = answers[DistinctIn(name, MOST_VALUES)].values.drop_null()
+    return _column_cells(name, answers[FactsOf(name, count_distinct=True)], cells)
+
+
+def _column_cells(name: str, facts: ColumnFacts, cells: pa.Array) -> ColumnCells:
+    suggested = suggest([name], lambda *_: {name: facts})[name]
+    unique = suggested.reason if suggested.role is Role.IDENTIFIER else ""
+    return ColumnCells(name=name, kind=facts.kind, rows=facts.rows, cells=cells, unique=unique)
 
 
 @cache

@@ -1,7 +1,7 @@
 """The smallest clusters that still hide everybody (TL §5.2.3): as private as not being in the table at all.
 
 The reference for each person is the table without that person: a sample of the same population that does not hold them,
-so it tells what could be known of somebody who did not take part. No rows have to be set aside for it.
+so it tells what could be known of somebody who did not take part. It needs no holdout.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ LEVEL = 0.5  # a size is private when a shift as large would come by chance half
 TEST_ROWS = {"distance": 1296, "ambiguity": 324, "uncertainty": 324}
 
 
-def smallest_private_size(plan_of: Callable[[int], MatrixPlan], table: Table, ground: MatrixSetup, floor: int) -> int:
+def smallest_private_size(plan_of: Callable[[int], MatrixPlan], table: Table, setup: MatrixSetup, floor: int) -> int:
     """The smallest size, from ``floor`` upward, at which no measure falls below the reference.
 
     The whole sample in one cluster, where no smaller size is private enough.
     """
-    draw = ground.randomness.stream("cluster size")
+    draw = setup.randomness.stream("cluster size")
     people = table if table.rows <= ROWS else table.take(draw.choice(table.rows, ROWS, replace=False))
-    points = ground.code.encode(people) / np.sqrt(ground.code.width)
+    points = setup.encoder.encode(people) / np.sqrt(setup.encoder.width)
     reference = prediction_from_others(points, NEIGHBOURS)
     size = float(floor)
     while size < people.rows / 2:
         released = plan_of(round(size)).transform(people, 0).released
-        rows = ground.code.encode(released) / np.sqrt(ground.code.width)
+        rows = setup.encoder.encode(released) / np.sqrt(setup.encoder.width)
         if not_below(prediction(points, rows, NEIGHBOURS), reference):
             return round(size)
         size *= STEP

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sfumato.errors import CannotRelease
 from sfumato.methods.claims import KAnonymity
-from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup
+from sfumato.methods.matrix import BLOCK_ROWS, MatrixMethod, MatrixPlan, MatrixSetup
 from sfumato.methods.spectral.bases import principal
-from sfumato.params import require_int
+from sfumato.params import Whole, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramMethod(MatrixMethod):
-    """Rows are grouped and every row leaves as the mean of its group."""
+    """Group the rows and replace every row by the mean of its group."""
 
-    k: int = 5  # rows that a group should have
+    noted: ClassVar[Mapping[str, str]] = {**MatrixMethod.noted, "masking": "what rows of a group are replaced by"}
 
-    def __post_init__(self) -> None:
-        MatrixMethod.__post_init__(self)
-        require_int(self.k, name="k", at_least=2)
+    k: int = option(
+        Whole(at_least=2), "Number of rows that a group should have, at least.", default=5, unit="rows", reported=True
+    )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> HistogramPlan:
         """Nothing is decided before the rows are seen."""
@@ -41,7 +41,7 @@ class HistogramMethod(MatrixMethod):
             raise CannotRelease(
                 f"A group of {self.k} needs as many rows.", found=f"{survey.rows} rows", fix="a smaller k, or more rows"
             )
-        return HistogramPlan(self.ground(survey, schema, randomness), self)
+        return HistogramPlan(self.setup(survey, schema, randomness, least_rows=BLOCK_ROWS + 20 * self.k), self)
 
     @property
     def anonymous(self) -> bool:
@@ -58,7 +58,13 @@ class RecursiveHistogram(HistogramMethod):
     """Cut every column of the matrix at its median at once, again and again while a cell has 2k rows or more.
 
     In more than a few columns the first cut already leaves most rows alone in their cell, so nothing is anonymized: it
-    stands here as the method that :class:`SpectralHistogram` mends, and promises no group size.
+    stands here as the method that :class:`SpectralHistogram` mends, and promises no group size and no privacy.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> sf.RecursiveHistogram(k=2).release({"x": [1.0, 2.0, 8.0, 9.0]}, schema={"x": "quasi"}).table.rows
+    4
     """
 
     name: ClassVar[str] = "rhs"
@@ -89,6 +95,13 @@ class SpectralHistogram(HistogramMethod):
 
     Every released row is then equal to at least k − 1 others in all columns. Variances shrink: what lies within a group
     is averaged away.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> release = sf.SpectralHistogram(k=2).release({"x": [1.0, 2.0, 8.0, 10.0]}, schema={"x": "quasi"})
+    >>> sorted(release.table.numbers("x").tolist())
+    [1.5, 1.5, 9.0, 9.0]
     """
 
     name: ClassVar[str] = "spectral-rhs"
@@ -105,10 +118,10 @@ class SpectralHistogram(HistogramMethod):
 class HistogramPlan(MatrixPlan):
     """Group the rows of each block and release the means."""
 
-    ground: MatrixSetup
+    setup: MatrixSetup
     method: HistogramMethod
 
-    def change(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         labels = self.method.groups(matrix)
         sizes = np.bincount(labels)
         means = np.empty((len(sizes), matrix.shape[1]))
@@ -117,10 +130,10 @@ class HistogramPlan(MatrixPlan):
         return means[labels]
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[Claim[Any], ...]:
         if not self.method.anonymous:
             return super().claims
-        return (*super().claims, KAnonymity(k=self.method.k, columns=self.ground.code.names))
+        return (*super().claims, KAnonymity(k=self.method.k, columns=self.setup.encoder.names))
 
     @property
     def notes(self) -> Mapping[str, object]:

@@ -12,8 +12,8 @@ from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup
 from sfumato.methods.spectral.bases import independent
 from sfumato.methods.spectral.clusters import Clustering, side_by_side
 from sfumato.methods.spectral.restore import MARGINALS, Marginals, with_marginals, with_shares
-from sfumato.methods.spectral.swap import Swap, Variant
-from sfumato.params import require_choice, require_int
+from sfumato.methods.spectral.swap import VARIANTS, Swap, Variant
+from sfumato.params import Checked, Choice, Flag, Share, Whole, option, require_int
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,37 +25,80 @@ if TYPE_CHECKING:
     from sfumato.survey.survey import Survey
 
 
+def _require_cluster_size(value: object, name: str) -> None:
+    if value != "auto":
+        require_int(value, name=name, at_least=2)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PartitionedIca(MatrixMethod):
-    """Swap independent components within clusters of similar people: relations of any form stay, rows are nobody's.
+    """Swap independent components within clusters of similar people: relations of any form stay.
 
-    Smaller clusters keep more of the structure and hide people less: with ``cluster_size="auto"`` they are as small as
-    they can be while prediction distance, ambiguity and uncertainty stay those of people who are not in the table.
-    Clusters under about 50 rows tell who was in the table; ``floor`` keeps them from that.
+    Smaller clusters keep more of the structure and hide people less. With ``cluster_size="auto"`` they are as small as
+    they can be while prediction distance, ambiguity and uncertainty stay those of people who are not in the table. It
+    promises no privacy: assess the release. (Lasko.)
+
+    Examples
+    --------
+    >>> import numpy as np, sfumato as sf
+    >>> people = dict(zip("xy", np.random.default_rng(0).normal(size=(2, 200))))
+    >>> sf.PartitionedIca(cluster_size=100).release(people, schema={"x": "quasi", "y": "quasi"}).table.rows
+    200
     """
 
     name: ClassVar[str] = "pica"
+    noted: ClassVar[Mapping[str, str]] = {
+        **MatrixMethod.noted,
+        "cluster size": "rows that a cluster should have on average",
+        "floor": "rows that every cluster has at least",
+    }
 
-    cluster_size: int | Literal["auto"] = 200  # rows a cluster should have on average
-    floor: int = 50  # rows a cluster must have
-    repair: bool = False  # keep mean and covariance of every cluster exactly, in the matrix
-    variant: Variant = "permute"  # "flip": random signs; "orthogonal": random directions
-    winsorise: float = 0.0  # share of each tail of the components drawn in before the swap
-    marginals: Marginals = "free"  # "restored": bring back each column's own distribution
+    cluster_size: int | Literal["auto"] = option(
+        Checked('whole number of rows, at least 2, or "auto"', _require_cluster_size),
+        'Number of rows that a cluster should have on average, or "auto" for the smallest private one.',
+        default=200,
+        unit="rows",
+        reported=True,
+    )
+    floor: int = option(
+        Whole(at_least=2),
+        "Smallest number of rows in a cluster. Clusters under about 50 rows tell who was in the table.",
+        default=50,
+        unit="rows",
+        reported=True,
+    )
+    repair: bool = option(
+        Flag(), "Keep mean and covariance of every cluster exactly, in the matrix.", default=False, reported=True
+    )
+    variant: Variant = option(
+        Choice(VARIANTS),
+        'How a component is swapped: "permute" its values, "flip" random signs, or draw an "orthogonal" direction.',
+        default="permute",
+        reported=True,
+    )
+    winsorise: float = option(
+        Share(),
+        "Share of each tail of the components that is drawn in before the swap.",
+        default=0.0,
+        unit="rows",
+        reported=True,
+    )
+    marginals: Marginals = option(
+        Choice(MARGINALS),
+        'Whether each column\'s own distribution is brought back ("restored"), or not ("free").',
+        default="free",
+        reported=True,
+    )
 
     def __post_init__(self) -> None:
-        MatrixMethod.__post_init__(self)
-        require_int(self.floor, name="floor", at_least=2)
-        require_choice(self.marginals, name="marginals", choices=MARGINALS)
-        if self.cluster_size != "auto":
-            require_int(self.cluster_size, name="cluster_size", at_least=2)
-            if self.cluster_size < self.floor:
-                raise OptionError(
-                    "cluster_size must not be below floor.",
-                    found=f"{self.cluster_size} and {self.floor}",
-                    fix="a larger cluster_size; a smaller floor lets an intruder tell who was in the table",
-                )
-        _ = self.swap  # checks its own options
+        super().__post_init__()
+        if self.cluster_size != "auto" and self.cluster_size < self.floor:
+            raise OptionError(
+                "cluster_size must not be below floor.",
+                found=f"{self.cluster_size} and {self.floor}",
+                fix="a larger cluster_size; a smaller floor lets an intruder tell who was in the table",
+            )
+        _ = self.swap  # checks what its options mean together
 
     @property
     def swap(self) -> Swap:
@@ -65,26 +108,26 @@ class PartitionedIca(MatrixMethod):
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> PicaPlan:
         """Decide the size of the clusters."""
-        ground = self.ground(survey, schema, randomness)
+        setup = self.setup(survey, schema, randomness)
         if self.cluster_size != "auto":
-            return PicaPlan(ground, self, int(self.cluster_size))
+            return PicaPlan(setup, self, int(self.cluster_size))
         from sfumato.methods.spectral.auto import smallest_private_size
 
-        sample = survey.sample(ground.code.names)
-        size = smallest_private_size(lambda size: PicaPlan(ground, self, size), sample, ground, self.floor)
-        return PicaPlan(ground, self, size)
+        sample = survey.sample.table.select(setup.encoder.names)
+        size = smallest_private_size(lambda size: PicaPlan(setup, self, size), sample, setup, self.floor)
+        return PicaPlan(setup, self, size)
 
 
 @dataclass(frozen=True, repr=False)
 class PicaPlan(MatrixPlan):
     """Cluster each block and swap the independent components of every cluster."""
 
-    ground: MatrixSetup
+    setup: MatrixSetup
     method: PartitionedIca
     size: int
 
-    def change(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        randomness = self.ground.randomness
+    def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+        randomness = self.setup.randomness
         clustering = Clustering(size=self.size, floor=min(self.method.floor, self.size))
         labels = clustering(matrix, randomness.stream(f"clusters {number}"))
         order = np.argsort(labels, kind="stable")
@@ -98,13 +141,13 @@ class PicaPlan(MatrixPlan):
             changed[rows] = basis.matrix(self.method.swap(basis.scores, draws[cluster]))
 
         side_by_side(swap, range(len(clusters)))
-        restored = self.method.marginals == "restored" and self.ground.decoding == "largest"
-        return with_shares(changed, matrix, self.ground.code) if restored else changed
+        restored = self.method.marginals == "restored" and self.setup.decoding == "largest"
+        return with_shares(changed, matrix, self.setup.encoder) if restored else changed
 
-    def settle(self, before: NDArray[np.float64], after: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def finalize(self, before: NDArray[np.float64], after: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         if self.method.marginals == "restored":
-            after = with_marginals(after, before, self.ground.randomness.stream(f"marginals {number}"))
-        return super().settle(before, after, number)
+            after = with_marginals(after, before, self.setup.randomness.stream(f"marginals {number}"))
+        return super().finalize(before, after, number)
 
     @property
     def notes(self) -> Mapping[str, object]:

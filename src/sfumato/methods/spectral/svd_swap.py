@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from sfumato.methods.claims import MomentsKept
 from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup
 from sfumato.methods.spectral.bases import BASES, BasisWord, invariant, principal
-from sfumato.methods.spectral.claims import MomentsKept
 from sfumato.methods.spectral.restore import MARGINALS, Marginals, with_marginals, with_moments, with_shares
-from sfumato.methods.spectral.swap import Swap, Variant
-from sfumato.params import require_choice
+from sfumato.methods.spectral.swap import VARIANTS, Swap, Variant
+from sfumato.params import Choice, Flag, Number, OrNone, Share, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,27 +27,66 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SvdSwap(MatrixMethod):
-    """Swap the rows of each singular vector: linear relations stay, rows are nobody's.
+    """Swap the values of each singular vector between rows and rebuild the table: linear relations stay.
 
-    With ``repair`` the means and covariances of the numeric columns are kept to rounding, in their own units; without
-    it components are permuted, as TL does, until they hardly correlate. What is not linear is lost.
+    With ``repair`` the means and covariances of the numeric columns are kept to rounding, in their own units. Without
+    it components are permuted until they hardly correlate. What is not linear is lost. It promises no privacy: assess
+    the release. (Lasko.)
+
+    Examples
+    --------
+    >>> import numpy as np, sfumato as sf
+    >>> people = dict(zip("xy", np.random.default_rng(0).normal(size=(2, 200))))
+    >>> release = sf.SvdSwap().release(people, schema={"x": "quasi", "y": "quasi"})
+    >>> bool(np.isclose(release.table.numbers("x").mean(), people["x"].mean()))
+    True
     """
 
     name: ClassVar[str] = "svd-swap"
+    noted: ClassVar[Mapping[str, str]] = {
+        **MatrixMethod.noted,
+        "basis": "basis in which components were swapped",
+        "variant": "how components were swapped",
+    }
 
-    repair: bool = True  # keep means and covariances exactly
-    # largest correlation of swapped components, where there is no repair; None: 0.1/√rows, 1: as the draw falls
-    tolerance: float | None = None
-    basis: BasisWord = "svd"  # "robust": invariant coordinates, for tables with outliers
-    variant: Variant = "permute"  # "flip": random signs; "orthogonal": random directions
-    winsorise: float = 0.0  # share of each tail of the components drawn in before the swap
-    marginals: Marginals = "free"  # "restored": bring back each column's own distribution, nearly
+    repair: bool = option(Flag(), "Keep means and covariances exactly.", default=True, reported=True)
+    tolerance: float | None = option(
+        OrNone(Number(above=0.0)),
+        "Largest correlation of swapped components where there is no repair. None: 0.1/√rows; 1: as drawn.",
+        default=None,
+        unit="correlation",
+        reported=True,
+    )
+    basis: BasisWord = option(
+        Choice(BASES),
+        'Basis of the components: "svd" for singular vectors, "robust" for invariant coordinates, for tables with '
+        "outliers.",
+        default="svd",
+        reported=True,
+    )
+    variant: Variant = option(
+        Choice(VARIANTS),
+        'How a component is swapped: "permute" its values, "flip" random signs, or draw an "orthogonal" direction.',
+        default="permute",
+        reported=True,
+    )
+    winsorise: float = option(
+        Share(),
+        "Share of each tail of the components that is drawn in before the swap.",
+        default=0.0,
+        unit="rows",
+        reported=True,
+    )
+    marginals: Marginals = option(
+        Choice(MARGINALS),
+        'Whether each column\'s own distribution is brought back, nearly ("restored"), or not ("free").',
+        default="free",
+        reported=True,
+    )
 
     def __post_init__(self) -> None:
-        MatrixMethod.__post_init__(self)
-        require_choice(self.basis, name="basis", choices=BASES)
-        require_choice(self.marginals, name="marginals", choices=MARGINALS)
-        _ = self.swap  # checks its own options
+        super().__post_init__()
+        _ = self.swap  # checks what its options mean together
 
     @property
     def swap(self) -> Swap:
@@ -56,36 +95,36 @@ class SvdSwap(MatrixMethod):
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SvdSwapPlan:
         """Everything is decided here but the draws."""
-        return SvdSwapPlan(self.ground(survey, schema, randomness), self)
+        return SvdSwapPlan(self.setup(survey, schema, randomness), self)
 
 
 @dataclass(frozen=True, repr=False)
 class SvdSwapPlan(MatrixPlan):
     """Swap the components of each block."""
 
-    ground: MatrixSetup
+    setup: MatrixSetup
     method: SvdSwap
 
-    def change(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         basis = principal(matrix) if self.method.basis == "svd" else invariant(matrix)
-        draw = self.ground.randomness.stream(f"swap {number}")
+        draw = self.setup.randomness.stream(f"swap {number}")
         changed = basis.matrix(self.method.swap(basis.scores, draw))
-        restored = self.method.marginals == "restored" and self.ground.decoding == "largest"
-        return with_shares(changed, matrix, self.ground.code) if restored else changed
+        restored = self.method.marginals == "restored" and self.setup.decoding == "largest"
+        return with_shares(changed, matrix, self.setup.encoder) if restored else changed
 
-    def settle(self, before: NDArray[np.float64], after: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        low, high = self.ground.low, self.ground.high
+    def finalize(self, before: NDArray[np.float64], after: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+        low, high = self.setup.low, self.setup.high
         if self.method.marginals == "restored":
-            after = with_marginals(after, before, self.ground.randomness.stream(f"marginals {number}"))
-        settled = np.clip(after, low, high)
+            after = with_marginals(after, before, self.setup.randomness.stream(f"marginals {number}"))
+        finalized = np.clip(after, low, high)
         if self.method.repair:
-            whole = [p for p, code in enumerate(self.ground.code.numbers) if code.missing is None]
-            settled[:, whole] = with_moments(after[:, whole], before[:, whole], low[whole], high[whole]).numbers
-        return settled
+            whole = [p for p, code in enumerate(self.setup.encoder.numbers) if code.missing is None]
+            finalized[:, whole] = with_moments(after[:, whole], before[:, whole], low[whole], high[whole]).numbers
+        return finalized
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
-        kept = tuple(code.name for code in self.ground.code.numbers if code.exact and self.method.repair)
+    def claims(self) -> tuple[Claim[Any], ...]:
+        kept = tuple(code.name for code in self.setup.encoder.numbers if code.exact and self.method.repair)
         return (*super().claims, MomentsKept(columns=kept)) if kept else super().claims
 
     @property

@@ -146,24 +146,24 @@ def close_in(ascent: Ascent, ceiling: Callable[[float, Choice], Ceiling], slack:
     return End(max(outer, choice.value), choice.value, choice.points, choice.weight)
 
 
-def attained_by_slopes(statistic: Statistic, sample: WeightedBoxes) -> Enclosure:
+def attained_by_slopes(statistic: Statistic, boxes: WeightedBoxes) -> Enclosure:
     """A user's own function of moments: nothing is certain, but the ends that its derivatives point to are attained."""
-    lowest, highest = (_pushed(statistic, sample, sign) for sign in (-1.0, 1.0))
+    lowest, highest = (_pushed(statistic, boxes, sign) for sign in (-1.0, 1.0))
     inner_low, inner_high = (
         math.nan if witness is None else statistic.value(witness.moments) for witness in (lowest, highest)
     )
     return Enclosure(-math.inf, math.inf, inner_low, inner_high, lowest, highest)
 
 
-def _pushed(statistic: Statistic, sample: WeightedBoxes, sign: float) -> Witness | None:
-    weight, points = sample.weight + sample.extra, sample.midpoints
+def _pushed(statistic: Statistic, boxes: WeightedBoxes, sign: float) -> Witness | None:
+    weight, points = boxes.weight + boxes.extra, boxes.midpoints
     best, best_value = None, -math.inf
     for _ in range(MOST_STEPS):
-        witness = Witness(sample.box, points, weight)
+        witness = Witness(boxes.box, points, weight)
         value = sign * statistic.value(witness.moments)
         if math.isnan(value) or value <= best_value:
             break
         best, best_value = witness, value
         slopes = sign * derivatives(statistic, witness.moments, points)
-        points = np.where(slopes > 0.0, sample.high, np.where(slopes < 0.0, sample.low, points))
+        points = np.where(slopes > 0.0, boxes.high, np.where(slopes < 0.0, boxes.low, points))
     return best

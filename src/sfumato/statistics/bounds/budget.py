@@ -1,4 +1,4 @@
-"""How much an enclosure may cost."""
+"""How long an estimate may take, and how tight its interval must be."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ DEFAULT_GAP = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budget:
-    """When to stop narrowing an enclosure. Whatever the budget, the interval is valid; it is only wider.
+class EstimateBudget:
+    """When to stop narrowing the interval of an estimate. With a smaller budget it is wider, but still guaranteed.
 
-    ``seconds`` is for one statistic with all its parts (None: 20, which only regressions on three or more columns and
-    very large tables can use up); ``gap`` is the share of the interval that need not be attained (None: 1e-4).
+    ``seconds``
+        Time for one statistic with all its parts, at least 0; 20 by default, which only regressions on three or more
+        columns and very large tables use up.
+    ``gap``
+        Share of the interval that need not be attained, at least 0; 1e-4 by default.
+
+    Example: ``release.estimate("mean(age)", budget=sf.EstimateBudget(seconds=1))``.
     """
 
     seconds: float | None = None
@@ -29,8 +34,8 @@ class Budget:
         if self.gap is not None:
             require_number(self.gap, name="gap", at_least=0.0)
 
-    def clocks(self, parts: int) -> Iterator[Deadline]:
-        """One clock for each part of a statistic: what the earlier parts leave is shared by the later ones."""
+    def deadlines(self, parts: int) -> Iterator[Deadline]:
+        """One deadline per part of a statistic; time that earlier parts do not use goes to the later ones."""
         started = time.monotonic()
         whole = DEFAULT_SECONDS if self.seconds is None else self.seconds
         for part in range(parts):
@@ -40,14 +45,14 @@ class Budget:
 
 @dataclass
 class Deadline:
-    """A budget that is being spent."""
+    """When an estimate must stop, and the gap at which it may stop earlier."""
 
     seconds: float
     gap: float
     started: float = field(default_factory=time.monotonic)
 
     def share(self, parts: int) -> Deadline:
-        """A clock for one of several parts that are still to come: its share of the time that is left."""
+        """The deadline of the next of ``parts`` parts: an equal share of the time that is left."""
         left = max(self.seconds - (time.monotonic() - self.started), 0.0)
         return Deadline(left / parts, self.gap)
 

@@ -88,7 +88,7 @@ def _fit(target: Target, moments: Moments) -> _Fit | None:
     return _Fit(float(solution[0]), solution[1:], eta, residual)
 
 
-def highest_coefficient(problem: ScaledBoxes, target: Target, slack: float, clock: Deadline) -> End:
+def highest_coefficient(problem: ScaledBoxes, target: Target, slack: float, deadline: Deadline) -> End:
     """Upper end of the coefficient's range."""
 
     def value(moments: Moments) -> float:
@@ -104,10 +104,12 @@ def highest_coefficient(problem: ScaledBoxes, target: Target, slack: float, cloc
 
     ascent = Ascent(problem, value, lines, slack / 100.0)
     find = _mean_ceiling if target.is_mean else _cone_ceiling
-    return close_in(ascent, find(ascent, target, slack, clock), slack)
+    return close_in(ascent, find(ascent, target, slack, deadline), slack)
 
 
-def _mean_ceiling(ascent: Ascent, target: Target, slack: float, clock: Deadline) -> Callable[[float, Choice], Ceiling]:
+def _mean_ceiling(
+    ascent: Ascent, target: Target, slack: float, deadline: Deadline
+) -> Callable[[float, Choice], Ceiling]:
     """The slope of the only regressor: η is its mean."""
     problem = ascent.problem
     least = problem.least_spread(int(np.flatnonzero(target.regressor[1:])[0]))
@@ -117,7 +119,7 @@ def _mean_ceiling(ascent: Ascent, target: Target, slack: float, clock: Deadline)
         if fit is None or least <= 0.0:
             return Ceiling(math.inf, math.inf)
         form = Form(target.response - at * target.regressor, target.regressor)
-        found = supremum(problem, form, float(fit.eta[0]), float(fit.gamma[0]), slack * least / 2.0, clock)
+        found = supremum(problem, form, float(fit.eta[0]), float(fit.gamma[0]), slack * least / 2.0, deadline)
         outer = at + max(found.bound, 0.0) / least
         near = ascent.at(*problem.points(*form.lines(found.gamma, found.eta)))
         return Ceiling(outer + 8.0 * EPS * (abs(outer) + 1.0), at + max(found.bound, 0.0) / fit.residual, near)
@@ -125,9 +127,11 @@ def _mean_ceiling(ascent: Ascent, target: Target, slack: float, clock: Deadline)
     return ceiling
 
 
-def _cone_ceiling(ascent: Ascent, target: Target, slack: float, clock: Deadline) -> Callable[[float, Choice], Ceiling]:
+def _cone_ceiling(
+    ascent: Ascent, target: Target, slack: float, deadline: Deadline
+) -> Callable[[float, Choice], Ceiling]:
     """Any coefficient: the cones begin at the best choice, so they are asked again only for a better one."""
-    cones = Cones(ascent.problem, target.response, target.functions, clock)
+    cones = Cones(ascent.problem, target.response, target.functions, deadline)
 
     def ceiling(at: float, choice: Choice) -> Ceiling:
         fit = _fit(target, choice.moments)

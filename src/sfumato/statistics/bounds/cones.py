@@ -73,12 +73,12 @@ class Cones:
     """The search, for one coefficient: ``response`` and ``functions`` (x_j first) as linear forms in (1, columns)."""
 
     def __init__(
-        self, problem: ScaledBoxes, response: NDArray[np.float64], functions: NDArray[np.float64], clock: Deadline
+        self, problem: ScaledBoxes, response: NDArray[np.float64], functions: NDArray[np.float64], deadline: Deadline
     ) -> None:
         self.problem = problem.pooled()
         self.response = response
         self.functions = functions
-        self.clock = clock
+        self.deadline = deadline
 
     def peak(self, b: NDArray[np.float64], moments: Moments, enough: float) -> Peak:
         """Bound the coefficient, as far as ``enough``, beginning with the coefficients and moments of a good choice."""
@@ -87,7 +87,7 @@ class Cones:
         if not heap:
             return Peak(math.inf, b, b)
         tops: list[float] = []
-        while heap[0].bound > enough and len(heap) < MOST_CONES and not self.clock.is_over:
+        while heap[0].bound > enough and len(heap) < MOST_CONES and not self.deadline.is_over:
             tops.append(heap[0].bound - enough)
             if _is_stuck(tops, FIRST_CUTS * 2 ** len(gram)) or self._is_hopeless(heap[0], gram):
                 break
@@ -148,11 +148,11 @@ class Cones:
             values, slopes = self.problem.largest_each(self.response - b @ self.functions, lines)
             return values / depth, -(slopes @ self.functions.T) / depth[:, None]
 
-        return Descent(evaluate, float(edges[:, 0].sum()), enough, self.clock)
+        return Descent(evaluate, float(edges[:, 0].sum()), enough, self.deadline)
 
     def _longest(self, cone: _Cone, gram: NDArray[np.float64]) -> tuple[int, int]:
         """The two edges to part: those with the widest angle or, while the bound is infinite, those between which the
-        boxes leave the least to tell the data from collinear ones.
+        boxes leave the least to distinguish the data from collinear ones.
         """
         i, j = np.triu_indices(len(gram), 1)
         if math.isfinite(cone.bound):

@@ -37,7 +37,7 @@ class Descent:
     evaluate: Callable[[NDArray[np.float64]], Values]
     lever: float
     enough: float
-    clock: Deadline
+    deadline: Deadline
     value: float = math.inf
     at: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     seen: dict[bytes, Values] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Descent:
             value = float(b[0] + self.lever * max(float(self.seen[key][0].max()), 0.0))
             if value < self.value:
                 self.value, self.at = value, b.copy()
-            if self.value <= self.enough or self.clock.is_over:
+            if self.value <= self.enough or self.deadline.is_over:
                 raise _EndedError
         return self.seen[key]
 

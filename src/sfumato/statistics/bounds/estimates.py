@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.bounds.attain import attained_by_slopes
-from sfumato.statistics.bounds.budget import Budget, Deadline
+from sfumato.statistics.bounds.budget import Deadline, EstimateBudget
 from sfumato.statistics.bounds.coefficients import Target, highest_coefficient
 from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
 from sfumato.statistics.bounds.pairs import highest_correlation, highest_covariance
@@ -26,23 +26,25 @@ from sfumato.statistics.moments import Moments
 from sfumato.statistics.statistic import Statistic
 from sfumato.statistics.weighted_boxes import WeightedBoxes
 
-FINEST = 1e-7  # width, in standard deviations, below which an interval need not be told from a point
+FINEST = 1e-7  # width, in standard deviations, below which an interval counts as a point
 DEALT = 4000  # records up to which each stands for itself: 1/N matters there
 
 
-def estimate(statistic: Statistic, intervals: CountedBoxes, budget: Budget | None = None) -> tuple[Estimate, ...]:
+def estimate(
+    statistic: Statistic, intervals: CountedBoxes, budget: EstimateBudget | None = None
+) -> tuple[Estimate, ...]:
     """One Estimate for each part of the statistic."""
     parts = statistic.parts()
-    clocks = (budget or Budget()).clocks(len(parts))
-    return tuple(_estimate(part, intervals, clock) for part, clock in zip(parts, clocks, strict=True))
+    deadlines = (budget or EstimateBudget()).deadlines(len(parts))
+    return tuple(_estimate(part, intervals, deadline) for part, deadline in zip(parts, deadlines, strict=True))
 
 
-def _estimate(statistic: Statistic, intervals: CountedBoxes, clock: Deadline) -> Estimate:
-    inner, sample = boxes_for(statistic, intervals)
+def _estimate(statistic: Statistic, intervals: CountedBoxes, deadline: Deadline) -> Estimate:
+    inner, boxes = boxes_for(statistic, intervals)
     if isinstance(inner, Count | Sum | Quantile):
-        return _tallied(statistic, inner, sample)
-    value, half = linear_interval(inner, sample)
-    enclosure = _enclose(inner, sample, half, clock)
+        return _tallied(statistic, inner, boxes)
+    value, half = linear_interval(inner, boxes)
+    enclosure = _enclose(inner, boxes, half, deadline)
     return Estimate(
         name=str(statistic),
         value=value,
@@ -52,16 +54,16 @@ def _estimate(statistic: Statistic, intervals: CountedBoxes, clock: Deadline) ->
         inner_high=enclosure.inner_high,
         linear_low=value - half,
         linear_high=value + half,
-        records=sample.records,
+        records=boxes.records,
     )
 
 
-def _tallied(statistic: Statistic, inner: Count | Sum | Quantile, sample: WeightedBoxes) -> Estimate:
+def _tallied(statistic: Statistic, inner: Count | Sum | Quantile, boxes: WeightedBoxes) -> Estimate:
     """Counts, sums and quantiles: the interval is exact, so the linear one is the same."""
     if isinstance(inner, Count):
-        tally = count_tally(sample)
+        tally = count_tally(boxes)
     else:
-        tally = sum_tally(sample) if isinstance(inner, Sum) else quantile_tally(sample, inner.share)
+        tally = sum_tally(boxes) if isinstance(inner, Sum) else quantile_tally(boxes, inner.share)
     return Estimate(
         name=str(statistic),
         value=tally.value,
@@ -71,74 +73,74 @@ def _tallied(statistic: Statistic, inner: Count | Sum | Quantile, sample: Weight
         inner_high=tally.inner_high,
         linear_low=tally.low,
         linear_high=tally.high,
-        records=sample.records,
+        records=boxes.records,
     )
 
 
-def enclose(statistic: Statistic, intervals: CountedBoxes, budget: Budget | None = None) -> Enclosure:
+def enclose(statistic: Statistic, intervals: CountedBoxes, budget: EstimateBudget | None = None) -> Enclosure:
     """The enclosure of a single characteristic, with the choices of values that attain its ends."""
-    inner, sample = boxes_for(statistic, intervals)
-    clock = next((budget or Budget()).clocks(1))
-    return _enclose(inner, sample, linear_interval(inner, sample)[1], clock)
+    inner, boxes = boxes_for(statistic, intervals)
+    deadline = next((budget or EstimateBudget()).deadlines(1))
+    return _enclose(inner, boxes, linear_interval(inner, boxes)[1], deadline)
 
 
 def boxes_for(statistic: Statistic, intervals: CountedBoxes) -> tuple[Statistic, WeightedBoxes]:
     """The statistic without its condition, and the records that it is to be computed from."""
     if isinstance(statistic, Count):
-        return statistic, intervals.sample((), statistic.condition)
+        return statistic, intervals.meeting((), statistic.condition)
     inner, condition = statistic, ALWAYS
     if isinstance(statistic, Conditional):
         inner, condition = statistic.statistic, statistic.condition
-    sample = intervals.sample(inner.columns, condition)
-    if not len(sample.weight):
+    boxes = intervals.meeting(inner.columns, condition)
+    if not len(boxes.weight):
         what = "is complete and meets the condition" if condition.predicates else "is complete"
         raise StatisticError(
             f"{statistic} needs at least one record that {what}.",
             found=f"{int(intervals.count.sum())} records, none of which can be one (or all of weight zero)",
         )
-    return inner, sample
+    return inner, boxes
 
 
-def linear_interval(statistic: Statistic, sample: WeightedBoxes) -> tuple[float, float]:
+def linear_interval(statistic: Statistic, boxes: WeightedBoxes) -> tuple[float, float]:
     """C̃ at the midpoints and Δ = Σ w Σᵢ aᵢΔᵢ with the sensitivities there (XK §II)."""
-    weight, middle = sample.likely_weight, sample.midpoints
+    weight, middle = boxes.likely_weight, boxes.midpoints
     moments = Moments.of(middle, weight)
     slopes = sensitivities(statistic, moments, middle)
     value = statistic.value(moments)
-    half = float((weight[:, None] * slopes * sample.half_widths).sum()) / moments.weight
+    half = float((weight[:, None] * slopes * boxes.half_widths).sum()) / moments.weight
     return value, half if math.isfinite(value) else math.nan
 
 
-def _enclose(statistic: Statistic, sample: WeightedBoxes, half: float, clock: Deadline) -> Enclosure:
+def _enclose(statistic: Statistic, boxes: WeightedBoxes, half: float, deadline: Deadline) -> Enclosure:
     """Each statistic by its own way; ``half`` is the linear half-width, which says how fine is fine enough."""
     if isinstance(statistic, Mean):
-        return mean_enclosure(sample)
+        return mean_enclosure(boxes)
     if isinstance(statistic, Variance):
-        return variance_enclosure(sample, clock)
+        return variance_enclosure(boxes, deadline)
     if isinstance(statistic, Sd):
-        return sd_enclosure(sample, clock)
-    sample = sample.dealt(DEALT)
+        return sd_enclosure(boxes, deadline)
+    boxes = boxes.dealt(DEALT)
     if not isinstance(statistic, Covariance | Correlation | Coefficient):
-        return attained_by_slopes(statistic, sample)
-    problem = ScaledBoxes.of(sample)
+        return attained_by_slopes(statistic, boxes)
+    problem = ScaledBoxes.of(boxes)
     if isinstance(statistic, Covariance):
-        if sample.is_one_record:
-            return no_spread(sample)
+        if boxes.is_one_record:
+            return no_spread(boxes)
         scale = Scale(float(problem.unit.prod()))
-        slack = _slack(half, scale, clock)
-        return _both(statistic, sample, problem, scale, clock, lambda p, c: highest_covariance(p, slack, c))
+        slack = _slack(half, scale, deadline)
+        return _both(statistic, boxes, problem, scale, deadline, lambda p, c: highest_covariance(p, slack, c))
     if isinstance(statistic, Correlation):
-        slack = _slack(half, Scale(1.0), clock)
-        return _both(statistic, sample, problem, Scale(1.0), clock, lambda p, c: highest_correlation(p, slack, c))
+        slack = _slack(half, Scale(1.0), deadline)
+        return _both(statistic, boxes, problem, Scale(1.0), deadline, lambda p, c: highest_correlation(p, slack, c))
     scale, target = _coefficient(statistic, problem)
-    slack = _slack(half, scale, clock)
-    return _both(statistic, sample, problem, scale, clock, lambda p, c: highest_coefficient(p, target, slack, c))
+    slack = _slack(half, scale, deadline)
+    return _both(statistic, boxes, problem, scale, deadline, lambda p, c: highest_coefficient(p, target, slack, c))
 
 
-def _slack(half: float, scale: Scale, clock: Deadline) -> float:
+def _slack(half: float, scale: Scale, deadline: Deadline) -> float:
     """How much of an end may stay open, in scaled units: a share of the linear width, and no less than rounding."""
     width = 2.0 * half / scale.unit if math.isfinite(half) else 1.0
-    return clock.gap * max(width, FINEST)
+    return deadline.gap * max(width, FINEST)
 
 
 @dataclass(frozen=True)
@@ -160,15 +162,15 @@ def _coefficient(statistic: Coefficient, problem: ScaledBoxes) -> tuple[Scale, T
 
 def _both(
     statistic: Statistic,
-    sample: WeightedBoxes,
+    boxes: WeightedBoxes,
     problem: ScaledBoxes,
     scale: Scale,
-    clock: Deadline,
+    deadline: Deadline,
     highest: Callable[[ScaledBoxes, Deadline], End],
 ) -> Enclosure:
     """Both ends, in the table's units: the lower one is the upper one of the mirrored problem."""
-    top = highest(problem, clock.share(2))
-    bottom = highest(problem.mirrored(), clock.share(1))
+    top = highest(problem, deadline.share(2))
+    bottom = highest(problem.mirrored(), deadline.share(1))
     high, low = scale.shift + scale.unit * top.outer, scale.shift - scale.unit * bottom.outer
     rounding = (
         8.0 * EPS * (abs(scale.shift) + max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0))
@@ -178,8 +180,8 @@ def _both(
         low, high = max(low, -1.0), min(high, 1.0)
     if bottom.points is not None:
         bottom = replace(bottom, points=bottom.points * np.where(np.arange(problem.columns) == 0, -1.0, 1.0))
-    lowest, inner_low = _attained(statistic, problem.witness(sample, bottom))
-    highest_, inner_high = _attained(statistic, problem.witness(sample, top))
+    lowest, inner_low = _attained(statistic, problem.witness(boxes, bottom))
+    highest_, inner_high = _attained(statistic, problem.witness(boxes, top))
     return Enclosure(low, high, inner_low, inner_high, lowest, highest_)
 
 

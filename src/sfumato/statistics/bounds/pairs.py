@@ -28,18 +28,18 @@ MOST_RATIOS = 12  # tried for the upper end of a negative correlation
 NEXT_RATIO = 0.02  # how far apart the first two are, in ln t
 
 
-def highest_covariance(problem: ScaledBoxes, slack: float, clock: Deadline) -> End:
+def highest_covariance(problem: ScaledBoxes, slack: float, deadline: Deadline) -> End:
     """C = Σ w (x − Ex) y is a sum of products once Ex is known, so the cells are ranges of Ex and γ stands for Ey."""
-    return _highest_covariance(problem, np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0]), slack, clock)
+    return _highest_covariance(problem, np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0]), slack, deadline)
 
 
-def highest_variance(problem: ScaledBoxes, sign: float, slack: float, clock: Deadline) -> End:
+def highest_variance(problem: ScaledBoxes, sign: float, slack: float, deadline: Deadline) -> End:
     """The variance (or, with ``sign`` −1, minus the variance) of a column when some weights are open."""
-    return _highest_covariance(problem, np.array([0.0, sign]), np.array([0.0, 1.0]), slack, clock)
+    return _highest_covariance(problem, np.array([0.0, sign]), np.array([0.0, 1.0]), slack, deadline)
 
 
 def _highest_covariance(
-    problem: ScaledBoxes, first: NDArray[np.float64], second: NDArray[np.float64], slack: float, clock: Deadline
+    problem: ScaledBoxes, first: NDArray[np.float64], second: NDArray[np.float64], slack: float, deadline: Deadline
 ) -> End:
     """Highest covariance of two linear combinations."""
     least_weight = float(problem.weight.sum())
@@ -56,7 +56,7 @@ def _highest_covariance(
             return Ceiling(reach, reach)
         form = Form(first, second, at)
         eta, gamma = (float(line[1:] @ choice.moments.mean) for line in (second, first))
-        found = supremum(problem, form, eta, gamma, slack * least_weight / 2.0, clock)
+        found = supremum(problem, form, eta, gamma, slack * least_weight / 2.0, deadline)
         outer = at + max(found.bound, 0.0) / least_weight
         near = ascent.at(*problem.points(*form.lines(found.gamma, found.eta), at))
         return Ceiling(outer + 8.0 * EPS * abs(outer), outer, near)
@@ -90,9 +90,9 @@ def _raised(r: float, excess: float, least: float) -> float:
 class _Ratios:
     """Bounds of R_t = 2C/(t Vx + Vy/t), which is r where t is the data's own ratio σy/σx, and nearer 0 elsewhere."""
 
-    def __init__(self, problem: ScaledBoxes, clock: Deadline) -> None:
+    def __init__(self, problem: ScaledBoxes, deadline: Deadline) -> None:
         self.problem = problem
-        self.clock = clock
+        self.deadline = deadline
         self.least = (problem.least_spread(0), problem.least_spread(1))
         self.most = (problem.largest_spread(0), problem.largest_spread(1))
 
@@ -122,7 +122,7 @@ class _Ratios:
             return found.bound, float(-r / 2.0 * near.moments.weight * (t * x - y / t))
 
         start = math.log(_ratio(choice))
-        excess, best = minimise_on_a_line(evaluate, start, NEXT_RATIO, enough, self.clock, MOST_RATIOS)
+        excess, best = minimise_on_a_line(evaluate, start, NEXT_RATIO, enough, self.deadline, MOST_RATIOS)
         outer = _raised(r, excess, self._least_mean_square(math.exp(best)))
         step = excess / (choice.moments.weight * float(choice.moments.sd.prod()))
         return Ceiling(outer, r + step if excess > enough else (choice.value + outer) / 2.0, near)
@@ -136,7 +136,7 @@ class _Ratios:
         first, second = _sloping_lines(r, ratio, np.zeros(2))
         eta, gamma = (float(line[1:] @ mean) for line in (second, first))
         form = Form(first, second)
-        return supremum(self.problem, form, eta, gamma, enough, self.clock), form
+        return supremum(self.problem, form, eta, gamma, enough, self.deadline), form
 
     def bound_over_all(self, r: float, choice: Choice, slack: float) -> float:
         """At least r of every choice with C > 0: r ≤ R_t · cosh(h) where the data's ratio is within e^±h of t.
@@ -162,7 +162,12 @@ class _Ratios:
         for _ in range(MOST_RATIO_CELLS):
             worst, left, right = heap[0]
             tops.append(-worst - target)
-            if tops[-1] <= slack or right - left < near / 2.0 or is_stuck(tops, RATIO_PATIENCE) or self.clock.is_over:
+            if (
+                tops[-1] <= slack
+                or right - left < near / 2.0
+                or is_stuck(tops, RATIO_PATIENCE)
+                or self.deadline.is_over
+            ):
                 break
             cut = (left + right) / 2.0
             heapq.heapreplace(heap, (max(worst, -bounded(left, cut)), left, cut))
@@ -170,13 +175,13 @@ class _Ratios:
         return -heap[0][0]
 
 
-def highest_correlation(problem: ScaledBoxes, slack: float, clock: Deadline) -> End:
+def highest_correlation(problem: ScaledBoxes, slack: float, deadline: Deadline) -> End:
     """r > 0: the largest R_t over all ratios t. r ≤ 0: R_t at one good t bounds r, since R_t is nearer 0."""
-    ratios = _Ratios(problem, clock)
+    ratios = _Ratios(problem, deadline)
 
     @functools.cache
     def never_positive() -> bool:
-        return highest_covariance(problem, slack, clock).outer < 0.0
+        return highest_covariance(problem, slack, deadline).outer < 0.0
 
     def value(moments: Moments) -> float:
         x, y = moments.sd

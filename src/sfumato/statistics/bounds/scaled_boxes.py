@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EPS", "NOTHING", "ScaledBoxes", "largest_mean"]
 
-NOTHING = 1e-20  # a sum of squares, in scaled units, that only rounding tells from zero
+NOTHING = 1e-20  # a sum of squares, in scaled units, that differs from zero by rounding only
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,17 +34,17 @@ class ScaledBoxes:
     magnitude: NDArray[np.float64]  # (n + 1, n + 1), Σ (weight + extra) · |(1, z)| |(1, z)|ᵀ, for the rounding errors
 
     @classmethod
-    def of(cls, sample: WeightedBoxes) -> ScaledBoxes:
-        """Scale a sample, so that columns of any size meet on equal terms."""
-        moments = Moments.of(sample.midpoints, sample.likely_weight)
-        spread = np.maximum(moments.sd, sample.likely_weight @ sample.half_widths / moments.weight)
+    def of(cls, boxes: WeightedBoxes) -> ScaledBoxes:
+        """Scale the boxes, so that columns of any size meet on equal terms."""
+        moments = Moments.of(boxes.midpoints, boxes.likely_weight)
+        spread = np.maximum(moments.sd, boxes.likely_weight @ boxes.half_widths / moments.weight)
         unit = np.array([2.0 ** round(math.log2(s)) if s > 0.0 else 1.0 for s in spread])
         total = moments.weight
         return cls.make(
-            (sample.low - moments.mean) / unit,
-            (sample.high - moments.mean) / unit,
-            sample.weight / total,
-            sample.extra / total,
+            (boxes.low - moments.mean) / unit,
+            (boxes.high - moments.mean) / unit,
+            boxes.weight / total,
+            boxes.extra / total,
             moments.mean,
             unit,
         )
@@ -159,13 +159,13 @@ class ScaledBoxes:
         """Scaled values in the units of the table."""
         return self.centre + points * self.unit
 
-    def witness(self, sample: WeightedBoxes, end: End) -> Witness | None:
+    def witness(self, boxes: WeightedBoxes, end: End) -> Witness | None:
         """A choice in the table's own units, inside the boxes to the last bit."""
         if end.points is None or end.weight is None:
             return None
-        inside = np.clip(self.to_data(end.points), sample.low, sample.high)
-        joins = (end.weight > self.weight) & (sample.extra > 0.0)
-        return Witness(sample.box, inside, np.where(joins, sample.weight + sample.extra, sample.weight))
+        inside = np.clip(self.to_data(end.points), boxes.low, boxes.high)
+        joins = (end.weight > self.weight) & (boxes.extra > 0.0)
+        return Witness(boxes.box, inside, np.where(joins, boxes.weight + boxes.extra, boxes.weight))
 
 
 def largest_mean(
@@ -183,5 +183,5 @@ def largest_mean(
         count = 0
     joins = np.zeros(len(value), dtype=bool)
     joins[order[:count]] = True
-    heft_joined = weight + np.where(joins, extra, 0.0)
-    return float((heft_joined * value).sum() / heft_joined.sum()), joins
+    joined = weight + np.where(joins, extra, 0.0)
+    return float((joined * value).sum() / joined.sum()), joins

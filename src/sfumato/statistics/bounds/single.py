@@ -18,38 +18,38 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def mean_enclosure(sample: WeightedBoxes) -> Enclosure:
+def mean_enclosure(boxes: WeightedBoxes) -> Enclosure:
     """[Σ w l, Σ w u], exact; a record that may be missing counts where it pulls the mean outward."""
-    low, lowest = _mean_end(sample, sample.low[:, 0], -1.0)
-    high, highest = _mean_end(sample, sample.high[:, 0], 1.0)
+    low, lowest = _mean_end(boxes, boxes.low[:, 0], -1.0)
+    high, highest = _mean_end(boxes, boxes.high[:, 0], 1.0)
     inner_low, inner_high = (float(end.moments.mean[0]) for end in (lowest, highest))
     return Enclosure(low, high, inner_low, inner_high, lowest, highest)
 
 
-def _mean_end(sample: WeightedBoxes, ends: NDArray[np.float64], sign: float) -> tuple[float, Witness]:
+def _mean_end(boxes: WeightedBoxes, ends: NDArray[np.float64], sign: float) -> tuple[float, Witness]:
     centre = float(ends[0])
     away = sign * (ends - centre)
-    mean, joins = largest_mean(away, sample.weight, sample.extra)
-    weight = np.where(joins, sample.weight + sample.extra, sample.weight)
+    mean, joins = largest_mean(away, boxes.weight, boxes.extra)
+    weight = np.where(joins, boxes.weight + boxes.extra, boxes.weight)
     spread = float((weight * np.abs(away)).sum() / weight.sum())
     end = centre + sign * mean
     rounding = 4.0 * EPS * (len(ends) * spread + abs(centre) + abs(end))
-    return end + sign * rounding, Witness(sample.box, ends[:, None], weight)
+    return end + sign * rounding, Witness(boxes.box, ends[:, None], weight)
 
 
-def no_spread(sample: WeightedBoxes) -> Enclosure:
+def no_spread(boxes: WeightedBoxes) -> Enclosure:
     """The variance or covariance of a single record."""
-    here = Witness(sample.box, sample.midpoints, sample.weight)
+    here = Witness(boxes.box, boxes.midpoints, boxes.weight)
     return Enclosure(0.0, 0.0, 0.0, 0.0, here, here)
 
 
-def variance_enclosure(sample: WeightedBoxes, clock: Deadline) -> Enclosure:
+def variance_enclosure(boxes: WeightedBoxes, deadline: Deadline) -> Enclosure:
     """Population variance; that of a single record is zero, whatever its box."""
-    if sample.is_one_record:
-        return no_spread(sample)
-    problem = ScaledBoxes.of(sample)
+    if boxes.is_one_record:
+        return no_spread(boxes)
+    problem = ScaledBoxes.of(boxes)
     unit = float(problem.unit[0]) ** 2
-    ends = _certain_variance(sample, problem) if sample.is_certain else _open_variance(sample, problem, clock)
+    ends = _certain_variance(boxes, problem) if boxes.is_certain else _open_variance(boxes, problem, deadline)
     low, high = max(ends.low, 0.0) * unit * (1.0 - 8.0 * EPS), ends.high * unit * (1.0 + 8.0 * EPS)
     high = math.nextafter(high, math.inf) if ends.high > 0.0 else high  # a square may be too small for a number
     assert ends.lowest is not None and ends.highest is not None
@@ -57,34 +57,34 @@ def variance_enclosure(sample: WeightedBoxes, clock: Deadline) -> Enclosure:
     return Enclosure(low, high, inner_low, inner_high, ends.lowest, ends.highest)
 
 
-def sd_enclosure(sample: WeightedBoxes, clock: Deadline) -> Enclosure:
+def sd_enclosure(boxes: WeightedBoxes, deadline: Deadline) -> Enclosure:
     """Population standard deviation: the roots of the variance's ends."""
-    of_variance = variance_enclosure(sample, clock)
+    of_variance = variance_enclosure(boxes, deadline)
     low, high = math.sqrt(of_variance.low) * (1.0 - 2.0 * EPS), math.sqrt(of_variance.high) * (1.0 + 2.0 * EPS)
     inner_low, inner_high = math.sqrt(of_variance.inner_low), math.sqrt(of_variance.inner_high)
     return Enclosure(low, high, inner_low, inner_high, of_variance.lowest, of_variance.highest)
 
 
-def _certain_variance(sample: WeightedBoxes, problem: ScaledBoxes) -> Enclosure:
+def _certain_variance(boxes: WeightedBoxes, problem: ScaledBoxes) -> Enclosure:
     """In scaled units, for known weights: the sorted algorithms of :mod:`.spread`."""
     low, high, weight = problem.low[:, 0], problem.high[:, 0], problem.weight
     total = float(weight.sum())
     least, most = least_sum_of_squares(low, high, weight), largest_sum_of_squares(low, high, weight)
-    near = np.clip(problem.to_data(np.array([[least.centre]])), sample.low, sample.high)
-    up = farthest_ends(low, high, weight, sample.parts, most.centre)
+    near = np.clip(problem.to_data(np.array([[least.centre]])), boxes.low, boxes.high)
+    up = farthest_ends(low, high, weight, boxes.parts, most.centre)
     highest = Witness(
-        np.concatenate([sample.box, sample.box]),
-        np.concatenate([sample.low, sample.high]),
-        np.concatenate([sample.weight * (1.0 - up), sample.weight * up]),
+        np.concatenate([boxes.box, boxes.box]),
+        np.concatenate([boxes.low, boxes.high]),
+        np.concatenate([boxes.weight * (1.0 - up), boxes.weight * up]),
     )
-    lowest = Witness(sample.box, near, sample.weight)
+    lowest = Witness(boxes.box, near, boxes.weight)
     return Enclosure(least.bound / total, most.bound / total, math.nan, math.nan, lowest, highest)
 
 
-def _open_variance(sample: WeightedBoxes, problem: ScaledBoxes, clock: Deadline) -> Enclosure:
+def _open_variance(boxes: WeightedBoxes, problem: ScaledBoxes, deadline: Deadline) -> Enclosure:
     """In scaled units, when it is open which records are complete: as a covariance of the column with itself."""
-    slack = clock.gap * problem.largest_spread(0)
-    bottom, top = highest_variance(problem, -1.0, slack, clock), highest_variance(problem, 1.0, slack, clock)
+    slack = deadline.gap * problem.largest_spread(0)
+    bottom, top = highest_variance(problem, -1.0, slack, deadline), highest_variance(problem, 1.0, slack, deadline)
     return Enclosure(
-        -bottom.outer, top.outer, math.nan, math.nan, problem.witness(sample, bottom), problem.witness(sample, top)
+        -bottom.outer, top.outer, math.nan, math.nan, problem.witness(boxes, bottom), problem.witness(boxes, top)
     )

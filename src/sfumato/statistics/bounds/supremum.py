@@ -73,16 +73,16 @@ class _Cell:
         return -self.priority
 
 
-def supremum(problem: ScaledBoxes, form: Form, eta: float, gamma: float, enough: float, clock: Deadline) -> Supremum:
+def supremum(problem: ScaledBoxes, form: Form, eta: float, gamma: float, enough: float, deadline: Deadline) -> Supremum:
     """Bound Σ ω (A (B − η) − offset) from above, as far as ``enough``, over all data, η being the mean of B.
 
     ``eta`` and ``gamma`` are guesses (from an attained choice): good ones save cells, bad ones cost nothing else.
     """
     low, high = problem.mean_range(form.second)
-    heap = [_bounded(problem, form, low, high, gamma, enough, clock, rounds=1)]
+    heap = [_bounded(problem, form, low, high, gamma, enough, deadline, rounds=1)]
     finest = 1e-9 * (high - low)
     tops: list[float] = []
-    while heap[0].bound > enough and len(heap) < MOST_CELLS and not clock.is_over:
+    while heap[0].bound > enough and len(heap) < MOST_CELLS and not deadline.is_over:
         tops.append(heap[0].bound - enough)
         if is_stuck(tops) or heap[0].high - heap[0].low <= finest:
             break
@@ -90,7 +90,7 @@ def supremum(problem: ScaledBoxes, form: Form, eta: float, gamma: float, enough:
         width = worst.high - worst.low
         cut = eta if worst.low + 1e-3 * width < eta < worst.high - 1e-3 * width else worst.low + width / 2.0
         for left, right in ((worst.low, cut), (cut, worst.high)):
-            part = _bounded(problem, form, left, right, worst.gamma, enough, clock)
+            part = _bounded(problem, form, left, right, worst.gamma, enough, deadline)
             part.priority = max(part.priority, worst.priority)  # a part is bounded by the whole
             heapq.heappush(heap, part)
     worst = heap[0]
@@ -109,7 +109,7 @@ def _bounded(
     high: float,
     gamma: float,
     enough: float,
-    clock: Deadline,
+    deadline: Deadline,
     rounds: int = MOST_ROUNDS,
 ) -> _Cell:
     ends = np.array([lowered(form.second, end) for end in ((low, high) if low < high else (low,))])
@@ -120,12 +120,12 @@ def _bounded(
         value, slope = max(found, key=lambda pair: pair[0])
         return value, -float(slope[0])
 
-    bound, best = minimise_on_a_line(evaluate, gamma, max((high - low) / 2.0, 1e-9), enough, clock, rounds)
+    bound, best = minimise_on_a_line(evaluate, gamma, max((high - low) / 2.0, 1e-9), enough, deadline, rounds)
     return _Cell(-bound, low, high, best)
 
 
 def minimise_on_a_line(
-    evaluate: Callable[[float], Tangent], start: float, step: float, enough: float, clock: Deadline, rounds: int
+    evaluate: Callable[[float], Tangent], start: float, step: float, enough: float, deadline: Deadline, rounds: int
 ) -> tuple[float, float]:
     """Least value of a convex function and where it is, as far as ``enough``: tangents of both sides meet below it."""
     at, best, best_at = start, np.inf, start
@@ -135,7 +135,7 @@ def minimise_on_a_line(
         value, slope = evaluate(at)
         if value < best:
             best, best_at = value, at
-        if best <= enough or slope == 0.0 or clock.is_over:
+        if best <= enough or slope == 0.0 or deadline.is_over:
             break
         if slope < 0.0:
             left = (at, value, slope)

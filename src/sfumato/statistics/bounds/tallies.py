@@ -28,37 +28,37 @@ class Tally:
     inner_high: float
 
 
-def count_tally(sample: WeightedBoxes) -> Tally:
+def count_tally(boxes: WeightedBoxes) -> Tally:
     """Total weight of the records that count."""
-    low, high = float(sample.weight.sum()), float((sample.weight + sample.extra).sum())
+    low, high = float(boxes.weight.sum()), float((boxes.weight + boxes.extra).sum())
     whole = all(float(weight).is_integer() for weight in (low, high))
-    rounding = 0.0 if whole else len(sample.weight) * EPS * high
-    return Tally(float(sample.likely_weight.sum()), low - rounding, high + rounding, low, high)
+    rounding = 0.0 if whole else len(boxes.weight) * EPS * high
+    return Tally(float(boxes.likely_weight.sum()), low - rounding, high + rounding, low, high)
 
 
-def sum_tally(sample: WeightedBoxes) -> Tally:
+def sum_tally(boxes: WeightedBoxes) -> Tally:
     """Σ w x of one column."""
-    low, high = sample.low[:, 0], sample.high[:, 0]
-    bottom = float((sample.weight * low + sample.extra * np.minimum(low, 0.0)).sum())
-    top = float((sample.weight * high + sample.extra * np.maximum(high, 0.0)).sum())
-    size = float(((sample.weight + sample.extra) * np.maximum(np.abs(low), np.abs(high))).sum())
+    low, high = boxes.low[:, 0], boxes.high[:, 0]
+    bottom = float((boxes.weight * low + boxes.extra * np.minimum(low, 0.0)).sum())
+    top = float((boxes.weight * high + boxes.extra * np.maximum(high, 0.0)).sum())
+    size = float(((boxes.weight + boxes.extra) * np.maximum(np.abs(low), np.abs(high))).sum())
     rounding = 2.0 * len(low) * EPS * size
-    value = float((sample.likely_weight * sample.midpoints[:, 0]).sum())
+    value = float((boxes.likely_weight * boxes.midpoints[:, 0]).sum())
     return Tally(value, bottom - rounding, top + rounding, bottom, top)
 
 
-def quantile_tally(sample: WeightedBoxes, share: float) -> Tally:
+def quantile_tally(boxes: WeightedBoxes, share: float) -> Tally:
     """A quantile grows with every value, so its ends are quantiles of the ends.
 
     Records that may not count join at the low ends up to the lowest quantile, and at the high ends from the highest.
     """
-    low, high = sample.low[:, 0], sample.high[:, 0]
-    value = _quantile(sample.midpoints[:, 0], sample.likely_weight, share)
-    bottom = _lowest_quantile(low, sample.weight, sample.extra, share)
-    top = -_lowest_quantile(-high, sample.weight, sample.extra, 1.0 - share)
-    inner_low = _quantile(low, sample.weight + np.where(low <= bottom, sample.extra, 0.0), share)
-    inner_high = _quantile(high, sample.weight + np.where(high >= top, sample.extra, 0.0), share)
-    if sample.is_certain:
+    low, high = boxes.low[:, 0], boxes.high[:, 0]
+    value = _quantile(boxes.midpoints[:, 0], boxes.likely_weight, share)
+    bottom = _lowest_quantile(low, boxes.weight, boxes.extra, share)
+    top = -_lowest_quantile(-high, boxes.weight, boxes.extra, 1.0 - share)
+    inner_low = _quantile(low, boxes.weight + np.where(low <= bottom, boxes.extra, 0.0), share)
+    inner_high = _quantile(high, boxes.weight + np.where(high >= top, boxes.extra, 0.0), share)
+    if boxes.is_certain:
         return Tally(value, inner_low, inner_high, inner_low, inner_high)
     return Tally(value, bottom, top, inner_low, inner_high)
 

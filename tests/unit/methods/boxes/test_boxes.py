@@ -259,7 +259,7 @@ def test_many_blocks_keep_the_same_claims_and_nearly_the_same_widths(people):
         plan = method.plan(MemorySurvey(data, block_rows), schema, Randomness(1))
         assert plan.blocks == 1 if block_rows is None else plan.blocks >= 20
         outcome = run(plan, data)
-        findings = verify(plan.claims, Evidence(outcome.released, data, outcome.origin))
+        findings = verify(plan.claims, [Evidence(outcome.released, data, outcome.origin)])
         promises.append([finding.claim for finding in findings])
         release = sf.Release(outcome.released)
         widths.append(width(release, "corr(x, y)"))
@@ -270,8 +270,8 @@ def test_many_blocks_keep_the_same_claims_and_nearly_the_same_widths(people):
 def test_the_limit_is_near_what_was_achieved_on_smooth_data():
     numbers = np.random.default_rng(6)
     data = pd.DataFrame(numbers.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], 20_000), columns=["x", "y"])
-    limit = sf.Boxes(k=5, keep=["mean(x)", "mean(y)"]).release(data, seed=1).limit()
+    limit = sf.Boxes(k=5, keep=["mean(x)", "mean(y)"]).release(data, seed=1).optimality()
     assert 0.9 < limit.ratio < 1.15
     assert limit.shrunk == pytest.approx(limit.asymptotic * 4 / 6)
-    mondrian = sf.Boxes(k=5, keep=["mean(x)", "mean(y)"], cut="median").release(data, seed=1).limit()
+    mondrian = sf.Boxes(k=5, keep=["mean(x)", "mean(y)"], cut="median").release(data, seed=1).optimality()
     assert mondrian.ratio > 1.2 * limit.ratio

@@ -17,7 +17,6 @@ from sfumato.errors import OptionError
 from sfumato.methods.boxes.axes import Axes
 from sfumato.methods.boxes.fuzzy_terms import MEANINGS, SHARES, Trapezoid
 from sfumato.methods.boxes.rules import DEGREES, Rule, Rules
-from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
 from sfumato.release.verify import verify
 from sfumato.schema.schema import Schema
@@ -45,14 +44,16 @@ def people():
 def bound(data, *rules, words=None):
     table = as_table(data)
     schema = Schema.for_table(table)
-    survey = MemorySurvey(table)
     read = [Rule.read(rule) for rule in rules]
-    return Rules.of(read, words, Axes.of(survey, schema), survey, table.kinds), table
+    answers = MemorySurvey(table).ask([*Axes.questions(schema, table.kinds), *Rules.questions(read, table.kinds)])
+    return Rules.of(read, words, Axes.of(answers, table, schema), answers, table.kinds), table
 
 
 def factors_of(data, column, *rules, words=None):
     found, table = bound(data, *rules, words=words)
-    return found.factors(table)[:, list(Axes.of(MemorySurvey(table), Schema.for_table(table)).names).index(column)]
+    schema = Schema.for_table(table)
+    axes = Axes.of(MemorySurvey(table).ask(Axes.questions(schema, table.kinds)), table, schema)
+    return found.factors(table)[:, list(axes.names).index(column)]
 
 
 class TestGrammar:
@@ -101,7 +102,7 @@ class TestGrammar:
 
     def test_but_any_column_can_be_a_condition(self, people):
         boxes = sf.Boxes(k=5, rules=["age matters most when income is high"])
-        assert boxes.release(people, schema={"income": "sensitive"}, seed=1).limit().rules[0].change < 0.0
+        assert boxes.release(people, schema={"income": "sensitive"}, seed=1).diagnostics.rules[0].change < 0.0
 
     def test_a_single_text_is_no_list(self):
         with pytest.raises(OptionError, match="brackets"):
@@ -201,12 +202,12 @@ class TestFactors:
             ["income matters most when age is young"],
             {"age": {"role": "quasi", "words": {"young": (0, 0, 25)}}},
         )
-        by_schema = sf.Boxes(k=5, rules=rule).release(people, schema=schema, seed=1).limit().rules[0]
+        by_schema = sf.Boxes(k=5, rules=rule).release(people, schema=schema, seed=1).diagnostics.rules[0]
         by_options = sf.Boxes(k=5, rules=rule, words={"age": {"young": (0, 0, 60)}}).release(
             people, schema=schema, seed=1
         )
         assert by_schema.touched == pytest.approx((people.age < 25).mean())
-        assert by_options.limit().rules[0].touched == pytest.approx((people.age < 60).mean())
+        assert by_options.diagnostics.rules[0].touched == pytest.approx((people.age < 60).mean())
 
     def test_words_of_one_s_own_go_before_the_quantiles(self, people):
         words = {"age": {"young": (0, 0, 30, 30), "Methuselah": (85, 86, 87, 200)}}
@@ -225,7 +226,7 @@ class TestEffects:
     def test_the_table_says_what_each_rule_did(self, people):
         data = people[["age", "income"]]
         rules = ["income matters most when age is young", "age matters least when income is high"]
-        first, second = sf.Boxes(k=5, rules=rules).release(data, seed=1).limit().rules
+        first, second = sf.Boxes(k=5, rules=rules).release(data, seed=1).diagnostics.rules
         assert first.rule == rules[0]
         assert 1.0 < first.mean_factor < 4.0
         assert 0.25 < second.mean_factor < 1.0
@@ -239,29 +240,30 @@ class TestEffects:
         boxes = sf.Boxes(
             k=5, rules=["income matters most when age is ancient"], words={"age": {"ancient": (500, 600, 700)}}
         )
-        (effect,) = boxes.release(people, seed=1).limit().rules
+        (effect,) = boxes.release(people, seed=1).diagnostics.rules
         assert (effect.touched, effect.mean_factor, effect.change) == (0.0, 1.0, 0.0)
         plain = sf.Boxes(k=5).release(people, seed=1)
         assert boxes.release(people, seed=1).table.arrow.equals(plain.table.arrow)
 
     def test_categories_can_matter_too(self, people):
         boxes = sf.Boxes(k=5, rules=["city matters most"])
-        (effect,) = boxes.release(people, seed=1).limit().rules
+        (effect,) = boxes.release(people, seed=1).diagnostics.rules
         assert effect.width_with <= effect.width_without
 
     def test_rules_work_with_a_search_with_blocks_and_with_missing_values(self, people):
-        from sfumato.methods.boxes.search import Rounds
+        from sfumato.methods.boxes.search import SearchBudget
 
         rules = ["income matters most when age is young", "body mass matters most when city is Rom"]
         for overlap in ("none", "allowed"):
-            boxes = sf.Boxes(k=5, rules=rules, search=Rounds(2), overlap=overlap)
-            limit = boxes.release(people, seed=1).limit()
-            assert limit.searches[0].gain > 0.0
-            assert len(limit.rules) == 2
+            boxes = sf.Boxes(k=5, rules=rules, search=SearchBudget(rounds=2), overlap=overlap)
+            diagnostics = boxes.release(people, seed=1).diagnostics
+            assert diagnostics.searches[0].gain > 0.0
+            assert len(diagnostics.rules) == 2
         table = as_table(people)
         plan = sf.Boxes(k=5, rules=rules).plan(
             MemorySurvey(table, block_rows=300), Schema.for_table(table), Randomness(1)
         )
         outcome = run(plan, table)
         assert plan.blocks > 1
-        assert all(found.held for found in verify(plan.claims, Evidence(outcome.released, table, outcome.origin)))
+        assert len(outcome.trace.rules) == 2
+        assert all(found.held for found in verify(plan.claims, [outcome.evidence]))

@@ -20,10 +20,9 @@ from sfumato.engines.memory import MemorySurvey, run
 from sfumato.errors import OptionError
 from sfumato.kernels.search_fitness import box_costs
 from sfumato.methods.boxes.partition import partition, problem_of
-from sfumato.methods.boxes.search import Rounds, search
+from sfumato.methods.boxes.search import SearchBudget, search
 from sfumato.methods.boxes.search.judges import ExactJudge, LinearJudge, linear_fitness
 from sfumato.methods.boxes.search.moves import neighbours
-from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
 from sfumato.release.verify import verify
 from sfumato.schema.schema import Schema
@@ -82,7 +81,9 @@ class Cut:
     def searched(self, overlap, rounds=3, judge=None, seed=1):
         generators = [np.random.default_rng([seed, island]) for island in range(3)]
         judge = judge or LinearJudge(self.problem, float(len(self.problem.values)))
-        return search(self.leaves, self.problem, judge, overlap=overlap, budget=Rounds(rounds), generators=generators)
+        return search(
+            self.leaves, self.problem, judge, overlap=overlap, budget=SearchBudget(rounds=rounds), generators=generators
+        )
 
     def cost(self, leaves):
         return box_costs(self.problem, linear_fitness(self.problem.weights), leaves.order, leaves.starts).sum()
@@ -135,12 +136,12 @@ class TestEveryPartition:
     @pytest.mark.parametrize("overlap", CONTRACTS)
     @pytest.mark.parametrize("options", [{"k": 5, "l": 2}, {"k": 6, "l": 3, "keep": ["corr(age, income)"]}])
     def test_of_mixed_columns_with_missing_values_stays_diverse_and_verified(self, people, overlap, options):
-        boxes = sf.Boxes(**options, search=Rounds(5), overlap=overlap)
+        boxes = sf.Boxes(**options, search=SearchBudget(rounds=5), overlap=overlap)
         release = boxes.release(people, schema={"illness": "sensitive"}, seed=1)
         frame = release.table.to_pandas()
         assert frame.groupby("box").illness.nunique().min() >= options["l"]
         assert group_sizes(release.table, [name for name in release.table.names if name != "illness"]).min() >= 5
-        assert release.limit().searches[0].gain > 0.0
+        assert release.diagnostics.searches[0].gain > 0.0
 
 
 class TestGain:
@@ -149,20 +150,24 @@ class TestGain:
     def test_the_exact_width_of_the_kept_statistic_falls(self, overlap, least, statistic):
         data = correlated(600)
         greedy = sf.Boxes(k=5, keep=[statistic]).release(data, seed=1)
-        better = sf.Boxes(k=5, keep=[statistic], search=Rounds(25), overlap=overlap).release(data, seed=1)
+        better = sf.Boxes(k=5, keep=[statistic], search=SearchBudget(rounds=25), overlap=overlap).release(data, seed=1)
         assert width(better, statistic) < (1.0 - least) * width(greedy, statistic)
 
     def test_columns_that_no_statistic_names_pay_nothing_for_it(self):
         data = correlated(600)
         greedy = sf.Boxes(k=5, keep=["mean(x)"]).release(data, seed=1)
-        better = sf.Boxes(k=5, keep=["mean(x)"], search=Rounds(25), overlap="allowed").release(data, seed=1)
+        better = sf.Boxes(k=5, keep=["mean(x)"], search=SearchBudget(rounds=25), overlap="allowed").release(
+            data, seed=1
+        )
         assert cost_of_column(better, "y") <= cost_of_column(greedy, "y") * 1.02
 
     @pytest.mark.parametrize("keep", [["mean(x)"], ["var(y)", "corr(x, y)"], ["regress(y ~ x)"], None])
     @pytest.mark.parametrize("overlap", CONTRACTS)
     def test_the_trace_tells_what_was_gained(self, keep, overlap):
-        release = sf.Boxes(k=5, keep=keep, search=Rounds(10), overlap=overlap).release(correlated(500), seed=1)
-        (trace,) = release.limit().searches
+        release = sf.Boxes(k=5, keep=keep, search=SearchBudget(rounds=10), overlap=overlap).release(
+            correlated(500), seed=1
+        )
+        (trace,) = release.diagnostics.searches
         assert (trace.rounds, trace.stop, trace.overlap) == (10, "budget", overlap)
         assert 0.0 < trace.after < trace.before
         assert len(trace.widths_after) == len(trace.widths_before)
@@ -170,7 +175,9 @@ class TestGain:
     def test_sampling_weights_and_exact_columns_may_be_part_of_a_kept_statistic(self, people):
         data = people[["age", "income"]].assign(sampling=np.linspace(1, 3, len(people)))
         for roles in ({"sampling": "weight"}, {"sampling": "other", "income": "other"}):
-            release = sf.Boxes(k=5, keep=["corr(age, income)"], search=Rounds(5)).release(data, schema=roles, seed=1)
+            release = sf.Boxes(k=5, keep=["corr(age, income)"], search=SearchBudget(rounds=5)).release(
+                data, schema=roles, seed=1
+            )
             greedy = sf.Boxes(k=5, keep=["corr(age, income)"]).release(data, schema=roles, seed=1)
             assert width(release, "corr(age, income)") <= width(greedy, "corr(age, income)") * 1.001
 
@@ -179,7 +186,7 @@ class TestGain:
         data, keep = correlated(600), ["mean(x)", "var(y)", "corr(x, y)"]
         importance = {"mean(x)": 20.0}  # alone, it would let the others grow
         greedy = sf.Boxes(k=5, keep=keep, importance=importance).release(data, seed=1)
-        boxes = sf.Boxes(k=5, keep=keep, importance=importance, search=Rounds(40), overlap=overlap)
+        boxes = sf.Boxes(k=5, keep=keep, importance=importance, search=SearchBudget(rounds=40), overlap=overlap)
         better = boxes.release(data, seed=1)
         assert all(width(better, one) <= width(greedy, one) * (1 + 1e-6) for one in keep)
         assert width(better, "mean(x)") < 0.99 * width(greedy, "mean(x)")
@@ -197,7 +204,7 @@ class TestGain:
         ids=["duplicates", "constant", "ties", "missing", *(f"{rows} rows" for rows in range(5, 11))],
     )
     def test_odd_tables_are_searched_and_verified(self, data, overlap):
-        release = sf.Boxes(k=5, keep=["mean(y)"], search=Rounds(2), overlap=overlap).release(data, seed=1)
+        release = sf.Boxes(k=5, keep=["mean(y)"], search=SearchBudget(rounds=2), overlap=overlap).release(data, seed=1)
         greedy = sf.Boxes(k=5, keep=["mean(y)"]).release(data, seed=1)
         assert all(finding.held for finding in release.findings)
         assert release.table.rows == len(data)
@@ -206,8 +213,8 @@ class TestGain:
     def test_a_table_that_is_one_box_or_has_no_width_stays_as_it_is(self):
         for data in (correlated(6), pd.DataFrame({"a": np.ones(40), "b": np.ones(40)})):
             for overlap in CONTRACTS:
-                release = sf.Boxes(k=5, search=Rounds(2), overlap=overlap).release(data, seed=1)
-                assert release.limit().searches[0].gain == 0.0
+                release = sf.Boxes(k=5, search=SearchBudget(rounds=2), overlap=overlap).release(data, seed=1)
+                assert release.diagnostics.searches[0].gain == 0.0
 
 
 class TestExactJudge:
@@ -240,7 +247,7 @@ class TestBudget:
     @pytest.mark.parametrize("overlap", CONTRACTS)
     def test_a_seed_and_a_number_of_rounds_give_the_same_boxes_again(self, overlap):
         data = correlated(300)
-        boxes = sf.Boxes(k=5, keep=["corr(x, y)"], search=Rounds(6), overlap=overlap)
+        boxes = sf.Boxes(k=5, keep=["corr(x, y)"], search=SearchBudget(rounds=6), overlap=overlap)
         first, again, other = (boxes.release(data, seed=seed).table.arrow for seed in (1, 1, 2))
         assert first.equals(again)
         assert not first.equals(other)
@@ -251,8 +258,10 @@ class TestBudget:
             if progress.rounds == 3:
                 raise KeyboardInterrupt
 
-        boxes = sf.Boxes(k=5, keep=["corr(x, y)"], search=Rounds(1000, progress=interrupt), overlap=overlap)
-        (trace,) = boxes.release(correlated(300), seed=1).limit().searches
+        boxes = sf.Boxes(
+            k=5, keep=["corr(x, y)"], search=SearchBudget(rounds=1000, progress=interrupt), overlap=overlap
+        )
+        (trace,) = boxes.release(correlated(300), seed=1).diagnostics.searches
         assert (trace.stop, trace.rounds) == ("interrupted", 3)
         assert trace.gain > 0.0
 
@@ -264,54 +273,61 @@ class TestBudget:
 
         usual = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            boxes = sf.Boxes(k=5, keep=["mean(x)"], search=Rounds(400, progress=press_soon), overlap=overlap)
+            boxes = sf.Boxes(
+                k=5, keep=["mean(x)"], search=SearchBudget(rounds=400, progress=press_soon), overlap=overlap
+            )
             release = boxes.release(correlated(1000), seed=1)
         finally:
             signal.signal(signal.SIGINT, usual)
-        (trace,) = release.limit().searches
+        (trace,) = release.diagnostics.searches
         assert trace.stop == "interrupted"
         assert 6 <= trace.rounds < 400
         assert trace.gain > 0.0
         assert all(finding.held for finding in release.findings)
 
     def test_seconds_end_a_search(self):
-        (trace,) = sf.Boxes(k=5, search=sf.Seconds(0.2)).release(correlated(200), seed=1).limit().searches
+        (trace,) = (
+            sf.Boxes(k=5, search=sf.SearchBudget(seconds=0.2)).release(correlated(200), seed=1).diagnostics.searches
+        )
         assert trace.stop == "budget"
         assert trace.seconds >= 0.2
         assert trace.rounds >= 1
 
-    def test_progress_is_told_each_round_to_a_callable_and_to_the_log(self, caplog):
-        told = []
+    def test_progress_is_reported_after_each_round_to_a_callable_and_to_the_log(self, caplog):
+        reported = []
         with caplog.at_level(logging.INFO, logger="sfumato"):
-            sf.Boxes(k=5, keep=["mean(x)"], search=Rounds(4, progress=told.append)).release(correlated(100), seed=1)
-        assert [one.rounds for one in told] == [1, 2, 3, 4]
-        assert [one.share for one in told] == [0.25, 0.5, 0.75, 1.0]
-        assert all(0.0 <= one.gain < 1.0 for one in told)
+            sf.Boxes(k=5, keep=["mean(x)"], search=SearchBudget(rounds=4, progress=reported.append)).release(
+                correlated(100), seed=1
+            )
+        assert [one.rounds for one in reported] == [1, 2, 3, 4]
+        assert [one.share for one in reported] == [0.25, 0.5, 0.75, 1.0]
+        assert all(0.0 <= one.gain < 1.0 for one in reported)
         assert any("search:" in line for line in caplog.messages)
 
-    def test_a_bare_number_is_seconds_and_the_manifest_tells_the_budget(self):
-        assert sf.Boxes(k=5, search=2).search == sf.Seconds(2)
-        release = sf.Boxes(k=5, search=Rounds(2), overlap="allowed").release(correlated(60), seed=1)
+    def test_a_bare_number_is_seconds_and_the_manifest_holds_the_budget(self):
+        assert sf.Boxes(k=5, search=2).search == sf.SearchBudget(seconds=2)
+        release = sf.Boxes(k=5, search=SearchBudget(rounds=2), overlap="allowed").release(correlated(60), seed=1)
         assert release.manifest.options["search"] == "2 rounds"
-        assert str(sf.Seconds(60)) == "60 s"
+        assert str(sf.SearchBudget(seconds=60)) == "60 s"
 
     def test_blocks_share_the_time_and_are_searched_one_by_one(self, people):
         table = as_table(people[["age", "income"]])
         schema = Schema.for_table(table)
         for overlap in CONTRACTS:
-            boxes = sf.Boxes(k=5, keep=["corr(age, income)"], search=Rounds(3), overlap=overlap)
+            boxes = sf.Boxes(k=5, keep=["corr(age, income)"], search=SearchBudget(rounds=3), overlap=overlap)
             plan = boxes.plan(MemorySurvey(table, block_rows=100), schema, Randomness(1))
             outcome = run(plan, table)
-            assert all(found.held for found in verify(plan.claims, Evidence(outcome.released, table, outcome.origin)))
-            assert len(plan.searches) == plan.blocks > 1
-        assert sf.Seconds(60).part(4) == sf.Seconds(15)
+            assert all(found.held for found in verify(plan.claims, [outcome.evidence]))
+            assert len(outcome.trace.searches) == plan.blocks > 1
+        assert sf.SearchBudget(seconds=60).split(4) == sf.SearchBudget(seconds=15)
+        assert sf.SearchBudget(rounds=60).split(4) == sf.SearchBudget(rounds=60)
 
 
 class TestWords:
     def test_a_release_whose_boxes_may_overlap_says_so_and_names_the_attack(self):
         data = correlated(60)
         for overlap, warned in (("none", False), ("allowed", True)):
-            release = sf.Boxes(k=5, search=Rounds(1), overlap=overlap).release(data, seed=1)
+            release = sf.Boxes(k=5, search=SearchBudget(rounds=1), overlap=overlap).release(data, seed=1)
             assert ("2509.03350" in release.findings[0].claim) is warned
             assert ("overlap" in release.manifest.notes) is warned
             assert "2509.03350" not in sf.Boxes(k=5, overlap=overlap).release(data, seed=1).findings[0].claim
@@ -323,7 +339,7 @@ class TestWords:
             {"search": 0},
             {"search": "long"},
             {"search": True},
-            {"search": Rounds(2), "overlap": "allowed", "edges": "cells"},
+            {"search": SearchBudget(rounds=2), "overlap": "allowed", "edges": "cells"},
         ],
     )
     def test_what_cannot_be_is_refused(self, options):
@@ -331,14 +347,22 @@ class TestWords:
             sf.Boxes(k=5, **options)
 
     @pytest.mark.parametrize(
-        "make", [lambda: Rounds(0), lambda: Rounds(1.5), lambda: sf.Seconds(-1), lambda: sf.Seconds("1")]
+        "budget", [{"rounds": 0}, {"rounds": 1.5}, {"rounds": True}, {"seconds": -1}, {"seconds": 0}, {"seconds": "1"}]
     )
-    def test_a_budget_must_be_positive(self, make):
-        with pytest.raises(OptionError):
-            make()
+    def test_a_budget_must_be_positive(self, budget):
+        with pytest.raises(OptionError, match=f"^{next(iter(budget))} must be"):
+            SearchBudget(**budget)
+
+    def test_a_budget_is_seconds_or_rounds(self):
+        with pytest.raises(OptionError, match=r"exactly one of seconds and rounds\. Found: neither"):
+            SearchBudget()
+        with pytest.raises(OptionError, match=r"exactly one of seconds and rounds\. Found: both"):
+            SearchBudget(seconds=1, rounds=1)
+        with pytest.raises(TypeError):
+            SearchBudget(60)
 
     def test_cells_can_be_searched_without_overlap(self):
-        table = sf.Boxes(k=5, edges="cells", search=Rounds(3)).release(correlated(200), seed=1).table
+        table = sf.Boxes(k=5, edges="cells", search=SearchBudget(rounds=3)).release(correlated(200), seed=1).table
         low, high = (np.column_stack([table.numbers(f"{name}_{end}") for name in "xy"]) for end in ("low", "high"))
         boxes = np.unique(np.column_stack([low, high]), axis=0)
         area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1).sum()

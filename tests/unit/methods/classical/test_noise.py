@@ -10,7 +10,8 @@ from sfumato.engines.memory import MemorySurvey
 from sfumato.errors import OptionError
 from sfumato.methods.classical.noise import Noise
 from sfumato.randomness import Randomness
-from sfumato.schema.schema import Column, Role, Schema
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.schema import Schema
 from sfumato.table.table import Table
 
 ROWS = 20_000

@@ -42,7 +42,7 @@ def slow_least_rank_difference(rows, k):
 @pytest.mark.parametrize(("rows", "k"), [(1, 1), (3, 1), (4, 2), (5, 2), (5, 3), (6, 2), (6, 3), (6, 4)])
 def test_no_transformation_has_a_smaller_rank_difference_than_quantiles(rows, k):
     table = as_table(pa.table({"x": np.arange(rows) * 10}))
-    buckets = Buckets.by_rank(table, "x", quantile_ends(np.ones(rows), rows // k), shown="median")
+    buckets = Buckets.of_ranks(table, "x", quantile_ends(np.ones(rows), rows // k), shown="median")
     assert buckets.rank_difference == slow_least_rank_difference(rows, k)
     shown = buckets.show(buckets.codes(table))[0].cells.to_numpy() // 10
     assert np.abs(shown - np.arange(rows)).sum() == buckets.rank_difference
@@ -53,7 +53,7 @@ def test_cells_hold_their_values_and_touch(numbers, count):
     table = as_table(pa.table({"x": pa.array(numbers, pa.int64())}))
     points = all_points(table.numbers("x"))
     ends = quantile_ends(points.weights, count)
-    cells = Buckets.by_value(table, "x", points, ends, shown="range").as_cells((-100.0, 100.0))
+    cells = Buckets.of_points(table, "x", points, ends, shown="range").as_cells((-100.0, 100.0))
     low, high = (column.cells.to_pylist() for column in cells.show(cells.codes(table)))
     for number, first, last in zip(numbers, low, high, strict=True):
         assert (first is None and last is None) if number is None else first <= number <= last
@@ -66,7 +66,7 @@ def test_cells_hold_their_values_and_touch(numbers, count):
 def test_faces_between_groups_of_measured_numbers_are_nobodys_value_where_floats_allow(numbers, count):
     table = as_table(pa.table({"x": numbers}))
     points = all_points(table.numbers("x"))
-    buckets = Buckets.by_value(table, "x", points, quantile_ends(points.weights, count), shown="range")
+    buckets = Buckets.of_points(table, "x", points, quantile_ends(points.weights, count), shown="range")
     for cut, last, first in zip(buckets.cuts, buckets.high[:-1], buckets.low[1:], strict=True):
         assert last < cut <= first
         assert cut < first or np.nextafter(last, first) == first
@@ -79,7 +79,7 @@ def test_what_is_shown_has_the_type_of_the_column(represent):
     first, third, ninth, eleventh = days
     shown = {}
     for name in table.names:
-        buckets = Buckets.by_rank(table, name, np.array([2, 4]), shown=represent)
+        buckets = Buckets.of_ranks(table, name, np.array([2, 4]), shown=represent)
         shown[name] = [column.cells.to_pylist() for column in buckets.show(buckets.codes(table))]
     wanted = {
         "median": {"day": [[first] * 2 + [ninth] * 2], "count": [[1, 1, 7, 7]], "size": [[0.5, 0.5, 7.0, 7.0]]},
@@ -104,7 +104,7 @@ def test_what_is_shown_has_the_type_of_the_column(represent):
 
 def test_few_missing_values_are_joined_by_the_smallest_group():
     table = as_table(pa.table({"x": pa.array([1, 2, 3, 4, 5, None], pa.int64())}))
-    buckets = Buckets.by_rank(table, "x", np.array([3, 5]), shown="median").anonymous(2)
+    buckets = Buckets.of_ranks(table, "x", np.array([3, 5]), shown="median").anonymous(2)
     assert buckets.show(buckets.codes(table))[0].cells.to_pylist() == [2, 2, 2, None, None, None]
 
 

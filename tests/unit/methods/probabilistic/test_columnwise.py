@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -12,14 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.engines.memory import MemorySurvey
+from sfumato.engines.memory import Memory, MemorySurvey
 from sfumato.errors import CannotRelease, OptionError, SchemaError
 from sfumato.methods.probabilistic.optimal_groups import COSTS, OptimalGroups
 from sfumato.methods.probabilistic.quantiles import Quantiles
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import Schema
 from sfumato.survey.quantile_sketches import QuantileSketch
+from sfumato.survey.questions import Answers, Extremes, ExtremesOf, MissingIn, PointsOf
+from sfumato.survey.survey import Sample
 from sfumato.table.frames import as_table
+from sfumato.table.table import Table
 
 
 def released(method, column, **other):
@@ -122,14 +126,38 @@ def test_a_sketch_read_in_parts_gives_k_without_a_second_count():
         for name, sketch in sketches.items():
             sketch.update(part.numbers(name))
     schema = Schema.for_table(table, {"x": "quasi", "y": "quasi"})
-    plan = Quantiles(k=1_000).plan_from_summaries(
-        {name: one.points() for name, one in sketches.items()}, parts[0], schema
-    )
+    plan = Quantiles(k=1_000, epsilon=0.004).plan(SurveyInParts(parts, sketches), schema, Randomness(1))
     out = pa.concat_tables([plan.transform(part, 0).released.arrow for part in parts])
     for name, least_groups in (("x", 35), ("y", 25)):
         counts = Counter(out.column(name).to_pylist())
         assert min(counts.values()) >= 1_000
         assert len(counts) >= least_groups
+
+
+@dataclass(frozen=True)
+class SurveyInParts:
+    """A survey of a table that was read part by part, into sketches."""
+
+    parts: list[Table]
+    sketches: dict[str, QuantileSketch]
+    block_rows: None = None
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def sample(self) -> Sample:
+        return Sample(self.parts[0], self.rows)
+
+    def ask(self, questions) -> Answers:
+        whole = {name: np.concatenate([part.numbers(name) for part in self.parts]) for name in self.sketches}
+        kinds = {
+            PointsOf: lambda asked: self.sketches[asked.column].points(),
+            MissingIn: lambda asked: self.sketches[asked.column].missing,
+            ExtremesOf: lambda asked: Extremes(np.nanmin(whole[asked.column]), np.nanmax(whole[asked.column])),
+        }
+        return Answers({question: kinds[type(question)](question) for question in questions})
 
 
 def test_names_that_are_taken_are_refused():
@@ -145,10 +173,9 @@ def test_fewer_rows_than_k_cannot_be_released(method):
 
 def test_optimal_groups_say_that_they_need_the_whole_column():
     table = as_table(pa.table({"x": [1, 2, 3, 4]}))
-    with pytest.raises(CannotRelease, match="Quantiles"):
-        OptimalGroups(k=2).plan(
-            MemorySurvey(table, block_rows=2), Schema.for_table(table, {"x": "quasi"}), Randomness(1)
-        )
+    assert OptimalGroups(k=2).needs_whole_table
+    with pytest.raises(CannotRelease, match="whole table"):
+        OptimalGroups(k=2).release(table, schema={"x": "quasi"}, engine=Memory(block_rows=2))
 
 
 def test_blocks_hold_whole_groups():
@@ -156,7 +183,7 @@ def test_blocks_hold_whole_groups():
     schema = Schema.for_table(table, {"x": "quasi", "city": "quasi"})
     plan = Quantiles(k=10, ties="together").plan(MemorySurvey(table, block_rows=30), schema, Randomness(1))
     assert plan.blocks == 4
-    block_of = plan.route(table)
+    block_of = plan.route(table, np.arange(100, dtype=np.uint64))
     shown = plan.transform(table, 0).released.arrow.column("x").to_pylist()
     assert len(set(zip(shown, block_of.tolist(), strict=True))) == len(set(shown)) > 4
     assert len(set(block_of.tolist())) > 1

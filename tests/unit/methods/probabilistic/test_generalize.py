@@ -63,9 +63,11 @@ def test_small_columns_stay_and_others_are_not_touched():
 
 def test_a_column_that_matters_more_keeps_more_values():
     plain = Generalize(k=20, population=200_000).release(people(2_000), schema=ROLES, seed=1)
-    weighed = Generalize(k=20, population=200_000, weights={"age": 5.0}).release(people(2_000), schema=ROLES, seed=1)
-    assert weighed.manifest.notes["values after"]["age"] > plain.manifest.notes["values after"]["age"]
-    assert weighed.manifest.notes["values after"]["weight"] < plain.manifest.notes["values after"]["weight"]
+    favours_age = Generalize(k=20, population=200_000, importance={"age": 5.0})
+    favoured = favours_age.release(people(2_000), schema=ROLES, seed=1)
+    assert favoured.manifest.notes["values after"]["age"] > plain.manifest.notes["values after"]["age"]
+    assert favoured.manifest.notes["values after"]["weight"] < plain.manifest.notes["values after"]["weight"]
+    assert favoured.manifest.options["importance"] == {"age": 5.0}
 
 
 @given(st.integers(2, 12), st.integers(0, 50))
@@ -118,7 +120,7 @@ def test_one_combination_only_still_leaves():
         lambda: Generalize(k=5, beta=0.0),
         lambda: Generalize(k=5, population=4),
         lambda: Generalize(k=5, population=2.5),
-        lambda: Generalize(k=5, weights={"age": -1}),
+        lambda: Generalize(k=5, importance={"age": -1}),
         lambda: Generalize(k=5, budget="guess"),
         lambda: Generalize(k=5, within=0),
         lambda: Generalize(k=5, represent="mode"),
@@ -134,9 +136,9 @@ def test_a_population_smaller_than_the_table_is_refused():
         Generalize(k=5, population=50).release(people(100), schema=ROLES)
 
 
-def test_weights_of_columns_that_are_not_protected_are_refused():
+def test_the_importance_of_columns_that_are_not_protected_is_refused():
     with pytest.raises(OptionError, match="diagnosis"):
-        Generalize(k=5, weights={"diagnosis": 1.0}).release(people(100), schema=ROLES)
+        Generalize(k=5, importance={"diagnosis": 1.0}).release(people(100), schema=ROLES)
 
 
 def test_fewer_rows_than_k_cannot_be_released():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.methods.probabilistic.population_matches import ShownColumn, expected_matches
+from sfumato.methods.probabilistic.population_matches import Combinations, ShownColumn, expected_matches
 
 
 def shown(columns):
@@ -25,23 +25,25 @@ tables = st.integers(1, 40).flatmap(
 def test_a_table_that_is_the_population_is_counted(columns, k):
     rows = list(zip(*columns, strict=True))
     counts = Counter(rows)
-    found = expected_matches(shown(columns), len(rows), len(rows), k)
+    found = expected_matches(Combinations.of(shown(columns), len(rows)), len(rows), k)
     assert found.share == pytest.approx(sum(counts[row] >= k for row in rows) / len(rows))
     assert (found.smallest_group, found.groups) == (min(counts.values()), len(counts))
-    alike = expected_matches(shown(columns), len(rows), 10**6, 2, within=k).share_within
+    alike = expected_matches(Combinations.of(shown(columns), len(rows)), 10**6, 2, within=k).share_within
     assert alike == pytest.approx(found.share)
 
 
 @given(tables, st.integers(1, 8), st.integers(1, 50))
 def test_a_larger_population_never_hides_fewer(columns, k, times):
     rows = len(columns[0])
-    counted = expected_matches(shown(columns), rows, rows, k).share
-    assert counted - 1e-9 <= expected_matches(shown(columns), rows, times * rows, k).share <= 1.0 + 1e-9
+    counted = expected_matches(Combinations.of(shown(columns), rows), rows, k).share
+    assert (
+        counted - 1e-9 <= expected_matches(Combinations.of(shown(columns), rows), times * rows, k).share <= 1.0 + 1e-9
+    )
 
 
 def test_more_people_to_hide_among_are_found_less_often():
     rng = np.random.default_rng(1)
     columns = [ShownColumn(rng.integers(0, 30, 2_000).astype(np.int32), 30) for _ in range(3)]
-    shares = [expected_matches(columns, 2_000, 1_000_000, k).share for k in (5, 20, 40, 80)]
+    shares = [expected_matches(Combinations.of(columns, 2_000), 1_000_000, k).share for k in (5, 20, 40, 80)]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > 0.95 and shares[-1] < 0.05

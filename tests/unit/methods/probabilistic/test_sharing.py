@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import OptionError
-from sfumato.methods.probabilistic.sharing import real_shares, require_weights, share_budget
+from sfumato.methods.probabilistic.sharing import real_shares, require_importance, share_budget
 
 tables = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 10**6), min_size=1)
-heft = st.fixed_dictionaries({}, optional={name: st.floats(0.01, 100.0) for name in "abcdef"})
+importances = st.fixed_dictionaries({}, optional={name: st.floats(0.01, 100.0) for name in "abcdef"})
 
 
-@given(st.integers(1, 10**12), tables, heft)
-def test_the_product_stays_within_the_budget_and_none_can_have_one_more(budget, sizes, weights):
-    values = share_budget(budget, sizes, weights)
+@given(st.integers(1, 10**12), tables, importances)
+def test_the_product_stays_within_the_budget_and_none_can_have_one_more(budget, sizes, importance):
+    values = share_budget(budget, sizes, importance)
     assert math.prod(values.values()) <= budget
     assert all(1 <= values[name] <= size for name, size in sizes.items())
     for name, size in sizes.items():
@@ -27,7 +27,7 @@ def test_the_product_stays_within_the_budget_and_none_can_have_one_more(budget, 
 
 
 @given(st.integers(1, 40), st.lists(st.integers(1, 7), min_size=1, max_size=3))
-def test_equal_weights_lose_no_more_than_a_little_over_the_best_of_all_choices(budget, sizes):
+def test_equal_importance_loses_no_more_than_a_little_over_the_best_of_all_choices(budget, sizes):
     table = dict(zip("abc", sizes, strict=False))
     best = min(
         sum(1 / value for value in choice)
@@ -44,13 +44,13 @@ def test_real_shares_use_the_budget_up(budget, sizes):
     assert sum(math.log(share) for share in shares.values()) == pytest.approx(wanted, abs=1e-9)
 
 
-def test_shares_are_proportional_to_weights_where_nothing_binds():
+def test_shares_are_proportional_to_importance_where_nothing_binds():
     shares = real_shares(1e6, {"a": 10**6, "b": 10**6}, {"a": 4.0, "b": 1.0})
     assert shares["a"] / shares["b"] == pytest.approx(4.0)
     assert shares["a"] * shares["b"] == pytest.approx(1e6)
 
 
 @pytest.mark.parametrize("wrong", [{"a": 0.0}, {"a": -1}, {"a": "much"}, {"a": math.inf}, [1.0]])
-def test_weights_must_be_positive_numbers_by_column(wrong):
+def test_importance_must_be_positive_numbers_by_column(wrong):
     with pytest.raises(OptionError):
-        require_weights(wrong)
+        require_importance(wrong)

@@ -12,7 +12,8 @@ from sfumato.engines.memory import MemorySurvey, run
 from sfumato.methods.claims import Evidence
 from sfumato.methods.matrix import MatrixMethod
 from sfumato.randomness import Randomness
-from sfumato.schema.schema import Column, Role, Schema
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.schema import Schema
 from sfumato.table.table import Table
 
 Releasing = Callable[..., Evidence]

@@ -12,7 +12,9 @@ from sfumato.kernels.prediction import prediction
 from sfumato.measures.assess import assess
 from sfumato.methods.spectral import PartitionedIca, RecursiveHistogram, SpectralHistogram, SvdSwap
 from sfumato.randomness import Randomness
-from sfumato.schema.schema import Column, Role, Schema
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.schema import Schema
+from sfumato.survey.survey import Sample
 from sfumato.table.encoder import Encoder
 from sfumato.table.groups import group_sizes
 from sfumato.table.kinds import Kind
@@ -249,8 +251,9 @@ class TestHistograms:
 class HalfSurvey(MemorySurvey):
     """A survey that shows half of the rows, as an engine with a large table would."""
 
-    def sample(self, columns):
-        return self.table.select(columns).take(np.arange(self.rows // 2))
+    @property
+    def sample(self):
+        return Sample(self.table.take(np.arange(self.rows // 2)), self.rows)
 
 
 def test_what_the_sample_did_not_show_is_released_all_the_same():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.measures.intervals import Interval, area_under_curve, share
+from sfumato.measures.confidence import Interval, area_under_curve, share
 from sfumato.measures.privacy.neighbours import find
 from sfumato.measures.scores import Score
 
@@ -31,7 +31,7 @@ WORST = 0.01  # share of the people who are hardest to hide: those far from ever
 
 @dataclass(frozen=True, kw_only=True)
 class Membership:
-    """How well members are told from outsiders by one score."""
+    """How well one score distinguishes members from outsiders."""
 
     area: Interval  # area under the curve; 0.5 is blind
     caught: Interval  # share of members accused when one outsider in a hundred is

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.measures.intervals import Z
+from sfumato.measures.confidence import Z
 from sfumato.measures.scores import Score
 
 

@@ -1,4 +1,4 @@
-"""How long a search may take, and what it tells on the way."""
+"""How long a search may take, and what it reports while it runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from sfumato.errors import OptionError
 from sfumato.params import require_int, require_number
 
 
@@ -18,58 +19,49 @@ class Progress:
     gain: float  # share of the start's cost that is saved so far, from 0 to 1
 
 
-@dataclass(frozen=True)
-class Seconds:
-    """A search of so many seconds, kernels already compiled. How much it finds depends on the machine."""
+@dataclass(frozen=True, kw_only=True)
+class SearchBudget:
+    """Limit a search by time or by rounds: exactly one of the two must be given.
 
-    seconds: float
-    progress: Callable[[Progress], None] | None = field(default=None, kw_only=True, repr=False, compare=False)
+    ``seconds``
+        Time limit, above 0. Compiling kernels is not counted. What the search finds depends on the machine.
+    ``rounds``
+        Number of rounds, at least 1. With a seed, the result is the same on every machine.
+    ``progress``
+        Function that is called with a :class:`Progress` after each round; by default progress is logged.
 
-    def __post_init__(self) -> None:
-        require_number(self.seconds, name="seconds", above=0.0)
+    Example: ``sf.Boxes(k=5, search=sf.SearchBudget(rounds=100))``.
+    """
 
-    def __str__(self) -> str:
-        return f"{self.seconds:g} s"
-
-    def spent(self, seconds: float, rounds: int) -> float:
-        """The share of the budget that is spent."""
-        return seconds / self.seconds
-
-    def part(self, parts: int) -> Seconds:
-        """The budget of one of several searches that follow one another."""
-        return replace(self, seconds=self.seconds / parts)
-
-
-@dataclass(frozen=True)
-class Rounds:
-    """A search of so many rounds: for a seed the same on every machine, however long it takes."""
-
-    rounds: int
-    progress: Callable[[Progress], None] | None = field(default=None, kw_only=True, repr=False, compare=False)
+    seconds: float | None = None
+    rounds: int | None = None
+    progress: Callable[[Progress], None] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        require_int(self.rounds, name="rounds", at_least=1)
+        if (self.seconds is None) == (self.rounds is None):
+            raise OptionError(
+                "A search budget needs exactly one of seconds and rounds.",
+                found="neither" if self.seconds is None else "both",
+                fix="SearchBudget(seconds=60) or SearchBudget(rounds=100)",
+            )
+        if self.seconds is not None:
+            require_number(self.seconds, name="seconds", above=0.0)
+        if self.rounds is not None:
+            require_int(self.rounds, name="rounds", at_least=1)
 
     def __str__(self) -> str:
-        return f"{self.rounds} rounds"
+        return f"{self.seconds:g} s" if self.seconds is not None else f"{self.rounds} rounds"
 
-    def spent(self, seconds: float, rounds: int) -> float:
-        """The share of the budget that is spent."""
-        return rounds / self.rounds
-
-    def part(self, parts: int) -> Rounds:
-        """The budget of one of several searches: each has all its rounds."""
-        return self
-
-
-Budget = Seconds | Rounds
+    def split(self, searches: int) -> SearchBudget:
+        """The budget of each of several searches in a row: they share the seconds, but each has all rounds."""
+        return self if self.seconds is None else replace(self, seconds=self.seconds / searches)
 
 
 @dataclass
-class Clock:
-    """A budget that is being spent."""
+class SpentBudget:
+    """A search budget and how much of it is spent."""
 
-    budget: Budget
+    budget: SearchBudget
     rounds: int = 0
     started: float = field(default_factory=time.monotonic)
 
@@ -80,5 +72,8 @@ class Clock:
 
     @property
     def share(self) -> float:
-        """The share of the budget that is spent, 1 at most."""
-        return min(self.budget.spent(self.seconds, self.rounds), 1.0)
+        """The share of the budget that is spent, from 0 to 1."""
+        if self.budget.seconds is not None:
+            return min(self.seconds / self.budget.seconds, 1.0)
+        assert self.budget.rounds is not None
+        return min(self.rounds / self.budget.rounds, 1.0)

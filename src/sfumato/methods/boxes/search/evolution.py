@@ -16,41 +16,23 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.methods.boxes.search.budget import Clock, Progress
+from sfumato.methods.boxes.search.budget import Progress, SpentBudget
 from sfumato.methods.boxes.search.moves import CutMoves, ExchangeMoves, Moves
+from sfumato.methods.diagnostics import SearchTrace
 
 if TYPE_CHECKING:
     import numpy as np
 
     from sfumato.kernels.partition import PartitionProblem
     from sfumato.methods.boxes.partition import Leaves
-    from sfumato.methods.boxes.search.budget import Budget
-    from sfumato.methods.boxes.search.judges import Judge, Width
+    from sfumato.methods.boxes.search.budget import SearchBudget
+    from sfumato.methods.boxes.search.judges import Judge
 
 ISLANDS = 4  # whatever the number of cores, so that a seed means the same everywhere
 EPOCHS = 12  # times that the partition is measured and the fitness laid anew, more often at first
-TELL_EVERY = 5.0  # seconds between two lines of the log
+LOG_EVERY = 5.0  # seconds between two lines of the log
 
 log = logging.getLogger("sfumato")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchTrace:
-    """What a search did. Costs are Σ_C (p_C / Δ0_C) · (half-width of C) over the kept statistics, as in Limit."""
-
-    overlap: str
-    rounds: int
-    seconds: float
-    stop: str  # "budget" or "interrupted"
-    before: float
-    after: float
-    widths_before: tuple[Width, ...]  # of the kept statistics whose exact widths were followed
-    widths_after: tuple[Width, ...]
-
-    @property
-    def gain(self) -> float:
-        """The share of the cost that was saved, from 0 to 1."""
-        return 1.0 - self.after / self.before if self.before > 0.0 else 0.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,7 +49,7 @@ def search(
     judge: Judge,
     *,
     overlap: str,
-    budget: Budget,
+    budget: SearchBudget,
     generators: Sequence[np.random.Generator],
 ) -> Found:
     """Better a partition until the budget is spent or the user interrupts; one generator an island.
@@ -77,10 +59,10 @@ def search(
     moves: Moves[Any] = ExchangeMoves.of(problem, start) if overlap == "allowed" else CutMoves(problem)
     islands = _Islands(moves, judge, start, generators)
     islands.warm_up()
-    teller, stop = _Teller(Clock(budget)), "budget"
+    reporter, stop = _Reporter(SpentBudget(budget)), "budget"
     try:  # an interrupt that comes while kernels run waits for their end, a second at most, and their round is lost
         for epoch in range(1, EPOCHS + 1):
-            if islands.evolve(teller, until=(epoch / EPOCHS) ** 2):
+            if islands.evolve(reporter, until=(epoch / EPOCHS) ** 2):
                 islands.take_stock()
     except KeyboardInterrupt:
         stop = "interrupted"
@@ -88,8 +70,8 @@ def search(
     unit = 2.0 * judge.weight
     trace = SearchTrace(
         overlap=overlap,
-        rounds=teller.clock.rounds,
-        seconds=teller.clock.seconds,
+        rounds=reporter.spent.rounds,
+        seconds=reporter.spent.seconds,
         stop=stop,
         before=islands.first.kept / unit,
         after=islands.best.kept / unit,
@@ -118,12 +100,12 @@ class _Islands:
         self.moves.mutate(self.start, self.first.fitness, 0, self.generators[0])
         self.moves.cross(self.start, self.start, self.first.fitness)
 
-    def evolve(self, teller: _Teller, *, until: float) -> bool:
+    def evolve(self, reporter: _Reporter, *, until: float) -> bool:
         """Rounds of mutation and crossover up to a share of the budget; whether there were any."""
         moves, fitness = self.moves, self.latest.fitness
-        base, rounds = moves.cost(self.start, fitness), teller.clock.rounds
+        base, rounds = moves.cost(self.start, fitness), reporter.spent.rounds
         with ThreadPoolExecutor(min(os.cpu_count() or 1, len(self.generators))) as pool:
-            while teller.clock.share < until:
+            while reporter.spent.share < until:
                 tasks = pool.map(
                     lambda state, generator: moves.mutate(state, fitness, self.steps, generator),
                     self.states,
@@ -132,8 +114,8 @@ class _Islands:
                 mutants = list(tasks)
                 neighbours = mutants[-1:] + mutants[:-1]
                 self.states = list(pool.map(lambda one, other: moves.cross(one, other, fitness), mutants, neighbours))
-                teller.tell(1.0 - moves.cost(self.states[0], fitness) / base if base > 0.0 else 0.0)
-        return teller.clock.rounds > rounds
+                reporter.report(1.0 - moves.cost(self.states[0], fitness) / base if base > 0.0 else 0.0)
+        return reporter.spent.rounds > rounds
 
     def take_stock(self) -> None:
         """Measure the cheapest partition, keep it if it is the best so far, and lead on from it, or back if astray."""
@@ -147,17 +129,17 @@ class _Islands:
 
 
 @dataclass
-class _Teller:
-    """Tells how far a search has come: a callable each round, or else the log now and then."""
+class _Reporter:
+    """Reports how far a search has come: to a callable after each round, or else to the log every few seconds."""
 
-    clock: Clock
-    told: float = 0.0
+    spent: SpentBudget
+    logged: float = 0.0  # time of the last line of the log
 
-    def tell(self, gain: float) -> None:
-        self.clock.rounds += 1
-        progress = Progress(share=self.clock.share, rounds=self.clock.rounds, gain=gain)
-        if self.clock.budget.progress is not None:
-            self.clock.budget.progress(progress)
-        elif time.monotonic() - self.told >= TELL_EVERY:
-            self.told = time.monotonic()
-            log.info("search: %3.0f %% of %s, %.1f %% gained", 100.0 * progress.share, self.clock.budget, 100.0 * gain)
+    def report(self, gain: float) -> None:
+        self.spent.rounds += 1
+        progress = Progress(share=self.spent.share, rounds=self.spent.rounds, gain=gain)
+        if self.spent.budget.progress is not None:
+            self.spent.budget.progress(progress)
+        elif time.monotonic() - self.logged >= LOG_EVERY:
+            self.logged = time.monotonic()
+            log.info("search: %3.0f %% of %s, %.1f %% gained", 100.0 * progress.share, self.spent.budget, 100.0 * gain)

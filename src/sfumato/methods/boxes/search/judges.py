@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from sfumato.statistics.bounds import Budget, Enclosure, enclose
+from sfumato.methods.diagnostics import Width
+from sfumato.statistics.bounds import Enclosure, EstimateBudget, enclose
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.influence import sensitivities
 from sfumato.statistics.moments import Moments
@@ -38,15 +39,7 @@ ASTRAY = 1.03  # what has become wider by more than this is not followed on
 MOST_PULL = 4.0
 SPARE = 0.95  # a kept statistic that is wider than this × its width at the start is to count for more
 FIRMNESS = 2.0  # and so much the more; far more makes the widths swing
-ACCURACY = Budget(seconds=5.0)  # of a measured width: that of an estimate from the release
-
-
-@dataclass(frozen=True, kw_only=True)
-class Width:
-    """The width of the interval of a kept statistic."""
-
-    name: str
-    width: float  # in the unit of the statistic
+ACCURACY = EstimateBudget(seconds=5.0)  # of a measured width: that of an estimate from the release
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

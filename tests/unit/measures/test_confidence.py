@@ -1,4 +1,4 @@
-"""Intervals: right values, and coverage that is what it says."""
+"""Confidence intervals: right values, and coverage that is what it says; p-values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from scipy.stats import mannwhitneyu
 
-from sfumato.measures.intervals import area_under_curve, quantile, share
+from sfumato.measures.confidence import area_under_curve, quantile, share, shift_p_value
 
 numbers = st.lists(st.integers(0, 8).map(float), min_size=1, max_size=25).map(np.array)
 
@@ -51,3 +51,11 @@ def test_a_quantile_is_covered_as_often_as_stated():
     found = [quantile(draw.random(200), 0.5) for _ in range(1000)]
     assert 0.93 < np.mean([one.low <= 0.5 <= one.high for one in found]) < 0.98
     assert np.mean([one.low <= 0.6 <= one.high for one in found]) < 0.5  # control: another value is not
+
+
+def test_a_shift_downward_is_seen_and_one_upward_only_by_the_two_sided_test():
+    numbers = np.random.default_rng(0).random(400)
+    assert shift_p_value(numbers - 0.2, numbers, alternative="greater") < 1e-3
+    assert shift_p_value(numbers + 0.2, numbers, alternative="greater") > 0.5
+    assert shift_p_value(numbers + 0.2, numbers) < 1e-3
+    assert shift_p_value(numbers, numbers) == 1.0

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.methods.claims import Evidence
-from sfumato.methods.probabilistic.claims import AtMostValues, EachColumnAnonymous, ProbabilisticAnonymity, Truthful
+from sfumato.methods.claims import AtMostValues, Containment, EachColumnAnonymous, Evidence
+from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnonymity
 from sfumato.table.frames import as_table
 
 
@@ -30,8 +30,8 @@ def test_values_are_counted_and_a_missing_one_is_not(most, held):
 
 def test_a_value_outside_its_range_or_word_is_found():
     original = {"age": [20, 30, None], "city": ["rome", "bonn", None]}
-    covers = {"city": {"south": frozenset({"rome"}), "other": frozenset({"bonn", "(missing)"})}}
-    claim = Truthful(ranges=("age",), covers=covers)
+    covers = {"city": {"south": frozenset({"rome"}), "other": frozenset({"bonn", None})}}
+    claim = Containment(columns=("age", "city"), covers=covers, empty_is_unknown=True)
     true = {"age_low": [18, 25, None], "age_high": [24, 31, None], "city": ["south", "other", "other"]}
     assert claim.measure(evidence(true, original)).held
     assert not claim.measure(evidence(true | {"age_high": [19, 31, None]}, original)).held

@@ -1,0 +1,42 @@
+"""The public names, for type checkers. Written by `make generated`."""
+
+from sfumato.disclosure.anonymity_budget import anonymity_budget as anonymity_budget
+from sfumato.disclosure.quasi_identifiers import quasi_identifiers as quasi_identifiers
+from sfumato.disclosure.uniqueness import uniqueness as uniqueness
+from sfumato.errors import SfumatoError as SfumatoError
+from sfumato.measures.assess import Assessment as Assessment
+from sfumato.measures.assess import assess as assess
+from sfumato.measures.holdout import split_holdout as split_holdout
+from sfumato.methods.boxes.method import Boxes as Boxes
+from sfumato.methods.boxes.search import SearchBudget as SearchBudget
+from sfumato.methods.classical.noise import Noise as Noise
+from sfumato.methods.probabilistic.curve import privacy_utility_curve as privacy_utility_curve
+from sfumato.methods.probabilistic.generalize import Generalize as Generalize
+from sfumato.methods.probabilistic.optimal_groups import OptimalGroups as OptimalGroups
+from sfumato.methods.probabilistic.quantiles import Quantiles as Quantiles
+from sfumato.methods.probabilistic.safe_harbor import SafeHarbor as SafeHarbor
+from sfumato.methods.spectral.histograms import RecursiveHistogram as RecursiveHistogram
+from sfumato.methods.spectral.histograms import SpectralHistogram as SpectralHistogram
+from sfumato.methods.spectral.pica import PartitionedIca as PartitionedIca
+from sfumato.methods.spectral.svd_swap import SvdSwap as SvdSwap
+from sfumato.pipeline import AssessedRelease as AssessedRelease
+from sfumato.pipeline import release_and_assess as release_and_assess
+from sfumato.release.read import read_release as read_release
+from sfumato.release.release import Release as Release
+from sfumato.schema.schema import Schema as Schema
+from sfumato.statistics.bounds import EstimateBudget as EstimateBudget
+from sfumato.statistics.estimate import Estimate as Estimate
+from sfumato.statistics.moment_statistics import Correlation as Correlation
+from sfumato.statistics.moment_statistics import Covariance as Covariance
+from sfumato.statistics.moment_statistics import Mean as Mean
+from sfumato.statistics.moment_statistics import Regression as Regression
+from sfumato.statistics.moment_statistics import Sd as Sd
+from sfumato.statistics.moment_statistics import Variance as Variance
+from sfumato.table.read import read as read
+from sfumato.table.table import Table as Table
+from sfumato.version import __version__ as __version__
+
+NAMES: dict[str, str]
+__all__: list[str]
+
+def public_names() -> dict[str, str]: ...

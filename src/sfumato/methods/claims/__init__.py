@@ -1,0 +1,34 @@
+"""Promises that a method makes, each of which is recounted on the released rows, in one block or in many."""
+
+from __future__ import annotations
+
+from sfumato.methods.claims.base import Claim, ClaimKind, Evidence, Finding
+from sfumato.methods.claims.contents import Containment
+from sfumato.methods.claims.groups import (
+    AtMostValues,
+    Diversity,
+    EachColumnAnonymous,
+    KAnonymity,
+    values_apart,
+    values_distinct,
+)
+from sfumato.methods.claims.moments import MomentsKept
+from sfumato.methods.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
+
+__all__ = [
+    "AtMostValues",
+    "Claim",
+    "ClaimKind",
+    "ColumnsAllowed",
+    "Containment",
+    "Diversity",
+    "EachColumnAnonymous",
+    "Evidence",
+    "Finding",
+    "KAnonymity",
+    "MomentsKept",
+    "RowsAccountedFor",
+    "ValidCells",
+    "values_apart",
+    "values_distinct",
+]

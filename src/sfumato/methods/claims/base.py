@@ -1,0 +1,97 @@
+"""What a claim is: a promise about a release that is recounted on its rows, in one block or in many.
+
+    evidence of a block → tally → merge with the tallies of other blocks → finding
+
+A tally is counted from the released cells themselves, never from the labels of the method. A finding speaks of columns
+and counts and quotes no cell.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+
+from sfumato.table.intervals import BOX, original_names
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sfumato.table.table import Table
+
+ClaimKind = Literal["privacy", "integrity"]
+T = TypeVar("T")  # the tally
+
+FAULT = "report this: the method has a fault"
+
+
+@dataclass(frozen=True, repr=False)
+class Evidence:
+    """Released rows and the original rows that they were made from: one block, or the whole table.
+
+    ``origin[i]`` is the position in ``original`` of the row that released row i stands for. Blocks share no original
+    row. None of this leaves the verification.
+    """
+
+    released: Table
+    original: Table
+    origin: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """The result of recounting a claim."""
+
+    claim: str  # in words, e.g. "5-anonymous in age, sex"
+    held: bool
+    found: str  # in words and counts, e.g. "smallest group 5, 6,512 groups"
+    fix: str = ""  # what to try when the claim does not hold
+    kind: ClaimKind = "integrity"
+
+
+class Claim(ABC, Generic[T]):
+    """A promise about a release. A *privacy* claim protects people; an *integrity* claim says that the rows are right.
+
+    A tally is a small frozen record that can be pickled. Its blocks may be merged in any order and in any grouping: the
+    finding is the same as that of the whole table. A tally may hold hashes or values of cells and is never shown.
+    """
+
+    kind: ClassVar[ClaimKind]
+
+    @abstractmethod
+    def tally(self, evidence: Evidence) -> T:
+        """Count one block."""
+
+    @abstractmethod
+    def merge(self, one: T, other: T) -> T:
+        """Put the tallies of two sets of blocks together."""
+
+    @abstractmethod
+    def finding(self, tally: T) -> Finding:
+        """Judge the claim by the tally of all blocks."""
+
+    def measure(self, evidence: Evidence) -> Finding:
+        """Count and judge rows that are all in one block."""
+        return self.finding(self.tally(evidence))
+
+    @property
+    def protects(self) -> tuple[str, ...]:
+        """The released columns in which the claim guarantees that people share their values with others."""
+        return ()
+
+
+def listed(released: Sequence[str]) -> str:
+    """The names of these released columns as a sentence lists them: ``x`` for the ends and the count of ``x``."""
+    return ", ".join(original_names(released)) or "no column"
+
+
+def listed_without_box(released: Sequence[str]) -> str:
+    """The same without the number of the box, unless it is the only column."""
+    return listed([name for name in released if name != BOX] or released)
+
+
+def column_counts(counts: dict[str, int], unit: str = "") -> str:
+    """Columns with a count each, as a sentence lists them: ``'age' (3 rows)``."""
+    return ", ".join(f"{name!r} ({count:,}{unit})" for name, count in counts.items())

@@ -1,0 +1,161 @@
+"""The claim that what is released is true: every original value lies inside its released cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.methods.claims.base import FAULT, Claim, ClaimKind, Evidence, Finding, column_counts
+from sfumato.table.group_counts import KeyedGroups, sums
+from sfumato.table.groups import first_rows, group_labels
+from sfumato.table.hashing import row_keys
+from sfumato.table.intervals import BOX, Intervals, is_interval, missing_name, parse_set
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.table.table import Coded, Table
+
+Members = Mapping[str | None, frozenset[str | None]]  # a released word → the values it stands for; None: missing
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MissingCounts:
+    """Boxes that say how many of their rows have no value, and how many of them really have none.
+
+    A box is listed once for each number that it states, which is once unless the method has a fault.
+    """
+
+    keys: NDArray[np.uint64]  # (boxes, 2)
+    stated: NDArray[np.float64]
+    missing: NDArray[np.int64]  # rows without a value
+    inside: NDArray[np.int64]  # rows without a value, or with one inside the box
+
+    @classmethod
+    def of(cls, released: Table, name: str, is_missing: NDArray[np.bool_], outside: NDArray[np.bool_]) -> MissingCounts:
+        """Count the rows of each box of one block."""
+        box = (BOX,) if BOX in released.kinds else released.names
+        labels = group_labels(released, (missing_name(name), *box))
+        first = first_rows(labels)
+        return cls(
+            keys=row_keys(released, box, first),
+            stated=released.numbers(missing_name(name))[first],
+            missing=np.bincount(labels[is_missing], minlength=len(first)),
+            inside=np.bincount(labels[~outside], minlength=len(first)),
+        )
+
+    def merge(self, other: MissingCounts) -> MissingCounts:
+        """Add up the rows of boxes that have the same key and state the same number."""
+        keys, stated = np.concatenate([self.keys, other.keys]), np.concatenate([self.stated, other.stated])
+        groups = KeyedGroups.of_keys(np.column_stack([keys, stated.view(np.uint64)]))
+        first = first_rows(groups.labels)
+        return MissingCounts(
+            keys=keys[first],
+            stated=stated[first],
+            missing=sums(groups, np.concatenate([self.missing, other.missing])),
+            inside=sums(groups, np.concatenate([self.inside, other.inside])),
+        )
+
+    @property
+    def miscounted(self) -> int:
+        """Number of rows that are inside their box but in one that states a wrong number."""
+        boxes = KeyedGroups.of_keys(self.keys)
+        return int(self.inside[sums(boxes, self.missing)[boxes.labels] != self.stated].sum())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ContentCounts:
+    """Rows, and those whose value is outside what was released for it, by original column."""
+
+    rows: int
+    outside: Mapping[str, int]
+    boxes: Mapping[str, MissingCounts]  # of the columns whose missing values are counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Containment(Claim[ContentCounts]):
+    """Every original value of ``columns`` lies inside what was released for it, and so does a missing one.
+
+    A number lies between ``x_low`` and ``x_high``. A missing one needs ``x_missing``, which is the number of rows of
+    the box without a value. A category is a member of its released set, or of what a released word ``covers`` (column →
+    word → members, None for the missing value). Any other column that is released under its own name is unchanged.
+
+    ``empty_is_unknown`` says that a range with both ends missing makes no statement about its rows, so that any value
+    lies inside it.
+    """
+
+    kind: ClassVar[ClaimKind] = "integrity"
+
+    columns: tuple[str, ...]
+    covers: Mapping[str, Members] = field(default_factory=dict, repr=False)
+    empty_is_unknown: bool = False
+
+    def tally(self, evidence: Evidence) -> ContentCounts:
+        original = evidence.original.select(self.columns).take(evidence.origin)
+        outside: dict[str, int] = {}
+        boxes: dict[str, MissingCounts] = {}
+        for name in self.columns:
+            if is_interval(name, evidence.released.kinds):
+                is_missing = np.isnan(original.numbers(name))
+                is_outside = self._outside_range(name, evidence.released, original)
+                if missing_name(name) in evidence.released.kinds:
+                    boxes[name] = MissingCounts.of(evidence.released, name, is_missing, is_outside)
+                outside[name] = int(is_outside.sum())
+            elif name in self.covers or not original.kinds[name].is_numeric:
+                covers = self.covers.get(name, {})
+                outside[name] = _outside_set(original.coded(name), evidence.released.coded(name), covers)
+            else:
+                outside[name] = _changed(original.numbers(name), evidence.released.numbers(name))
+        return ContentCounts(evidence.released.rows, outside, boxes)
+
+    def merge(self, one: ContentCounts, other: ContentCounts) -> ContentCounts:
+        boxes = dict(one.boxes)
+        for name, counts in other.boxes.items():
+            boxes[name] = boxes[name].merge(counts) if name in boxes else counts
+        outside = {name: one.outside[name] + other.outside[name] for name in self.columns}
+        return ContentCounts(one.rows + other.rows, outside, boxes)
+
+    def finding(self, tally: ContentCounts) -> Finding:
+        wrong = {name: tally.boxes[name].miscounted if name in tally.boxes else 0 for name in self.columns}
+        outside = {name: tally.outside[name] + wrong[name] for name in self.columns}
+        broken = {name: rows for name, rows in outside.items() if rows}
+        return Finding(
+            claim=f"every original value lies inside its released range, in {', '.join(self.columns) or 'no column'}",
+            held=not broken,
+            found=f"values outside in {column_counts(broken, ' rows')}" if broken else f"{tally.rows:,} rows inside",
+            fix=FAULT,
+            kind=self.kind,
+        )
+
+    def _outside_range(self, name: str, released: Table, original: Table) -> NDArray[np.bool_]:
+        """Rows whose number is not in its interval; a missing one is, where the box counts its missing ones."""
+        numbers, ends = original.numbers(name), Intervals.of(released, name)
+        inside = (ends.low <= numbers) & (numbers <= ends.high)
+        if ends.missing is not None:
+            inside |= np.isnan(numbers)
+        if self.empty_is_unknown:
+            inside |= np.isnan(ends.low) & np.isnan(ends.high)
+        return ~inside
+
+
+def _changed(before: NDArray[np.float64], after: NDArray[np.float64]) -> int:
+    """Number of rows whose number is not the same."""
+    return int((~((before == after) | (np.isnan(before) & np.isnan(after)))).sum())
+
+
+def _outside_set(original: Coded, released: Coded, covers: Members) -> int:
+    """Rows whose category is not in its released set: every pair of set and value is judged once, with its count."""
+    pairs = original.codes.astype(np.int64) * released.size + released.codes
+    distinct, counts = np.unique(pairs, return_counts=True)
+    values = original.values.cast(pa.string()).to_pylist()
+    words = released.values.cast(pa.string()).to_pylist()
+    members = [covers[word] if word in covers else frozenset(parse_set(word)) for word in words]
+    return sum(
+        count
+        for pair, count in zip(distinct.tolist(), counts.tolist(), strict=True)
+        if values[pair // released.size] not in members[pair % released.size]
+    )

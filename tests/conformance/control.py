@@ -1,0 +1,64 @@
+"""Methods that break the contract, to show that the conformance tests can fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from sfumato.methods.base import Method, Outcome, Plan
+from sfumato.methods.claims import ColumnsAllowed, RowsAccountedFor
+from sfumato.methods.matrix import MatrixMethod, MatrixPlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwapNothing(MatrixMethod):
+    """A swap with a window of 0: every value stays where it was."""
+
+    name: ClassVar[str] = "swap-nothing"
+
+    def plan(self, survey, schema, randomness):
+        return SwapNothingPlan(self.setup(survey, schema, randomness))
+
+
+@dataclass(frozen=True, repr=False)
+class SwapNothingPlan(MatrixPlan):
+    """Change nothing, and put numbers back as they were."""
+
+    def perturb(self, matrix, number):
+        return matrix
+
+    def finalize(self, before, after, number):
+        return before
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouteByChance(Method):
+    """A plan whose routes are another at each call, and which holds a list of what happened."""
+
+    name: ClassVar[str] = "route-by-chance"
+
+    def plan(self, survey, schema, randomness):
+        return RouteByChancePlan(tuple(column.name for column in schema.columns))
+
+
+@dataclass(frozen=True)
+class RouteByChancePlan(Plan):
+    """Random blocks, drawn anew each time."""
+
+    names: tuple[str, ...]
+
+    @property
+    def claims(self):
+        return (RowsAccountedFor(), ColumnsAllowed(names=self.names))
+
+    @property
+    def blocks(self):
+        return 4
+
+    def route(self, rows, keys):
+        return np.random.default_rng().integers(4, size=rows.rows)
+
+    def transform(self, block, number):
+        return Outcome(block, np.arange(block.rows))

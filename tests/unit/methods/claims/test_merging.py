@@ -1,0 +1,204 @@
+"""Any blocks of a release, tallied apart and merged in any order, give the finding of the whole table."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.methods.boxes.plan import OverlappingAnonymity
+from sfumato.methods.claims import (
+    AtMostValues,
+    Claim,
+    ColumnsAllowed,
+    Containment,
+    Diversity,
+    EachColumnAnonymous,
+    Evidence,
+    KAnonymity,
+    RowsAccountedFor,
+    ValidCells,
+)
+from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnonymity
+from sfumato.methods.probabilistic.safe_harbor import NoIdentifierLeft, SafeHarbor
+from sfumato.table.intervals import format_set
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
+
+BOX = ("age_low", "age_high", "age_missing", "city", "box")
+SHOWN = {"age": ("age_low", "age_high"), "city": ("city",)}
+ALL = (*BOX, "illness", "debt_age")
+CLAIMS: list[Claim[Any]] = [
+    KAnonymity(k=2, columns=BOX),
+    KAnonymity(k=2, columns=("city",)),
+    KAnonymity(k=4, columns=()),
+    OverlappingAnonymity(k=2, columns=BOX),
+    Diversity(l=2, columns=BOX, column="illness"),
+    Diversity(l=3, columns=("city",), column="debt_age"),
+    Diversity(l=2, columns=("box",), column="debt_age", epsilon=1.0),
+    Diversity(l=3, columns=("box",), column="age", epsilon=2.0, hidden=True),
+    Diversity(l=2, columns=("box",), column="town", hidden=True),
+    EachColumnAnonymous(k=3, columns=SHOWN),
+    AtMostValues(most=1, columns=SHOWN),
+    Containment(columns=("age", "city", "illness", "debt_age")),
+    Containment(columns=("age", "city"), covers={"city": {"ab": frozenset({"a", "b"})}}, empty_is_unknown=True),
+    RowsAccountedFor(),
+    RowsAccountedFor(suppressed_at_most=0.3),
+    ColumnsAllowed(names=ALL),
+    ColumnsAllowed(names=BOX),
+    ValidCells(),
+    ProbabilisticAnonymity(k=3, population=100, beta=0.3, most=3, any_distribution=False, columns=SHOWN),
+    ProbabilisticAnonymity(k=2, population=40, beta=0.5, most=50, any_distribution=True, columns=SHOWN),
+    NoIdentifierLeft(policy=SafeHarbor(year=2020), columns=ALL),
+]
+ORIGINAL = {
+    "age": Kind.WHOLE,
+    "city": Kind.NOMINAL,
+    "town": Kind.NOMINAL,
+    "illness": Kind.NOMINAL,
+    "debt_age": Kind.WHOLE,
+}
+RELEASED = dict.fromkeys(("age_low", "age_high", "age_missing", "box", "debt_age"), Kind.WHOLE) | {
+    "city": Kind.NOMINAL,
+    "illness": Kind.NOMINAL,
+}
+
+
+def table(columns: dict[str, list], kinds: dict[str, Kind]) -> Table:
+    types = {name: pa.int64() if kind is Kind.WHOLE else pa.string() for name, kind in kinds.items()}
+    return Table(pa.table({name: pa.array(columns[name], types[name]) for name in kinds}), kinds)
+
+
+def boxed(original: dict[str, list], origin: list[int], box: list[int]) -> dict[str, list]:
+    """An honest release: the hull, the missing values and the categories of each box."""
+    columns: dict[str, list] = {name: [] for name in RELEASED}
+    for row, number in zip(origin, box, strict=True):
+        members = [other for other, its in zip(origin, box, strict=True) if its == number]
+        ages = [original["age"][member] for member in members]
+        present = [age for age in ages if age is not None]
+        columns["age_low"].append(min(present, default=None))
+        columns["age_high"].append(max(present, default=None))
+        columns["age_missing"].append(ages.count(None))
+        cities = {original["city"][member] for member in members}
+        columns["city"].append(format_set(sorted(cities, key=lambda city: (city is None, city))))
+        columns["box"].append(number)
+        for name in ("illness", "debt_age"):
+            columns[name].append(original[name][row])
+    return columns
+
+
+@st.composite
+def evidences(draw) -> Evidence:
+    """Released rows of any truth: honest boxes, some of whose cells may be replaced by any others."""
+
+    def cells(values, rows):
+        return draw(st.lists(st.sampled_from(values), min_size=rows, max_size=rows))
+
+    rows = draw(st.integers(1, 10))
+    ages, words = [None, 0, 1, 2, 4, 5], ["a", "b", "c", None]
+    original = {"age": cells(ages, rows), "debt_age": cells([None, 0, 1, 2, 95], rows)}
+    original |= {name: cells(words, rows) for name in ("city", "town", "illness")}
+    origin = draw(st.permutations(range(rows)))[: draw(st.integers(1, rows))]
+    if draw(st.booleans()):
+        origin = [*origin, draw(st.sampled_from(origin))]  # one row twice
+    columns = boxed(original, origin, cells([0, 1, 2], len(origin)))
+    for name in draw(st.sets(st.sampled_from(sorted(RELEASED)))):
+        other = ["a", "b", "a|b", "ab", "b|(missing)", None] if RELEASED[name] is Kind.NOMINAL else [None, 0, 1, 2, 95]
+        for position in draw(st.sets(st.integers(0, len(origin) - 1))):
+            columns[name][position] = draw(st.sampled_from(other))
+    if None in columns["box"]:
+        columns["box"] = [0 if number is None else number for number in columns["box"]]
+    return Evidence(table(columns, RELEASED), table(original, ORIGINAL), np.array(origin, dtype=np.int64))
+
+
+def cut(whole: Evidence, part_of_row: list[int], parts: int) -> list[Evidence]:
+    """Blocks of original rows, each with the released rows that stand for them."""
+    part = np.array(part_of_row, dtype=np.int64)
+    blocks = []
+    for number in range(parts):
+        rows = np.flatnonzero(part == number)
+        released = np.flatnonzero(part[whole.origin] == number)
+        place = np.searchsorted(rows, whole.origin[released])
+        blocks.append(Evidence(whole.released.take(released), whole.original.take(rows), place.astype(np.int64)))
+    return blocks
+
+
+def merged(claim: Claim[Any], tallies: list[Any], choose) -> Any:
+    """The tallies, sent to another process and merged two by two in an order that is drawn."""
+    left = [pickle.loads(pickle.dumps(tally)) for tally in tallies]
+    while len(left) > 1:
+        one = left.pop(choose(len(left)))
+        other = left.pop(choose(len(left)))
+        left.append(claim.merge(one, other))
+    return left[0]
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: type(claim).__name__)
+@given(data=st.data())
+def test_blocks_give_the_finding_of_the_whole_table(claim, data):
+    whole = data.draw(evidences())
+    parts = data.draw(st.integers(1, 5))
+    rows = whole.original.rows
+    blocks = cut(whole, data.draw(st.lists(st.integers(0, parts - 1), min_size=rows, max_size=rows)), parts)
+    tally = merged(claim, [claim.tally(block) for block in blocks], lambda size: data.draw(st.integers(0, size - 1)))
+    assert claim.finding(tally) == claim.measure(whole)
+
+
+HALVES = {
+    "age": [30, 30, 31, 31, None, 32],
+    "city": ["a", "a", "b", "b", "c", None],
+    "town": ["a", "b", "a", "b", "a", "b"],
+    "illness": ["a", "b", "a", "b", "c", "c"],
+    "debt_age": [1, 2, 1, 2, 95, 95],
+}
+
+
+@dataclass(frozen=True)
+class Forgetful(Claim[Any]):
+    """The same claim with a merge that forgets a block."""
+
+    claim: Claim[Any]
+
+    def tally(self, evidence):
+        return self.claim.tally(evidence)
+
+    def merge(self, one, other):
+        return one
+
+    def finding(self, tally):
+        return self.claim.finding(tally)
+
+
+def seen_halves() -> tuple[Evidence, list[Evidence]]:
+    """Two blocks of which the second has all the faults, and the values that the first one lacks."""
+    columns = boxed(HALVES, list(range(6)), [0, 0, 0, 0, 1, 1])
+    columns["illness"] = ["a", "b", "c", "b", "c", "c"]  # c is no value of the first block's original
+    columns["age_high"][5] = 31
+    whole = Evidence(table(columns, RELEASED), table(HALVES, ORIGINAL), np.arange(6))
+    blocks = cut(whole, [0, 0, 0, 0, 1, 1], 2)
+    second = blocks[1]
+    wider = Table(second.released.arrow.append_column("name", pa.array(["x", "y"])), RELEASED | {"name": Kind.NOMINAL})
+    blocks[1] = Evidence(wider, second.original, np.array([0, 0]))
+    return blocks[0], blocks[1:]
+
+
+@pytest.mark.parametrize("claim", [claim for claim in CLAIMS if claim != KAnonymity(k=4, columns=())], ids=repr)
+def test_a_merge_that_forgets_a_block_is_seen(claim):
+    one, (other,) = seen_halves()
+    tallies = [claim.tally(one), claim.tally(other)]
+    honest = merged(claim, tallies, lambda size: 0)
+    forgetful = merged(Forgetful(claim), tallies, lambda size: 0)
+    assert claim.finding(honest) != claim.finding(forgetful)
+
+
+def test_no_tally_shows_a_cell():
+    one, _ = seen_halves()
+    for claim in CLAIMS:
+        shown = repr(claim.tally(one))
+        assert shown.startswith("<sfumato.") and "object at" in shown
