@@ -151,7 +151,7 @@ class TestRelease:
             (["--k", "3", "--method", "nosuch"], 2, "There is no method 'nosuch'"),
             (["--k", "3", "--keep", "corr(age, incme)"], 2, "income"),
             (["--k", "3", "--keep", "corr(age"], 2, "corr(age"),
-            (["--k", "3", "--engine", "abacus"], 2, "--engine"),
+            (["--k", "3", "--engine", "abacus"], 2, "engine"),
             (["--k", "3", "--role", "agee=quasi"], 2, "'age'"),
             (["--k", "3", "--role", "age"], 2, "--role"),
             (["--k", "3", "--role", "age=secret"], 2, "secret"),

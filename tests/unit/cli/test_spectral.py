@@ -36,6 +36,10 @@ METHODS = {
 }
 
 
+# groups of one row, and noise too small for a category to change: such a release would be the original
+UNALTERED = {("three rows", "rhs"), ("all categorical", "rhs"), ("missing", "rhs"), ("all categorical", "noise")}
+
+
 def command(file, out, method, columns):
     roles = [word for column in columns for word in ("--role", f"{column}=quasi")]
     return ["release", str(file), "-o", str(out), "--method", method, *METHODS[method], *roles, "--seed", "1"]
@@ -46,8 +50,14 @@ def command(file, out, method, columns):
 def test_odd_tables_are_released_and_judged(name, method, tmp_path, capfd):
     file, out = tmp_path / "people.csv", tmp_path / "out"
     file.write_text(ODD[name] + "\n")
-    assert run(command(file, out, method, ODD[name].partition("\n")[0].split(","))) == 0
-    capfd.readouterr()
+    ended = run(command(file, out, method, ODD[name].partition("\n")[0].split(",")))
+    shown = capfd.readouterr()
+    if (name, method) in UNALTERED:
+        assert ended == 1
+        assert "must not be released as they are" in shown.err
+        assert not out.exists()
+        return
+    assert ended == 0
     assert run(["assess", str(file), str(out), "--reference", str(file), "--json", "--seed", "1"]) == 0
     shown = capfd.readouterr()
     assert json.loads(shown.out)["method"] == method

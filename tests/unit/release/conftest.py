@@ -11,6 +11,7 @@ import pytest
 
 from sfumato.methods.base import Method, Outcome, Plan
 from sfumato.methods.claims import Containment, KAnonymity, RowsAccountedFor
+from sfumato.params import Checked, Share, Whole, option
 from sfumato.schema.columns import Role
 from sfumato.table.table import Table
 
@@ -20,11 +21,13 @@ class Ranks(Method):
     """Groups of k in the order of the first quasi-identifier; ``forget`` rows are taken from the last group."""
 
     name: ClassVar[str] = "ranks"
-    k: int = 2
+    noted: ClassVar[dict[str, str]] = {"groups of": "rows of a group"}
+
+    k: int = option(Whole(at_least=1), "Rows of a group.", default=2, unit="rows", reported=True)
     promised: int | None = None  # where it differs from k, the method breaks its word
-    suppress: float = 0.0
-    keep: tuple[str, ...] = ()
-    domain: tuple[float, float] | None = None  # never told
+    suppress: float = option(Share(), "Share of rows left out.", default=0.0, unit="rows", reported=True)
+    keep: tuple[str, ...] = option(Checked("statistics"), "Statistics to keep.", default=(), reported=True)
+    domain: tuple[float, float] | None = option(Checked("two numbers"), "Never reported.", default=None)
     blocks: int = 1
 
     def plan(self, survey, schema, randomness):
@@ -41,8 +44,12 @@ class RanksPlan(Plan):
     def blocks(self) -> int:
         return self.options.blocks
 
-    def route(self, rows: Table):
-        return np.arange(rows.rows, dtype=np.int64) % self.blocks
+    @property
+    def numbered(self):
+        return ("box",)
+
+    def route(self, rows: Table, keys):
+        return (keys % np.uint64(self.blocks)).astype(np.int64)
 
     @property
     def claims(self):
@@ -55,7 +62,7 @@ class RanksPlan(Plan):
 
     @property
     def notes(self):
-        return {"groups of": self.options.k}
+        return {"groups of": self.options.k, "not declared": "CANARY"}
 
     def transform(self, block: Table, number: int) -> Outcome:
         numbers = block.numbers(self.column)

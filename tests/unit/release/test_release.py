@@ -99,6 +99,7 @@ class TestManifest:
 
     def test_tells_options_of_the_list_and_no_others(self, released):
         assert released.manifest.options == {"k": 5, "suppress": 0.0, "keep": ["mean(age)"]}
+        assert "CANARY" not in released.manifest.to_json(), "a note that was not declared"
         assert "774411" not in released.manifest.to_json()
         assert "777" not in released.manifest.to_json()
 
@@ -157,7 +158,7 @@ class TestEstimates:
         assert estimate.value != pytest.approx(ranks(k=5).release(people, schema=roles).table.numbers("age_low").mean())
 
     def test_the_limit_of_a_release_that_has_none_is_refused_clearly(self, released):
-        with pytest.raises(RequestError, match="where the release was made"):
+        with pytest.raises(RequestError, match="known only where it was made"):
             released.optimality()
 
 
@@ -201,7 +202,9 @@ class TestReading:
 
 
 def test_the_repr_shows_shape_method_and_promises(released):
-    assert repr(released).startswith("Release(60 rows × 5 columns, ranks; 5-anonymous in age;")
+    assert repr(released) == "Release(60 rows × 5 columns, ranks; 5-anonymous in age)"
+    noisy = sf.Noise().release({"x": np.arange(50.0)}, schema={"x": "quasi"})
+    assert repr(noisy) == "Release(50 rows × 1 columns, noise; no guarantee)"
     assert repr(sf.Release(released.table)) == "Release(60 rows × 5 columns, without a manifest)"
 
 

@@ -210,9 +210,15 @@ class TestTerminal:
 
     def test_broken_promises_are_marked(self):
         shown = printed(
-            terminal.findings([Finding(claim="a", held=True, found="b"), Finding(claim="c", held=False, found="d")])
+            terminal.findings(
+                [Finding(claim="a", held=True, found="b"), Finding(claim="c", held=False, found="d", kind="privacy")]
+            )
         )
-        assert re.search(r"kept +a +b\s+broken +c +d", shown)
+        assert re.search(r"broken +privacy +c +d\s+kept +integrity +a +b", shown)
+
+    def test_a_release_without_a_promise_of_privacy_says_so(self):
+        shown = printed(terminal.findings([Finding(claim="a", held=True, found="b")]))
+        assert re.search(r"none +privacy +no guarantee", shown)
 
     def test_names_with_brackets_are_shown_as_they_are(self):
         column = ColumnInspection(

@@ -57,17 +57,9 @@ CLAIMS: list[Claim[Any]] = [
     ProbabilisticAnonymity(k=2, population=40, beta=0.5, most=50, any_distribution=True, columns=SHOWN),
     NoIdentifierLeft(policy=SafeHarbor(year=2020), columns=ALL),
 ]
-ORIGINAL = {
-    "age": Kind.WHOLE,
-    "city": Kind.NOMINAL,
-    "town": Kind.NOMINAL,
-    "illness": Kind.NOMINAL,
-    "debt_age": Kind.WHOLE,
-}
-RELEASED = dict.fromkeys(("age_low", "age_high", "age_missing", "box", "debt_age"), Kind.WHOLE) | {
-    "city": Kind.NOMINAL,
-    "illness": Kind.NOMINAL,
-}
+ORIGINAL = dict.fromkeys(("age", "debt_age"), Kind.WHOLE) | dict.fromkeys(("city", "town", "illness"), Kind.NOMINAL)
+RELEASED = dict.fromkeys(("age_low", "age_high", "age_missing", "box", "debt_age"), Kind.WHOLE)
+RELEASED |= dict.fromkeys(("city", "illness"), Kind.NOMINAL)
 
 
 def table(columns: dict[str, list], kinds: dict[str, Kind]) -> Table:

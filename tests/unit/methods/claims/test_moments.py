@@ -17,10 +17,10 @@ CLAIM = MomentsKept(columns=COLUMNS)
 
 
 def evidence(original: np.ndarray, released: np.ndarray) -> Evidence:
-    tables = [
-        Table.from_arrow(pa.table(dict(zip(COLUMNS, matrix.T, strict=True)))) for matrix in (original, released)
-    ]
-    return Evidence(*tables, np.arange(len(released)))
+    released_table, original_table = (
+        Table.from_arrow(pa.table(dict(zip(COLUMNS, matrix.T, strict=True)))) for matrix in (released, original)
+    )
+    return Evidence(released_table, original_table, np.arange(len(released)))
 
 
 def numbers(rows: int, seed: int, offset: float) -> np.ndarray:

@@ -184,8 +184,9 @@ def test_blocks_hold_whole_groups():
     plan = Quantiles(k=10, ties="together").plan(MemorySurvey(table, block_rows=30), schema, Randomness(1))
     assert plan.blocks == 4
     block_of = plan.route(table, np.arange(100, dtype=np.uint64))
-    shown = plan.transform(table, 0).released.arrow.column("x").to_pylist()
-    assert len(set(zip(shown, block_of.tolist(), strict=True))) == len(set(shown)) > 4
+    released = plan.transform(table, 0).released.arrow
+    alike = list(zip(released.column("x").to_pylist(), released.column("city").to_pylist(), strict=True))
+    assert len(set(zip(alike, block_of.tolist(), strict=True))) == len(set(alike)) > 4
     assert len(set(block_of.tolist())) > 1
 
 
