@@ -100,6 +100,26 @@ class TestFiles:
         assert not {"utils", "util", "core", "common", "helpers", "misc"} & set(file.with_suffix("").parts[-3:])
 
 
+def lengths_of_functions() -> list[int]:
+    """Lines of every function, its docstring left out."""
+    lengths = []
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                first = node.body[0]
+                described = ast.get_docstring(node) is not None
+                said = (first.end_lineno or 0) - first.lineno + 1 if described else 0
+                lengths.append((node.end_lineno or 0) - node.lineno + 1 - said)
+    return sorted(lengths)
+
+
+def test_functions_and_files_have_the_size_of_one_idea():
+    functions = lengths_of_functions()
+    files = sorted(len(file.read_text().splitlines()) for file in FILES)
+    assert functions[int(0.9 * len(functions))] <= 25
+    assert 90 <= files[len(files) // 2] <= 250
+
+
 def test_every_module_can_be_imported_alone():
     modules = [".".join(("sfumato", *file.relative_to(SOURCE).with_suffix("").parts)) for file in FILES]
     for module in modules:

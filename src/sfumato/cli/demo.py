@@ -48,7 +48,6 @@ def command(
 ) -> None:
     """Show the whole way on 442 diabetes patients, and hold the released statistics against the true ones."""
     from sfumato.methods.registry import make_method
-    from sfumato.release import bundle
     from sfumato.report import figures, html, terminal
     from sfumato.report.summary import summarize
 
@@ -63,7 +62,7 @@ def command(
     pictures = {"statistics.png": figures.png(figures.statistics(estimates, truths))}
     if summary.pictured:
         pictures["boxes.png"] = figures.png(figures.boxes(released.table, *summary.pictured))
-    folder = bundle.write(released, out, report=html.render(released, summary).encode(), beside=pictures)
+    folder = released.write(out, report=html.render(released, summary), beside=pictures)
     console.say(f"· written to {out}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
     if json:
         compared = [TruthAndEstimate(truth=truths[estimate.name], estimate=estimate) for estimate in estimates]

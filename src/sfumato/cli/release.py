@@ -90,13 +90,12 @@ def command(
 
 def write_and_show(released: Release, out: str, judged: Assessment | None = None, *, as_json: bool) -> None:
     """Write the bundle, and print what was promised, what was found, and the statistics that were kept."""
-    from sfumato.release import bundle
     from sfumato.report import html, terminal
     from sfumato.report.summary import summarize
 
     summary, manifest = summarize(released), released.manifest
     assert manifest is not None
-    folder = bundle.write(released, out, report=html.render(released, summary).encode())
+    folder = released.write(out, report=html.render(released, summary))
     console.say(f"· written to {out}")
     searches, rules = released.diagnostics.searches, released.diagnostics.rules
     if as_json:

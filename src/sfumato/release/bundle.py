@@ -22,33 +22,28 @@ from sfumato.table.write import write as write_table
 from sfumato.table.write import write_whole
 
 if TYPE_CHECKING:
-    from sfumato.release.release import Release
+    from sfumato.table.table import Table
 
 PARQUET, CSV, MANIFEST, REPORT = "released.parquet", "released.csv", "manifest.json", "report.html"
 PICTURES = ("boxes.png", "statistics.png")  # may lie beside them
 
 
 def write(
-    release: Release, folder: str | Path, *, report: bytes | None = None, beside: Mapping[str, bytes] | None = None
+    table: Table, manifest: Manifest, report: bytes, folder: str | Path, *, beside: Mapping[str, bytes] | None = None
 ) -> Path:
-    """Write the bundle of a release into ``folder``.
+    """Write released rows with their manifest and report into ``folder``, all or nothing.
 
-    ``report`` is its page, where it was rendered already; ``beside`` are pictures to go with it, by name.
-
-    The folder must be absent, empty or an older bundle, which is then replaced as a whole.
+    ``beside`` are pictures to go with them, by name. The folder must be absent, empty or an older bundle, which is then
+    replaced as a whole.
     """
-    if release.manifest is None:
-        raise RequestError(
-            "Only a release with a manifest can be written.", fix="write what a method's release returned"
-        )
     target = Path(folder).absolute()
-    files = {MANIFEST: release.manifest.to_json().encode(), REPORT: report or _report(release), **(beside or {})}
+    files = {MANIFEST: manifest.to_json().encode(), REPORT: report, **(beside or {})}
     _require_replaceable(target)
     failure = ""
     try:
         with _parents_of(target), _fresh_sibling(target) as fresh:
             for name in (PARQUET, CSV):
-                write_table(release.table.arrow, fresh / name)
+                write_table(table.arrow, fresh / name)
             for name, content in files.items():
                 write_whole(fresh / name, partial(_pour, content))
             _force_to_disk(fresh)
@@ -66,12 +61,6 @@ def write(
 
 def _pour(content: bytes, file: BinaryIO) -> None:
     file.write(content)
-
-
-def _report(release: Release) -> bytes:
-    from sfumato.report.html import render  # made a storey above: one of the two doors upward
-
-    return render(release).encode()
 
 
 def _require_replaceable(target: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from sfumato.errors import RequestError
 from sfumato.methods.diagnostics import Diagnostics, Optimality
 from sfumato.params import require_choice
+from sfumato.release.bundle import write
 from sfumato.schema.columns import Role
 from sfumato.statistics.bounds import EstimateBudget, estimate
 from sfumato.statistics.counted_boxes import CountedBoxes
@@ -106,11 +108,34 @@ class Release:
             )
         return self.diagnostics.optimality
 
-    def write(self, folder: str | Path) -> Path:
-        """Write released.parquet, released.csv, manifest.json and report.html into ``folder``, all or nothing."""
-        from sfumato.release.bundle import write
+    def write(
+        self, folder: str | Path, *, report: str | None = None, beside: Mapping[str, bytes] | None = None
+    ) -> Path:
+        """Write released.parquet, released.csv, manifest.json and report.html into ``folder``, all or nothing.
 
-        return write(self, folder)
+        Parameters
+        ----------
+        folder
+            Where to write. It must be absent, empty or an older release, which is then replaced as a whole.
+        report
+            The HTML page, where it was rendered already. By default it is rendered here.
+        beside
+            Pictures to write with it: file name to content. None by default.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
+        if self.manifest is None:
+            raise RequestError(
+                "Only a release with a manifest can be written.", fix="write what a method's release returned"
+            )
+        if report is None:
+            from sfumato.report.html import render  # made a storey above: one of the two doors upward
+
+            report = render(self)
+        return write(self.table, self.manifest, report.encode(), folder, beside=beside)
 
     def __repr__(self) -> str:
         shape = f"{self.table.rows:,} rows × {len(self.table.names)} columns"

@@ -22,14 +22,15 @@ T = TypeVar("T")
 def verify(claims: Iterable[Claim[Any]], evidences: Iterable[Evidence]) -> tuple[Finding, ...]:
     """Recount every claim on the released rows and raise where one does not hold.
 
-    Each evidence is one block, and together they are the whole release. One block is looked at before the next is asked
-    for, so that a generator keeps one in memory.
+    Each evidence is one block, and together they are the whole release. They may come from a generator: each block is
+    counted and let go before the next one is asked for.
     """
     recounts = [Recount(claim) for claim in claims]
     with ThreadPoolExecutor() as pool:
         for evidence in evidences:
             for _ in pool.map(Recount.add, recounts, repeat(evidence)):
                 pass
+            del evidence  # before the next one is made
         findings = tuple(pool.map(Recount.finding, recounts))
     require_held(findings)
     return findings

@@ -49,7 +49,7 @@ class TestWriting:
         assert set(state(released.write(tmp_path / "out"))) == FILES
 
     def test_an_older_release_is_replaced_as_a_whole(self, released, older, tmp_path):
-        bundle.write(older, tmp_path / "out", beside={"boxes.png": b"picture"})
+        older.write(tmp_path / "out", beside={"boxes.png": b"picture"})
         assert set(state(released.write(tmp_path / "out"))) == FILES
 
     def test_it_is_replaced_even_where_folders_cannot_be_exchanged(self, released, older, tmp_path, monkeypatch):
@@ -145,7 +145,7 @@ CRASH = """
 
     where = {"fsync": os, "replace": Path, "_exchange": bundle, "_put_in_place": bundle, "rmtree": bundle.shutil}[step]
     setattr(where, step, crashing(getattr(where, step)))
-    bundle.write(release, folder)
+    release.write(folder)
 """
 
 

@@ -194,3 +194,23 @@ def test_no_tally_shows_a_cell():
     for claim in CLAIMS:
         shown = repr(claim.tally(one))
         assert shown.startswith("<sfumato.") and "object at" in shown
+
+
+def test_a_column_that_numbers_people_is_recognised_though_no_block_could_say_so():
+    """Fewer than 20 cells say nothing; 24 that are all different do."""
+    codes = [f"code {number}" for number in range(24)]
+    whole = Table.from_arrow(pa.table({"ref": pa.array(codes).dictionary_encode()}))
+    claim = NoIdentifierLeft(policy=SafeHarbor(year=2020))
+    blocks = cut(Evidence(whole, whole, np.arange(24)), [0] * 12 + [1] * 12, 2)
+    assert all(claim.measure(block).held for block in blocks)
+    together = claim.finding(claim.merge(*map(claim.tally, blocks)))
+    assert not together.held and "code" not in together.found.replace("number or code", "")
+    assert together == claim.measure(Evidence(whole, whole, np.arange(24)))
+
+
+def test_a_category_of_another_block_is_the_columns_own():
+    one, other = (Table.from_arrow(pa.table({"city": [word]})) for word in ("a", "b"))
+    blocks = [Evidence(one, other, np.zeros(1, dtype=np.int64)), Evidence(other, one, np.zeros(1, dtype=np.int64))]
+    claim = ValidCells()
+    assert not any(claim.measure(block).held for block in blocks)
+    assert claim.finding(claim.merge(*map(claim.tally, blocks))).held

@@ -1,0 +1,41 @@
+"""Groups of several parts of a table are those of the whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.table.group_counts import GroupCounts, KeyedGroups
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
+
+rows = st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 2)), st.sampled_from(["a", "b", None])), max_size=15)
+
+
+def counted(part) -> GroupCounts:
+    cells = {
+        "x": pa.array([row[0] for row in part], pa.int64()),
+        "w": pa.array([row[1] for row in part], pa.string()),
+    }
+    return GroupCounts.of(KeyedGroups.of(Table(pa.table(cells), {"x": Kind.WHOLE, "w": Kind.NOMINAL}), ["x", "w"]))
+
+
+@given(rows, st.integers(0, 15))
+def test_counts_of_parts_add_up(cells, cut):
+    whole, parts = counted(cells), counted(cells[cut:]).merge(counted(cells[:cut]))
+    assert dict(zip(map(tuple, whole.keys), whole.counts, strict=True)) == dict(
+        zip(map(tuple, parts.keys), parts.counts, strict=True)
+    )
+    assert sorted(parts.counts) == sorted(Counter(cells).values())
+    assert parts.rows == len(cells)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 2)] * 3), max_size=12))
+def test_rows_that_are_keys_are_grouped_by_them(keys):
+    groups = KeyedGroups.of_keys(np.array(keys, dtype=np.uint64).reshape(-1, 3))
+    assert [tuple(groups.keys[label]) for label in groups.labels] == keys
+    assert groups.size == len(set(keys))
