@@ -1,11 +1,12 @@
-"""Write what is generated from the code: the names for type checkers, and the reference page of methods.
+"""Write the files that are generated from the code: ``__init__.pyi`` and the reference page of methods.
 
-Run by ``make generated``; a test fails where one of the files is out of date.
+``make generated`` runs it; a test fails if one of the files is out of date.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 
 import sfumato
@@ -18,7 +19,7 @@ METHODS_PAGE = Path(__file__).parent / "methods.md"
 
 
 def stub() -> str:
-    """The public names as type checkers read them."""
+    """Return the stub file with the public names, for type checkers."""
     lines = ['"""The public names, for type checkers. Written by `make generated`."""', ""]
     modules = sorted((module, name) for name, module in sfumato.public_names().items())
     lines += [f"from {module} import {name} as {name}" for module, name in modules]
@@ -28,12 +29,14 @@ def stub() -> str:
 
 
 def methods_page() -> str:
-    """Every method with all its options."""
-    lines = ["# Methods and their options", "", "Written by `make generated` from the classes themselves.", ""]
+    """Return the page with every method and all its options, as Markdown."""
+    lines = ["# Methods and their options", "", "Written by `make generated` from the code; do not edit by hand."]
+    lines += ["Terms are defined in the [glossary](../glossary.md).", ""]
     for name in METHODS:
         kind = method_class(name)
         text = inspect.getdoc(kind) or ""
         summary = text.partition("\nParameters\n")[0].partition("\nExamples\n")[0].strip()
+        summary = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", summary)
         lines += [f"## {kind.__name__}", "", f"On the command line: `--method {name}`.", "", summary, ""]
         lines += ["| option | value | meaning |", "|---|---|---|"]
         for one in options_of(kind):

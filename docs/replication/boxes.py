@@ -1,9 +1,9 @@
-"""Regenerates boxes.md: boxes against Mondrian on real tables.
+"""Write boxes.md: boxes compared with Mondrian on real tables.
 
     python docs/replication/boxes.py [folder of the real tables]
 
-The folder holds ``adult/``, ``nhanes/`` and ``arx/``; without an argument it is SFUMATO_DATA, or shared/data beside the
-repository. Without the tables the page stays as it is.
+The folder contains ``adult/``, ``nhanes/`` and ``arx/``. By default it is SFUMATO_DATA, or shared/data next to the
+repository. Without the tables the page is not changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sfumato.table.table import Table
 PAGE = Path(__file__).with_suffix(".md")
 K = 5
 ADULT = ["age", "education_num", "hours", "fnlwgt", "capital_gain", "capital_loss"]
-ADULT_PLACES = [0, 4, 12, 2, 10, 11]  # where these columns stand in adult.data
+ADULT_PLACES = [0, 4, 12, 2, 10, 11]  # positions of these columns in adult.data
 LABORATORY = [
     "wbc",
     "hemoglobin",
@@ -46,8 +46,8 @@ LABORATORY = [
 
 
 def folder() -> Path | None:
-    said = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("SFUMATO_DATA")
-    found = Path(said) if said else Path(__file__).resolve().parents[2].parent / "shared" / "data"
+    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("SFUMATO_DATA")
+    found = Path(given) if given else Path(__file__).resolve().parents[2].parent / "shared" / "data"
     return found if found.is_dir() else None
 
 
@@ -66,7 +66,7 @@ def nhanes(data: Path) -> Table:
 
 
 def strict_mondrian(values: np.ndarray, k: int) -> np.ndarray:
-    """LeFevre's strict Mondrian: widest normalised range first, cut beside the median, equal values together."""
+    """Group by LeFevre's strict Mondrian: widest normalised range first, cut at the median, equal values together."""
     span = np.ptp(values, axis=0)
     labels, pending, groups = np.empty(len(values), dtype=np.int64), [np.arange(len(values))], 0
     while pending:
@@ -87,7 +87,7 @@ def strict_mondrian(values: np.ndarray, k: int) -> np.ndarray:
 
 
 def as_release(table: Table, labels: np.ndarray) -> sf.Release:
-    """Hulls of given groups."""
+    """Return the hulls of the groups as a release."""
     columns = {}
     for name in table.names:
         numbers = table.numbers(name)
@@ -99,8 +99,8 @@ def as_release(table: Table, labels: np.ndarray) -> sf.Release:
 
 
 def linear_widths(release: sf.Release, keep: Sequence[str]) -> np.ndarray:
-    found = [release.estimate(words, budget=EstimateBudget(gap=1.0)) for words in keep]
-    return np.array([one.linear_high - one.linear_low for one in found])
+    estimates = [release.estimate(text, budget=EstimateBudget(gap=1.0)) for text in keep]
+    return np.array([estimate.linear_high - estimate.linear_low for estimate in estimates])
 
 
 def column_widths(release: sf.Release, names: Sequence[str]) -> np.ndarray:
@@ -108,20 +108,20 @@ def column_widths(release: sf.Release, names: Sequence[str]) -> np.ndarray:
 
 
 def against_mondrian(title: str, table: Table, keep: list[str]) -> list[str]:
-    others = [name for name in table.names if not any(name in parse(words).columns for words in keep)]
+    others = [name for name in table.names if not any(name in parse(text).columns for text in keep)]
     ours = sf.Boxes(k=K, keep=keep).release(table, seed=1)
     relaxed = sf.Boxes(k=K, keep=keep, cut="median").release(table, seed=1)
     strict = as_release(table, strict_mondrian(table.matrix(table.names), K))
     rows = [
         f"### {title}: {table.rows:,} rows, {len(table.names)} quasi-identifiers, k = {K}",
         "",
-        "| | " + " | ".join(f"`{words}`" for words in keep) + " | mean | columns not kept |",
+        "| | " + " | ".join(f"`{text}`" for text in keep) + " | mean | columns not kept |",
         "|---|" + "---:|" * (len(keep) + 2),
     ]
-    for name, rival in (('÷ Mondrian, as `cut="median"`', relaxed), ("÷ strict Mondrian", strict)):
-        ratios = linear_widths(ours, keep) / linear_widths(rival, keep)
+    for name, baseline in (('÷ Mondrian, as `cut="median"`', relaxed), ("÷ strict Mondrian", strict)):
+        ratios = linear_widths(ours, keep) / linear_widths(baseline, keep)
         span = np.ptp(table.matrix(others), axis=0)
-        rest = (column_widths(ours, others) / span).mean() / (column_widths(rival, others) / span).mean()
+        rest = (column_widths(ours, others) / span).mean() / (column_widths(baseline, others) / span).mean()
         rows.append(
             f"| {name} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + f" | {ratios.mean():.3f} | {rest:.2f} |"
         )
@@ -130,7 +130,7 @@ def against_mondrian(title: str, table: Table, keep: list[str]) -> list[str]:
 
 
 def granularity(original: Table, released: Table, below: dict[str, dict[str, int]] | None = None) -> float:
-    """1 − (mean cell share − mean smallest share) ÷ (1 − mean smallest share); a share is of the column's values."""
+    """Return 1 − (mean cell share − mean smallest share) ÷ (1 − mean smallest share), shares of the column's values."""
     shares, least = [], []
     for name in original.names:
         values = original.coded(name).values.to_pylist()
@@ -140,15 +140,15 @@ def granularity(original: Table, released: Table, below: dict[str, dict[str, int
             covered = np.searchsorted(values, high, "right") - np.searchsorted(values, low, "left")
         else:
             coded = released.coded(name)
-            words = coded.values.to_pylist()
-            sizes = [below[name][word] if below else len(parse_set(word)) for word in words]
+            labels = coded.values.to_pylist()
+            sizes = [below[name][label] if below else len(parse_set(label)) for label in labels]
             covered = np.array(sizes)[coded.codes]
         shares.append((covered / len(values)).mean())
     return 1 - (np.mean(shares) - np.mean(least)) / (1 - np.mean(least))
 
 
 def leaves_below(path: Path, values: set[str]) -> dict[str, int]:
-    """The number of the column's values below each node of a tree."""
+    """Return the number of values of the column below each node of a tree."""
     tree, below = Tree.read(path), {}
     for level in range(tree.levels):
         nodes: dict[str, int] = {}
@@ -164,15 +164,15 @@ def sets_and_nodes(data: Path) -> list[str]:
     start = time.perf_counter()
     sets = sf.Boxes(k=K).release(table, seed=1)
     seconds = time.perf_counter() - start
-    words = [name for name in table.names if not table.kinds[name].is_numeric]
-    files = {name: data / "arx" / f"adult_hierarchy_{name}.csv" for name in words}
+    categorical = [name for name in table.names if not table.kinds[name].is_numeric]
+    files = {name: data / "arx" / f"adult_hierarchy_{name}.csv" for name in categorical}
     schema = {name: {"role": "quasi", "tree": str(path)} for name, path in files.items()}
     nodes = sf.Boxes(k=K, categories="tree").release(table, schema=schema, seed=1)
     below = {name: leaves_below(path, set(table.coded(name).values.to_pylist())) for name, path in files.items()}
     kept = sf.Boxes(k=K, keep=["mean(age)"]).release(table, seed=1)
     plain, narrow = (linear_widths(release, ["mean(age)"])[0] for release in (sets, kept))
     lines = [
-        f"### ARX's table and job: {table.rows:,} rows, {len(table.names)} quasi-identifiers, k = {K}",
+        f"### The table and task of ARX: {table.rows:,} rows, {len(table.names)} quasi-identifiers, k = {K}",
         "",
         "| release | granularity | rows | smallest group |",
         "|---|---:|---:|---|",
@@ -183,32 +183,32 @@ def sets_and_nodes(data: Path) -> list[str]:
     return [
         *lines,
         "",
-        f"One release with sets took {seconds:.1f} s here, all included. With `keep=['mean(age)']` the interval",
+        f"One release with sets took {seconds:.1f} s in total. With `keep=['mean(age)']` the interval",
         f"of that mean is {narrow:.3f} years wide instead of {plain:.3f}.",
         "",
-        "Granularity is 1 − (mean cell share − mean smallest share) ÷ (1 − mean smallest share), a cell's share being",
-        "the values it covers ÷ the values of its column. On the same table ARX reached 0.805 with its defaults and",
-        "0.938 with its best local recoding.",
+        "Granularity is 1 − (mean cell share − mean smallest share) ÷ (1 − mean smallest share), where the share of a",
+        "cell is the number of values it covers ÷ the number of values of its column. On the same table ARX reached",
+        "0.805 with its defaults and 0.938 with its best local recoding.",
         "",
     ]
 
 
 INTRODUCTION = """# Boxes on real tables
 
-Made by `python docs/replication/boxes.py`; `make replicate` runs it.
+Written by `python docs/replication/boxes.py`, which `make replicate` runs; do not edit by hand.
 
-Each number is a linear width of ours ÷ that of the rival on the same table, so below 1 is better. Two rivals stand
-here, because Mondrian has two forms. The relaxed one (`Boxes(cut="median")`) halves the records and may part equal
-values; it is the same code with another rule for the cut. The strict one keeps equal values together and is written out
-in the script; on tables with many ties, as Adult, it is the stronger rival. The last column compares the mean width of
-the columns that no kept statistic names, in units of their range.
+Each number is the first-order width of our boxes ÷ that of the baseline on the same table, so below 1 is better. There
+are two baselines, because Mondrian has two forms. Relaxed Mondrian (`Boxes(cut="median")`) halves the records and may
+split equal values; it is the same code with another rule for the cut. Strict Mondrian keeps equal values together and
+is implemented in the script; on tables with many ties, such as Adult, it is the stronger baseline. The last column
+compares the mean width of the columns that no kept statistic names, in units of their range.
 """
 
 
 def main() -> None:
     data = folder()
     if data is None:
-        print("boxes.md: the real tables are not here, the page stays as it is")
+        print("the real tables were not found; boxes.md is not changed")
         return
     pairs = ["corr(age, education_num)", "corr(age, hours)", "corr(education_num, hours)"]
     page = [INTRODUCTION]

@@ -1,8 +1,8 @@
-"""Regenerates probabilistic-anonymity.md: the numbers of the paper beside ours.
+"""Write probabilistic-anonymity.md: the numbers of the paper and ours.
 
     python docs/replication/probabilistic_anonymity.py [folder of the real tables]
 
-The folder holds ``adult/adult.data``; without an argument it is SFUMATO_DATA, or shared/data beside the repository.
+The folder contains ``adult/adult.data``. By default it is SFUMATO_DATA, or shared/data next to the repository.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from sfumato.disclosure.uniqueness import Uniqueness, unique_bound
 from sfumato.methods.probabilistic.sharing import real_shares, share_budget
 
 PAGE = Path(__file__).with_name("probabilistic-anonymity.md")
-POPULATION = 300_000_000  # of the United States, as the paper takes it
-E_OF_THE_PAPER = 2.7  # the paper divides by 2.7 where its theorem says e
+POPULATION = 300_000_000  # of the United States, as in the paper
+E_OF_THE_PAPER = 2.7  # the paper divides by 2.7, although its theorem says e
 
 ADULT = [
     *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
     *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
 ]
-# A1 … A10 of the paper's Figure 3, with the domain sizes it gives them
+# A1 … A10 of Figure 3, with the domain sizes of the paper
 DOMAINS = {
     "age": 60,
     "workclass": 8,
@@ -46,10 +46,10 @@ DOMAINS = {
 
 @dataclass(frozen=True)
 class Row:
-    """A row of Figure 3 as printed: the columns by number, and S, F1, D, F2 and k-Anon."""
+    """A row of Figure 3 as printed: numbers of the columns, and S, F1, D, F2 and k-Anon."""
 
     columns: tuple[int, ...]
-    alone: int
+    unique: int
     share: str
     domain: str
     bound: str
@@ -78,7 +78,7 @@ FIGURE_3 = (
 
 @dataclass(frozen=True)
 class Compared:
-    """A number of the paper and ours; they agree within one unit of the last printed digit."""
+    """A number of the paper and ours. They agree if they differ by at most one unit of the last printed digit."""
 
     what: str
     printed: str
@@ -86,7 +86,7 @@ class Compared:
 
     @property
     def unit(self) -> float:
-        """The last printed digit's; zeros before the point do not count as printed digits."""
+        """Unit of the last printed digit; trailing zeros before the decimal point do not count as printed digits."""
         digits, _, power = self.printed.partition("e")
         whole, _, fraction = digits.partition(".")
         zeros = 0 if fraction or power else len(whole) - len(whole.rstrip("0"))
@@ -98,13 +98,13 @@ class Compared:
 
 
 def folder_of_tables() -> Path:
-    """Where the real tables are."""
-    said = os.environ.get("SFUMATO_DATA")
-    return Path(said) if said else Path(__file__).resolve().parents[2].parent / "shared" / "data"
+    """Return the folder of the real tables."""
+    given = os.environ.get("SFUMATO_DATA")
+    return Path(given) if given else Path(__file__).resolve().parents[2].parent / "shared" / "data"
 
 
 def adult(folder: Path) -> pa.Table:
-    """The Adult table: all 32,561 rows, the question mark a value like any other, words without their spaces."""
+    """Return the Adult table: all 32,561 rows, "?" as a value, and categories without spaces."""
     text = (folder / "adult" / "adult.data").read_text().strip().replace(", ", ",")
     read = pyarrow.csv.read_csv(
         pa.BufferReader(text.encode()),
@@ -115,13 +115,13 @@ def adult(folder: Path) -> pa.Table:
 
 
 def figure_3(table: pa.Table) -> list[tuple[Row, Uniqueness, list[Compared]]]:
-    """Every row of Figure 3: as printed, as found, and compared."""
+    """Return every row of Figure 3 as printed, our numbers, and both compared."""
     rows = []
     for row in FIGURE_3:
         found = sf.uniqueness(table, row.names, POPULATION, domain_sizes=DOMAINS)
         bound = found.bound * math.e / E_OF_THE_PAPER if found.domain <= POPULATION else found.bound
         compared = [
-            Compared("S", str(row.alone), found.unique_rows),
+            Compared("S", str(row.unique), found.unique_rows),
             Compared("F1", row.share, found.unique_fraction),
             Compared("D", row.domain, found.domain),
             Compared("F2", row.bound, bound),
@@ -132,7 +132,7 @@ def figure_3(table: pa.Table) -> list[tuple[Row, Uniqueness, list[Compared]]]:
 
 
 def examples() -> list[Compared]:
-    """Examples 3, 4, 6, 7 and 8, §3.2, and Example 11."""
+    """Compute Examples 3, 4, 6, 7 and 8, §3.2, and Example 11."""
     budget = sf.anonymity_budget(POPULATION, k=100, beta=0.1)
     values = {"gender": 2, "date of birth": 20_000, "zip code": 100_000}
     equal = dict.fromkeys(values, 1.0)
@@ -144,27 +144,27 @@ def examples() -> list[Compared]:
     release = sf.Quantiles(k=2).release(numbers, schema={"x": "quasi"}, seed=1)
     difference = release.manifest.notes["columns"]["x"]["rank difference"]
     return [
-        Compared("Example 3: share of people alone by gender, birth and ZIP, at most", "0.93", unique_bound(4e9, 3e8)),
-        Compared("Example 4: by nationality, birth and occupation, of the world", "0.025", unique_bound(4e8, 6e9)),
+        Compared("Example 3: share of unique people by gender, birth and ZIP, at most", "0.93", unique_bound(4e9, 3e8)),
+        Compared("Example 4: by nationality, birth and occupation, in the world", "0.025", unique_bound(4e8, 6e9)),
         Compared("Example 6: combinations allowed for (0.9, 100), by LT's formula", "2.4e6", budget.chernoff),
         Compared("Example 6: factor by which combinations must be reduced", "1700", 4e9 / budget.chernoff),
         Compared("Example 7: values of each of three columns", "133", first["gender"]),
         Compared("Example 7: values of birth and of ZIP, gender kept", "1.1e3", shared["zip code"]),
-        Compared("Example 8: values of ZIP beside gender and 100 ages, among 20,000", "75", hipaa.exact / 200),
-        Compared("§3.2: values of each of 25 columns, among 10", "2", curse.exact ** (1 / 25)),
+        Compared("Example 8: values of ZIP with gender and 100 ages, k = 20,000", "75", hipaa.exact / 200),
+        Compared("§3.2: values of each of 25 columns, k = 10", "2", curse.exact ** (1 / 25)),
         Compared("Example 11: rank difference of a 2-anonymous transformation", "3", difference),
     ]
 
 
 def curve_points() -> list[tuple[int, float, float]]:
-    """Figure 7 on evenly spread values: buckets, error, 1/b²."""
+    """Compute Figure 7 on uniformly distributed values: buckets, error, 1/b²."""
     numbers = np.random.default_rng(7).random(250_000)
     curve = sf.privacy_utility_curve(pa.table({"x": numbers}), "x", (1, 2, 5, 10, 25, 50, 100, 250, 500))
     return [(point.buckets, point.error, point.law) for point in curve.points]
 
 
 def page(folder: Path) -> str:
-    """The page, as Markdown."""
+    """Return the page as Markdown."""
     table = adult(folder)
     rows = figure_3(table)
     found = sf.quasi_identifiers(table, POPULATION, alpha=0.2)
@@ -178,10 +178,10 @@ def page(folder: Path) -> str:
         "",
         f"## Figure 3: the Adult table, {table.num_rows:,} rows",
         "",
-        "S rows are alone with their values, a share F1. D is the product of the paper's domain sizes. F2 bounds the",
-        f"share of {POPULATION:,} people expected to be alone, and k-Anon is n/D, at least 1. The paper's number",
-        "stands first, ours after it. S is equal; every other number agrees within one unit of its last printed digit",
-        "(F2 once it is divided by 2.7 as the paper does, where its theorem says e; ours is by e).",
+        "S is the number of unique rows, and F1 their share. D is the product of the domain sizes of the paper. F2",
+        f"is an upper bound of the expected share of unique people among {POPULATION:,}, and k-Anon is n/D (or 1).",
+        "The number of the paper comes first, then ours. S is equal; every other number agrees within one unit of its",
+        "last printed digit (F2 if it is divided by 2.7 as in the paper, whose theorem says e; ours is divided by e).",
         "",
         "| columns | S | F1 | D | F2 | k-Anon |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -192,9 +192,10 @@ def page(folder: Path) -> str:
         lines.append(f"| {', '.join(row.names)} | {' | '.join(cells)} |")
     lines += [
         "",
-        f"All minimal 0.2-quasi-identifiers of the ten columns by counted rows: **{len(found)}**, of at least "
-        f"{min(len(one.columns) for one in found)} columns. By the bound for the population, with the paper's domain",
-        f"sizes: **{len(may)}** sets that may identify, of at least {min(len(one.columns) for one in may)} columns.",
+        f"Minimal 0.2-quasi-identifiers of the ten columns by counted rows: **{len(found)}**, of at least "
+        f"{min(len(one.columns) for one in found)} columns. By the bound for the population, with the domain",
+        f"sizes of the paper: **{len(may)}** sets that may identify people, of at least "
+        f"{min(len(one.columns) for one in may)} columns.",
         "",
         "## Examples",
         "",
@@ -202,19 +203,20 @@ def page(folder: Path) -> str:
         "| --- | --- | --- |",
         *(f"| {one.what} | {one.printed} | {_short(one.found)} |" for one in examples()),
         "",
-        f"The exact binomial tail allows {budget.exact:,} combinations in Example 6 where the paper's formula allows "
-        f"{budget.chernoff:,}, and {budget.any_distribution:,} are allowed whatever the distribution is.",
+        f"In Example 6 the exact binomial tail allows {budget.exact:,} combinations, the formula of the paper "
+        f"{budget.chernoff:,}, and for any distribution {budget.any_distribution:,} are allowed.",
         "",
         "## Figure 7: error against buckets",
         "",
-        "250,000 evenly spread values in b quantile buckets, shown by their means; the error is relative to one",
-        "bucket.",
+        "250,000 uniformly distributed values in b quantile buckets, released as their means; the error is relative to",
+        "one bucket.",
         "",
         "| b | error | 1/b² | ratio |",
         "| --- | --- | --- | --- |",
         *(f"| {b} | {error:.3g} | {law:.3g} | {error / law:.3f} |" for b, error, law in curve_points()),
         "",
-        "The law is one of evenly spread values. On skewed columns quantile buckets lose more: see the theory page.",
+        "The law holds for uniformly distributed values. On skewed columns quantile buckets lose more: see the",
+        "[theory page](../theory/probabilistic.md#privacy-and-utility).",
         "",
     ]
     return "\n".join(lines)
@@ -227,10 +229,10 @@ def _short(number: float) -> str:
 
 
 def main() -> None:
-    """Write the page where the real tables are, and say so where they are not."""
+    """Write the page, or print a message if the real tables were not found."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else folder_of_tables()
     if not (folder / "adult" / "adult.data").is_file():
-        print(f"{PAGE.name} stays as it is: set SFUMATO_DATA to the folder of the real tables")
+        print(f"{PAGE.name} is not changed: set SFUMATO_DATA to the folder of the real tables")
         return
     PAGE.write_text(page(folder))
     print(f"wrote {PAGE.name}")

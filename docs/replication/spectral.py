@@ -1,9 +1,9 @@
-"""Regenerates spectral.md and its figures: the story of the thesis on people of NHANES.
+"""Write spectral.md and its figures: the experiments of the thesis on people of NHANES.
 
     python docs/replication/spectral.py [folder of the real tables]
 
-The folder holds ``nhanes/`` and ``casc/``; without an argument it is SFUMATO_DATA, or shared/data beside the
-repository. Without the tables the page stays as it is.
+The folder contains ``nhanes/`` and ``casc/``. By default it is SFUMATO_DATA, or shared/data next to the repository.
+Without the tables the page is not changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sfumato.kernels.prediction import Prediction, prediction
 from sfumato.measures.assess import assess
 from sfumato.measures.measured_release import MeasuredRelease
 from sfumato.measures.privacy.linkage import Linkage, matched
-from sfumato.measures.privacy.reference import ReferenceTest, held_against
+from sfumato.measures.privacy.reference import ReferenceTest, compare_with_reference
 from sfumato.measures.utility.kernel_components import ComponentTest, KernelComponents, component_tests
 from sfumato.measures.utility.moments import MomentChanges, moment_changes
 from sfumato.methods.base import Method, Outcome
@@ -43,16 +43,16 @@ LABORATORY = (
     *("triglycerides", "uric_acid", "creatinine"),
 )
 CATEGORIES = ("gender", "race", "marital", "hiv", "street_drugs_ever", "needle_drugs_ever")
-# the indicators of TL Table A.1 that this table has: all but the unanswered ones
+# the indicators of TL Table A.1 in this table: all except those for missing answers
 THESIS_INDICATORS = {"gender": None, "race": None, "hiv": None, "marital": "never_married"} | dict.fromkeys(
     ("street_drugs_ever", "needle_drugs_ever"), "yes"
 )
 
 ROWS = 2000
 SEEDS = (11, 1, 2, 3)  # of the split and of the release
-FRESH_SEEDS = tuple(range(40, 60))  # splits on which nothing was ever chosen
+FRESH_SEEDS = tuple(range(40, 60))  # splits on which nothing was chosen
 NEIGHBOURS = 5
-PRIVATE, FAITHFUL = 0.01, 2  # least p-value that hides everybody; most components of 20 that may differ
+PRIVATE, FAITHFUL = 0.01, 2  # smallest p-value that hides everybody; most components of 20 that may differ
 
 METHODS: dict[str, Method] = {
     "PICA 100": PartitionedIca(cluster_size=100),
@@ -76,7 +76,7 @@ TABLE_4_1 = {  # as printed: mean, variance, correlation, rank correlation
 
 @dataclass(frozen=True, repr=False)
 class Judged:
-    """A release and what was measured of it."""
+    """A release and its measures."""
 
     outcome: Outcome | None  # None for the reference
     prediction: Prediction
@@ -84,7 +84,7 @@ class Judged:
     components: tuple[ComponentTest, ...]
     moments: MomentChanges
     linkage: Linkage | None
-    size: int | None  # rows a cluster, of PICA
+    size: int | None  # rows per cluster, for PICA
 
     @property
     def differing(self) -> int:
@@ -102,7 +102,7 @@ class Judged:
 
 @dataclass(frozen=True, repr=False)
 class Experiment:
-    """2,000 people, 2,000 others, and a seed: everything that TL chapters 4 and 5 do with them."""
+    """2,000 people, 2,000 others and a seed: the experiments of TL chapters 4 and 5."""
 
     original: Table
     reference: Table
@@ -114,17 +114,17 @@ class Experiment:
 
     @cached_property
     def components(self) -> KernelComponents:
-        return KernelComponents.of(self.unstandardised(self.original), draw=np.random.default_rng(0))
+        return KernelComponents.of(self.unstandardised(self.original), generator=np.random.default_rng(0))
 
     def unstandardised(self, table: Table) -> np.ndarray:
-        """Logarithms as they are and indicators: what TL §5.2.1 feeds the kernel."""
+        """Return logarithms, not standardised, and indicators, as TL §5.2.1 uses them in the kernel."""
         matrix = self.pair.code.encode(table)
         matrix[:, [number.position for number in self.pair.code.numbers]] = self.pair.code.natural(matrix)
         return matrix
 
     @cached_property
     def thesis_columns(self) -> list[int]:
-        """The columns of the matrix that TL has too."""
+        """The columns of the matrix that TL also has."""
         columns = [number.position for number in self.pair.code.numbers]
         for category in self.pair.code.categories:
             wanted = THESIS_INDICATORS[category.name]
@@ -146,7 +146,7 @@ class Experiment:
         return Judged(
             outcome,
             found,
-            held_against(found, others, draw),
+            compare_with_reference(found, others, draw),
             component_tests(self.components, self.unstandardised(self.original), self.unstandardised(table), draw),
             moment_changes(before[:, self.thesis_columns], after[:, self.thesis_columns]),
             None if outcome is None else matched(found, people, outcome.origin),
@@ -161,7 +161,7 @@ class Experiment:
 
 
 def nhanes(data: Path) -> Table:
-    """The 13 laboratory values as logarithms, and six columns of categories."""
+    """Return the logarithms of 13 laboratory values, and six categorical columns."""
     whole = read(data / "nhanes" / "nhanes_complete.csv.gz")
     columns: dict[str, object] = {name: np.log(whole.numbers(name)) for name in LABORATORY}
     columns |= {name: whole.arrow.column(name).cast(pa.string()) for name in CATEGORIES}
@@ -169,7 +169,7 @@ def nhanes(data: Path) -> Table:
 
 
 def membership_in(method: Method, census: Table) -> float:
-    """Mean area under the curve of membership by density ratio: 360 people of the Census table, eight splits."""
+    """Return the mean area under the curve of membership by density ratio: 360 people, eight splits."""
     areas = []
     for seed in range(8):
         order = np.random.default_rng(seed).permutation(census.rows)
@@ -190,8 +190,8 @@ def judgements(one: Experiment, names: tuple[str, ...]) -> dict[str, Judged]:
 
 
 def folder() -> Path | None:
-    said = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("SFUMATO_DATA")
-    found = Path(said) if said else Path(__file__).resolve().parents[2].parent / "shared" / "data"
+    given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("SFUMATO_DATA")
+    found = Path(given) if given else Path(__file__).resolve().parents[2].parent / "shared" / "data"
     return found if (found / "nhanes").is_dir() else None
 
 
@@ -219,7 +219,7 @@ def privacy_table(results: dict[int, dict[str, Judged]]) -> str:
 
 def matching_table(results: dict[int, dict[str, Judged]]) -> str:
     lines = [
-        "| release | seed | right matches | recognised by distance | by ambiguity | by uncertainty |",
+        "| release | seed | correct matches | recognised by distance | by ambiguity | by uncertainty |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for name in ("spectral RHS", "noise b = 0.1", "plain RHS"):
@@ -243,7 +243,7 @@ def moments_table(results: dict[int, dict[str, Judged]]) -> str:
 
 
 def standardised_table(experiments: list[Experiment], results: dict[int, dict[str, Judged]]) -> str:
-    """Components that differ where every column is standardised before the kernel is taken."""
+    """Count the components that differ if every column is standardised first."""
     lines = [f"| release | {' | '.join(str(one.seed) for one in experiments)} |", f"|---|{'---:|' * len(experiments)}"]
     for name in ("SVD swap", "SVD swap, restored", "PICA 300", "reference"):
         counts = []
@@ -257,9 +257,9 @@ def standardised_table(experiments: list[Experiment], results: dict[int, dict[st
 
 
 def fresh_table(fresh: dict[int, dict[str, Judged]]) -> str:
-    """On how many splits that played no part a release hides everybody and keeps the distribution."""
+    """Count the fresh splits on which a release hides everybody and keeps the distribution."""
     lines = [
-        "| release | hides everybody | least p, over splits | keeps the distribution | most components that differ |",
+        "| release | hides everybody | smallest p | keeps the distribution | most components that differ |",
         "|---|---:|---:|---:|---:|",
     ]
     for name in next(iter(fresh.values())):
@@ -275,26 +275,24 @@ def fresh_table(fresh: dict[int, dict[str, Judged]]) -> str:
 
 
 def fresh_moments_table(fresh: dict[int, dict[str, Judged]], name: str) -> str:
-    """The changes of moments over fresh splits, against those of TL Table 4.1, which are rounded to three places."""
+    """Compare the changes of moments over fresh splits with TL Table 4.1, which is rounded to three places."""
     changes = np.array([judged[name].four_moments for judged in fresh.values()])
     theirs = np.array(TABLE_4_1[name])
     met = changes < theirs + 5e-4
     cells = {
         "TL, one split": [f"{number:.3f}" for number in theirs],
         f"median of {len(changes)} splits": [f"{number:.4f}" for number in np.median(changes, axis=0)],
-        "least": [f"{number:.4f}" for number in changes.min(axis=0)],
+        "smallest": [f"{number:.4f}" for number in changes.min(axis=0)],
         "largest": [f"{number:.4f}" for number in changes.max(axis=0)],
         "splits that meet TL": [f"{int(number)}" for number in met.sum(axis=0)],
     }
     lines = ["| | mean | variance | correlation | rank correlation |", "|---|---:|---:|---:|---:|"]
     lines += [f"| {label} | {' | '.join(numbers)} |" for label, numbers in cells.items()]
-    return "\n".join(
-        [*lines, "", f"All four are met together on {int(met.all(axis=1).sum())} of {len(changes)} splits."]
-    )
+    return "\n".join([*lines, "", f"All four are met on {int(met.all(axis=1).sum())} of {len(changes)} splits."])
 
 
 def membership_table(census: Table) -> str:
-    """What clusters of each size tell about who was in the table."""
+    """Measure how clusters of each size reveal who was in the table."""
     methods = {"a swap over the whole table": SvdSwap()} | {
         f"clusters of {size}": PartitionedIca(cluster_size=size, floor=min(size, 50)) for size in (100, 50, 20, 10)
     }
@@ -314,41 +312,44 @@ def components_table(judged: dict[str, Judged]) -> str:
 
 TEXT = """# Spectral anonymization, replicated
 
-T. A. Lasko, *Spectral Anonymization of Data* (MIT, 2007), called TL. Written by `docs/replication/spectral.py`, figures
-and all; do not edit by hand. Theory: [spectral methods](../theory/spectral.md), [measures](../theory/measures.md).
+T. A. Lasko, *Spectral Anonymization of Data* (MIT, 2007), called TL. Written by `docs/replication/spectral.py` with
+all figures; do not edit by hand. Theory: [spectral methods](../theory/spectral.md), [measures](../theory/measures.md).
 
-The table is NHANES 1999–2004, adults of 20 to 49: the logarithms of 13 laboratory values, and gender, race, marital
-status, HIV and drug use as indicators, {columns} columns of a matrix in all. 2,000 people are released; 2,000 others
-are the reference, who are in no release. TL drew from the same survey, with 28 columns; which 2,000 people is not
-known, so numbers are to be compared in size and not in their digits. Categories leave as valid categories here (the
-largest indicator wins), where TL thresholds every indicator by itself. Seed {first} is the fixed one; the others show
-how much hangs on the draw.
+The table is NHANES 1999–2004, adults from 20 to 49: the logarithms of 13 laboratory values, and gender, race, marital
+status, HIV and drug use as indicators, {columns} columns of the matrix in total. 2,000 people are released; 2,000
+others are the reference. TL used the same survey, with 28 columns; which 2,000 people is not known, so numbers can be
+compared in size but not digit by digit. Here categories are released as valid categories (that of the largest
+indicator); TL applies a threshold to each indicator separately. Seed {first} was fixed in advance; the others show how
+much depends on chance.
 
 ## As private as not taking part (TL Figure 5-2, §5.2.2)
 
-One-sided p-values that a release is *not* below the reference: high is good. TL: all above 0.15 for clusters of 200,
-above 0.7 for 300, below 0.02 for 100. The last column counts kernel components of degree 4 that differ from the
-original's (p < 0.05; one of 20 does so by chance). The number beside *PICA auto* is the size it chose.
+One-sided p-values of the hypothesis that a release is *not* less private than the reference: high is good. TL: all
+above 0.15 for clusters of 200, above 0.7 for 300, below 0.02 for 100. The last column counts kernel components of
+degree 4 that differ from those of the original (p < 0.05; one of 20 does so by chance). The number after *PICA auto* is
+the cluster size that it chose.
 
 {privacy}
 
-Clusters of 300 and the size that *auto* finds hide everybody and keep the distribution; clusters of 100 keep it and do
-not hide; a swap over the whole table hides and does not keep it. TL's own choice of 200 is borderline here.
+Clusters of 300 and the size that *auto* chooses hide everybody and keep the distribution. Clusters of 100 keep the
+distribution but do not hide people. A swap over the whole table hides people but does not keep the distribution. TL's
+own choice of 200 is borderline here.
 
-In this kernel logarithms stand as they are and indicators weigh most. What a swap over the whole table loses there is
-mostly how common each category is: with `marginals="restored"` (*SVD swap, restored*), which TL does not try, it keeps
-the leading components and hides people no less. Where all columns are standardised, as `sf.assess` does, relations of
-numbers count as much, and they stay lost. Components of 20 that differ then, by seed:
+In this kernel logarithms are not standardised, and indicators have the largest weight. What a swap over the whole table
+loses there is mostly the frequency of each category. With `marginals="restored"` (*SVD swap, restored*), which TL does
+not try, it keeps the leading components and hides people equally well. If all columns are standardised, as in
+`sf.assess`, relations between numbers count equally, and they are still lost. Components of 20 that differ then, by
+seed:
 
 {standardised}
 
-### On splits that played no part
+### On fresh splits
 
-The level at which *auto* calls a size private (0.5) was set after 0.1 and 0.25 had been tried on the four splits above,
-the test was made to draw the same people on both sides after one seed had failed it, and the way components are
-swapped and shares restored was chosen on seeds 100 to 119. Here are {fresh_splits} splits (seeds {fresh}) that
-played no part in any of it: *hides everybody* is p > 0.01 for each measure, *keeps the distribution* at most 2 of 20
-components.
+The level at which *auto* accepts a size (0.5) was set after 0.1 and 0.25 had been tried on the four splits above. The
+test was changed to use the same people on both sides after one seed had failed it. How components are swapped and
+shares are restored was chosen on seeds 100 to 119. Here are {fresh_splits} splits (seeds {fresh}) on which nothing was
+chosen: *hides everybody* means p > 0.01 for each measure, *keeps the distribution* means at most 2 of 20 components
+differ.
 
 {confirmed}
 
@@ -364,7 +365,7 @@ The reference, a fresh sample of the same population:
 
 ![Kernel components of the reference](figures/spectral-5-3-reference.png)
 
-SVD swapping, which keeps what is linear only:
+SVD swapping, which keeps only linear relations:
 
 ![Kernel components of SVD swapping](figures/spectral-5-3-svd.png)
 
@@ -377,41 +378,41 @@ PICA with clusters of 300:
 ![Cumulative distributions of the privacy measures for basic methods](figures/spectral-4-3.png)
 
 Spectral RHS releases groups of equal rows, so its ambiguity is 1 and its uncertainty 0 by design. Plain RHS is not
-shown: the first cut leaves most rows alone in their cell.
+shown: after the first cut most rows are alone in their cell.
 
-## Telling right matches from wrong ones (TL Figure 4-4)
+## Distinguishing correct from wrong matches (TL Figure 4-4)
 
-TL: 8.5 % right for spectral RHS with k = 5 (AUC 0.52, 0.50, 0.50), 99 % for noise with b = 0.1 (0.90, 0.97, 0.76). An
-AUC counts from 0.5 up, whichever end of the measure serves the intruder.
+TL: 8.5 % correct for spectral RHS with k = 5 (AUC 0.52, 0.50, 0.50), 99 % for noise with b = 0.1 (0.90, 0.97, 0.76).
+An AUC is at least 0.5: it is computed for the direction that helps the intruder.
 
 {matching}
 
-![Right and wrong matches by each measure](figures/spectral-4-4.png)
+![Correct and wrong matches by each measure](figures/spectral-4-4.png)
 
-## Small clusters tell who was in the table
+## Small clusters reveal who was in the table
 
-The area under the curve of an intruder who compares how dense the release is at a person with how dense the population
-is there; 0.5 is blind. 360 people of the Census table (13 columns), 720 others, means of eight splits. That is why
-clusters have a floor of 50 rows.
+The area under the curve of an intruder who compares the density of the release at a person with the density of the
+population; 0.5 is guessing. 360 people of the Census table (13 columns), 720 others, means of eight splits. This is why
+clusters have at least 50 rows (`floor`).
 
 {membership}
 
 ## Moments (TL Table 4.1)
 
-Medians of the changes over the {thesis} columns that TL has too: means in standard deviations, variances relative,
-correlations as they are; 2,000 rows, as there. *SVD swap* is TL's plain permutation. TL draws until no two components
-correlate by more than some bound, and does not say which; here random cells are exchanged until it is 0.1/√2000 =
-0.0022. The repaired swap makes it zero and keeps the moments of numeric columns to 1e-9; what is left there comes from
-reading categories back.
+Medians of the changes over the {thesis} columns that TL also has: means in standard deviations, variances relative,
+correlations absolute; 2,000 rows, as in TL. *SVD swap* is TL's plain permutation. TL draws permutations until no two
+components correlate by more than a bound, which is not stated; here random cells are exchanged until the correlation is
+0.1/√2000 = 0.0022. The repaired swap makes it zero and keeps the moments of numeric columns to 1e-9; the remaining
+changes come from decoding categories.
 
-TL's one split against {fresh_splits} of ours that played no part:
+TL's one split and {fresh_splits} fresh splits of ours:
 
 {fresh_moments}
 
-Means, variances and correlations are bettered on every split. Rank correlations are met in the median and not on every
-split (nor at the fixed seed), and no choice of permutations would change that: on one split the mean over 16 draws is
-already 0.020 away, because ranks follow relations that are not linear, and those a swap of uncorrelated components
-gives up.
+Means, variances and correlations are better on every split. Rank correlations meet TL's in the median but not on every
+split (nor at the fixed seed), and no choice of permutations would change this: on one split the mean over 16 draws
+already differs by 0.020, because ranks depend on relations that are not linear, and a swap of uncorrelated components
+does not keep these.
 
 {moments}
 """
@@ -456,10 +457,10 @@ def draw_figures(first: Experiment, judged: dict[str, Judged]) -> None:
         "5-2": distributions({name: judged[name].prediction for name in partitioned}, reference),
     }
     before = first.components.project(first.unstandardised(first.original))
-    for word, name in (("reference", "reference"), ("svd", "SVD swap"), ("pica", "PICA 300")):
+    for file, name in (("reference", "reference"), ("svd", "SVD swap"), ("pica", "PICA 300")):
         table = first.reference if name == "reference" else judged[name].outcome.released
         after = first.components.project(first.unstandardised(table))
-        figures[f"5-3-{word}"] = components(before, after, judged[name].components, word=name)
+        figures[f"5-3-{file}"] = components(before, after, judged[name].components, name=name)
     for name, figure in figures.items():
         few_colours = Image.open(io.BytesIO(png(figure, dots_per_inch=110))).convert("RGB").quantize(96)
         few_colours.save(FIGURES / f"spectral-{name}.png", optimize=True)
@@ -468,7 +469,7 @@ def draw_figures(first: Experiment, judged: dict[str, Judged]) -> None:
 def main() -> None:
     data = folder()
     if data is None:
-        print("the real tables are not here: nothing was written")
+        print("the real tables were not found; spectral.md is not changed")
         return
     table = nhanes(data)
     experiments = [experiment(table, seed) for seed in SEEDS]

@@ -1,4 +1,4 @@
-"""Regenerates weights.md and its figure: dismissal and fuzzy weights on tables with planted outliers.
+"""Write weights.md and its figure: dismissal and fuzzy weights on tables with planted outliers.
 
 python docs/replication/weights.py
 """
@@ -31,8 +31,8 @@ FIGURE = Path(__file__).with_name("figures") / "weights.png"
 PEOPLE, OUTLIERS, K, TABLES = 1000, 30, 5, 50
 CORRELATION = 0.5
 SHAPES = ("none", "on both sides", "on one side")
-WAYS = ("all records", "dismissal, first objective", "dismissal, normalised", "fuzzy weights")
-POPULATION = {"mean(x)": 0.0, "corr(x, y)": CORRELATION}  # of the people, the outliers aside
+WEIGHTINGS = ("all records", "dismissal, first objective", "dismissal, normalised", "fuzzy weights")
+POPULATION = {"mean(x)": 0.0, "corr(x, y)": CORRELATION}  # of the people without outliers
 TRUE: dict[str, Callable[[np.ndarray], float]] = {
     "mean(x)": lambda rows: float(rows[:, 0].mean()),
     "corr(x, y)": lambda rows: float(np.corrcoef(rows.T)[0, 1]),
@@ -40,7 +40,7 @@ TRUE: dict[str, Callable[[np.ndarray], float]] = {
 
 
 def people(shape: str, seed: int) -> np.ndarray:
-    """Correlated Gaussian people, the last of whom are planted 5 to 40 deviations away from the middle."""
+    """Return correlated Gaussian people, the last of them outliers 5 to 40 standard deviations from the centre."""
     numbers = np.random.default_rng(seed)
     rows = numbers.multivariate_normal([0.0, 0.0], [[1.0, CORRELATION], [CORRELATION, 1.0]], size=PEOPLE)
     if shape != "none":
@@ -56,28 +56,28 @@ def released(rows: np.ndarray, seed: int) -> Release:
 
 @dataclass(frozen=True)
 class Tried:
-    """One statistic of one table: its truth, what all records say, and what each way says."""
+    """One statistic of one table: true value, estimate from all records, and effect of each weighting."""
 
     truth: float
     whole: Estimate
-    effects: Sequence[Reweighting]  # in the order of WAYS
+    effects: Sequence[Reweighting]  # in the order of WEIGHTINGS
 
 
 def tried(name: str, release: Release, truth: float) -> Tried:
     intervals = CountedBoxes.of(release.table, parse(name).columns)
-    ways = (("keep", "normalised"), ("dismiss", "first"), ("dismiss", "normalised"), ("fuzzy", "normalised"))
-    effects = [reweight(parse(name), intervals, wide, objective=objective).effect for wide, objective in ways]
+    weightings = (("keep", "normalised"), ("dismiss", "first"), ("dismiss", "normalised"), ("fuzzy", "normalised"))
+    effects = [reweight(parse(name), intervals, wide, objective=objective).effect for wide, objective in weightings]
     whole = release.estimate(name)
     assert isinstance(whole, Estimate)
     for effect, wide in zip(effects[2:], ("dismiss", "fuzzy"), strict=True):
-        assert release.estimate(name, wide_boxes=wide).reweighting == effect  # what an analyst gets
+        assert release.estimate(name, wide_boxes=wide).reweighting == effect  # the same for an analyst
     return Tried(truth, whole, effects)
 
 
 def rows_of(name: str, shape: str, all_tried: Sequence[Tried]) -> list[str]:
-    """A line of the page for each way."""
+    """Return one line of the page per weighting."""
     lines = []
-    for place, way in enumerate(WAYS):
+    for place, weighting in enumerate(WEIGHTINGS):
         effects = [one.effects[place] for one in all_tried]
         truths = [one.truth for one in all_tried]
         values = np.array([effect.value for effect in effects])
@@ -94,22 +94,22 @@ def rows_of(name: str, shape: str, all_tried: Sequence[Tried]) -> list[str]:
             f"{_root_mean_square(values - POPULATION[name]):.3f}",
             f"{np.mean(inside):.0%}",
         ]
-        lines.append(f"| {name} | {shape} | {way} | {' | '.join(cells)} |")
+        lines.append(f"| {name} | {shape} | {weighting} | {' | '.join(cells)} |")
     return lines
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dismissed:
-    """A statistic of the records that are kept, those in wide boxes being left out first."""
+    """A statistic of the records that are kept; those in the widest boxes are left out first."""
 
     kept: float  # share of the records, from 0 to 1
     uncertainty: float  # of the boxes, in the unit of the statistic
     sampling: float
-    shift: float  # against all records
+    shift: float  # relative to all records
 
 
 def curve(name: str, release: Release) -> list[Dismissed]:
-    """Every share of records that could be kept, from a tenth to all."""
+    """Compute errors and shift for every possible share of kept records, from a tenth to all."""
     statistic, boxes = boxes_for(parse(name), CountedBoxes.of(release.table, parse(name).columns))
     points, weight = boxes.midpoints, boxes.likely_weight
     moments = Moments.of(points, weight)
@@ -132,20 +132,20 @@ def curve(name: str, release: Release) -> list[Dismissed]:
 
 
 def picture(curve: Sequence[Dismissed], *, name: str, best: float) -> Figure:
-    """Both errors, their sum and the shift against the share of records kept; ``best`` is the papers' choice."""
+    """Draw both errors, their sum and the shift by the share of kept records; ``best`` is the choice of the papers."""
     figure = blank_figure(8.0, 4.4)
     axes = figure.add_axes((0.08, 0.14, 0.60, 0.74))
     kept = [100.0 * one.kept for one in curve]
     lines = [
         ("uncertainty of the boxes", [one.uncertainty for one in curve], SHADES[4], 1.4),
         ("sampling error", [one.sampling for one in curve], MUTED, 1.4),
-        ("their sum: what is minimised", [one.uncertainty + one.sampling for one in curve], INK, 2.2),
-        ("shift: what nobody minimises", [abs(one.shift) for one in curve], ACCENT, 2.2),
+        ("sum of both: minimised", [one.uncertainty + one.sampling for one in curve], INK, 2.2),
+        ("shift: not minimised", [abs(one.shift) for one in curve], ACCENT, 2.2),
     ]
     highest = max(max(values) for _, values, _, _ in lines[2:])
-    for place, (word, values, colour, width) in enumerate(lines):
+    for place, (label, values, colour, width) in enumerate(lines):
         axes.plot(kept, values, color=colour, linewidth=width)
-        figure.text(0.70, 0.80 - 0.085 * place, word, color=colour, fontsize=9.5, va="center")
+        figure.text(0.70, 0.80 - 0.085 * place, label, color=colour, fontsize=9.5, va="center")
     axes.axvline(100.0 * best, color=MUTED, linewidth=0.8, linestyle=(0, (4, 3)))
     axes.text(100.0 * best - 1.0, highest * 1.06, "kept by dismissal", color=MUTED, fontsize=9, ha="right")
     axes.set_ylim(0.0, highest * 1.12)
@@ -157,7 +157,7 @@ def picture(curve: Sequence[Dismissed], *, name: str, best: float) -> Figure:
 
 
 def page() -> str:
-    """The page, as Markdown; draws the figure on the way."""
+    """Return the page as Markdown, and draw the figure."""
     lines, held, ordered, count = [], 0, 0, 0
     for shape in SHAPES:
         tables = [(people(shape, seed), seed) for seed in range(TABLES)]
@@ -171,10 +171,10 @@ def page() -> str:
                 ordered += fuzzy <= dismissed * (1 + 1e-9) <= none * (1 + 2e-9)
             count += TABLES
     one_sided = released(people("on one side", 0), 0)
-    drawn = curve("mean(x)", one_sided)
+    points = curve("mean(x)", one_sided)
     effect = one_sided.estimate("mean(x)", wide_boxes="dismiss").reweighting
-    title = f"mean(x), {PEOPLE:,} records, {OUTLIERS} of them far out on one side, k = {K}"
-    FIGURE.write_bytes(png(picture(drawn, name=title, best=effect.records / PEOPLE)))
+    title = f"mean(x), {PEOPLE:,} records, {OUTLIERS} outliers on one side, k = {K}"
+    FIGURE.write_bytes(png(picture(points, name=title, best=effect.records / PEOPLE)))
     return TEXT.format(
         people=PEOPLE,
         outliers=OUTLIERS,
@@ -186,41 +186,41 @@ def page() -> str:
     )
 
 
-TEXT = """# Dismissal and weights, with the bias that they bring
+TEXT = """# Dismissing and reweighting records, and the bias it causes
 
 Xiang and Kreinovich 2013 (XK §III), Xiang, Ferson et al. 2013 (XF §II–III). Written by `docs/replication/weights.py`;
 do not edit by hand.
 
 The papers leave out records in wide boxes, or give them less weight, because each adds n·c = Σ a_i Δ_i to the
-uncertainty while it reduces the sampling error only a little. What they minimise is the sum of both. Here it is tried
-on {tables} tables of {people:,} correlated Gaussian people (correlation 0.5), with {outliers} outliers
-planted 5 to 40 deviations away: none, on both sides, or on one side. Boxes with k = {k} keep mean(x) and
-corr(x, y). All figures are means over the tables; deviations are root mean squares.
+uncertainty and reduces the sampling error only a little. They minimise the sum of both. Here this is measured on
+{tables} tables of {people:,} correlated Gaussian people (correlation 0.5), with {outliers} planted outliers, 5 to 40
+standard deviations away: none, on both sides, or on one side. Boxes with k = {k} keep mean(x) and corr(x, y). All
+numbers are means over the tables; deviations are root mean squares.
 
-- *error* is what the papers minimise: linear uncertainty plus sampling error.
-- *shift* is how far the reweighted value lies from that of all records, as `Estimate.shift` shows it.
-- *from table* is the deviation from the statistic of all {people:,} people, *from people* the one from the population
-  without its outliers: the right yardstick if outliers are mistakes, and the wrong one if they are people.
-- *holds* is how often value ± uncertainty, taken for an interval, holds the table's own statistic.
+- *error* is what the papers minimise: first-order uncertainty plus sampling error.
+- *shift* is the difference between the reweighted value and that of all records (`Estimate.shift`).
+- *from table* is the deviation from the statistic of all {people:,} people, *from people* the deviation from the
+  population without outliers: the right comparison if outliers are errors, and the wrong one if they are people.
+- *covers* is how often the interval value ± uncertainty contains the statistic of the table.
 
-| statistic | outliers | way | kept | uncertainty | sampling | error | shift | from table | from people | holds |
+| statistic | outliers | records | kept | uncertainty | sampling | error | shift | from table | from people | covers |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 {rows}
 
-As the papers say, the error falls: fuzzy ≤ dismissal ≤ all records in {ordered} tables and statistics, and far where
-there are outliers. The two objectives of dismissal come to nearly the same; which of them keeps more depends on the
-table. If outliers are mistakes of measurement, weights bring the mean and the correlation nearer to those of the people
-without anybody telling which records are wrong (*from people*).
+As the papers say, the error decreases: fuzzy ≤ dismissal ≤ all records in {ordered} tables and statistics, and by much
+if there are outliers. The two objectives of dismissal give nearly the same result; which of them keeps more records
+depends on the table. If outliers are measurement errors, reweighting brings the mean and the correlation closer to
+those of the people, without knowing which records are wrong (*from people*).
 
-What the papers do not say: records in wide boxes are not like the rest. Outliers on one side shift the mean by several
-times the error that was gained. A correlation is shifted by half its size even where there is no outlier: its
-derivative grows with the distance from the regression line (∂r/∂x ∝ y − r·x), so the records off the line go first and
-the rest looks more correlated. The interval about the weighted value then hardly ever holds the table's statistic. So
-`release.estimate(..., wide_boxes=...)` shows the shift, and keeps as guaranteed the interval of the whole table, which
-held the truth in {held} cases. Without weights the midpoints alone are nearer to the table's statistic than their
-uncertainty suggests (*from table*, all records).
+What the papers do not mention: records in wide boxes differ from the rest. Outliers on one side shift the mean by
+several times the error that was gained. A correlation is shifted by half its size even without outliers: its derivative
+grows with the distance from the regression line (∂r/∂x ∝ y − r·x), so records far from the line are dismissed first and
+the rest looks more correlated. The interval around the reweighted value then hardly ever contains the statistic of the
+table. So `release.estimate(..., wide_boxes=...)` shows the shift, and the guaranteed interval stays that of the whole
+table, which contained the truth in {held} cases. Without reweighting, the midpoints are closer to the statistic of the
+table than their uncertainty suggests (*from table*, all records).
 
-![Errors and shift against the share of records kept](figures/weights.png)
+![Errors and shift by the share of records kept](figures/weights.png)
 """
 
 

@@ -1,20 +1,20 @@
 """The exception tree.
 
     SfumatoError
-    ├── RequestError       the request is wrong                                exit code 2
-    │   ├── OptionError        an option out of its range
-    │   ├── SchemaError        roles, trees or the schema file do not fit
-    │   └── StatisticError     a statistic that cannot be read or computed
+    ├── RequestError       the request is invalid                              exit code 2
+    │   ├── OptionError        an option is out of range
+    │   ├── SchemaError        roles, trees or the schema file do not fit the table
+    │   └── StatisticError     a statistic cannot be parsed or computed
     ├── InputError         the input cannot be read                            exit code 3
-    │   ├── ReadError          a file that is absent, broken or of no known form
-    │   └── TableError         a table that cannot be worked with
+    │   ├── ReadError          a file does not exist, is broken or has an unknown format
+    │   └── TableError         a table cannot be used
     └── PromiseError       a promise could not be kept, nothing was written    exit code 1
         ├── CannotRelease      no release can meet the request
-        └── GuaranteeNotMet    a release was made, measured and found wanting
+        └── GuaranteeNotMet    a release was made, but a measured guarantee does not hold
     MissingExtra           an optional package is not installed                exit code 2
 
-Every error says what must hold, what was found and what to try. None quotes a cell: names of columns, counts and
-options only. Libraries quote cells in theirs, so raise *after* the ``except`` block and let no cause carry them.
+Every error says what must hold, what was found and what to try. No error quotes a cell: only names of columns, counts
+and options. Errors of libraries may quote cells, so raise *after* the ``except`` block to drop the original exception.
 """
 
 from __future__ import annotations
@@ -23,7 +23,17 @@ from typing import ClassVar
 
 
 class SfumatoError(Exception):
-    """What must hold, what was found, what to try."""
+    """Base class of all errors: what must hold, what was found, and what to try.
+
+    Parameters
+    ----------
+    message : str
+        What must hold.
+    found : str, optional
+        What was found instead.
+    fix : str, optional
+        What to try.
+    """
 
     exit_code: ClassVar[int] = 2
 
@@ -43,11 +53,11 @@ class SfumatoError(Exception):
 
 
 class RequestError(SfumatoError, ValueError):
-    """The request is wrong."""
+    """The request is invalid."""
 
 
 class OptionError(RequestError):
-    """An option is out of its range."""
+    """An option is out of range."""
 
 
 class SchemaError(RequestError):
@@ -55,7 +65,7 @@ class SchemaError(RequestError):
 
 
 class StatisticError(RequestError):
-    """A statistic cannot be read or computed."""
+    """A statistic cannot be parsed or computed."""
 
 
 class MissingExtra(SfumatoError, ImportError):
@@ -69,11 +79,11 @@ class InputError(SfumatoError, ValueError):
 
 
 class ReadError(InputError):
-    """A file is absent, broken or of no known form."""
+    """A file does not exist, is broken or has an unknown format."""
 
 
 class TableError(InputError):
-    """A table cannot be worked with."""
+    """A table cannot be used."""
 
 
 class PromiseError(SfumatoError):
@@ -87,4 +97,4 @@ class CannotRelease(PromiseError):
 
 
 class GuaranteeNotMet(PromiseError):
-    """A release was made, measured and found wanting."""
+    """A release was made, but a measured guarantee does not hold; nothing was written."""

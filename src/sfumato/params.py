@@ -1,8 +1,8 @@
-"""Options that declare themselves, and the checks that they share.
+"""Declaration of options, and checks of their values.
 
-An option is a field of a frozen dataclass made by :func:`option`. It says once what it means, its unit, its range, its
-default and whether a manifest may show it. ``help()``, the command line, the manifest and the reference pages all read
-it from there.
+An option is a field of a frozen dataclass, created by :func:`option`. It declares its meaning, unit, range and default,
+and whether a manifest may show its value. ``help()``, the command line, the manifest and the reference pages all use
+this declaration.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any, Protocol
 
 from sfumato.errors import OptionError
 
-KEY = "option"  # of a field's metadata
+KEY = "option"  # key in the metadata of a field
 
 
 def require_int(value: Any, *, name: str, at_least: int | None = None) -> int:
-    """A whole number, not a boolean, at least ``at_least``."""
+    """Return the value if it is a whole number, not a boolean, and at least ``at_least``; else raise."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise OptionError(f"{name} must be a whole number.", found=type(value).__name__)
     if at_least is not None and value < at_least:
@@ -31,7 +31,7 @@ def require_int(value: Any, *, name: str, at_least: int | None = None) -> int:
 
 
 def require_number(value: Any, *, name: str, above: float | None = None, at_least: float | None = None) -> float:
-    """A finite number, above (or at least) a bound."""
+    """Return the value as a float if it is finite and above (or at least) a bound; else raise."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(float(value)):
         raise OptionError(f"{name} must be a finite number.", found=type(value).__name__)
     number = float(value)
@@ -43,7 +43,7 @@ def require_number(value: Any, *, name: str, above: float | None = None, at_leas
 
 
 def require_share(value: Any, *, name: str) -> float:
-    """A number from 0 to 1."""
+    """Return the value as a float if it is from 0 to 1; else raise."""
     number = require_number(value, name=name, at_least=0.0)
     if number > 1.0:
         raise OptionError(f"{name} must be a share from 0 to 1.", found=f"{number:g}")
@@ -51,7 +51,7 @@ def require_share(value: Any, *, name: str) -> float:
 
 
 def require_probability(value: Any, *, name: str) -> float:
-    """A number strictly between 0 and 1."""
+    """Return the value as a float if it is strictly between 0 and 1; else raise."""
     number = require_number(value, name=name, above=0.0)
     if number >= 1.0:
         raise OptionError(f"{name} must be below 1.", found=f"{number:g}")
@@ -59,7 +59,7 @@ def require_probability(value: Any, *, name: str) -> float:
 
 
 def require_choice(value: Any, *, name: str, choices: Collection[str]) -> str:
-    """One of a few words."""
+    """Return the value if it is one of the choices; else raise."""
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
         raise OptionError(
@@ -69,14 +69,14 @@ def require_choice(value: Any, *, name: str, choices: Collection[str]) -> str:
 
 
 class Range(Protocol):
-    """Which values an option may have."""
+    """The values that an option may have."""
 
     def check(self, value: Any, name: str) -> None:
-        """Raise unless the value is one of them."""
+        """Raise unless the value is in the range."""
         ...
 
     def describe(self, unit: str) -> str:
-        """The range in words, with its unit."""
+        """Describe the range and its unit as text."""
         ...
 
 
@@ -95,7 +95,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Number:
-    """Finite numbers, above a bound or at least as large."""
+    """Finite numbers, optionally with a lower bound."""
 
     above: float | None = None
     at_least: float | None = None
@@ -111,7 +111,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Share:
-    """Shares of a whole."""
+    """Shares from 0 to 1."""
 
     def check(self, value: Any, name: str) -> None:
         require_share(value, name=name)
@@ -122,7 +122,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Probability:
-    """Probabilities, neither certain nor impossible."""
+    """Probabilities strictly between 0 and 1."""
 
     def check(self, value: Any, name: str) -> None:
         require_probability(value, name=name)
@@ -133,7 +133,7 @@ class Probability:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of a few words."""
+    """One of several strings."""
 
     choices: tuple[str, ...]
 
@@ -158,17 +158,17 @@ class Flag:
 
 @dataclass(frozen=True)
 class Checked:
-    """Whatever a function of the option's own accepts; ``words`` describe it."""
+    """Values that a function accepts."""
 
-    words: str
-    accept: Callable[[Any, str], object] | None = None  # called with value and name; raises where it is wrong
+    description: str
+    accept: Callable[[Any, str], object] | None = None  # called with value and name; raises if the value is invalid
 
     def check(self, value: Any, name: str) -> None:
         if self.accept is not None:
             self.accept(value, name)
 
     def describe(self, unit: str) -> str:
-        return f"{self.words}{f', in {unit}' if unit else ''}"
+        return f"{self.description}{f', in {unit}' if unit else ''}"
 
 
 @dataclass(frozen=True)
@@ -187,11 +187,11 @@ class OrNone:
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """What an option says of itself."""
+    """The declaration of an option."""
 
-    meaning: str  # a sentence or more
+    meaning: str  # one or more sentences
     range: Range
-    unit: str  # empty where the range says it all
+    unit: str  # empty if the range describes it
     reported: bool  # whether a manifest may show it
 
 
@@ -203,14 +203,14 @@ def option(
     unit: str = "",
     reported: bool = False,
 ) -> Any:
-    """A field of a dataclass that is an option.
+    """Return a dataclass field that is an option.
 
-    ``reported`` allows a manifest to show the value. It is false by default: what may hold values of the original, such
-    as a declared range, a path or a seed, must never be shown.
+    ``reported`` allows a manifest to show the value. It is false by default, because values that may come from the
+    original data, such as a declared range, a path or a seed, must never be shown.
     """
     declared = Option(meaning=meaning, range=range, unit=unit, reported=reported)
     if isinstance(default, Mapping | list):
-        raise TypeError("the default of an option must not be changeable")
+        raise TypeError("the default of an option must be immutable")
     return dataclasses.field(default=default, metadata={KEY: declared})
 
 
@@ -220,25 +220,25 @@ class NamedOption:
 
     name: str
     declared: Option
-    default: Any  # MISSING where a value must be given
+    default: Any  # MISSING if a value is required
 
     @property
     def is_required(self) -> bool:
-        """Whether a value must be given."""
+        """Whether a value is required."""
         return self.default is MISSING
 
     @property
     def range_and_default(self) -> str:
-        """Range, unit and default in words."""
+        """Range, unit and default as text."""
         default = "required" if self.is_required else f"default {self.default!r}"
         return f"{self.declared.range.describe(self.declared.unit)} ({default})"
 
 
 def options_of(kind: type) -> tuple[NamedOption, ...]:
-    """The options of a class, or of one that is being made: its own first, then those of its bases."""
+    """Return the options of a class, even while it is being created: its own first, then those of its base classes."""
     found: dict[str, NamedOption] = {}
     for base in kind.__mro__:
-        fields = base.__dict__.get("__dataclass_fields__", {})  # not yet there while the class is being made
+        fields = base.__dict__.get("__dataclass_fields__", {})  # does not exist while the class is being created
         for name in inspect.get_annotations(base):
             field = fields.get(name, base.__dict__.get(name))
             if isinstance(field, dataclasses.Field) and KEY in field.metadata and name not in found:
@@ -247,18 +247,18 @@ def options_of(kind: type) -> tuple[NamedOption, ...]:
 
 
 def check_options(record: object) -> None:
-    """Raise unless every option has a value of its range."""
-    for one in options_of(type(record)):
-        one.declared.range.check(getattr(record, one.name), one.name)
+    """Raise unless the value of every option is in its range."""
+    for named in options_of(type(record)):
+        named.declared.range.check(getattr(record, named.name), named.name)
 
 
 def with_options(docstring: str, kind: type) -> str:
-    """A docstring with a section that explains every option, before its examples."""
+    """Return a docstring with a section that explains every option, placed before the examples."""
     text = textwrap.dedent("    " + docstring).strip() if docstring else ""
     body, mark, examples = text.partition("Examples\n--------")
     lines = ["Parameters", "----------"]
-    for one in options_of(kind):
-        lines.append(f"{one.name} : {one.range_and_default}")
-        lines += textwrap.wrap(one.declared.meaning, 110, initial_indent="    ", subsequent_indent="    ")
+    for named in options_of(kind):
+        lines.append(f"{named.name} : {named.range_and_default}")
+        lines += textwrap.wrap(named.declared.meaning, 110, initial_indent="    ", subsequent_indent="    ")
     section = "\n".join(lines) if len(lines) > 2 else ""
     return "\n\n".join(part for part in (body.strip(), section, (mark + examples).strip()) if part) + "\n"

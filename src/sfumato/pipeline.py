@@ -1,4 +1,4 @@
-"""From a table to a verified release: wiring, no mathematics."""
+"""Make a verified release from a table: calls the engine and the method in order, and computes nothing itself."""
 
 from __future__ import annotations
 
@@ -37,13 +37,31 @@ def release(
     engine: str | Engine[Any, Any] = "auto",
     into: Any = None,
 ) -> Release:
-    """Anonymize ``table`` by ``method`` and verify the result; see :meth:`sfumato.methods.base.Method.release`."""
+    """Anonymize ``table`` with ``method`` and verify the result; see :meth:`sfumato.methods.base.Method.release`."""
     return _released(method, table, schema, seed, engine_for(engine), into).release
 
 
 @dataclass(frozen=True, repr=False)
 class AssessedRelease:
-    """A release, and what was measured of it where it was made."""
+    """A release with its assessment, as :func:`sfumato.release_and_assess` returns it.
+
+    Attributes
+    ----------
+    release : Release
+        The verified release.
+    assessment : Assessment
+        Privacy and utility of the release, including correct matches.
+
+    Examples
+    --------
+    >>> import numpy as np, sfumato as sf
+    >>> people = {"x": np.random.default_rng(0).normal(size=200), "y": np.random.default_rng(1).normal(size=200)}
+    >>> made = sf.release_and_assess(sf.Noise(level=0.01), people, schema={"x": "quasi", "y": "quasi"}, seed=1)
+    >>> made.release.manifest.guarantee
+    'no guarantee'
+    >>> made.assessment.released_rows
+    200
+    """
 
     release: Release
     assessment: Assessment
@@ -60,10 +78,45 @@ def release_and_assess(
     metric: Metric = "standardised",
     seed: int | None = None,
 ) -> AssessedRelease:
-    """Anonymize a table and assess the release at once, correct matches included: see :func:`sfumato.assess`.
+    """Anonymize a table and assess the release in one step, including correct matches.
 
-    Only here is it known which original row each released row comes from, and it stays here: what is returned are
-    rates. The ``reference`` is given, or a random share ``holdout`` of the rows becomes it and is not released.
+    Correct matches can only be counted here: this is the only place that knows which original row each released row
+    comes from. The result contains rates only. The whole table is held in memory.
+
+    Parameters
+    ----------
+    method : Method
+        An anonymization method such as ``sf.Boxes(k=5)``.
+    table : Table, path or data frame
+        The original rows.
+    reference : Table, path or data frame, optional
+        People of the same population who are not in the table. Attacks are compared with them.
+    holdout : float, optional
+        Share of the rows, from 0 to 1, that is split off at random, not released, and used as the reference. Give
+        either ``reference`` or ``holdout``. By default there is neither, and attacks are not measured.
+    schema : Schema, mapping or path, optional
+        Roles of the columns; by default they are suggested.
+    columns : sequence of str, optional
+        Columns that the intruder is assumed to know. By default all columns.
+    metric : {"standardised", "mahalanobis", "mixed"}, default "standardised"
+        Distance between rows.
+    seed : int, optional
+        Makes the result repeatable, for tests. By default random numbers come from the operating system.
+
+    Returns
+    -------
+    AssessedRelease
+        The ``release`` and its ``assessment``; see :func:`sfumato.assess`.
+
+    Examples
+    --------
+    >>> import numpy as np, sfumato as sf
+    >>> people = {"x": np.random.default_rng(0).normal(size=300), "y": np.random.default_rng(1).normal(size=300)}
+    >>> made = sf.release_and_assess(
+    ...     sf.SvdSwap(), people, holdout=0.5, schema={"x": "quasi", "y": "quasi"}, seed=1
+    ... )
+    >>> made.release.table.rows, made.assessment.reference_rows
+    (150, 150)
     """
     from sfumato.measures.assess import assess
     from sfumato.measures.holdout import split_holdout
@@ -71,7 +124,7 @@ def release_and_assess(
     fitted = table if isinstance(table, FittedTable) else FittedTable.of(as_table(table), schema)
     if holdout is not None:
         if reference is not None:
-            raise OptionError("Give a reference or a holdout, not both.", found="reference and holdout")
+            raise OptionError("Give a reference or a holdout, not both.", found="both", fix="leave one of them out")
         kept, reference = split_holdout(fitted.table, holdout, seed=seed)
         fitted = FittedTable(kept, fitted.schema)
     made = _released(method, fitted, None, seed, engine_for("memory"), None)
@@ -82,7 +135,7 @@ def release_and_assess(
 
 @dataclass(frozen=True, repr=False)
 class _Released:
-    """A verified release and the rows of its engine, which know where each came from and stay in this file."""
+    """A verified release, and the engine's rows with their origins, which must not leave this module."""
 
     release: Release
     work: Any
@@ -102,10 +155,10 @@ def _released(
     _require_workable(source.rows, protected)
     survey = engine.survey(source, randomness)
     _require_whole(method, survey, engine)
-    log.info("%d rows, %d columns: planning by %s", source.rows, len(protected.columns), method.name)
+    log.info("%d rows, %d columns: planning with %s", source.rows, len(protected.columns), method.name)
     plan = method.plan(survey, protected, randomness)
     _require_whole(plan, survey, engine)
-    log.info("transforming in %d block(s)", plan.blocks)
+    log.info("transforming %s", "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks")
     work = engine.shuffle(engine.run(plan, source), plan, randomness)
     log.info("verifying %d released rows", work.released_rows)
     verified = engine.verify(plan.claims, work)
@@ -127,35 +180,35 @@ def _released(
 
 def _require_workable(rows: int, schema: Schema) -> None:
     if not rows:
-        raise TableError("A table must have rows to be released.", found="none")
+        raise TableError("A table must have rows to be released.", found="no rows")
     if not schema.names(Role.QUASI):
         raise SchemaError(
-            "At least one column must be a quasi-identifier, or there is nothing to protect.",
-            found=", ".join(f"{column.name!r} {column.role}" for column in schema.columns) or "no column left",
-            fix="give the role 'quasi' to what others may know of a person",
+            "At least one column must be a quasi-identifier; otherwise there is nothing to protect.",
+            found=", ".join(f"{column.name!r} {column.role}" for column in schema.columns) or "no columns left",
+            fix="give the role 'quasi' to columns that others may know",
         )
 
 
 def _require_whole(what: Method | Plan, survey: Survey, engine: Engine[Any, Any]) -> None:
-    """Say before any work that a method needs all rows at once and the engine has them in parts."""
+    """Raise before any work if the method needs all rows at once but the engine has them in parts."""
     if what.needs_whole_table and not is_whole(survey):
         raise CannotRelease(
             "This method needs the whole table in memory at once.",
             found=f"engine {engine.name!r}, {survey.rows:,} rows in parts",
-            fix="engine='memory' with enough memory, or a method that works in blocks",
+            fix="engine='memory' on a machine with enough memory, or a method that works in blocks",
         )
 
 
 def _require_protected(plan: Plan, schema: Schema, work: Work, verified: Verified) -> None:
-    """Refuse a release whose quasi-identifiers are all as they were, unless a promise over groups covers them."""
+    """Raise if all quasi-identifiers are released unaltered and no promise about groups covers any of them."""
     released = work.released_kinds
     covered = {original_name(name, released) for claim in plan.claims for name in claim.protects}
     quasi = schema.names(Role.QUASI)
-    bare = [name for name in quasi if name in verified.unaltered and name not in covered]
+    exposed = [name for name in quasi if name in verified.unaltered and name not in covered]
     safe = [name for name in quasi if name not in released or name in verified.altered or name in covered]
-    if bare and not safe:
+    if exposed and not safe:
         raise CannotRelease(
-            "Quasi-identifiers must not be released as they are without a promise that hides people in groups.",
-            found=f"unaltered {', '.join(map(repr, bare))}",
+            "Quasi-identifiers must not be released unaltered without a promise that hides people in groups.",
+            found=f"unaltered {', '.join(map(repr, exposed))}",
             fix="a method or an option that alters them or promises groups of k rows",
         )

@@ -1,8 +1,8 @@
-"""Randomness comes in by name.
+"""Named streams of random numbers.
 
-A new step never shifts the draws of an old one, because each step draws from a stream of its own. Without a seed the
-streams start from the operating system's entropy. A seed is for tests: whoever knows it can undo a swap or an order of
-rows, so it never stands in a manifest.
+Each step of a method has its own stream, so that a new step never changes the random numbers of an existing one.
+Without a seed, the streams are seeded from the operating system's entropy. A seed is for tests only: whoever knows it
+can undo a swap or the order of rows, so it is never written to a manifest.
 """
 
 from __future__ import annotations
@@ -31,5 +31,5 @@ class Randomness:
         return "Randomness(from the operating system)" if self.seed is None else "Randomness(from a seed)"
 
     def stream(self, name: str) -> np.random.Generator:
-        """The generator of the step called ``name``: the same for the same seed and name, independent otherwise."""
+        """Return the generator of the step ``name``: equal for the same seed and name, independent otherwise."""
         return np.random.default_rng(np.random.SeedSequence(self._root, spawn_key=tuple(name.encode())))

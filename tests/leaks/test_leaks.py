@@ -1,6 +1,6 @@
 """A planted value is searched for in everything that can be shown: repr, log, error, traceback, manifest, report.
 
-The value is planted where it must not leave: in an identifier, in a suppressed row, in rows of tables that are refused.
+The value is planted where it must not be released: in an identifier, a suppressed row, rows of tables that are refused.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def people(*, named: bool = True) -> Table:
 ROLES = {"person": "identifier", "age": "quasi", "income": "quasi", "city": "quasi", "diagnosis": "sensitive"}
 
 
-def made(word: str):
+def made(name: str):
     wanted = {"k": 3}
-    return make_method(word, **{f.name: wanted[f.name] for f in fields(method_class(word)) if f.name in wanted})
+    return make_method(name, **{f.name: wanted[f.name] for f in fields(method_class(name)) if f.name in wanted})
 
 
 @pytest.fixture(scope="module", params=sorted(METHODS))
@@ -85,8 +85,8 @@ class TestWhatIsShown:
 
     def test_no_log_holds_a_cell(self, caplog):
         with caplog.at_level(logging.DEBUG):
-            for word in METHODS:
-                made(word).release(people(), schema=ROLES, seed=SEED)
+            for name in METHODS:
+                made(name).release(people(), schema=ROLES, seed=SEED)
         assert caplog.records
         assert not traces(caplog.text)
 
@@ -98,15 +98,15 @@ class TestWhatIsShown:
         assert not traces((folder / "report.html").read_text())
         assert not traces((folder / "manifest.json").read_text())
 
-    def test_what_identifies_leaves_in_no_file(self, release, tmp_path):
+    def test_identifiers_are_in_no_file(self, release, tmp_path):
         folder = release.write(tmp_path / "out")
         for path in folder.iterdir():
             assert f"{CANARY} 1".encode() not in path.read_bytes(), path.name
 
     def test_an_original_number_far_outside_is_shown_by_the_boxes_only(self, tmp_path):
         ages = [float(age) for age in range(ROWS - 1)] + [NUMBER]
-        for word in METHODS:
-            release = made(word).release(pa.table({"age": ages}), schema={"age": "quasi"})
+        for name in METHODS:
+            release = made(name).release(pa.table({"age": ages}), schema={"age": "quasi"})
             assert not traces(release.manifest.to_json() + repr(release))
 
 
@@ -198,7 +198,7 @@ class TestCommands:
         assert "diagnosis" in shown.out
         assert not traces(shown.out + shown.err)
 
-    def test_an_error_that_nobody_foresaw_is_told_without_its_words(self, tmp_path, capfd, monkeypatch):
+    def test_an_unexpected_error_is_reported_without_its_message(self, tmp_path, capfd, monkeypatch):
         import sfumato.table.read
 
         def quoting(*arguments, **options):

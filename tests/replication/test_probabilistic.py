@@ -22,7 +22,7 @@ def adult(paper, data_folder):
 def test_all_rows_of_figure_3_come_out(paper, adult):
     assert adult.num_rows == 32_561
     for row, found, compared in paper.figure_3(adult):
-        assert found.unique_rows == row.alone
+        assert found.unique_rows == row.unique
         assert not [one for one in compared if not one.agrees]
 
 

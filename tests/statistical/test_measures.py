@@ -22,27 +22,27 @@ ROWS = 1000
 ATTACKS = [
     "membership by nearest row",
     "membership by nearest row, hardest to hide",
-    "members caught by nearest row",
+    "members detected by nearest row",
     "membership by density ratio",
     "membership by density ratio, hardest to hide",
-    "members caught by density ratio",
+    "members detected by density ratio",
     "inference of a column",
     "linkability",
     "singling out",
 ]
 RANKED = [  # the more private, the less (or, of the first four, the more)
     "prediction distance, median",
-    "prediction distance, worst hundredth",
+    "prediction distance, worst 1 %",
     "prediction ambiguity, median",
-    "prediction ambiguity, worst hundredth",
+    "prediction ambiguity, worst 1 %",
     "distance below the reference",
     "ambiguity below the reference",
     "membership by nearest row",
     "membership by density ratio",
     "inference of a column",
     "linkability",
-    "right nearest matches",
-    "right one-to-one matches",
+    "correct nearest matches",
+    "correct one-to-one matches",
 ]
 
 
@@ -117,11 +117,11 @@ def test_the_worst_attack_is_the_one_that_gains_most(judged):
 
 
 def test_right_matches_are_told_in_noise(judged):
-    assert judged.noise["right nearest matches"].value > 0.7
-    assert judged.noise["right matches recognised by ambiguity"].low > 0.75
+    assert judged.noise["correct nearest matches"].value > 0.7
+    assert judged.noise["correct matches recognised by ambiguity"].low > 0.75
     # control: where the few right matches of a swap are a matter of luck
-    assert judged.swap["right nearest matches"].value < 0.05
-    assert judged.swap["right matches recognised by ambiguity"].low < 0.55
+    assert judged.swap["correct nearest matches"].value < 0.05
+    assert judged.swap["correct matches recognised by ambiguity"].low < 0.55
 
 
 @pytest.mark.parametrize("measure", ["distance", "ambiguity"])
@@ -142,7 +142,7 @@ def test_kernel_components_pass_the_sample_and_the_copy_and_fail_the_swap(judged
 
 
 def test_moments_are_kept_by_the_copy_and_the_repaired_swap_and_moved_by_a_sample(judged):
-    name = "change of means"
+    name = "change in means"
     assert judged.copy[name].value == 0.0
     assert judged.whole_swap[name].value < 1e-9
     assert judged.sample[name].value > 0.01  # control

@@ -33,7 +33,7 @@ def people() -> Table:
 
 def test_right_matches_are_counted(people):
     rates = {
-        method.name: release_and_assess(method, people, schema=ROLES, seed=1).assessment["right nearest matches"].value
+        method.name: release_and_assess(method, people, schema=ROLES, seed=1).assessment["correct nearest matches"].value
         for method in (Noise(level=0.01), SvdSwap(), SpectralHistogram(k=5), Boxes(k=5))
     }
     assert rates["noise"] > 0.9
@@ -44,7 +44,7 @@ def test_right_matches_are_counted(people):
 
 def test_people_who_were_left_out_do_not_count(people):
     made = release_and_assess(Boxes(k=5, suppress=0.1), people, schema=ROLES, seed=1)
-    assert made.assessment["right nearest matches"].rows == made.release.table.rows
+    assert made.assessment["correct nearest matches"].rows == made.release.table.rows
 
 
 def test_the_release_is_the_one_that_the_method_makes(people):

@@ -1,4 +1,4 @@
-"""The commands. This file is the entry point and imports nothing that takes long."""
+"""The command line. This file is the entry point; it imports nothing that is slow to import."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line and end with its exit code."""
+    """Run the command line and exit with its exit code."""
     from sfumato.cli.app import run
 
     sys.exit(run())

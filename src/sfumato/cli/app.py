@@ -1,8 +1,8 @@
-"""The commands put together, and how a command ends.
+"""The application: all commands, error messages and exit codes.
 
-Exit codes: 0 done, 1 a promise could not be kept (nothing was written), 2 the request is wrong, 3 the input cannot be
-read. A user's mistake ends with a sentence and no traceback. Nothing that is printed quotes a cell: of an error that
-nobody foresaw only its kind and place are told, because the libraries' own words may hold cells.
+Exit codes: 0 success, 1 a promise could not be kept (nothing was written), 2 the request is wrong, 3 the input cannot
+be read. A user's mistake ends with a message and no traceback. No message quotes a cell: of an unexpected error only
+the type and the location are printed, because messages of other libraries may contain cells.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sfumato.version import __version__
 
 app = typer.Typer(
     name="sfumato",
-    help="Anonymize tables of people so that the statistics people will compute stay accurate.",
+    help="Anonymize tables of people and keep the statistics that matter accurate.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -42,7 +42,9 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+    ),
 ) -> None:
     pass
 
@@ -60,9 +62,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except Exception as error:
         console.say_error(
-            "This should not have happened, and nothing was written.",
+            "An unexpected error occurred.",
             f"{type(error).__name__} {_place(error)}",
-            None if _debugging() else "SFUMATO_DEBUG=1 to see where, and report it",
+            None if _debugging() else "set SFUMATO_DEBUG=1 to see where it occurred, and report it",
         )
         if _debugging():
             console.say(_places(error))
@@ -80,5 +82,5 @@ def _place(error: Exception) -> str:
 
 
 def _places(error: Exception) -> str:
-    """The lines of code that led there: no values of variables, and no words of the error itself."""
+    """Return the traceback without values of variables and without the message of the error."""
     return "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__

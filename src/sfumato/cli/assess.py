@@ -1,4 +1,4 @@
-"""``sfumato assess FILE DIR``: what a release gives away of its people, and what it keeps of their relations."""
+"""``sfumato assess FILE DIR``: privacy and utility of a release, measured against its original."""
 
 from __future__ import annotations
 
@@ -19,26 +19,37 @@ if TYPE_CHECKING:
 def command(
     *,
     file: str = typer.Argument(..., metavar="FILE", help="The original table."),
-    release: str = typer.Argument(..., metavar="DIR", help="The release's folder, or a file of released rows."),
+    release: str = typer.Argument(..., metavar="DIR", help="Folder of the release, or a file of released rows."),
     reference: str | None = typer.Option(
-        None, "--reference", metavar="FILE", help="Other people of the same population; attacks need them."
+        None,
+        "--reference",
+        metavar="FILE",
+        help="People of the same population who are not in FILE; needed for attacks.",
     ),
     column: list[str] = typer.Option(
-        [], "--column", metavar="COLUMN", help="What the intruder knows; repeatable, all columns where none is given."
+        [], "--column", metavar="COLUMN", help="Column that the intruder knows; repeatable. All columns by default."
     ),
-    metric: str = typer.Option("standardised", "--metric", help="standardised, mahalanobis or mixed."),
-    worst: int = typer.Option(0, "--worst", min=0, metavar="N", help="Name the N most exposed rows; keep them secret."),
+    metric: str = typer.Option(
+        "standardised", "--metric", help="Distance between rows: standardised, mahalanobis or mixed."
+    ),
+    worst: int = typer.Option(0, "--worst", min=0, metavar="N", help="List the N most exposed rows; keep them secret."),
     pictures: str | None = typer.Option(
-        None, "--pictures", metavar="FOLDER", help="Draw pictures; they show the original, so keep them with it."
+        None,
+        "--pictures",
+        metavar="FOLDER",
+        help="Draw pictures into a folder; they show the original, so keep them secret.",
     ),
     separator: str | None = source.SEPARATOR,
     encoding: str | None = source.ENCODING,
     decimal: str | None = source.DECIMAL,
     missing: list[str] = source.MISSING,
-    seed: int | None = typer.Option(None, "--seed", help="For tests: which rows are drawn for an attack."),
+    seed: int | None = typer.Option(None, "--seed", help="Seed for repeatable tests."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Measure privacy and utility of a release against its original."""
+    """Measure the privacy and utility of a release.
+
+    Compares the release with its original. Attacks are measured only with --reference.
+    """
     from sfumato.measures.assess import assessed, compared
     from sfumato.measures.measured_release import METRICS
     from sfumato.measures.privacy.prediction import most_exposed, people_of
@@ -49,8 +60,8 @@ def command(
         _require_outside(Path(pictures).resolve())
     console.say_compiling()
     original, others = (
-        one and source.table(one, separator=separator, encoding=encoding, decimal=decimal, missing=missing)
-        for one in (file, reference)
+        path and source.table(path, separator=separator, encoding=encoding, decimal=decimal, missing=missing)
+        for path in (file, reference)
     )
     released = read_release(release)
     subject = compared(
@@ -73,22 +84,22 @@ def command(
 
 
 def _require_outside(folder: Path) -> None:
-    """Raise where a folder is a release's, or lies in one."""
+    """Raise if the folder is a release or lies inside one."""
     from sfumato.release.bundle import MANIFEST
 
     if any((around / MANIFEST).is_file() for around in (folder, *folder.parents)):
         raise OptionError(
-            "Pictures of an assessment show the original's people and must not lie in a release.",
-            found="--pictures is, or lies in, a release's folder",
+            "Pictures of an assessment show the original and must not be written into a release.",
+            found="--pictures is the folder of a release, or inside one",
             fix="another folder",
         )
 
 
-def _draw(subject: MeasuredRelease, folder: Path, word: str) -> None:
+def _draw(subject: MeasuredRelease, folder: Path, name: str) -> None:
     from sfumato.report.figures import png
     from sfumato.report.figures_measures import pictures
 
-    drawn = pictures(subject, word=word)
+    drawn = pictures(subject, name=name)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "privacy.png").write_bytes(png(drawn.privacy))
     if drawn.components is not None:

@@ -1,4 +1,4 @@
-"""Where words go: results to standard output, everything else to standard error."""
+"""Output of the commands: results to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
 
 
 def show(*renderables: RenderableType) -> None:
-    """Print tables and text as the result of a command."""
+    """Print tables and texts to standard output."""
     from rich.console import Console
 
-    narrow = None if sys.stdout.isatty() else 160  # what goes to a file or a pipe has no window to fit
-    console = Console(highlight=False, markup=False, soft_wrap=False, width=narrow)
+    width = None if sys.stdout.isatty() else 160  # files and pipes have no window width
+    console = Console(highlight=False, markup=False, soft_wrap=False, width=width)
     for renderable in renderables:
         console.print(renderable)
 
 
 def show_json(record: Any) -> None:
-    """Print a record as the result of a command, for programs."""
+    """Print a record as JSON to standard output."""
     from sfumato.report.plain_json import to_json
 
     sys.stdout.write(to_json(record) + "\n")
 
 
 def say(text: str) -> None:
-    """Tell something beside the result."""
+    """Print a line to standard error."""
     sys.stderr.write(text + "\n")
 
 
 def say_error(message: str, found: str | None, fix: str | None) -> None:
-    """What must hold, what was found, what to try."""
+    """Print an error: what must hold, what was found, what to try."""
     say(f"error: {message}")
     if found:
         say(f"found: {found}")
@@ -44,7 +44,7 @@ def say_error(message: str, found: str | None, fix: str | None) -> None:
 
 
 def say_progress() -> None:
-    """Let the library's own progress be told while a command runs."""
+    """Print the log messages of the library while a command runs."""
     logger = logging.getLogger("sfumato")
     if not any(isinstance(handler, _Progress) for handler in logger.handlers):
         logger.addHandler(_Progress())
@@ -52,16 +52,16 @@ def say_progress() -> None:
 
 
 class _Progress(logging.Handler):
-    """Log records as lines on standard error."""
+    """A log handler that prints to standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(f"· {record.getMessage()}")
 
 
 def say_compiling() -> None:
-    """Tell why the first run takes longer than later ones: compiled kernels are kept where numba keeps its cache."""
+    """Say that kernels must be compiled first, if the numba cache is empty."""
     from sfumato import kernels
 
-    kept = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(kernels.__file__).parent)
-    if not any(kept.rglob("*.nbi")):
-        say("· compiling kernels once: this takes some seconds, and later runs do without")
+    cache = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(kernels.__file__).parent)
+    if not any(cache.rglob("*.nbi")):
+        say("· compiling kernels; this takes about half a minute and is done once")

@@ -1,4 +1,4 @@
-"""``sfumato demo``: the whole way on a real table that comes with scikit-learn."""
+"""``sfumato demo``: the full workflow on a real table that comes with scikit-learn."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KEEP = [
 
 @dataclass(frozen=True, kw_only=True)
 class TruthAndEstimate:
-    """A statistic of the original beside what the release says of it."""
+    """A statistic of the original, and its estimate from the release."""
 
     truth: float
     estimate: Estimate
@@ -40,13 +40,16 @@ class TruthAndEstimate:
 
 def command(
     *,
-    out: str = typer.Option("out", "-o", "--out", metavar="DIR", help="Folder to write."),
-    k: int = typer.Option(5, "--k", help="Rows that must look alike, at least."),
-    l: int = typer.Option(2, "--l", help="Values of the sensitive column in each group, at least."),
-    seed: int | None = typer.Option(None, "--seed", help="For tests: repeats the order of rows."),
+    out: str = typer.Option("out", "-o", "--out", metavar="DIR", help="Folder to write to."),
+    k: int = typer.Option(5, "--k", help="Smallest number of records in a box."),
+    l: int = typer.Option(2, "--l", help="Smallest number of different sensitive values in a box."),
+    seed: int | None = typer.Option(None, "--seed", help="Seed for repeatable tests."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Show the whole way on 442 diabetes patients, and hold the released statistics against the true ones."""
+    """Run the full workflow on 442 diabetes patients.
+
+    Releases the table, verifies it, and compares the estimated statistics with the true ones.
+    """
     from sfumato.methods.registry import make_method
     from sfumato.report import figures, html, terminal
     from sfumato.report.summary import summarize
@@ -72,7 +75,7 @@ def command(
 
 
 def diabetes_patients() -> Table:
-    """Age, sex, body mass index, blood pressure, and how far the disease went in a year."""
+    """Return age, sex, body mass index, blood pressure and progression of the disease in a year."""
     import pyarrow as pa
     from sklearn.datasets import load_diabetes
 
@@ -93,11 +96,9 @@ def diabetes_patients() -> Table:
 
 
 def true_values(original: Table, released: Release) -> dict[str, float]:
-    """The same statistics of the original, whose cells are boxes without width."""
+    """Compute the shown statistics from the original, whose cells are boxes of width 0."""
     from sfumato.release.release import Release
     from sfumato.report.summary import shown_statistics
 
     exact = Release(original)
-    return {
-        estimate.name: estimate.value for words in shown_statistics(released) for estimate in exact.estimates(words)
-    }
+    return {estimate.name: estimate.value for text in shown_statistics(released) for estimate in exact.estimates(text)}

@@ -1,4 +1,4 @@
-"""``sfumato estimate DIR STATISTIC…``: what a release says of statistics."""
+"""``sfumato estimate DIR STATISTIC…``: statistics of the original, estimated from a release."""
 
 from __future__ import annotations
 
@@ -10,18 +10,25 @@ from sfumato.params import require_choice
 
 def command(
     *,
-    release: str = typer.Argument(..., metavar="DIR", help="A release's folder, or a file with x_low, x_high columns."),
-    statistic: list[str] = typer.Argument(..., metavar="STATISTIC…", help='Such as "corr(age, income)".'),
+    release: str = typer.Argument(
+        ..., metavar="DIR", help="Folder of a release, or a file with x_low and x_high columns."
+    ),
+    statistic: list[str] = typer.Argument(..., metavar="STATISTIC…", help='For example "corr(age, income)".'),
     wide_boxes: str = typer.Option(
         "keep",
         "--wide-boxes",
         metavar="keep|dismiss|fuzzy",
-        help="Keep records in wide boxes, leave them out, or give them less weight; the shift is shown.",
+        help="Keep records in wide boxes, leave them out, or give them less weight (the shift is shown).",
     ),
-    seconds: float | None = typer.Option(None, "--seconds", help="Time for each; less gives wider intervals."),
+    seconds: float | None = typer.Option(
+        None, "--seconds", help="Time limit per statistic; a smaller one gives wider intervals."
+    ),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Give guaranteed intervals for statistics of the original, from a release alone."""
+    """Estimate statistics of the original from a release.
+
+    Each estimate has an interval that is guaranteed to contain the true value. The original is not needed.
+    """
     from sfumato.release.read import read_release
     from sfumato.report import terminal
     from sfumato.statistics.bounds import EstimateBudget
@@ -30,7 +37,7 @@ def command(
     require_choice(wide_boxes, name="--wide-boxes", choices=WIDE_BOXES)
     read, budget = read_release(release), EstimateBudget(seconds=seconds)
     estimates = [
-        estimate for words in statistic for estimate in read.estimates(words, wide_boxes=wide_boxes, budget=budget)
+        estimate for text in statistic for estimate in read.estimates(text, wide_boxes=wide_boxes, budget=budget)
     ]
     if json:
         console.show_json(estimates)

@@ -1,4 +1,4 @@
-"""``sfumato inspect FILE``: what the columns are, which sets of them identify people, and why."""
+"""``sfumato inspect FILE``: kinds and suggested roles of the columns, and which sets of columns identify people."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.table.table import Table
 
-AT_MOST = 4  # columns in a set that is looked at, unless the user says otherwise
+MAX_SIZE = 4  # columns in a set, by default
 
 
 def command(
     *,
     file: str = source.FILE,
-    alpha: float = typer.Option(0.2, "--alpha", help="Share of people whom an identifying set singles out."),
-    population: float | None = typer.Option(None, "--population", help="People in whom to hide; the rows by default."),
-    max_size: int = typer.Option(AT_MOST, "--max-size", help="Columns in a set that is looked at, at most."),
+    alpha: float = typer.Option(0.2, "--alpha", help="Share of people that a set must single out to be reported."),
+    population: float | None = typer.Option(
+        None, "--population", help="Size of the population; by default rows are counted."
+    ),
+    max_size: int = typer.Option(MAX_SIZE, "--max-size", help="Largest number of columns in a set."),
     schema: str | None = source.SCHEMA,
     role: list[str] = source.ROLE,
     separator: str | None = source.SEPARATOR,
@@ -31,7 +33,11 @@ def command(
     missing: list[str] = source.MISSING,
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Show kinds, roles with reasons, missing and distinct values, and which sets of columns single people out."""
+    """Show columns, suggested roles and identifying column sets.
+
+    For each column: kind, role, missing and distinct values, rows with a unique value, and the reason for the role.
+    Then the smallest sets of quasi-identifiers that single out a share --alpha of people.
+    """
     from sfumato.disclosure.inspection import inspect
     from sfumato.engines.memory import MemorySurvey
     from sfumato.report import terminal
@@ -50,7 +56,7 @@ def command(
 def _identifying(
     table: Table, schema: Schema, alpha: float, population: float | None, max_size: int
 ) -> QuasiIdentifiers | None:
-    """The smallest sets of quasi-identifiers that single out a share alpha of people; by rows or, if given, people."""
+    """Find the smallest sets of quasi-identifiers that single out a share alpha of the rows or of the population."""
     from sfumato.disclosure.quasi_identifiers import quasi_identifiers
     from sfumato.schema.columns import Role
 

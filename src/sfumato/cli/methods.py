@@ -1,4 +1,4 @@
-"""``sfumato methods [NAME]``: the methods, or one with all its options explained."""
+"""``sfumato methods [NAME]``: the methods, or one method with its options."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sfumato.cli import console
 
 def command(
     *,
-    name: str | None = typer.Argument(None, metavar="[NAME]", help="Name of a method; all methods by default."),
+    name: str | None = typer.Argument(None, metavar="NAME", help="Method name; all methods by default."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """List the methods, or explain one method with all its options.
+    """List the methods, or explain one with all its options.
 
-    Any option can be given to `sfumato release` as --option NAME=VALUE.
+    Every option can be given to `sfumato release` as --option NAME=VALUE.
     """
     from sfumato.methods.registry import METHODS, method_class
     from sfumato.report import terminal
@@ -32,7 +32,7 @@ def command(
 
 
 def described(kind: Any) -> dict[str, Any]:
-    """A method and its options, for programs."""
+    """Return a method and its options as plain values."""
     from sfumato.params import options_of
 
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json as encoding_of_values
+import json as json_values
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -19,44 +19,61 @@ if TYPE_CHECKING:
 def command(
     *,
     file: str = source.FILE,
-    out: str = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder to write; replaced if it is a release."),
-    method: str = typer.Option("boxes", "--method", help="The method's word."),
-    k: int | None = typer.Option(None, "--k", help="Rows that must look alike, at least."),
-    l: int | None = typer.Option(None, "--l", help="Values of a protected column in each group, at least."),
+    out: str = typer.Option(
+        ..., "-o", "--out", metavar="DIR", help="Folder to write to; an older release in it is replaced."
+    ),
+    method: str = typer.Option("boxes", "--method", help="Method name: boxes, generalize, …; see `sfumato methods`."),
+    k: int | None = typer.Option(None, "--k", help="Smallest number of records in a group."),
+    l: int | None = typer.Option(None, "--l", help="Smallest number of different sensitive values in a group."),
     keep: list[str] = typer.Option(
-        [], "--keep", metavar="STATISTIC", help='Stays accurate, e.g. "corr(age, income)"; repeatable.'
+        [], "--keep", metavar="STATISTIC", help='Statistic to keep accurate, e.g. "corr(age, income)"; repeatable.'
     ),
-    suppress: float | None = typer.Option(None, "--suppress", help="Share of rows that may be left out."),
-    edges: str | None = typer.Option(None, "--edges", help="How the faces of boxes lie: hull or cells."),
-    epsilon: float | None = typer.Option(None, "--epsilon", help="How far apart two values count as two."),
+    suppress: float | None = typer.Option(
+        None, "--suppress", help="Largest share of rows that may be left out, from 0 to 1."
+    ),
+    edges: str | None = typer.Option(None, "--edges", help="Where the faces of boxes are placed: hull or cells."),
+    epsilon: float | None = typer.Option(
+        None,
+        "--epsilon",
+        help="Smallest difference that counts as a different value, for --l; for quantiles: error of ranks.",
+    ),
     search: float | None = typer.Option(
-        None, "--search", metavar="SECONDS", help="Time to look for narrower boxes; Ctrl-C keeps what it found."
+        None, "--search", metavar="SECONDS", help="Time to search for narrower boxes; Ctrl-C keeps the best so far."
     ),
-    overlap: str | None = typer.Option(None, "--overlap", help="May boxes overlap after a search: none or allowed."),
+    overlap: str | None = typer.Option(
+        None, "--overlap", help="Whether boxes may overlap after a search: none or allowed."
+    ),
     rule: list[str] = typer.Option(
-        [], "--rule", metavar="RULE", help='What an expert knows: "income matters most when age is young"; repeatable.'
+        [], "--rule", metavar="RULE", help='Expert rule, e.g. "income matters most when age is young"; repeatable.'
     ),
-    population: float | None = typer.Option(None, "--population", help="People among whom to hide."),
-    beta: float | None = typer.Option(None, "--beta", help="Share of people who may be hidden among fewer."),
-    assess: bool = typer.Option(False, "--assess", help="Measure it where it is made, right matches included."),
+    population: float | None = typer.Option(None, "--population", help="Size of the population, for generalize."),
+    beta: float | None = typer.Option(
+        None, "--beta", help="Largest share of rows that may match fewer than k people, for generalize."
+    ),
+    assess: bool = typer.Option(False, "--assess", help="Also assess the release, including correct matches."),
     reference: str | None = typer.Option(
-        None, "--reference", metavar="FILE", help="Other people of the same population, to assess against."
+        None, "--reference", metavar="FILE", help="Assess against these people of the same population, not in FILE."
     ),
     holdout: float | None = typer.Option(
-        None, "--holdout", metavar="SHARE", help="Or: share of the rows to hold out, not released, and assess against."
+        None, "--holdout", metavar="SHARE", help="Or: assess against a random share of the rows, which is not released."
     ),
-    option: list[str] = typer.Option([], "--option", metavar="NAME=VALUE", help="Any other option; repeatable."),
+    option: list[str] = typer.Option(
+        [], "--option", metavar="NAME=VALUE", help="Any option of the method; repeatable."
+    ),
     schema: str | None = source.SCHEMA,
     role: list[str] = source.ROLE,
-    seed: int | None = typer.Option(None, "--seed", help="For tests: whoever knows it can undo the order of rows."),
-    engine: str = typer.Option("auto", "--engine", help="Where the work is done: auto or memory."),
+    seed: int | None = typer.Option(None, "--seed", help="For tests only: anyone who knows it can undo random steps."),
+    engine: str = typer.Option("auto", "--engine", help="Engine that does the work: auto or memory."),
     separator: str | None = source.SEPARATOR,
     encoding: str | None = source.ENCODING,
     decimal: str | None = source.DECIMAL,
     missing: list[str] = source.MISSING,
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Anonymize FILE and write released.parquet, released.csv, manifest.json and report.html into DIR."""
+    """Anonymize a table, verify the result and write it.
+
+    Writes released.parquet, released.csv, manifest.json and report.html into DIR, all or nothing.
+    """
     from sfumato.engines.registry import engine_for
     from sfumato.methods.registry import make_method
 
@@ -64,7 +81,7 @@ def command(
     given |= {"search": search, "overlap": overlap, "rules": list(rule) or None}
     given |= {"population": population, "beta": beta}
     chosen = {name: value for name, value in given.items() if value is not None} | dict(map(_option, option))
-    anonymizer, where = make_method(method, **chosen), engine_for(engine)
+    anonymizer, chosen_engine = make_method(method, **chosen), engine_for(engine)
     fitted = source.fitted(
         file, schema=schema, roles=role, separator=separator, encoding=encoding, decimal=decimal, missing=missing
     )
@@ -84,12 +101,12 @@ def command(
             if holdout is not None:
                 console.say(f"· {judged.reference_rows:,} rows held out as the reference and not released")
         else:
-            released = anonymizer.release(fitted, seed=seed, engine=where)
+            released = anonymizer.release(fitted, seed=seed, engine=chosen_engine)
     write_and_show(released, out, judged, as_json=json)
 
 
 def write_and_show(released: Release, out: str, judged: Assessment | None = None, *, as_json: bool) -> None:
-    """Write the bundle, and print what was promised, what was found, and the statistics that were kept."""
+    """Write the bundle; print how columns are released, the findings and the kept statistics."""
     from sfumato.report import html, terminal
     from sfumato.report.summary import summarize
 
@@ -111,14 +128,14 @@ def write_and_show(released: Release, out: str, judged: Assessment | None = None
         console.show(part, "")
 
 
-def _option(words: str) -> tuple[str, Any]:
-    """A name and a value, which is read as JSON (0.5, true, [1, 2]) or else as a word."""
-    name, mark, value = words.partition("=")
+def _option(text: str) -> tuple[str, Any]:
+    """Split ``NAME=VALUE``; the value is read as JSON (0.5, true, [1, 2]) if possible, otherwise as text."""
+    name, mark, value = text.partition("=")
     if not mark or not name:
-        raise OptionError("--option needs a name and a value.", found=repr(words), fix="--option others=0.2")
+        raise OptionError("--option needs a name and a value.", found=repr(text), fix="--option others=0.2")
     if name == "seed":
-        raise OptionError("A seed is no option of a method.", fix="--seed")
+        raise OptionError("A seed is not an option of a method.", found="--option seed", fix="--seed")
     try:
-        return name, encoding_of_values.loads(value)
+        return name, json_values.loads(value)
     except ValueError:
         return name, value

@@ -1,4 +1,4 @@
-"""Show the progress of a search for narrower boxes. Ctrl-C stops the search and keeps what it found."""
+"""Show the progress of a search for narrower boxes. Ctrl-C stops the search and keeps the best so far."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def watched(method: Method) -> Iterator[Method]:
-    """Yield the method with a progress bar on its search, if it has one; without a terminal, progress is logged."""
+    """Yield the method with a progress bar for its search, if it has one; without a terminal, progress is logged."""
     from sfumato.methods.boxes.method import Boxes
     from sfumato.methods.boxes.search import SearchBudget
 
@@ -35,10 +35,10 @@ def watched(method: Method) -> Iterator[Method]:
 
 
 def _bar() -> Any:
-    """How much of the budget is spent, and what was gained so far."""
+    """Return a progress bar: share of the budget that is spent, and gain so far."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     gain = TextColumn("[green]{task.fields[gain]:.1%} narrower[/green]  [dim]Ctrl-C keeps it[/dim]")
-    where = Console(stderr=True)
-    return Progress(TextColumn("· search"), BarColumn(), TimeRemainingColumn(), gain, console=where, transient=True)
+    console = Console(stderr=True)
+    return Progress(TextColumn("· search"), BarColumn(), TimeRemainingColumn(), gain, console=console, transient=True)

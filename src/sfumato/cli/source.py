@@ -1,4 +1,4 @@
-"""The options by which commands read a table and learn the roles of its columns."""
+"""Options shared by the commands that read a table and need the roles of its columns."""
 
 from __future__ import annotations
 
@@ -15,21 +15,28 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import FittedTable, Schema
     from sfumato.table.table import Table
 
-FILE = typer.Argument(..., metavar="FILE", help="CSV, TSV, Parquet, Arrow or Feather; a pattern reads several.")
-SCHEMA = typer.Option(None, "--schema", metavar="TOML", help="A schema file with the roles of columns.")
-ROLE = typer.Option(
-    [], "--role", metavar="COLUMN=ROLE", help="identifier, quasi, sensitive, other or weight; repeatable."
+FILE = typer.Argument(
+    ..., metavar="FILE", help="CSV, TSV, Parquet, Arrow or Feather file, or a pattern such as 'part-*.csv'."
 )
-SEPARATOR = typer.Option(None, "--separator", help="Between cells; found out where not given.")
-ENCODING = typer.Option(None, "--encoding", help="Of a text file; found out where not given.")
-DECIMAL = typer.Option(None, "--decimal", help='"." or ","; found out where not given.')
-MISSING = typer.Option([], "--missing", metavar="MARK", help="A mark of missing values; repeatable.")
+SCHEMA = typer.Option(None, "--schema", metavar="TOML", help="Schema file with the roles of the columns.")
+ROLE = typer.Option(
+    [],
+    "--role",
+    metavar="COLUMN=ROLE",
+    help="Role of a column: identifier, quasi, sensitive, other or weight; repeatable.",
+)
+SEPARATOR = typer.Option(None, "--separator", help="Character between cells; detected automatically by default.")
+ENCODING = typer.Option(None, "--encoding", help="Encoding of a text file; detected automatically by default.")
+DECIMAL = typer.Option(None, "--decimal", help='Decimal mark, "." or ","; detected automatically by default.')
+MISSING = typer.Option(
+    [], "--missing", metavar="TEXT", help="Text of a missing value; repeatable. Detected automatically by default."
+)
 
 
 def table(
     file: str, *, separator: str | None, encoding: str | None, decimal: str | None, missing: Sequence[str]
 ) -> Table:
-    """The table that a file holds."""
+    """Read the table in a file."""
     from sfumato.table.read import read
 
     return read(file, separator=separator, encoding=encoding, decimal=decimal, missing=list(missing) or None)
@@ -45,7 +52,7 @@ def fitted(
     decimal: str | None,
     missing: Sequence[str],
 ) -> FittedTable:
-    """The table with the kinds that its schema says, and the role of every column."""
+    """Read a table and give every column its kind and role."""
     from sfumato.schema.columns import Role
     from sfumato.schema.schema import FittedTable, Schema
 
@@ -58,14 +65,15 @@ def fitted(
 
 
 def say_roles(schema: Schema) -> None:
-    """Tell which roles were suggested and why, so that nobody is protected, or not, unknowingly."""
+    """Print the suggested roles with their reasons, so that the user sees what is protected and what is not."""
     for column in schema.columns:
         if column.reason:
             console.say(f"· {column.name}: {column.role} ({column.reason})")
 
 
-def _role(words: str) -> tuple[str, str]:
-    name, mark, role = words.rpartition("=")
+def _role(text: str) -> tuple[str, str]:
+    """Split ``COLUMN=ROLE``; a column name may contain "="."""
+    name, mark, role = text.rpartition("=")
     if not mark or not name:
-        raise OptionError("--role needs a column and its role.", found=repr(words), fix="--role income=sensitive")
+        raise OptionError("--role needs a column and a role.", found=repr(text), fix="--role income=sensitive")
     return name, role

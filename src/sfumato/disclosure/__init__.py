@@ -1,1 +1,1 @@
-"""What only looks at a table: who is unique, which columns identify people, how much detail hides them."""
+"""Analyses that read a table and change nothing: uniqueness, quasi-identifiers, anonymity budgets, identifiers."""

@@ -1,14 +1,14 @@
-"""How many combinations of values a release may show so that everyone stays hidden among k of a population.
+"""The anonymity budget: how many combinations of values a release may contain so that everyone matches k people.
 
-A population of n people falls into D' cells, the combinations of released values. With cells of equal probability the
-number of people in a cell is binomial, and the budget is the largest D' for which a cell holds at least k of them with
-probability 1 − β (LT Theorem 4). Three ways to bound it:
+A population of n people is divided into D' cells, the combinations of released values. If the cells are equally likely,
+the number of people in a cell is binomial, and the budget is the largest D' for which a cell contains at least k people
+with probability 1 − β (LT Theorem 4). There are three versions:
 
-- ``exact``: the binomial tail itself;
-- ``chernoff``: LT's formula, a lower bound of it;
-- ``any_distribution``: cells of any probabilities whatever. A person falls into cell i with probability p_i and finds
-  fewer than k there with probability P[Bin(n, p_i) < k], so the expected share of people who find fewer than k is at
-  most D'·max_p p·P[Bin(n, p) < k]; the budget keeps that at β. It needs no assumption, and costs for it.
+- ``exact``: from the binomial tail;
+- ``chernoff``: LT's formula, a lower bound of ``exact``;
+- ``any_distribution``: for cells of any probabilities. A person falls into cell i with probability p_i and matches
+  fewer than k people there with probability P[Bin(n, p_i) < k]. The expected share of people who match fewer than k is
+  therefore at most D'·max_p p·P[Bin(n, p) < k], and the budget keeps this at β. It needs no assumption and is smaller.
 """
 
 from __future__ import annotations
@@ -26,7 +26,23 @@ from sfumato.params import require_int, require_number, require_probability
 
 @dataclass(frozen=True, kw_only=True)
 class AnonymityBudget:
-    """The largest numbers of combinations that keep the promise, at least 1: one cell holds everybody."""
+    """The largest numbers of combinations that a release may contain, each at least 1 (one cell contains everybody).
+
+    Attributes
+    ----------
+    population : int
+        Number of people in the population.
+    k : int
+        Number of people that each person must match.
+    beta : float
+        Probability of matching fewer than ``k`` people.
+    exact : int
+        Budget for equally likely combinations, from the binomial tail.
+    chernoff : int
+        Budget for equally likely combinations, from the formula of Lodha and Thomas; at most ``exact``.
+    any_distribution : int
+        Budget that holds for every distribution of the combinations.
+    """
 
     population: int
     k: int
@@ -37,12 +53,36 @@ class AnonymityBudget:
 
 
 def anonymity_budget(population: float, k: int, beta: float) -> AnonymityBudget:
-    """The budget D'(n, k, β): each person matches at least k of ``population`` people with probability 1 − ``beta``."""
+    """Compute how many combinations of values a release may contain.
+
+    Each person then matches at least ``k`` of ``population`` people with probability 1 − ``beta`` (LT Theorem 4).
+
+    Parameters
+    ----------
+    population : float
+        Number of people in the population, a whole number of at least ``k``.
+    k : int
+        Number of people that each person must match, including the person, at least 1.
+    beta : float
+        Probability that a person matches fewer than ``k`` people, between 0 and 1.
+
+    Returns
+    -------
+    AnonymityBudget
+        Three budgets, in numbers of combinations: ``exact``, ``chernoff`` and ``any_distribution``.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> budget = sf.anonymity_budget(population=3e8, k=100, beta=0.1)
+    >>> budget.exact, budget.chernoff, budget.any_distribution
+    (2654620, 2443425, 375310)
+    """
     n = require_population(population)
     k = require_int(k, name="k", at_least=1)
     beta = require_probability(beta, name="beta")
     if k > n:
-        raise OptionError("The population must hold at least k people.", found=f"population {n:,}, k {k:,}")
+        raise OptionError("The population must have at least k people.", found=f"population {n:,}, k {k:,}")
     return AnonymityBudget(
         population=n,
         k=k,
@@ -54,7 +94,7 @@ def anonymity_budget(population: float, k: int, beta: float) -> AnonymityBudget:
 
 
 def require_population(value: Any) -> int:
-    """A whole number of people, at least 1; 3e8 is a whole number too."""
+    """Return the population as an integer; raise unless it is a whole number (3e8 is one) of at least 1."""
     number = require_number(value, name="population", at_least=1.0)
     if number != math.floor(number):
         raise OptionError("population must be a whole number of people.", found=f"{number:g}")
@@ -62,10 +102,10 @@ def require_population(value: Any) -> int:
 
 
 def _exact(n: int, k: int, beta: float) -> int:
-    """Largest whole D' with P[Bin(n, 1/D') ≥ k] ≥ 1 − β.
+    """Return the largest integer D' with P[Bin(n, 1/D') ≥ k] ≥ 1 − β.
 
-    The tail is the regularised incomplete beta function I_p(k, n − k + 1). Its inverse is accurate to some digits only,
-    so it starts a bisection over whole numbers.
+    The tail is the regularised incomplete beta function I_p(k, n − k + 1). Its numerical inverse is accurate to only a
+    few digits, so it is used as the start of a bisection over integers.
     """
     start = 1.0 / float(betaincinv(k, n - k + 1, 1.0 - beta))
     holds, fails = max(1, math.floor(start * (1.0 - 1e-6))), math.ceil(start * (1.0 + 1e-6)) + 1
@@ -79,13 +119,13 @@ def _exact(n: int, k: int, beta: float) -> int:
 
 
 def _chernoff(n: int, k: int, beta: float) -> int:
-    """LT Theorem 4, D' = n/(k−1)·(1 + x − √(x² + 2x)), written without the cancellation and without 0/0 at k = 1."""
+    """Return LT Theorem 4, D' = n/(k−1)·(1 + x − √(x² + 2x)), without its cancellation and its 0/0 at k = 1."""
     deviance = -math.log(beta)
     return max(1, math.floor(n / (k - 1 + deviance + math.sqrt(deviance * (deviance + 2 * (k - 1))))))
 
 
 def _any_distribution(n: int, k: int, beta: float) -> int:
-    """Largest D' with D'·max_p p·P[Bin(n, p) < k] ≤ β; the product has one maximum, not far from p = k/n."""
+    """Return the largest D' with D'·max_p p·P[Bin(n, p) < k] ≤ β; the product has one maximum, close to p = k/n."""
 
     def share_short(log_p: float) -> float:
         return -math.exp(log_p) * _fewer_than(k, n, math.exp(log_p))
@@ -96,5 +136,5 @@ def _any_distribution(n: int, k: int, beta: float) -> int:
 
 
 def _fewer_than(k: int, n: int, p: float) -> float:
-    """P[Bin(n, p) < k]."""
+    """Return P[Bin(n, p) < k]."""
     return float(betaincc(k, n - k + 1, p))

@@ -1,12 +1,12 @@
-"""A walk over sets of columns in which every set comes after all its subsets, and is counted from its parent's groups.
+"""A walk over sets of columns that visits every set after all its subsets and counts it from its parent's groups.
 
-Columns are numbered, and the children of a set add a column with a smaller number than all of its own:
+Columns are numbered, and the children of a set add a column with a smaller number than all its columns:
 
     {0}   {1} {1,0}   {2} {2,0} {2,1} {2,1,0}   {3} …
 
-This depth-first order is the order of binary numbers, so no subset comes late, and only the groups along one path are
-held: memory is rows × depth, whatever the number of sets. Columns with many values should have high numbers. They then
-stand at the roots, where groups fall apart early, and the last column added is a cheap one.
+This depth-first order is the order of binary numbers, so every subset comes first. Only the groups along one path are
+stored: memory is rows × depth, for any number of sets. Columns with many values should have high numbers. They are then
+at the roots, where they split groups early, and the columns that are added last are cheap to split by.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from sfumato.table.table import Coded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOST_SETS = 2_000_000  # where a search must be bounded by hand: at a millisecond a set, half an hour
+MOST_SETS = 2_000_000  # half an hour at a millisecond per set; a longer search must be limited by the user
 
 
 @dataclass(frozen=True, repr=False)
 class EqualRows:
-    """Rows that are equal in some columns: the groups of two and more, and how many wanted rows are alone.
+    """Rows that are equal in some columns: the groups of two or more rows, and the number of unique wanted rows.
 
-    In a search about some rows (``wanted``), groups without one of them are left out.
+    In a search about some rows (``wanted``), groups without a wanted row are left out.
     """
 
     rows: NDArray[np.int32]
@@ -43,28 +43,28 @@ class EqualRows:
 
     @classmethod
     def whole(cls, wanted: NDArray[np.bool_]) -> EqualRows:
-        """All rows in one group: equal in no column at all."""
+        """Return all rows as one group, the start of the walk, where no column is compared."""
         if len(wanted) == 1:
             return cls(np.zeros(0, np.int32), np.zeros(1, np.int64), int(wanted.sum()), wanted)
         return cls(np.arange(len(wanted), dtype=np.int32), np.array([0, len(wanted)]), 0, wanted)
 
     def split(self, coded: Coded) -> EqualRows:
-        """These groups, split by one more column."""
+        """Return these groups split by one more column."""
         rows, starts, alone = split_groups(self.rows, self.starts, coded.codes, coded.size, self.wanted)
         return EqualRows(rows, starts, self.alone + alone, self.wanted)
 
     def alone_after(self, coded: Coded) -> int:
-        """Wanted rows that a split would leave alone, without building it."""
+        """Count the wanted rows that a split would make unique, without building the groups."""
         return self.alone + int(count_alone(self.rows, self.starts, coded.codes, coded.size, self.wanted))
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Size of each group, those of one row last."""
+        """Size of each group; groups of one row are last."""
         return np.append(np.diff(self.starts), np.ones(self.alone, np.int64))
 
     @property
     def asked(self) -> NDArray[np.int64]:
-        """Wanted rows in each group, in the same order."""
+        """Number of wanted rows in each group, in the same order."""
         if len(self.rows):
             in_group = np.add.reduceat(self.wanted[self.rows], self.starts[:-1], dtype=np.int64)
         else:
@@ -74,12 +74,12 @@ class EqualRows:
 
 @dataclass(frozen=True, repr=False)
 class Node:
-    """A set of columns on the walk; its groups are built when asked for, from its parent's."""
+    """A set of columns on the walk; its groups are built from its parent's when they are first needed."""
 
     members: tuple[int, ...]
     coded: Coded
     parent: Node | EqualRows
-    is_last: bool  # no larger set follows from here
+    is_last: bool  # whether no larger set is built from this one
 
     @property
     def parent_groups(self) -> EqualRows:
@@ -87,12 +87,12 @@ class Node:
 
     @cached_property
     def groups(self) -> EqualRows:
-        """EqualRows of rows that are equal in all members."""
+        """The groups of rows that are equal in all members."""
         return self.parent_groups.split(self.coded)
 
     @property
     def alone(self) -> int:
-        """Wanted rows that are alone with their combination of values."""
+        """Number of wanted rows whose combination of values is unique."""
         return self.parent_groups.alone_after(self.coded) if self.is_last else self.groups.alone
 
 
@@ -106,7 +106,8 @@ def walk(
 ) -> None:
     """Visit the sets of up to ``max_size`` columns, each after its subsets.
 
-    ``skip`` tells beforehand that a set and all that grow from it need no look; ``visit`` tells whether larger sets do.
+    ``skip`` returns whether to skip a set and the larger sets built from it; ``visit`` returns whether to go on to the
+    larger sets.
     """
     visited = 0
 
@@ -127,13 +128,13 @@ def walk(
 
 
 def number_of_sets(columns: int, max_size: int) -> int:
-    """Sets of 1 to ``max_size`` columns."""
+    """Return the number of sets of 1 to ``max_size`` columns."""
     return sum(math.comb(columns, size) for size in range(1, max_size + 1))
 
 
 def _too_many(columns: int) -> OptionError:
     return OptionError(
-        f"The search must look at no more than {MOST_SETS:,} sets of columns.",
+        f"The search must visit at most {MOST_SETS:,} sets of columns.",
         found=f"{columns} columns",
-        fix="give max_size, or fewer columns",
+        fix="a smaller max_size, or fewer columns",
     )

@@ -1,9 +1,9 @@
-"""Distinct combinations and rows that are alone, in one pass and little memory, with a stated error.
+"""Estimates of the numbers of distinct combinations and of unique rows, in one pass and little memory, with an error.
 
-Each combination of values has a random 64-bit number, the same wherever it stands. The K smallest numbers seen are a
-uniform sample of the combinations (Bar-Yossef et al. 2002, "K minimum values"), and each is kept with the number of its
-rows, so that the sample also tells how many combinations stand in one row only. Sketches of parts of a table can be
-merged. Up to K combinations the counts are exact.
+Each combination of values is hashed to a 64-bit number. The K smallest hashes are a uniform sample of the combinations
+(Bar-Yossef et al. 2002, "K minimum values"). Each is stored with its number of rows, so the sample also estimates how
+many combinations occur in one row only. Sketches of parts of a table can be merged. With fewer than K combinations the
+counts are exact.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SCALE = 2.0**64
-SURE = 2.58  # standard errors on each side of a 99 % interval
+SURE = 2.58  # half-width of a 99 % interval, in standard errors
 
 
 class CombinationSketch:
-    """The K smallest hashes of the combinations of some columns, with their numbers of rows."""
+    """The K smallest hashes of the combinations of some columns, each with its number of rows."""
 
     def __init__(self, columns: Sequence[str], *, size: int = 4096, salt: bytes | None = None) -> None:
         self.columns = tuple(columns)
@@ -41,7 +41,7 @@ class CombinationSketch:
         self._counts = np.zeros(0, dtype=np.int64)
 
     def update(self, table: Table, hashed: NDArray[np.uint64] | None = None) -> Self:
-        """Take in the rows of a part of the table; ``hashed`` are its combinations where they are known already."""
+        """Add the rows of a part of the table; ``hashed`` are the hashes of its combinations, if already known."""
         hashes = (
             combination_hashes([column_hashes(table, name, self.salt) for name in self.columns])
             if hashed is None
@@ -52,9 +52,9 @@ class CombinationSketch:
         return self
 
     def merge(self, other: CombinationSketch) -> Self:
-        """Take in what another sketch of the same columns, size and salt has seen."""
+        """Add the rows that another sketch of the same columns, size and salt has seen."""
         if (other.columns, other.size, other.salt) != (self.columns, self.size, self.salt):
-            raise OptionError("Only sketches of the same columns, size and salt can be merged.", found="others")
+            raise OptionError("Merged sketches must have the same columns, size and salt.", found="different ones")
         self.rows += other.rows
         both = np.concatenate([self._hashes, other._hashes]), np.concatenate([self._counts, other._counts])
         none = np.zeros(0, dtype=np.uint64)
@@ -63,21 +63,21 @@ class CombinationSketch:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every combination was kept."""
+        """Whether every combination is stored."""
         return len(self._hashes) < self.size
 
     def uniqueness(self, *, domain: int | None = None, population: int | None = None) -> Uniqueness:
-        """What the sketch says of these columns; the domain is the number of combinations where none is given."""
+        """Estimate the uniqueness of these columns; the domain defaults to the number of combinations."""
         if not self.rows:
-            raise OptionError("A sketch must have seen rows.", found="none")
+            raise OptionError("A sketch must have seen rows.", found="0 rows")
         seen_share, counts = 1.0, self._counts
-        if not self.is_exact:  # the largest hash only says how far the sample reaches
+        if not self.is_exact:  # the largest hash is not part of the sample: it only marks the end of its range
             seen_share, counts = float(self._hashes[-1]) / SCALE, self._counts[:-1]
         alone, distinct = int((counts == 1).sum()), len(counts)
         people = self.rows if population is None else population
         size = max(1, round(distinct / seen_share)) if domain is None else domain
         unique = min(1.0, alone / seen_share / self.rows)
-        sizes, times = np.unique(counts, return_counts=True)  # few sizes, many combinations
+        sizes, times = np.unique(counts, return_counts=True)  # there are few sizes and many combinations
         expected = [t * n / self.rows * stay_alone(n / self.rows, people) for n, t in zip(sizes, times, strict=True)]
         return Uniqueness(
             columns=self.columns,

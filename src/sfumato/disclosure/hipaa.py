@@ -1,7 +1,7 @@
-"""The 18 kinds of identifiers of the HIPAA safe harbour (45 CFR 164.514(b)(2)), recognised by name, type and content.
+"""The 18 kinds of identifiers of the HIPAA safe harbor rule (45 CFR 164.514(b)(2)), recognised by name, type, content.
 
-Recognition is by patterns that need no network and no model. It finds what looks like an identifier, and cannot know
-what does not. So every finding has a confidence and a reason, and the policy lists what a person still must decide.
+Recognition uses patterns and needs no network and no model. It finds columns that look like identifiers and can miss
+others. Every finding therefore has a confidence and a reason, and the policy lists the questions that remain open.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from sfumato.table.table import Table
 
 
 class Identifier(StrEnum):
-    """The kinds, by the letters of the rule."""
+    """The kinds of identifiers, with the letters of the rule."""
 
     NAME = "A names"
-    PLACE = "B places smaller than a state"
+    PLACE = "B geographic units smaller than a state"
     DATE = "C dates, and ages over 89"
     PHONE = "D telephone numbers"
     FAX = "E fax numbers"
@@ -36,32 +36,32 @@ class Identifier(StrEnum):
     MEDICAL_RECORD = "H medical record numbers"
     HEALTH_PLAN = "I health plan numbers"
     ACCOUNT = "J account numbers"
-    LICENCE = "K certificates and licences"
-    VEHICLE = "L vehicles and plates"
-    DEVICE = "M devices and serial numbers"
+    LICENCE = "K certificate and licence numbers"
+    VEHICLE = "L vehicle identifiers and licence plates"
+    DEVICE = "M device identifiers and serial numbers"
     URL = "N web addresses"
-    IP = "O network addresses"
-    BIOMETRIC = "P fingerprints, voices and the like"
-    PHOTO = "Q faces"
+    IP = "O IP addresses"
+    BIOMETRIC = "P biometric identifiers"
+    PHOTO = "Q photographs of faces"
     OTHER = "R any other unique number or code"
 
 
 class Action(StrEnum):
-    """What the rule asks for."""
+    """What the rule requires for a column."""
 
     REMOVE = "remove"
-    THREE_DIGITS = "three digits"  # of a ZIP code, 000 for small areas
+    THREE_DIGITS = "three digits"  # of a ZIP code; 000 for small areas
     YEAR = "year"  # of a date
-    NINETY = "ninety"  # ages from 90 on become 90
-    DECIDE = "decide"  # a person must
+    NINETY = "ninety"  # ages of 90 and more become 90
+    DECIDE = "decide"  # a person must decide
 
 
 class Confidence(StrEnum):
-    """How sure a finding is."""
+    """How certain a finding is."""
 
-    HIGH = "high"  # name and content, or a type or content that is nothing else
-    MEDIUM = "medium"  # name or content alone
-    LOW = "low"  # a likeness: a person must decide
+    HIGH = "high"  # by name and content, or by a type or content that is specific to identifiers
+    MEDIUM = "medium"  # by name or content alone
+    LOW = "low"  # a resemblance: a person must decide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class IdentifierFinding:
     reason: str
 
 
-# How a column is called, at the end of its name, in lower-case words joined by _; the first that fits decides.
+# Patterns for the end of a column's name, in lower case with words joined by _; the first that matches decides.
 _NUMBER = r"(_?(id|no|nr|num|number))"
 NAMED: tuple[tuple[Identifier, str], ...] = (
     (Identifier.EMAIL, r"e_?mails?"),
@@ -111,7 +111,7 @@ ZIP_NAMES = r"zip_?(code|[59])?|zcta|post(al)?_?code"
 AGE_NAMES = r"age|age_(in_)?years"
 BIRTH_NAMES = r"birth|dob|birth_?(date|day|year)|(date|year)_of_birth"
 
-# What nearly all cells look like.
+# Patterns that nearly all cells must match.
 LOOKS: tuple[tuple[Identifier, str], ...] = (
     (Identifier.EMAIL, r"^[^@\s]+@[^@\s]+\.[A-Za-z]{2,}$"),
     (Identifier.URL, r"^(https?://|www\.)\S+$"),
@@ -126,33 +126,33 @@ LOOKS: tuple[tuple[Identifier, str], ...] = (
 )
 PERSON = r"^[A-Z][a-z]+,? ([A-Z]\. )?(Mc|Mac|O')?[A-Z][a-z]+$"
 ZIP = r"^\d{5}(-?\d{4})?$"
-MOST = 0.8  # share of the cells that must look alike
-YES_OR_NO = 2  # a column called phone with two values says whether there is one
-OLDEST = 130  # a number above this is no age
-SHOWN_AGE = 90  # ages from here on are one
+MOST = 0.8  # share of the cells that must match a pattern
+YES_OR_NO = 2  # a column "phone" with two values says whether there is a phone
+OLDEST = 130  # a number above this is not an age
+SHOWN_AGE = 90  # ages of this and more are released as this
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What may be shown of places and births."""
+    """What may be released about places and births."""
 
-    small_zip3: frozenset[str]  # areas of too few people
-    earliest_birth: int  # year; whoever was born in it or before is shown as born in it
+    small_zip3: frozenset[str]  # three-digit ZIP code areas with too few people
+    earliest_birth: int  # year; earlier years of birth are released as this year
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ColumnCells:
-    """What is looked at to recognise a column."""
+    """What a column is recognised by."""
 
     name: str
     kind: Kind
     rows: int
-    cells: pa.Array  # distinct values, none of them missing
-    unique: str = ""  # why the column alone identifies people; empty where it does not
+    cells: pa.Array  # distinct values, without the missing one
+    unique: str = ""  # why the column alone identifies people; empty if it does not
 
 
 def cells_of(table: Table) -> tuple[ColumnCells, ...]:
-    """All columns of a table that is at hand."""
+    """Return what the columns of a table in memory are recognised by."""
     roles = suggest(table.names, partial(facts_of, table))
     return tuple(
         ColumnCells(
@@ -167,23 +167,23 @@ def cells_of(table: Table) -> tuple[ColumnCells, ...]:
 
 
 def find_identifiers(columns: Iterable[ColumnCells], limits: Limits) -> tuple[IdentifierFinding, ...]:
-    """Columns that look like one of the 18 kinds; at most one finding per column."""
+    """Return the columns that look like one of the 18 kinds; at most one finding per column."""
     found = (_finding(column, limits) for column in columns)
     return tuple(finding for finding in found if finding is not None)
 
 
 def is_called(name: str, patterns: str) -> bool:
-    """Whether a column's name ends in one of these."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)  # birthDate is birth_date
-    words = re.sub(r"[\W_]+", "_", spaced.lower()).strip("_")
-    words = re.sub(r"_\d+$", "", words)  # address_2 is an address
-    return re.fullmatch(rf"(.*_)?({patterns})", words) is not None
+    """Return whether a column's name ends in one of the patterns."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)  # birthDate is read as birth_date
+    normalized = re.sub(r"[\W_]+", "_", spaced.lower()).strip("_")
+    normalized = re.sub(r"_\d+$", "", normalized)  # address_2 is an address
+    return re.fullmatch(rf"(.*_)?({patterns})", normalized) is not None
 
 
 def zip_codes(cells: pa.Array) -> pa.Array:
-    """Cells as text; ZIP codes that were read as numbers get back the zeros they began with."""
-    words = cells.cast(pa.string())
-    return pc.utf8_lpad(words, 5, padding="0") if pt.is_integer(cells.type) else words
+    """Return cells as text, with the leading zeros restored where ZIP codes were read as numbers."""
+    codes = cells.cast(pa.string())
+    return pc.utf8_lpad(codes, 5, padding="0") if pt.is_integer(cells.type) else codes
 
 
 def _finding(column: ColumnCells, limits: Limits) -> IdentifierFinding | None:
@@ -191,29 +191,29 @@ def _finding(column: ColumnCells, limits: Limits) -> IdentifierFinding | None:
     if not len(cells):
         return None
     if column.kind is Kind.DATE:
-        return _found(name, Identifier.DATE, Action.YEAR, "it holds dates")
+        return _found(name, Identifier.DATE, Action.YEAR, "it contains dates")
     if is_called(name, AGE_NAMES) and _is_number(cells):
         return _age(name, cells)
     if is_called(name, ZIP_NAMES):
         return _zip(name, cells, limits.small_zip3)
     if is_called(name, BIRTH_NAMES) and _are_years(cells):
         too_early = pc.min(cells).as_py() < limits.earliest_birth
-        return _found(name, Identifier.DATE, Action.YEAR, "it tells of ages over 89") if too_early else None
+        return _found(name, Identifier.DATE, Action.YEAR, "it reveals ages over 89") if too_early else None
     looks = _looks_like(cells)
     if looks is not None:
         action = Action.YEAR if looks is Identifier.DATE else Action.REMOVE
-        return _found(name, looks, action, "its cells have the form of one")
+        return _found(name, looks, action, "its cells have this form")
     return _by_name(name, cells) or _by_likeness(name, cells, column.rows, column.unique)
 
 
 def _by_name(name: str, cells: pa.Array) -> IdentifierFinding | None:
-    """A name alone: enough to remove, unless the cells say that it is something else."""
+    """Recognise a column by its name alone: it is removed, unless its cells contradict the name."""
     named = next((identifier for identifier, patterns in NAMED if is_called(name, patterns)), None)
     if named is None or (named is Identifier.DATE and _are_years(cells)):
         return None
     if named is Identifier.DATE or len(cells) <= YES_OR_NO:
-        return _found(name, named, Action.DECIDE, "its name says so, its cells do not")
-    return _found(name, named, Action.REMOVE, "its name says so", Confidence.MEDIUM)
+        return _found(name, named, Action.DECIDE, "its name suggests it, its cells do not")
+    return _found(name, named, Action.REMOVE, "its name suggests it", Confidence.MEDIUM)
 
 
 def _by_likeness(name: str, cells: pa.Array, rows: int, unique: str) -> IdentifierFinding | None:
@@ -229,19 +229,19 @@ def _by_likeness(name: str, cells: pa.Array, rows: int, unique: str) -> Identifi
 def _age(name: str, cells: pa.Array) -> IdentifierFinding | None:
     oldest = pc.max(cells).as_py()
     if oldest > OLDEST:
-        return _found(name, Identifier.DATE, Action.DECIDE, "its name says age, its numbers do not")
+        return _found(name, Identifier.DATE, Action.DECIDE, "its name suggests ages, its numbers do not")
     if oldest <= SHOWN_AGE:
         return None
-    return _found(name, Identifier.DATE, Action.NINETY, "it holds ages over 89")
+    return _found(name, Identifier.DATE, Action.NINETY, "it contains ages over 89")
 
 
 def _zip(name: str, cells: pa.Array, small_zip3: frozenset[str]) -> IdentifierFinding | None:
     codes = zip_codes(cells)
     if _share(codes, ZIP) >= MOST:
-        return _found(name, Identifier.PLACE, Action.THREE_DIGITS, "it holds ZIP codes")
+        return _found(name, Identifier.PLACE, Action.THREE_DIGITS, "it contains ZIP codes")
     if _share(cells, r"^\d{3}$") == 1.0 and not small_zip3.intersection(cells.cast(pa.string()).to_pylist()):
         return None
-    return _found(name, Identifier.PLACE, Action.REMOVE, "its name says postal code", Confidence.MEDIUM)
+    return _found(name, Identifier.PLACE, Action.REMOVE, "its name suggests postal codes", Confidence.MEDIUM)
 
 
 def _found(
@@ -259,7 +259,7 @@ def _looks_like(cells: pa.Array) -> Identifier | None:
 
 
 def _share(cells: pa.Array, pattern: str) -> float:
-    """Share of the cells that fit a pattern."""
+    """Return the share of the cells that match a pattern."""
     return float(pc.mean(pc.match_substring_regex(cells.cast(pa.string()), pattern)).as_py())
 
 

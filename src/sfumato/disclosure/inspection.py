@@ -1,4 +1,4 @@
-"""What a table looks like to someone who wants to know which columns tell people apart."""
+"""An inspection of a table: kind, role and uniqueness of each column, and of the quasi-identifiers together."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnInspection:
-    """One column: what it is, what it is taken for and why, and how far it tells rows apart."""
+    """One column: its kind, its role with the reason for it, and how far it distinguishes rows."""
 
     name: str
     kind: Kind
     role: Role
-    reason: str  # empty where the user gave the role
+    reason: str  # empty if the user gave the role
     missing: int  # rows without a value
-    distinct: int  # different values, a missing one not counted
-    unique_rows: int  # rows whose value no other row has, a missing one being a value
+    distinct: int  # different values, not counting a missing one
+    unique_rows: int  # rows whose value no other row has; a missing value counts as a value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """All columns, and the quasi-identifiers together."""
+    """All columns of a table, and its quasi-identifiers together."""
 
     rows: int
     columns: tuple[ColumnInspection, ...]
@@ -47,7 +47,7 @@ class Inspection:
 
 
 def inspect(survey: Survey, schema: Schema) -> Inspection:
-    """Look at every column of the schema, in one round of questions."""
+    """Inspect every column of the schema, in one round of survey questions."""
     quasi = schema.names(Role.QUASI)
     names = [column.name for column in schema.columns]
     answers = survey.ask(

@@ -1,8 +1,8 @@
 """All minimal quasi-identifiers: the smallest sets of columns that single out a share α of people.
 
-Adding a column only splits groups, so the share of people alone can only grow, and every set that holds a
-quasi-identifier is one. It is enough to find the minimal ones: sets come after their subsets, and nothing above a found
-set is looked at again.
+Adding a column only splits groups, so the share of unique people can only grow, and every superset of a
+quasi-identifier is a quasi-identifier. It is enough to find the minimal ones: sets are visited after their subsets, and
+supersets of a quasi-identifier are skipped.
 """
 
 from __future__ import annotations
@@ -34,19 +34,37 @@ from sfumato.table.table import Coded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Progress = Callable[[int, int], None]  # sets looked at, sets there are at most
+Progress = Callable[[int, int], None]  # called with the number of sets visited and the largest possible number
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuasiIdentifiers:
-    """The minimal α-quasi-identifiers found, smallest sets first, then the most identifying."""
+    """The minimal α-quasi-identifiers of a table: the smallest sets first, and among those the most identifying first.
+
+    Iterate over it, or index it, to get one :class:`Uniqueness` per set of columns.
+
+    Attributes
+    ----------
+    found : tuple of Uniqueness
+        The minimal quasi-identifiers.
+    alpha : float
+        The share of people from which on a set counts as a quasi-identifier.
+    by : {"rows", "population"}
+        What the share was counted in.
+    columns : tuple of str
+        The columns that were searched.
+    max_size : int
+        Largest number of columns in a set.
+    visited : int
+        Number of sets that were examined; every other set contains a quasi-identifier that was found.
+    """
 
     found: tuple[Uniqueness, ...]
     alpha: float
     by: By
-    columns: tuple[str, ...]  # that were searched
+    columns: tuple[str, ...]
     max_size: int
-    visited: int  # sets that were looked at; each other one holds a found one
+    visited: int
 
     def __len__(self) -> int:
         return len(self.found)
@@ -59,12 +77,12 @@ class QuasiIdentifiers:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """A sentence for each."""
+        """One sentence per quasi-identifier."""
         return tuple(one.reason(self.alpha, self.by) for one in self.found)
 
     @property
     def identifying_columns(self) -> tuple[str, ...]:
-        """Columns that are part of at least one, in order."""
+        """Columns that are part of at least one quasi-identifier, in the order of the table."""
         named = {name for one in self.found for name in one.columns}
         return tuple(name for name in self.columns if name in named)
 
@@ -83,12 +101,54 @@ def quasi_identifiers(
     seed: int | None = None,
     progress: Progress | None = None,
 ) -> QuasiIdentifiers:
-    """All minimal sets of columns that identify at least a share ``alpha`` of people.
+    """Find all minimal sets of columns that identify at least a share ``alpha`` of people.
 
-    ``by="rows"`` counts the rows that are alone in the table; ``by="population"`` bounds the share of ``population``
-    people who can be alone (LT Theorems 1 and 2), so it names the sets that *can* identify.
-    ``max_size`` bounds the number of columns in a set. ``sample`` asks about that many random rows instead of all, each
-    compared with the whole table: shares then carry an ``error``, stated for 99 % confidence.
+    Parameters
+    ----------
+    table : Table, path or data frame
+        Anything that :func:`sfumato.read` accepts or returns, or a pandas, polars or Arrow table.
+    population : float, optional
+        Number of people among whom an intruder searches, at least the number of rows. Default: the rows of the table.
+    alpha : float, default 0.2
+        Smallest share of unique people at which a set counts as a quasi-identifier, between 0 and 1.
+    max_size : int, optional
+        Largest number of columns in a set, at least 1. Default: all columns.
+    by : {"rows", "population"}, default "rows"
+        "rows" counts the unique rows of the table. "population" uses the upper bound for ``population`` people
+        (LT Theorems 1 and 2), so it finds the sets that *may* identify people.
+    columns : sequence of str, optional
+        Columns to search. Default: all columns of the table.
+    sample : int, optional
+        Number of random rows to examine instead of all rows; each is compared with the whole table. The shares are then
+        estimates with a reported ``error``. Default: all rows.
+    domain_sizes : mapping of str to int, optional
+        Number of possible values of each named column, at least 1. For other columns: the number that the schema
+        declares, or else the number of different values in the table.
+    schema : Schema, mapping or path, optional
+        Schema whose declared domains, orders and trees give domain sizes. Default: none.
+    seed : int, optional
+        Seed that makes ``sample`` repeatable. Default: random numbers from the operating system.
+    progress : callable, optional
+        Called after each set with the number of sets visited and the largest possible number. Default: none.
+
+    Returns
+    -------
+    QuasiIdentifiers
+        The minimal sets, smallest first, each as a :class:`Uniqueness`.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {
+    ...     "age": [34, 34, 51, 51, 62, 62],
+    ...     "sex": ["f", "m", "f", "f", "m", "m"],
+    ...     "height": [160, 180, 170, 160, 170, 180],
+    ... }
+    >>> found = sf.quasi_identifiers(people, alpha=0.5)
+    >>> [one.columns for one in found]
+    [('age', 'height')]
+    >>> found.reasons[0]
+    'age, height together identify people at α = 0.5: 6 of 6 rows (100.0%) have a combination of values that no...'
     """
     by = cast(By, require_choice(by, name="by", choices=("rows", "population")))
     alpha = require_probability(alpha, name="alpha")
@@ -128,7 +188,7 @@ def uniqueness_lattice(
     schema: SchemaLike = None,
     progress: Progress | None = None,
 ) -> tuple[Uniqueness, ...]:
-    """The exact uniqueness of every set of up to ``max_size`` columns, smallest sets first."""
+    """Compute the exact uniqueness of every set of up to ``max_size`` columns, smallest sets first."""
     question = _Question.of(
         table, columns, max_size, population=population, sizes=domain_sizes, schema=schema, sample=_Sample()
     )
@@ -146,7 +206,7 @@ def uniqueness_lattice(
 
 @dataclass(frozen=True)
 class _Sample:
-    """How many random rows are asked about; all of them when None."""
+    """How many random rows are examined; all rows if None."""
 
     size: int | None = None
     seed: int | None = None
@@ -156,7 +216,7 @@ class _Sample:
             return np.ones(rows, dtype=bool)
         size = require_int(self.size, name="sample", at_least=1)
         if size > rows:
-            raise OptionError("sample must not be above the number of rows.", found=f"sample {size:,}, {rows:,} rows")
+            raise OptionError("sample must be at most the number of rows.", found=f"sample {size:,}, {rows:,} rows")
         wanted = np.zeros(rows, dtype=bool)
         wanted[Randomness(self.seed).stream("sampled rows").choice(rows, size, replace=False, shuffle=False)] = True
         return wanted
@@ -164,10 +224,10 @@ class _Sample:
 
 @dataclass(frozen=True, repr=False)
 class _Question:
-    """What a walk over the sets of columns of one table needs to know."""
+    """The input of a walk over the sets of columns of one table."""
 
     names: tuple[str, ...]
-    order: tuple[str, ...]  # by rising number of values: the walk's numbers
+    order: tuple[str, ...]  # by increasing number of values; the walk numbers columns in this order
     coded: Mapping[str, Coded]
     domain_sizes: Mapping[str, int]
     population: int
@@ -228,7 +288,7 @@ class _Question:
 
 
 class _Reporter:
-    """Counts the sets looked at, and tells whoever wants to know."""
+    """Counts the visited sets and reports the number to a callback."""
 
     def __init__(self, sets: int, progress: Progress | None) -> None:
         self.visited, self._sets, self._progress = 0, sets, progress
@@ -240,17 +300,20 @@ class _Reporter:
 
 
 class _MinimalSets:
-    """Sets of which none holds another, as the bits of whole numbers."""
+    """Sets of which none contains another, stored as bit masks."""
 
     def __init__(self, columns: int) -> None:
-        self._with: list[list[int]] = [[] for _ in range(columns)]  # the sets that have this member
+        self._with: list[list[int]] = [[] for _ in range(columns)]  # the sets that contain each column
 
     def add(self, members: tuple[int, ...]) -> None:
         for member in members:
             self._with[member].append(_bits(members))
 
     def covers(self, members: tuple[int, ...]) -> bool:
-        """Whether the set holds one of these: one with its newest member, or its parent would not have been visited."""
+        """Return whether the set contains a stored set.
+
+        Only stored sets with its newest member are checked: with any other, its parent would not have been visited.
+        """
         bits = _bits(members)
         return any(bits & one == one for one in self._with[members[-1]])
 

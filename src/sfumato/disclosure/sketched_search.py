@@ -1,7 +1,7 @@
-"""The search for quasi-identifiers in a table that is read part by part: one pass a level, a sketch a set.
+"""The search for quasi-identifiers in a table that is read in parts: one pass per set size, one sketch per set.
 
-Level by level, sets that hold a found one are left out. Shares are estimates with a stated error, so a set whose share
-is within that error of α may stand on the wrong side of it.
+The search goes from small to large sets and skips supersets of a quasi-identifier. Shares are estimates with a reported
+error, so a set whose share is closer to α than that error may be classified wrongly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sfumato.params import require_choice, require_int, require_probability
 from sfumato.table.frames import as_table
 from sfumato.table.hashing import column_hashes, combination_hashes
 
-MOST_SETS = 20_000  # sketches that are held at once
+MOST_SETS = 20_000  # sketches that are in memory at the same time
 
 
 def sketched_quasi_identifiers(
@@ -34,9 +34,9 @@ def sketched_quasi_identifiers(
     by: By = "rows",
     sketch: int = 4096,
 ) -> QuasiIdentifiers:
-    """Minimal α-quasi-identifiers of up to ``max_size`` columns, estimated with ``sketch`` combinations kept a set.
+    """Find minimal α-quasi-identifiers of up to ``max_size`` columns, with sketches of ``sketch`` combinations per set.
 
-    ``parts`` is called once a level and gives the parts of the table anew, e.g. the batches of a Parquet file.
+    ``parts`` is called once per set size and returns all parts of the table, e.g. the batches of a Parquet file.
     """
     alpha = require_probability(alpha, name="alpha")
     by = cast(By, require_choice(by, name="by", choices=("rows", "population")))
@@ -47,8 +47,8 @@ def sketched_quasi_identifiers(
     sizes: dict[str, int] = {}
     visited = 0
     for level in range(1, most + 1):
-        held = [set(one.columns) for one in found]
-        sets = [names for names in combinations(columns, level) if not any(one <= set(names) for one in held)]
+        identifying = [set(one.columns) for one in found]
+        sets = [names for names in combinations(columns, level) if not any(one <= set(names) for one in identifying)]
         if not sets:
             break
         for seen in _sketched(parts, sets, sketch, salt):
@@ -68,10 +68,12 @@ def sketched_quasi_identifiers(
 def _sketched(
     parts: Callable[[], Iterable[Any]], sets: Sequence[tuple[str, ...]], size: int, salt: bytes
 ) -> list[CombinationSketch]:
-    """One pass over the parts: a sketch for each set."""
+    """Make one sketch per set in one pass over the parts."""
     if len(sets) > MOST_SETS:
         raise OptionError(
-            f"A level must have at most {MOST_SETS:,} sets of columns.", found=f"{len(sets):,}", fix="fewer columns"
+            f"There must be at most {MOST_SETS:,} sets of columns of one size.",
+            found=f"{len(sets):,}",
+            fix="fewer columns, or a smaller max_size",
         )
     sketches = [CombinationSketch(names, size=size, salt=salt) for names in sets]
     used = sorted({name for names in sets for name in names})
@@ -81,5 +83,5 @@ def _sketched(
         for sketch in sketches:
             sketch.update(table, combination_hashes([hashes[name] for name in sketch.columns]))
     if not sketches[0].rows:
-        raise TableError("Uniqueness is a share of rows, so the table must have some.", found="0 rows")
+        raise TableError("The table must have rows, because uniqueness is a share of rows.", found="0 rows")
     return sketches

@@ -1,10 +1,9 @@
-"""How many people a set of columns singles out: counted in the table, and bounded for a whole population.
+"""The share of people that a set of columns singles out: counted in the table, and bounded for a population.
 
-Counted: F1, the share of rows that are alone with their combination of values. Bounded: among n people whose values are
-drawn from D combinations, the expected share of people who are alone is at most D/(e·n) for D ≤ n and e^(−n/D) for
-D ≥ n, whatever the probabilities of the combinations (LT Theorems 1 and 2; the minus sign is lost in print). D is the
-product of the columns' domain sizes (LT Definition 3): too large for columns that depend on each other, and the bound
-stays a bound.
+Counted: F1, the share of rows whose combination of values is unique in the table. Bounded: among n people whose values
+are drawn from D combinations, the expected share of unique people is at most D/(e·n) for D ≤ n and e^(−n/D) for D ≥ n,
+for any distribution of the combinations (LT Theorems 1 and 2; the minus sign is missing in print). D is the product of
+the columns' domain sizes (LT Definition 3). For dependent columns D is too large, but the bound still holds.
 """
 
 from __future__ import annotations
@@ -32,50 +31,82 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 By = Literal["rows", "population"]
-SchemaLike = Schema | Mapping[str, Any] | str | Path | None  # as a method's release takes it
+SchemaLike = Schema | Mapping[str, Any] | str | Path | None  # what Method.release accepts as a schema
 
-CONFIDENCE = 0.99  # of a stated sampling error
+CONFIDENCE = 0.99  # of the reported sampling error
 
 
 @dataclass(frozen=True, kw_only=True)
 class Uniqueness:
-    """What one set of columns reveals of who is who. Shares are from 0 to 1."""
+    """How far one set of columns identifies people. A row is unique if no other row has its combination of values.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns, in the order given.
+    rows : int
+        Rows of the table.
+    unique_rows : int
+        Number of unique rows (S of LT Figure 3).
+    unique_fraction : float
+        ``unique_rows / rows``, from 0 to 1 (F1).
+    distinct : int
+        Number of different combinations in the table.
+    domain : int
+        Number of possible combinations: the product of the domain sizes (D).
+    population : int
+        Number of people that the bound refers to (n): the given population, or the rows of the table.
+    bound : float
+        Largest expected share of unique people in the population, from 0 to 1 (F2). It holds for every distribution
+        over ``domain`` combinations.
+    anonymity : float
+        Average number of people per combination, n/D, at least 1.
+    expected_uniform : float
+        Expected share of unique people if all combinations are equally likely: (1 − 1/D)^(n−1).
+    expected_poisson : float
+        Its Poisson limit, e^(−n/D).
+    expected_observed : float
+        Expected share of unique people if combinations are as frequent in the population as in the table:
+        Σ p(1−p)^(n−1).
+    error : float
+        Half-width of the 99 % confidence interval of ``unique_fraction``; 0 if every row was counted.
+    """
 
     columns: tuple[str, ...]
     rows: int
-    unique_rows: int  # S of LT Figure 3: rows that are alone with their combination
-    unique_fraction: float  # F1: unique_rows / rows
-    distinct: int  # combinations that stand in the table
-    domain: int  # D: combinations that could stand there, the product of the domain sizes
-    population: int  # n: people whom the bound speaks of; the rows themselves unless a population was given
-    bound: float  # F2: no distribution over D combinations makes a larger share of n people expectedly alone
-    anonymity: float  # n / D: people who share a combination on average, at least 1
-    expected_uniform: float  # share expected alone if all D combinations are equally likely: (1 − 1/D)^(n−1)
-    expected_poisson: float  # the same in Poisson's limit: e^(−n/D)
-    expected_observed: float  # share expected alone if the table's own shares p hold in the population: Σ p(1−p)^(n−1)
-    error: float = 0.0  # half-width of a 99 % interval of unique_fraction; 0 when every row was counted
+    unique_rows: int
+    unique_fraction: float
+    distinct: int
+    domain: int
+    population: int
+    bound: float
+    anonymity: float
+    expected_uniform: float
+    expected_poisson: float
+    expected_observed: float
+    error: float = 0.0
 
     def share(self, by: By) -> float:
-        """The share that is held against α: counted in the rows, or bounded for the population."""
+        """Return the share that is compared with α: ``unique_fraction`` (by rows) or ``bound`` (by population)."""
         return self.unique_fraction if by == "rows" else self.bound
 
     def identifies(self, alpha: float, by: By = "rows") -> bool:
-        """Whether the columns are an α-quasi-identifier (LT Definition 2); by population: whether they can be one."""
+        """Return whether the columns are an α-quasi-identifier (LT Definition 2) or, by population, may be one."""
         return self.share(by) >= alpha
 
     def reason(self, alpha: float, by: By = "rows") -> str:
-        """The verdict for α in one sentence."""
+        """Return the verdict for α as one sentence."""
         verdict = self._verdict(self.identifies(alpha, by), by)
         if by == "rows":
             about = "about " if self.error else ""
             figure = (
-                f"{about}{self.unique_rows:,} of {self.rows:,} rows ({self.unique_fraction:.1%}) are the only ones "
-                f"with their combination"
+                f"{about}{self.unique_rows:,} of {self.rows:,} rows ({self.unique_fraction:.1%}) have a combination "
+                f"of values that no other row has"
             )
         else:
             figure = (
-                f"{self.domain:,} combinations are possible for {self.population:,} people, so at most "
-                f"{self.bound:.1%} of them are expected to be the only ones with theirs"
+                f"there are {self.domain:,} possible combinations for {self.population:,} people, so at most "
+                f"{self.bound:.1%} of the people are expected to be unique"
             )
         return f"{', '.join(self.columns)} {verdict} people at α = {alpha:g}: {figure}."
 
@@ -95,11 +126,44 @@ def uniqueness(
     domain_sizes: Mapping[str, int] | None = None,
     schema: SchemaLike = None,
 ) -> Uniqueness:
-    """Count and bound the uniqueness of a set of columns.
+    """Compute how many rows a set of columns makes unique, and bound the share of unique people in a population.
 
-    ``population`` is the number of people an intruder may choose from (the rows themselves when None). The domain size
-    of a column is the one given, else the one the schema declares, else the number of values in the table; a missing
-    value is a value of its own.
+    A missing value counts as a value.
+
+    Parameters
+    ----------
+    table : Table, path or data frame
+        Anything that :func:`sfumato.read` accepts or returns, or a pandas, polars or Arrow table.
+    columns : sequence of str
+        Names of the columns, at least one, each once.
+    population : float, optional
+        Number of people among whom an intruder searches, at least the number of rows. Default: the rows of the table.
+    domain_sizes : mapping of str to int, optional
+        Number of possible values of each named column, at least 1. For other columns: the number that the schema
+        declares, or else the number of different values in the table.
+    schema : Schema, mapping or path, optional
+        Schema whose declared domains, orders and trees give domain sizes. Default: none.
+
+    Returns
+    -------
+    Uniqueness
+        Counts, shares and bounds; ``reason(alpha)`` puts the verdict into a sentence.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [34, 34, 51, 51, 62, 62], "sex": ["f", "m", "f", "f", "m", "m"]}
+    >>> found = sf.uniqueness(people, ["age", "sex"])
+    >>> found.unique_rows, found.rows
+    (2, 6)
+    >>> found.reason(alpha=0.2)
+    'age, sex together identify people at α = 0.2: 2 of 6 rows (33.3%) have a combination of values that no other...'
+
+    The same columns in a population of 1,000 people and with 100 possible ages:
+
+    >>> found = sf.uniqueness(people, ["age", "sex"], population=1000, domain_sizes={"age": 100})
+    >>> found.domain, round(found.bound, 3)
+    (200, 0.074)
     """
     table = as_table(table)
     columns = require_columns(table, columns)
@@ -123,7 +187,7 @@ def describe(
     domain: int,
     population: int,
 ) -> Uniqueness:
-    """The record of a set of columns, from the sizes of groups and the number of rows in each that were asked about."""
+    """Make the record of a set of columns from the sizes of its groups and the number of sampled rows in each group."""
     total = int(asked.sum())
     alone = int(asked[sizes == 1].sum())
     return Uniqueness(
@@ -136,7 +200,7 @@ def describe(
         population=population,
         bound=unique_bound(domain, population),
         anonymity=max(1.0, population / domain),
-        expected_uniform=stay_alone(1 / domain, population),  # whole numbers divide at any length
+        expected_uniform=stay_alone(1 / domain, population),  # integers of any length can be divided
         expected_poisson=math.exp(-population / domain),
         expected_observed=_expected_alone(sizes, asked, rows, population),
         error=sampling_error(total) if total < rows else 0.0,
@@ -144,54 +208,54 @@ def describe(
 
 
 def sampling_error(asked: int) -> float:
-    """Half-width of the 99 % interval of a share that was found among ``asked`` random rows (Hoeffding)."""
+    """Return the half-width of the 99 % interval of a share estimated from ``asked`` random rows (Hoeffding)."""
     return math.sqrt(math.log(2.0 / (1.0 - CONFIDENCE)) / (2.0 * asked))
 
 
 def _expected_alone(sizes: NDArray[np.int64], asked: NDArray[np.int64], rows: int, population: int) -> float:
-    """Σ p(1−p)^(n−1) over the table's groups, that is the mean of (1−p)^(n−1) over its rows."""
+    """Return Σ p(1−p)^(n−1) over the table's groups, which is the mean of (1−p)^(n−1) over its rows."""
     counts = np.bincount(sizes, weights=asked)
-    kinds = np.flatnonzero(counts)  # few sizes, many groups
-    alone = [stay_alone(size / rows, population) for size in kinds]
-    return float(np.average(alone, weights=counts[kinds]))
+    different_sizes = np.flatnonzero(counts)  # there are few sizes and many groups
+    alone = [stay_alone(size / rows, population) for size in different_sizes]
+    return float(np.average(alone, weights=counts[different_sizes]))
 
 
 def stay_alone(p: float, population: int) -> float:
-    """(1−p)^(n−1): nobody else of n people takes a value of probability p."""
+    """Return (1−p)^(n−1), the probability that none of the n − 1 other people has a value of probability p."""
     return math.exp((population - 1) * math.log1p(-p)) if p < 1.0 else float(population == 1)
 
 
 def unique_bound(domain: float, population: float) -> float:
-    """Largest expected share of people alone, over all distributions on ``domain`` combinations (LT Figure 1)."""
+    """Return the largest expected share of unique people over all distributions on ``domain`` values (LT Figure 1)."""
     return domain / population / math.e if domain <= population else math.exp(-population / domain)
 
 
 def domain_for(alpha: float, population: float) -> float:
-    """Least D whose bound reaches α: n/ln(1/α) for α ≥ 1/e (LT Theorem 3), α·e·n below."""
+    """Return the smallest D whose bound reaches α: n/ln(1/α) for α ≥ 1/e (LT Theorem 3), else α·e·n."""
     return population / math.log(1.0 / alpha) if alpha >= 1.0 / math.e else alpha * math.e * population
 
 
 def require_columns(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
-    """Names that stand in a table with rows, at least one, each once."""
+    """Return the names as a tuple; raise unless each is a column of a table that has rows, and none is repeated."""
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     if not names or len(set(names)) < len(names):
         raise OptionError("columns must name at least one column, each once.", found=f"{len(names)} names")
     table.require(names)
     if table.rows == 0:
-        raise TableError("Uniqueness is a share of rows, so the table must have some.", found="0 rows")
+        raise TableError("The table must have rows, because uniqueness is a share of rows.", found="0 rows")
     return names
 
 
 def population_of(table: Table, population: float | None) -> int:
-    """The population given, which holds the people of the table; without one, those people themselves."""
+    """Return the given population, which must include the people of the table, or by default the number of rows."""
     if population is None:
         return table.rows
     people = require_population(population)
     if people < table.rows:
         raise OptionError(
-            "The population must hold the people of the table.",
+            "The population must include the people of the table.",
             found=f"population {people:,}, {table.rows:,} rows",
-            fix="give a population at least as large, or None for the table itself",
+            fix="a population of at least the number of rows, or None to use the table itself",
         )
     return people
 
@@ -199,7 +263,7 @@ def population_of(table: Table, population: float | None) -> int:
 def domains(
     table: Table, columns: Sequence[str], given: Mapping[str, int] | None, schema: SchemaLike
 ) -> dict[str, int]:
-    """Domain size of each column: given, else declared in the schema, else counted."""
+    """Return the domain size of each column: as given, else as the schema declares it, else counted in the table."""
     known = None if schema is None else Schema.for_table(table, schema)
     sizes = {}
     for name in columns:
@@ -213,7 +277,7 @@ def domains(
 
 
 def _declared_size(table: Table, column: Column) -> int | None:
-    """Categories in order, leaves of a tree, or whole numbers in a range, as the schema declares them."""
+    """Return the number of ordered categories, leaves of a tree, or integers in a range that the schema declares."""
     if column.order:
         return len(column.order)
     tree = tree_for(column, table.coded(column.name).values)

@@ -1,1 +1,1 @@
-"""Where the work is done: each engine answers a survey and carries out a plan. Memory is the truth."""
+"""Engines: each answers surveys and carries out plans. The memory engine is the reference for all others."""

@@ -1,8 +1,9 @@
-"""What every engine does. Memory is the first one and the truth; every other agrees with it or says that it cannot.
+"""The interface of all engines.
 
-    open → survey → (Method.plan) → run → shuffle → verify → write
+    open → survey → (Method.plan) → run → shuffle → verify → diagnose → write
 
-An engine knows no method, and a method knows no engine: between them stand the survey, the plan and its claims.
+Engines and methods do not know each other: they communicate through the survey, the plan and its claims. The memory
+engine is the reference. Every other engine must give the same results, or raise before any work if it cannot.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ if TYPE_CHECKING:
 
 
 class Opened(Protocol):
-    """A table that an engine can read: a role for every column, and the kinds that the schema declares."""
+    """A source that an engine has opened: every column has a role and a kind."""
 
     @property
     def schema(self) -> Schema:
-        """The role of every column."""
+        """Roles of all columns."""
         ...
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
-        """The kind of every column."""
+        """Kinds of all columns."""
         ...
 
     @property
@@ -45,7 +46,7 @@ class Opened(Protocol):
 
 
 class Work(Protocol):
-    """Rows that a plan has transformed, wherever they are."""
+    """Rows that a plan has transformed, wherever the engine keeps them."""
 
     @property
     def released_kinds(self) -> Mapping[str, Kind]:
@@ -64,25 +65,25 @@ Rows = TypeVar("Rows", bound=Work)
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:
-    """What was measured on the released rows; every claim held, or nothing would be returned."""
+    """What was measured on the released rows. All claims hold; otherwise verification raises."""
 
     findings: tuple[Finding, ...]
-    altered: tuple[str, ...]  # columns whose cells no longer hold what they held
-    unaltered: tuple[str, ...]  # columns with more than one value whose cells are exactly as they were
+    altered: tuple[str, ...]  # columns whose cells were changed
+    unaltered: tuple[str, ...]  # columns with more than one value whose cells are exactly the original ones
 
 
 class Engine(ABC, Generic[Source, Rows]):
-    """Where the work is done."""
+    """An engine: it reads a source, carries out a plan and writes the release."""
 
-    name: ClassVar[str]  # by which users choose it, e.g. "memory"
+    name: ClassVar[str]  # name by which users choose it, e.g. "memory"
 
     @abstractmethod
     def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> Source:
-        """Resolve the schema against the source, once; nothing is changed yet."""
+        """Open the source and give every column its role and kind."""
 
     @abstractmethod
     def survey(self, source: Source, randomness: Randomness) -> Survey:
-        """Answer questions about the columns that may be released: those that identify people are not among them."""
+        """Return a survey of all columns except identifiers."""
 
     @abstractmethod
     def run(self, plan: Plan, source: Source) -> Rows:
@@ -90,16 +91,16 @@ class Engine(ABC, Generic[Source, Rows]):
 
     @abstractmethod
     def shuffle(self, rows: Rows, plan: Plan, randomness: Randomness) -> Rows:
-        """Put the rows in random order and renumber what the plan numbered: neither tells where a row was."""
+        """Put the rows in random order and renumber the plan's numbered columns, so that neither shows the origin."""
 
     @abstractmethod
     def verify(self, claims: Sequence[Claim[Any]], rows: Rows) -> Verified:
-        """Measure every claim on the rows as they will be written; raise where one does not hold."""
+        """Measure every claim on the rows that will be written; raise if one does not hold."""
 
     @abstractmethod
     def diagnose(self, plan: Plan, rows: Rows) -> Diagnostics:
-        """What the plan did, for the custodian."""
+        """Return what the plan reports to the custodian."""
 
     @abstractmethod
     def write(self, rows: Rows, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
-        """The release; with ``into``, also written there, all or nothing."""
+        """Return the release; if ``into`` is given, also write it there, all or nothing."""

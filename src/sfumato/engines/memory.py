@@ -1,4 +1,4 @@
-"""The memory engine: one table, exact answers. It is the truth that every other engine is held against."""
+"""The memory engine: it holds the whole table and answers exactly. All other engines are compared with it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class MemorySurvey:
-    """A survey of a table in memory: exact answers; the sample is the table itself unless ``sample_rows`` is given."""
+    """A survey of a table in memory, with exact answers; the sample is the table unless ``sample_rows`` is given."""
 
     table: Table
     block_rows: int | None = None
@@ -144,13 +144,13 @@ class MemoryTable:
 
     @cached_property
     def releasable(self) -> Table:
-        """The columns that a method may see: those that identify people end here."""
+        """All columns except identifiers: the columns that a method may see."""
         return self.fitted.table.select([column.name for column in self.schema.without(Role.IDENTIFIER).columns])
 
 
 @dataclass(frozen=True, repr=False)
 class MemoryWork:
-    """Transformed rows, the rows they were made from, and what the blocks reported."""
+    """Released rows with the original rows they come from, and what the blocks reported."""
 
     evidence: Evidence
     trace: Trace
@@ -162,7 +162,7 @@ class MemoryWork:
 
     @property
     def origin(self) -> NDArray[np.int64]:
-        """The row of the original that each released row comes from."""
+        """Index of the original row that each released row comes from."""
         return self.evidence.origin
 
     @property
@@ -176,13 +176,16 @@ class MemoryWork:
 
 @dataclass(frozen=True, kw_only=True)
 class Memory(Engine[MemoryTable, MemoryWork]):
-    """Hold the whole table in memory. The options make it behave as engines do that cannot, to test plans."""
+    """The engine that holds the whole table in memory.
+
+    The options make it behave like an engine that cannot, to test plans.
+    """
 
     name: ClassVar[str] = "memory"
 
-    block_rows: int | None = None  # rows in a block; None: one block
-    sample_rows: int | None = None  # rows in the survey's sample; None: all
-    batch_rows: int | None = None  # rows that are routed at a time; None: all
+    block_rows: int | None = None  # rows per block; None: one block
+    sample_rows: int | None = None  # rows in the sample of the survey; None: all
+    batch_rows: int | None = None  # rows that are routed together; None: all
 
     def __post_init__(self) -> None:
         for name in ("block_rows", "sample_rows", "batch_rows"):
@@ -221,7 +224,7 @@ class Memory(Engine[MemoryTable, MemoryWork]):
 
 
 def run(plan: Plan, table: Table, *, batch_rows: int | None = None) -> MemoryWork:
-    """Route the rows, transform each block, and put the blocks together; the order is still the plan's."""
+    """Route the rows, transform each block and concatenate the blocks; the rows are not shuffled yet."""
     block_of = _blocks_of(plan, table, batch_rows)
     order = np.argsort(block_of, kind="stable")
     starts = np.searchsorted(block_of[order], np.arange(plan.blocks + 1))
@@ -253,13 +256,17 @@ def _part(table: Table, rows: slice) -> Table:
 
 
 def shuffled(evidence: Evidence, numbered: Sequence[str], randomness: Randomness) -> Evidence:
-    """Rows in random order, and random numbers in the columns that the plan numbered itself."""
+    """Put the rows in random order, and give random numbers to the groups in ``numbered`` columns."""
     released, kinds = evidence.released.arrow, evidence.released.kinds
     if not released.num_rows:
-        raise CannotRelease("No row could be released.", fix="a smaller k, or fewer protected columns")
+        raise CannotRelease(
+            "At least one row must be released.",
+            found="all rows suppressed",
+            fix="a smaller k, or fewer protected columns",
+        )
     order = randomness.stream("order").permutation(released.num_rows)
     columns: dict[str, pa.ChunkedArray] = {}
-    while released.num_columns:  # one by one, so that no more than one column stands twice in memory
+    while released.num_columns:  # one by one, so that at most one column is in memory twice
         columns[released.column_names[0]] = released.column(0).take(pa.array(order))
         released = released.remove_column(0)
     for name in numbered:
@@ -269,14 +276,14 @@ def shuffled(evidence: Evidence, numbered: Sequence[str], randomness: Randomness
 
 
 def _renumbered(column: pa.ChunkedArray, generator: np.random.Generator) -> pa.Array:
-    """The same groups under random numbers from 0 up."""
+    """Number the same groups at random, from 0."""
     labels = pa.array(column.to_numpy()).dictionary_encode().indices.to_numpy()
     numbers = generator.permutation(int(labels.max()) + 1)
     return pa.array(numbers[labels])
 
 
 def _cells_only(released: Table) -> Table:
-    """The cells without metadata, and dictionaries without values that do not occur: those are of suppressed rows."""
+    """Drop metadata and unused dictionary values, which may come from suppressed rows."""
     columns = {
         field.name: _tight_dictionary(released, field) if pt.is_dictionary(field.type) else column
         for field, column in zip(released.arrow.schema, released.arrow.columns, strict=True)

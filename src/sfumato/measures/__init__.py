@@ -1,1 +1,1 @@
-"""What a release gives away and what it keeps: every score with its interval, its direction and the rows used."""
+"""Measures of the privacy and utility of a release: scores with intervals, directions and numbers of rows."""

@@ -1,4 +1,4 @@
-"""Judge a release: every measure that can be taken, in one record that reads as a table and as JSON."""
+"""The assessment of a release: all measures that apply, in one record that can be shown as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -29,18 +29,50 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Assessment:
-    """What was measured of a release, and what could not be."""
+    """The scores of a release, returned by :func:`sfumato.assess`.
 
-    method: str  # the registry's word, or "unknown"
+    ``str(assessment)`` is a table of all scores, ``assessment[name]`` is one score.
+
+    Attributes
+    ----------
+    method : str
+        Name of the method that made the release, or "unknown method".
+    original_rows : int
+        Rows of the original.
+    released_rows : int
+        Rows of the release.
+    reference_rows : int
+        Rows of the reference; 0 without a reference.
+    columns : int
+        Number of columns that were compared.
+    scores : tuple of Score
+        In the order of the measures. Each has a name, a value, a direction (``better``), the number of
+        rows used and, where they exist, a 95 % interval, a verdict (``passed``) and the gain of an attack.
+    omitted : tuple of Omitted
+        Measures that could not be taken, with the reasons.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [20, 21, 22, 40, 41, 42], "income": [10.0, 12.0, 11.0, 30.0, 31.0, 35.0]}
+    >>> release = sf.Boxes(k=3).release(people, schema={"age": "quasi", "income": "quasi"})
+    >>> assessment = sf.assess(people, release, measures=["boxes", "linkage"])
+    >>> assessment["people who fit a box, fewest"].value
+    3.0
+    >>> [omitted.name for omitted in assessment.omitted]
+    ['linkage']
+    """
+
+    method: str
     original_rows: int
     released_rows: int
-    reference_rows: int  # 0 without a reference
-    columns: int  # columns that were compared
+    reference_rows: int
+    columns: int
     scores: tuple[Score, ...]
     omitted: tuple[Omitted, ...]
 
     def __getitem__(self, name: str) -> Score:
-        """The score called ``name``."""
+        """Return the score with this name."""
         for score in self.scores:
             if score.name == name:
                 return score
@@ -50,16 +82,16 @@ class Assessment:
 
     @property
     def worst_attack(self) -> Score | None:
-        """The attack that surely gains most over blind guessing; None where none was made."""
+        """The attack with the largest gain over guessing (95 % confidence); None without attacks."""
         return max((s for s in self.scores if s.gain is not None), key=lambda s: s.gain or 0.0, default=None)
 
     @property
     def failed(self) -> tuple[Score, ...]:
-        """The scores whose verdict is against the release."""
+        """The scores whose test failed."""
         return tuple(score for score in self.scores if score.passed is False)
 
     def to_plain(self) -> dict[str, object]:
-        """All scores as JSON knows them."""
+        """Return all scores as a dictionary that can be written as JSON."""
         worst = self.worst_attack
         return {
             "method": self.method,
@@ -73,20 +105,21 @@ class Assessment:
         }
 
     def to_json(self) -> str:
-        """All scores as JSON text."""
+        """Return all scores as JSON text."""
         return json.dumps(self.to_plain(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     def __str__(self) -> str:
-        reference = f", {self.reference_rows:,} rows of reference" if self.reference_rows else ", no reference"
+        reference = f"{self.reference_rows:,} reference rows" if self.reference_rows else "no reference"
         head = (
-            f"{self.method}: {self.original_rows:,} rows, {self.released_rows:,} released{reference}, "
+            f"{self.method}: {self.original_rows:,} rows, {self.released_rows:,} released, {reference}, "
             f"{self.columns} columns compared"
         )
         parts = [head]
         for family in ("privacy", "utility"):
             parts += ["", family.capitalize(), *_aligned([s for s in self.scores if s.family == family])]
         if self.worst_attack is not None:
-            parts += ["", f"Worst attack: {self.worst_attack.name}, a sure gain of {self.worst_attack.gain:.3f} of 1"]
+            gain = f"gain over guessing at least {self.worst_attack.gain:.3f} (95 % confidence)"
+            parts += ["", f"Worst attack: {self.worst_attack.name}, {gain}"]
         parts += ["", *(f"Not measured: {one.name} ({one.reason})" for one in self.omitted)] if self.omitted else []
         return "\n".join(parts)
 
@@ -102,13 +135,48 @@ def assess(
     origin: NDArray[np.int64] | None = None,
     seed: int | None = None,
 ) -> Assessment:
-    """Measure what a release gives away of the original's people and what it keeps of their relations.
+    """Measure the privacy and the utility of a release.
 
-    ``reference`` is a sample of the same population with none of the same people; attacks need it, and other measures
-    are held against it. ``columns`` are those that the intruder is taken to know and that are compared (all, by
-    default: the worst intruder there is). ``origin`` gives the original row that each released row stands for; no
-    release holds it, so :func:`sfumato.pipeline.release_and_assess` counts right matches where a release is made.
-    ``measures`` names those to take (all, by default) and ``seed`` is for tests.
+    Parameters
+    ----------
+    original : Table, path or data frame
+        The table that was anonymized.
+    release : Release, Table, path or data frame
+        The release of this table.
+    reference : Table, path or data frame, optional
+        A sample of the same population without any of the same people, such as a holdout
+        (:func:`sfumato.split_holdout`). Attacks need it, and other measures are compared with it. Default: none.
+    measures : sequence of str, optional
+        Names of the measures to take: "prediction", "reference", "boxes", "linkage", "membership", "inference",
+        "linkability", "singling-out", "moments", "marginals" and "kernel-components". Default: all.
+    columns : sequence of str, optional
+        Columns that the intruder is assumed to know, which are also the columns that are compared. Default: all
+        columns, the strongest intruder.
+    metric : {"standardised", "mahalanobis", "mixed"}, default "standardised"
+        Distance between rows: the root mean square difference of standardised columns; the same along principal
+        components of variance 1; or one in which every column of the table has the same weight.
+    origin : array of int, optional
+        Position of the original row of each released row, −1 for none. A release does not contain it, so the measure
+        "linkage" is omitted without it; :func:`sfumato.release_and_assess` provides it. Default: unknown.
+    seed : int, optional
+        Seed that makes the assessment repeatable, for tests. Default: random numbers from the operating system.
+
+    Returns
+    -------
+    Assessment
+        The scores, and the measures that were omitted.
+
+    Examples
+    --------
+    >>> import numpy as np, sfumato as sf
+    >>> ages = np.random.default_rng(0).integers(18, 90, 400)
+    >>> kept, holdout = sf.split_holdout({"age": ages, "income": 1000.0 + 40.0 * ages}, 0.5, seed=1)
+    >>> release = sf.Boxes(k=5).release(kept, schema={"age": "quasi", "income": "quasi"}, seed=1)
+    >>> assessment = sf.assess(kept, release, holdout, measures=["boxes", "moments"], seed=1)
+    >>> assessment["people who fit a box, fewest"].value >= 5
+    True
+    >>> assessment["change in means"].value < 0.1
+    True
     """
     manifest = release.manifest if isinstance(release, Release) else None
     return assessed(
@@ -128,7 +196,7 @@ def compared(
     origin: NDArray[np.int64] | None = None,
     seed: int | None = None,
 ) -> MeasuredRelease:
-    """What :func:`assess` measures, in the form that single measures and their pictures start from."""
+    """Return the input of :func:`assess` in the form that single measures and their pictures use."""
     require_choice(metric, name="metric", choices=METRICS)
     manifest = release.manifest if isinstance(release, Release) else None
     return MeasuredRelease(
@@ -144,14 +212,14 @@ def compared(
 
 
 def assessed(subject: MeasuredRelease, *, measures: Sequence[str] | None = None, method: str) -> Assessment:
-    """Take the measures of a subject, and say which could not be taken."""
+    """Take the measures of a release, and list those that could not be taken."""
     scores, omitted = [], []
-    for word in _known(MEASURES if measures is None else measures):
-        need = MEASURES[word].needs
-        if need is not None and not _there(subject, need):
-            omitted.append(Omitted(name=word, reason=REASONS[need]))
+    for name in _known(MEASURES if measures is None else measures):
+        need = MEASURES[name].needs
+        if need is not None and not _is_available(subject, need):
+            omitted.append(Omitted(name=name, reason=REASONS[need]))
         else:
-            scores += list(MEASURES[word](subject))
+            scores += list(MEASURES[name](subject))
     return Assessment(
         method=method,
         original_rows=subject.original.rows,
@@ -163,14 +231,14 @@ def assessed(subject: MeasuredRelease, *, measures: Sequence[str] | None = None,
     )
 
 
-def _known(words: Iterable[str]) -> tuple[str, ...]:
-    for word in words:
-        if word not in MEASURES:
-            raise OptionError(f"There is no measure {word!r}.", found=f"measures {', '.join(MEASURES)}")
-    return tuple(words)
+def _known(names: Iterable[str]) -> tuple[str, ...]:
+    for name in names:
+        if name not in MEASURES:
+            raise OptionError(f"There is no measure {name!r}.", found=f"measures {', '.join(MEASURES)}")
+    return tuple(names)
 
 
-def _there(subject: MeasuredRelease, need: Need) -> bool:
+def _is_available(subject: MeasuredRelease, need: Need) -> bool:
     if need == "reference":
         return subject.reference is not None
     if need == "origin":
@@ -179,7 +247,7 @@ def _there(subject: MeasuredRelease, need: Need) -> bool:
 
 
 def _as_released(source: Any, manifest: Manifest | None) -> Table:
-    """A table with its columns taken for what they were taken for when the release was made."""
+    """Return a table in which columns have the roles and kinds that they had when the release was made."""
     table = as_table(source)
     if manifest is None:
         return table
@@ -192,7 +260,7 @@ def _as_released(source: Any, manifest: Manifest | None) -> Table:
 
 
 def _aligned(scores: Sequence[Score]) -> list[str]:
-    """One line a score: name, value, interval, direction, verdict and rows; notes are in the scores themselves."""
+    """Return one line per score: name, value, interval, direction, rows and verdict, without the note."""
     lines = []
     width = max((len(score.name) for score in scores), default=0)
     for score in scores:

@@ -1,4 +1,4 @@
-"""What chance may do to a measure: confidence intervals, all of 95 %, and a test between two samples."""
+"""Confidence intervals of measures, all of 95 %, and a test that compares two samples."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class Interval:
 
 
 def share(successes: int, trials: int) -> Interval:
-    """A share by Wilson's score interval; the value is the share itself. Without trials it is unknown."""
+    """Return a share with Wilson's score interval; without trials the share is NaN and the interval is [0, 1]."""
     if trials == 0:
         return Interval(np.nan, 0.0, 1.0)
     centre = (successes + Z**2 / 2.0) / (trials + Z**2)
     margin = Z / (trials + Z**2) * np.sqrt(successes * (trials - successes) / trials + Z**2 / 4.0)
-    value = successes / trials  # rounding must not put it outside its own interval
+    value = successes / trials  # rounding must not put it outside its interval
     return Interval(value, min(value, max(0.0, float(centre - margin))), max(value, min(1.0, float(centre + margin))))
 
 
 def area_under_curve(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> Interval:
-    """Probability that a positive scores above a negative, ties counting half; 0.5 is blind, 1 perfect.
+    """Return the probability that a positive scores above a negative, ties counting half: 0.5 is guessing, 1 perfect.
 
-    The interval is Hanley and McNeil's. Without positives or negatives nothing is known: 0.5, from 0 to 1.
+    The interval is by Hanley and McNeil. Without positives or without negatives the result is 0.5, from 0 to 1.
     """
     if not positive.size or not negative.size:
         return Interval(0.5, 0.0, 1.0)
@@ -55,7 +55,7 @@ def area_under_curve(positive: NDArray[np.float64], negative: NDArray[np.float64
 
 
 def quantile(numbers: NDArray[np.float64], at: float) -> Interval:
-    """A quantile with the order statistics that enclose it in 95 % of samples."""
+    """Return a quantile with the order statistics that enclose it in 95 % of samples."""
     ordered = np.sort(numbers)
     margin = Z * np.sqrt(len(ordered) * at * (1.0 - at))
     low = int(np.clip(np.floor(len(ordered) * at - margin), 0, len(ordered) - 1))
@@ -69,10 +69,11 @@ def shift_p_value(
     *,
     alternative: Literal["two-sided", "greater"] = "two-sided",
 ) -> float:
-    """p-value of the Kolmogorov–Smirnov test between two samples: the probability of so large a shift by chance alone.
+    """Return the p-value of the two-sample Kolmogorov–Smirnov test: the probability of such a large shift by chance.
 
-    ``"greater"`` asks only whether the distribution function of ours lies above, that is, whether ours are smaller.
-    Exact for samples of up to 10,000, and by the limiting distribution beyond or where the exact sum breaks down.
+    ``"greater"`` tests only whether the distribution function of ``ours`` is above, that is, whether ours are smaller.
+    The p-value is exact for samples of up to 10,000; for larger samples, or if the exact computation fails, it comes
+    from the limiting distribution.
     """
     from scipy.stats import ks_2samp
 

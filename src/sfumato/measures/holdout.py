@@ -1,4 +1,4 @@
-"""Split a table at random into rows to release and a holdout: people who never took part."""
+"""A random split of a table into rows to release and a holdout."""
 
 from __future__ import annotations
 
@@ -15,26 +15,46 @@ if TYPE_CHECKING:
 
 
 class Holdout(NamedTuple):
-    """A table in two parts, each with its rows in their original order."""
+    """The two parts of a table, each with its rows in their original order.
 
-    kept: Table  # to be released
-    other: Table  # the holdout, which is never released
+    Attributes
+    ----------
+    kept : Table
+        The rows to release.
+    other : Table
+        The holdout, which must not be released.
+    """
+
+    kept: Table
+    other: Table
 
 
 def split_holdout(table: Any, share: float = 0.5, *, seed: int | None = None) -> Holdout:
     """Split off a random share of the rows as a holdout, before anything is anonymized.
 
-    The holdout is a sample of the same population that holds none of the released people, so it can serve as the
-    ``reference`` of :func:`sfumato.assess`.
+    The holdout is a sample of the same population without the released people, so it can be used as the ``reference``
+    of :func:`sfumato.assess`.
 
-    ``table``
-        Anything that :func:`sfumato.read` returns, or a pandas, polars or Arrow table.
-    ``share``
+    Parameters
+    ----------
+    table : Table, path or data frame
+        Anything that :func:`sfumato.read` accepts or returns, or a pandas, polars or Arrow table.
+    share : float, default 0.5
         Share of the rows that go to the holdout, from 0 to 1.
-    ``seed``
-        For tests; by default the split is different each time.
+    seed : int, optional
+        Seed that makes the split repeatable, for tests. Default: random numbers from the operating system.
 
-    Example: ``kept, other = sf.split_holdout(table, 0.5)``.
+    Returns
+    -------
+    Holdout
+        A named tuple of two tables: ``kept``, the rows to release, and ``other``, the holdout.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> kept, other = sf.split_holdout({"age": range(100)}, 0.3)
+    >>> kept.rows, other.rows
+    (70, 30)
     """
     require_share(share, name="share")
     whole = as_table(table)

@@ -1,8 +1,8 @@
-"""An original, its release and a reference, brought to one form that every measure can read.
+"""An original, its release and a reference, in the form that all measures read.
 
-All three become matrices by the code that the original gives (`table/encoder.py`). A release of boxes stands at the
-midpoints of its boxes, and a set of categories spreads its +1 evenly over the members, which is what an intruder who
-holds nothing else would do.
+All three are encoded as matrices by an encoder that is fitted to the original (`table/encoder.py`). Boxes are encoded
+at their midpoints, and a set of categories spreads its +1 evenly over its members, which is the best guess of an
+intruder without other information.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ Result = TypeVar("Result")
 Metric = Literal["standardised", "mahalanobis", "mixed"]
 METRICS: tuple[Metric, ...] = ("standardised", "mahalanobis", "mixed")
 
-CATEGORIES = 100  # of a column with more categories only the most common count in distances
+CATEGORIES = 100  # in a column with more categories, only the most common ones count in distances
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class MeasuredRelease:
-    """What every measure looks at. Columns that the release lacks, and free text, are left out of all three."""
+    """The input of every measure. Free text and columns that are not in the release are left out of all tables."""
 
     original: Table
     released: Table
     reference: Table | None = None  # people of the same population who are not in the original
-    origin: NDArray[np.int64] | None = None  # the original row that each released row stands for, −1 for nobody's
-    columns: tuple[str, ...] | None = None  # what the intruder is taken to know, and what is compared; None: all
-    quasi: tuple[str, ...] | None = None  # the columns whose boxes the release promises; None: all that leave
+    origin: NDArray[np.int64] | None = None  # original row of each released row, −1 for none
+    columns: tuple[str, ...] | None = None  # columns that the intruder knows and that are compared; None: all
+    quasi: tuple[str, ...] | None = None  # quasi-identifiers of the release; None: all released columns
     logs: Logs = "auto"
     metric: Metric = "standardised"
     randomness: Randomness = field(default_factory=Randomness)
@@ -58,9 +58,9 @@ class MeasuredRelease:
             )
         if not self.names:
             raise TableError(
-                "The original and the release must share columns.",
+                "The original and the release must have columns in common.",
                 found=f"columns {', '.join(map(repr, self.released.names))} in the release",
-                fix="assess a release of this very table",
+                fix="give the original of this release",
             )
         if self.reference is not None:
             self.reference.require(self.names)
@@ -77,7 +77,7 @@ class MeasuredRelease:
 
     @cached_property
     def code(self) -> Encoder:
-        """How columns stand in the matrices: learnt from the original."""
+        """The encoder of the columns, fitted to the original."""
         return Encoder.fit(self.original.select(self.names), logs=self.logs, categories_at_most=CATEGORIES)
 
     @cached_property
@@ -87,7 +87,7 @@ class MeasuredRelease:
 
     @cached_property
     def released_matrix(self) -> NDArray[np.float64]:
-        """The release as a matrix, boxes at their midpoints."""
+        """The release as a matrix, with boxes at their midpoints."""
         matrix = np.empty((self.released.rows, self.code.width))
         for number in self.code.numbers:
             number.encode(matrix, midpoints(self.released, number.name))
@@ -103,11 +103,11 @@ class MeasuredRelease:
 
     @cached_property
     def axes(self) -> NDArray[np.float64]:
-        """What turns a row of a matrix into a point whose Euclidean distances are those of the metric."""
+        """The transformation of matrix rows to points whose Euclidean distance is the metric."""
         return metric_axes(self.metric, self.code, self.original_matrix)
 
     def points(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Rows of a matrix as points of the metric."""
+        """Return the rows of a matrix as points of the metric."""
         return np.asarray(matrix * self.axes if self.axes.ndim == 1 else matrix @ self.axes)
 
     @cached_property
@@ -126,30 +126,30 @@ class MeasuredRelease:
         return None if self.reference_matrix is None else self.points(self.reference_matrix)
 
     def once(self, compute: Callable[[MeasuredRelease], Result]) -> Result:
-        """What ``compute`` makes of this, computed when it is first asked for: several measures start from it."""
+        """Return the result of ``compute``, which is computed once and shared by several measures."""
         if compute not in self._computed:
             self._computed[compute] = compute(self)
         found: Result = self._computed[compute]
         return found
 
-    def draw(self, name: str) -> np.random.Generator:
-        """The stream of random numbers of one measure."""
+    def generator(self, name: str) -> np.random.Generator:
+        """Return the random generator of one measure."""
         return self.randomness.stream(name)
 
 
 def metric_axes(metric: Metric, code: Encoder, like: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights of the columns of the matrix (or axes to turn it to) that make Euclidean distance the metric.
+    """Return the weights of the matrix columns, or a matrix of axes, that turn Euclidean distance into the metric.
 
-    ``"standardised"`` is TL (3.1): the root mean square of the differences of all columns of the matrix.
-    ``"mahalanobis"`` takes them along the principal components, each with variance one. ``"mixed"`` counts every column
-    of the table once: a category that differs weighs as much as a number that differs by √2 standard deviations, which
-    is what two people drawn at random differ by.
+    ``"standardised"`` is TL (3.1): the root mean square difference over all columns of the matrix. ``"mahalanobis"`` is
+    the same along the principal components, each scaled to variance 1. ``"mixed"`` gives every column of the table the
+    same weight: a different category counts as much as a number that differs by √2 standard deviations, the root mean
+    square difference between two random people.
     """
     if metric == "mahalanobis":
         values, vectors = np.linalg.eigh(np.cov(like, rowvar=False, bias=True).reshape(code.width, code.width))
         real = values > 1e-9 * max(values.max(initial=0.0), np.finfo(float).tiny)
         if not real.any():
-            return np.zeros(code.width)  # all people are alike
+            return np.zeros(code.width)  # all people are equal
         return np.asarray(vectors[:, real] / np.sqrt(values[real] * max(1, int(real.sum()))))
     if metric == "mixed":
         weights = np.ones(code.width)
@@ -160,33 +160,33 @@ def metric_axes(metric: Metric, code: Encoder, like: NDArray[np.float64]) -> NDA
 
 
 def _require_rows(origin: NDArray[np.int64], people: int, rows: int) -> None:
-    """Raise unless ``origin`` names a row of the original, or −1, for every released row."""
+    """Raise unless ``origin`` is a row of the original, or −1, for every released row."""
     given = np.asarray(origin)
     if given.shape != (rows,) or not np.issubdtype(given.dtype, np.integer):
         raise OptionError(
-            "origin must give a whole number for each released row.",
+            "origin must be an array with one integer for each released row.",
             found=f"an array of {given.dtype} with shape {given.shape} for {rows:,} rows",
         )
     foreign = int(((given < -1) | (given >= people)).sum())
     if foreign:
         raise OptionError(
-            f"origin must name rows of the original, from 0 to {people - 1:,}, or −1 for nobody's.",
-            found=f"{foreign:,} others",
+            f"origin must contain rows of the original, from 0 to {people - 1:,}, or −1 for none.",
+            found=f"{foreign:,} other numbers",
         )
 
 
 def midpoints(released: Table, name: str) -> NDArray[np.float64]:
-    """A released numeric column as numbers: the midpoint of its interval, or the column itself."""
+    """Return a released numeric column as numbers: the midpoints of its intervals, or the column itself."""
     if is_interval(name, released.kinds):
         return Intervals.of(released, name).midpoints
     if released.kinds[name].is_numeric:
         return finite(released, name)
-    numbers: NDArray[np.float64] = np.full(released.rows, np.nan)  # a number that left as words tells no place
+    numbers: NDArray[np.float64] = np.full(released.rows, np.nan)  # numbers that were released as text are unknown
     return numbers
 
 
 def _spread_sets(matrix: NDArray[np.float64], category: CategoryEncoding, released: Table) -> None:
-    """Give rows whose cell is a set of categories ("a|b") the indicators 2p − 1 with p = 1/members."""
+    """Set the indicators of rows whose cell is a set of categories ("a|b") to 2p − 1 with p = 1/members."""
     coded = released.coded(category.name)
     if not pa.types.is_string(coded.values.type) and not pa.types.is_large_string(coded.values.type):
         return
@@ -194,7 +194,7 @@ def _spread_sets(matrix: NDArray[np.float64], category: CategoryEncoding, releas
     indicators, sets = np.full((coded.size, len(places)), -1.0), np.zeros(coded.size, dtype=bool)
     for number, cell in enumerate(coded.values.to_pylist()):
         if cell not in places:
-            members = [places[word] for word in parse_set(cell) if word in places]
+            members = [places[value] for value in parse_set(cell) if value in places]
             indicators[number, members] = 2.0 / max(1, len(members)) - 1.0
             sets[number] = True
     rows = np.flatnonzero(sets[coded.codes])

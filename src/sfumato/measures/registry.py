@@ -1,4 +1,4 @@
-"""Every measure by its word. A new measure is one new file and one line here."""
+"""All measures by name. A new measure is one new file and one line here."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Need = Literal["reference", "origin", "boxes"]
 
 REASONS: dict[Need, str] = {
     "reference": "needs a reference: people of the same population who are not in the table",
-    "origin": "needs to know whose row is whose, which is known only while the release is made: release_and_assess",
+    "origin": "needs the original row of each released row, which only release_and_assess knows",
     "boxes": "the release has no boxes",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """Where a measure is found, and what it cannot do without."""
+    """Where a measure is defined, and what it needs."""
 
-    module: str  # imported when asked for, so that listing measures costs nothing
+    module: str  # imported on first use, so that listing the measures is fast
     function: str
     needs: Need | None = None
 
     def __call__(self, subject: MeasuredRelease) -> Iterator[Score]:
-        """The scores of a release."""
+        """Return the scores of a release."""
         measure: Callable[[MeasuredRelease], Iterator[Score]] = getattr(
             import_module(f"sfumato.measures.{self.module}"), self.function
         )

@@ -1,4 +1,4 @@
-"""One number about a release, and how far it can be trusted."""
+"""Scores: single numbers about a release, with their uncertainty."""
 
 from __future__ import annotations
 
@@ -12,31 +12,50 @@ Better = Literal["higher", "lower"]
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """A measured number with its interval, its direction and the rows used.
+    """A measured number with its interval, its direction and the number of rows used.
 
-    ``passed`` is the verdict against the reference, where there is one: a release is private when it tells no more of
-    its people than a sample without them would, and faithful when it differs no more than such a sample does.
+    Attributes
+    ----------
+    name : str
+        Name of the score.
+    family : {"privacy", "utility"}
+        What it measures.
+    value : float
+        The measured number.
+    better : {"higher", "lower"}
+        Whether higher or lower values are better.
+    rows : int
+        Number of rows from which the value is computed.
+    low, high : float or None
+        Ends of the 95 % interval of the value; None if there is no interval.
+    passed : bool or None
+        Result of a test: a release is private if it reveals no more about its people than a sample without them, and
+        accurate if it differs no more from the original than such a sample. None if there is no test.
+    gain : float or None
+        For attacks: the gain over guessing, from 0 to 1, at the lower end of its 95 % interval. None otherwise.
+    note : str
+        Unit, details and assumptions, as text.
     """
 
     name: str
     family: Family
     value: float
-    better: Better  # higher or lower is better
-    rows: int  # rows the number comes from
-    low: float | None = None  # 95 % interval of the value; None where there is none to give
+    better: Better
+    rows: int
+    low: float | None = None
     high: float | None = None
     passed: bool | None = None
-    gain: float | None = None  # of an attack: what it surely gains over blind guessing (95 %), from 0 to 1
-    note: str = ""  # in words: unit, subject, assumption
+    gain: float | None = None
+    note: str = ""
 
     def to_plain(self) -> dict[str, object]:
-        """The score as JSON knows it: a number that is none becomes null."""
+        """Return the score as a dictionary that can be written as JSON; numbers that are not finite become None."""
         return {name: _finite_or_none(value) for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Omitted:
-    """A measure that could not be taken, and why."""
+    """A measure that could not be taken, with the reason."""
 
     name: str
     reason: str

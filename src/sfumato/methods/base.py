@@ -1,9 +1,9 @@
-"""What every method is: a frozen choice of options with one verb, and a plan that any engine can carry out.
+"""The base classes of all methods: options with one verb, ``release``, and a plan that any engine can run.
 
     survey → Method.plan → Plan.route → Plan.transform → rows
 
-A method asks a survey, makes a plan, and the plan routes rows to blocks and transforms each block alone. So a method is
-written once and knows no engine, and no engine knows a method.
+A method asks a survey and makes a plan. The plan routes rows to blocks and transforms each block independently.
+Therefore a method is written once and does not depend on an engine, and no engine depends on a method.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ NOTHING_HAPPENED = Trace()
 
 @dataclass(frozen=True, repr=False)
 class Outcome:
-    """A transformed block: its released rows, what happened, and, for the verification only, where each row came from.
+    """A transformed block: its released rows, a trace of the work and, for verification only, the origin of each row.
 
-    ``origin[i]`` is the position in the block of released row i, so rows in = rows out + suppressed, always.
+    ``origin[i]`` is the position in the block of released row i. Rows in = rows out + suppressed rows.
     """
 
     released: Table
@@ -50,37 +50,38 @@ class Outcome:
 
 
 class Plan(ABC):
-    """What will be done to every row, decided from the survey alone: frozen, picklable, and pure.
+    """What is done to every row, decided from the survey alone: frozen and picklable.
 
-    ``route`` and ``transform`` may be called in any process, in any order and again: the same rows give the same
-    result. What happened is returned in the outcome's trace, and random numbers come from streams named by the block.
+    ``route`` and ``transform`` are pure: they may be called in any process, in any order and repeatedly, and the same
+    rows give the same result. Diagnostics are returned in the outcome's trace, and random numbers come from streams
+    named after the block.
     """
 
     @property
     @abstractmethod
     def claims(self) -> tuple[Claim[Any], ...]:
-        """What the release promises."""
+        """The promises of the release, as code."""
 
     @property
     def blocks(self) -> int:
-        """Number of blocks; one unless the plan splits the table."""
+        """Number of blocks; 1 unless the plan splits the table."""
         return 1
 
     @property
     def needs_whole_table(self) -> bool:
-        """Whether the plan can only be carried out on all rows at once."""
+        """Whether the plan can only be run on all rows at once."""
         return False
 
     @property
     def numbered(self) -> tuple[str, ...]:
-        """Released columns of whole numbers that the plan itself made, such as ``box``: renumbered at random."""
+        """Released columns of integer labels that the plan itself made, such as ``box``; renumbered at random."""
         return ()
 
     def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The block of each row, from 0 to blocks − 1.
+        """Return the block of each row, from 0 to blocks − 1.
 
-        A pure function of a row's content and of its key, a number that stays with the row whoever reads it. So rows
-        may be routed in any batches.
+        A pure function of a row's content and of its key, a number that identifies the row for every reader. Rows may
+        therefore be routed in any batches.
         """
         import numpy as np
 
@@ -88,15 +89,15 @@ class Plan(ABC):
 
     @abstractmethod
     def transform(self, block: Table, number: int) -> Outcome:
-        """The released rows of one block, in any order; ``number`` is the block's."""
+        """Return the released rows of one block, in any order; ``number`` is the number of the block."""
 
     def diagnostics(self, trace: Trace, evidence: Evidence) -> Diagnostics:
-        """What to report to the custodian: what the blocks traced and, where theory has a limit, how near it is."""
+        """Return what to report to the custodian: the merged trace and, if known, the distance to the optimum."""
         return Diagnostics(searches=trace.searches, rules=trace.rules)
 
     @property
     def notes(self) -> Mapping[str, Any]:
-        """What the manifest may say of the method's choices: words and aggregate numbers, never a cell.
+        """What the manifest may report about the method's choices: text and aggregate numbers, never a cell.
 
         Only names that the method declares in ``noted`` are written.
         """
@@ -105,13 +106,13 @@ class Plan(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
-    """Options of an anonymization method, checked when they are made."""
+    """Options of an anonymization method, checked when it is created."""
 
     name: ClassVar[str]  # in the registry and on the command line, e.g. "boxes"
-    noted: ClassVar[Mapping[str, str]] = {}  # what the plan's notes may hold, by name, with its meaning
+    noted: ClassVar[Mapping[str, str]] = {}  # names that the plan's notes may contain, with their meanings
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Explain the options in the docstring, from where they are declared."""
+        """Add the declared options to the docstring."""
         super().__init_subclass__(**options)
         cls.__doc__ = with_options(cls.__dict__.get("__doc__") or "", cls)
 
@@ -120,12 +121,12 @@ class Method(ABC):
 
     @property
     def needs_whole_table(self) -> bool:
-        """Whether these options need the whole table at once, so that no engine may plan from a sample."""
+        """Whether these options need the whole table at once, so that an engine must not plan from a sample."""
         return False
 
     @abstractmethod
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> Plan:
-        """Decide what to do, from the survey alone."""
+        """Make the plan, from the survey alone."""
 
     def release(
         self,
@@ -136,27 +137,32 @@ class Method(ABC):
         engine: str | Engine[Any, Any] = "auto",
         into: Any = None,
     ) -> Release:
-        """Anonymize a table and verify the result on its own rows.
+        """Anonymize a table and verify every promise on the released rows.
 
         Parameters
         ----------
-        table
-            A Table, a path, or any data frame (pandas, polars, Arrow, a mapping of columns).
-        schema
-            A Schema, a mapping of column to role, or the path of a schema file. Columns that it does not name get a
-            suggested role: identifier or quasi.
-        seed
-            A whole number that makes the release repeatable, for tests. Whoever knows it can undo the random parts.
-            By default random numbers come from the operating system.
-        engine
-            Where the work is done: "memory", or "auto" (default), which chooses by the table.
-        into
-            A folder to write the release to, all or nothing. By default nothing is written.
+        table : Table, path or data frame
+            A :class:`sfumato.Table`, the path of a file, or a data frame (pandas, polars, Arrow, a mapping of columns).
+        schema : Schema, mapping or path, optional
+            A :class:`sfumato.Schema`, a mapping from column to role, or the path of a schema file. Columns that it does
+            not name get a suggested role. Default: all roles are suggested.
+        seed : int, optional
+            Seed that makes the release repeatable, for tests only: it allows others to undo the random parts of the
+            release. Default: random numbers from the operating system.
+        engine : str or Engine, default "auto"
+            Engine that runs the method, such as "memory". "auto" chooses one that fits the table.
+        into : path, optional
+            Folder to write the release to; either all files are written or none. Default: nothing is written.
 
         Returns
         -------
         Release
-            The released rows with their manifest; a promise that does not hold raises instead.
+            The released rows with their manifest.
+
+        Raises
+        ------
+        PromiseError
+            If a promise does not hold on the released rows. Nothing is written then.
         """
         from sfumato.pipeline import release
 

@@ -1,6 +1,6 @@
-"""What a method reports of its own work to the custodian: searches, expert rules, and how near it came to the limit.
+"""What a method reports about its work to the custodian: searches, expert rules, and the distance to the optimum.
 
-Nothing of it is written beside a release. Blocks report traces, which merge.
+None of this is written to a release. Each block reports a trace, and traces can be merged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Width:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchTrace:
-    """What a search did. Costs are Σ_C (p_C / Δ0_C) · (half-width of C) over the kept statistics, as in Optimality."""
+    """A summary of a search. Costs are Σ_C (p_C / Δ0_C) · (half-width of C) over the kept statistics."""
 
     overlap: str
     rounds: int
@@ -28,35 +28,35 @@ class SearchTrace:
     stop: str  # "budget" or "interrupted"
     before: float
     after: float
-    widths_before: tuple[Width, ...]  # of the kept statistics whose exact widths were followed
+    widths_before: tuple[Width, ...]  # of the kept statistics whose exact widths were tracked
     widths_after: tuple[Width, ...]
 
     @property
     def gain(self) -> float:
-        """The share of the cost that was saved, from 0 to 1."""
+        """Share of the cost that was saved, from 0 to 1."""
         return 1.0 - self.after / self.before if self.before > 0.0 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuleEffect:
-    """What one expert rule did. Widths are means over the records, each counted as far as the rule is true of it."""
+    """The effect of one expert rule. Widths are means over the records, weighted by the truth of the rule."""
 
     rule: str
     column: str
     records: int
-    truth: float  # sum over the records of how far the rule is true of each, from 0 to 1
-    mean_factor: float  # of this rule alone, over all records
-    touched: float  # share of the records of which it is true at all, from 0 to 1
-    width_without: float  # of the column's boxes if there were no rules, in its unit (categories: members less one)
+    truth: float  # sum over the records of the truth of the rule for each, from 0 to 1
+    mean_factor: float  # mean over all records of the factor of this rule alone
+    touched: float  # share of the records for which the rule is true to some degree, from 0 to 1
+    width_without: float  # of the column's boxes without any rule, in its unit (categories: number of values − 1)
     width_with: float
 
     @property
     def change(self) -> float:
-        """By what share the boxes of the column became wider (or, below 0, narrower) where the rule is true."""
+        """Relative change of the width of the column's boxes where the rule is true; negative if they are narrower."""
         return self.width_with / self.width_without - 1.0 if self.width_without > 0.0 else 0.0
 
     def merge(self, other: RuleEffect) -> RuleEffect:
-        """The effect of the same rule on the records of both."""
+        """Return the effect of the same rule on the records of both."""
         records, truth = self.records + other.records, self.truth + other.truth
 
         def mean(one: float, two: float, weight: float, other_weight: float) -> float:
@@ -74,20 +74,21 @@ class RuleEffect:
         )
 
     def __str__(self) -> str:
-        way = "wider" if self.change > 0.0 else "narrower"
+        direction = "wider" if self.change > 0.0 else "narrower"
         return (
-            f"{self.rule}: factor {self.mean_factor:.2f} on average, {self.touched:.0%} of the records touched, "
-            f"{self.column} {abs(self.change):.0%} {way} there"
+            f"{self.rule}: mean factor {self.mean_factor:.2f}; applies to {self.touched:.0%} of the records, where the "
+            f"boxes are {abs(self.change):.0%} {direction} in {self.column}"
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Optimality:
-    """The linear width that was reached and the least that theory allows, all in units of the wanted accuracies.
+    """The first-order width that was reached and the smallest that theory allows, in units of the wanted accuracies.
 
-    Each is Σ_C (p_C / Δ0_C) · (half-width of C), so that 1 means: a single kept statistic is as accurate as was wanted.
-    ``asymptotic`` is the optimum for boxes that fill the space, ``shrunk`` for boxes shrunk to their records, which are
-    narrower by (k − 1)/(k + 1) per side on average. Both rest on an estimated density, so they are estimates too.
+    Each is Σ_C (p_C / Δ0_C) · (half-width of C): with one kept statistic, 1 means that it is as accurate as wanted.
+    ``asymptotic`` is the optimum for boxes that fill the space, ``shrunk`` the optimum for boxes shrunk to their
+    records, which are narrower by (k − 1)/(k + 1) per side on average. Both are estimates, because they depend on an
+    estimated density.
     """
 
     achieved: float
@@ -96,20 +97,20 @@ class Optimality:
 
     @property
     def ratio(self) -> float:
-        """Achieved width ÷ the limit for shrunk boxes; near 1 where the density can be estimated well."""
+        """Achieved width ÷ the optimum for shrunk boxes; near 1 if the density can be estimated well."""
         return self.achieved / self.shrunk if self.shrunk > 0.0 else math.nan
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """What happened in one block, or in several."""
+    """The diagnostics of one block, or of several."""
 
-    searches: tuple[SearchTrace, ...] = ()  # one per block that was searched
+    searches: tuple[SearchTrace, ...] = ()  # one per searched block
     rules: tuple[RuleEffect, ...] = ()
 
     @classmethod
     def merged(cls, traces: Iterable[Trace]) -> Trace:
-        """The traces of all blocks in one."""
+        """Merge the traces of all blocks."""
         searches: tuple[SearchTrace, ...] = ()
         rules: dict[str, RuleEffect] = {}
         for trace in traces:
@@ -121,8 +122,8 @@ class Trace:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnostics:
-    """What a method reports of a release: known where it was made, and not released with it."""
+    """What a method reports about a release to the custodian; it is not part of the release."""
 
     searches: tuple[SearchTrace, ...] = ()
     rules: tuple[RuleEffect, ...] = ()
-    optimality: Optimality | None = None  # None for a method without such a theory
+    optimality: Optimality | None = None  # None if no optimum is known for the method

@@ -1,9 +1,9 @@
-"""Methods that see a table as one matrix: encode, change, hold the numbers in their limits, decode.
+"""Methods that treat a table as one matrix: encode, perturb, clip the numbers to their limits, decode.
 
-    columns → matrix → change → numbers in their own units → finalize → columns
+    columns → matrix → perturb → numbers in their original units → finalize → columns
 
-What such a method releases has the columns, kinds and types of the original. All columns take part, whatever their
-role, because a column that stayed in its place would tell where each row came from.
+The released columns have the names, kinds and types of the original. Columns of every role are perturbed, because an
+unchanged column would reveal which original row each released row comes from.
 """
 
 from __future__ import annotations
@@ -39,30 +39,31 @@ if TYPE_CHECKING:
 Decoding = Literal["largest", "probability", "drawn"]
 DECODINGS: tuple[Decoding, ...] = ("largest", "probability", "drawn")
 
-CATEGORIES = 1000  # more categories than this are names rather than categories
-FEWEST_ROWS = 3  # two rows can only be exchanged for each other
-BLOCK_ROWS = 100  # in a block, at least and on average
+CATEGORIES = 1000  # a column with more values than this holds names rather than categories
+FEWEST_ROWS = 3  # two rows can only be exchanged with each other
+BLOCK_ROWS = 100  # smallest average number of rows per block
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixMethod(Method):
-    """Options of every method that works on the matrix."""
+    """Options of all methods that work on the matrix."""
 
     noted: ClassVar[Mapping[str, str]] = {
-        "logarithms": "columns that were taken in logarithms",
+        "logarithms": "columns that were log-transformed",
         "matrix columns": "number of columns of the matrix",
     }
 
     logs: Logs = option(
         Checked('"auto", "never" or a tuple of column names', lambda value, name: require_logs(value)),
-        'Which columns are worked on in logarithms: positive skewed ones ("auto"), none ("never"), or those named.',
+        'Columns to log-transform before the method is applied: skewed columns of positive numbers ("auto"), none '
+        '("never"), or the named columns.',
         default="auto",
         reported=True,
     )
     decoding: Decoding = option(
         Choice(DECODINGS),
-        'How a category is read from its indicators: the "largest" one, or drawn at random, by class probabilities '
-        '("probability") or in the shares of the indicators ("drawn").',
+        'How a category is chosen from its perturbed indicators: the "largest" indicator; or at random, with '
+        'probabilities from the inverse logit of the indicators ("probability") or proportional to them ("drawn").',
         default="largest",
         reported=True,
     )
@@ -70,12 +71,14 @@ class MatrixMethod(Method):
     def setup(
         self, survey: Survey, schema: Schema, randomness: Randomness, *, least_rows: int = BLOCK_ROWS
     ) -> MatrixSetup:
-        """What every plan of this kind starts from; a block has ``least_rows`` rows on average, or more."""
+        """Return the setup that all plans of this kind share; blocks have at least ``least_rows`` rows on average."""
         names = [column.name for column in schema.columns]
         if survey.rows < FEWEST_ROWS:
-            raise CannotRelease(f"At least {FEWEST_ROWS} rows are needed.", found=f"{survey.rows}", fix="add rows")
+            raise CannotRelease(
+                f"The table must have at least {FEWEST_ROWS} rows.", found=f"{survey.rows}", fix="add rows"
+            )
         if not names:
-            raise CannotRelease("At least one column must be left to release.", found="none")
+            raise CannotRelease("At least one column must remain to be released.", found="none")
         sample = survey.sample.table.select(names)
         numeric = [name for name in names if sample.kinds[name].is_numeric]
         others = [name for name in names if name not in numeric]
@@ -104,7 +107,7 @@ class MatrixMethod(Method):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MatrixSetup:
-    """How the columns stand in the matrix, the limits of the numbers, and where the randomness comes from."""
+    """How columns are encoded in the matrix, the limits of the numbers, and the source of randomness."""
 
     encoder: Encoder
     schema: Schema
@@ -114,12 +117,12 @@ class MatrixSetup:
 
     @cached_property
     def low(self) -> NDArray[np.float64]:
-        """Lowest number of each numeric column that may leave: its declared domain, or the mean of the few lowest."""
+        """Lowest number of each numeric column that may be released: that of its declared domain, or of the encoder."""
         return np.array([self._domain(number.name, (number.low, number.high))[0] for number in self.encoder.numbers])
 
     @cached_property
     def high(self) -> NDArray[np.float64]:
-        """Highest number of each numeric column that may leave."""
+        """Highest number of each numeric column that may be released."""
         return np.array([self._domain(number.name, (number.low, number.high))[1] for number in self.encoder.numbers])
 
     def _domain(self, name: str, learnt: tuple[float, float]) -> tuple[float, float]:
@@ -128,16 +131,16 @@ class MatrixSetup:
 
 @dataclass(frozen=True, repr=False)
 class MatrixPlan(Plan):
-    """A plan that changes the matrix. Blocks, where an engine wants them, are random parts of the table."""
+    """A plan that perturbs the matrix. If the engine works in blocks, they are random parts of the table."""
 
     setup: MatrixSetup
 
     @abstractmethod
     def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        """The changed matrix of one block; ``number`` is the block's."""
+        """Return the perturbed matrix of one block; ``number`` is the number of the block."""
 
     def finalize(self, before: NDArray[np.float64], after: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        """The numeric columns that leave, in their own units, from those that came and those that were changed."""
+        """Return the released numeric columns, in their units, from the original and the perturbed ones."""
         return np.clip(after, self.setup.low, self.setup.high)
 
     @property
@@ -153,10 +156,10 @@ class MatrixPlan(Plan):
         before = encoder.encode(block)
         after = self.perturb(before, number)
         numbers = self.finalize(block.matrix([n.name for n in encoder.numbers]), encoder.natural(after), number)
-        draw = None if self.setup.decoding == "largest" else randomness.stream(f"categories {number}")
+        generator = None if self.setup.decoding == "largest" else randomness.stream(f"categories {number}")
         shares = class_probabilities if self.setup.decoding == "probability" else shares_of
         order = randomness.stream(f"rows {number}").permutation(block.rows)
-        return Outcome(encoder.decode(after, numbers=numbers, draw=draw, shares=shares).take(order), order)
+        return Outcome(encoder.decode(after, numbers=numbers, generator=generator, shares=shares).take(order), order)
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:

@@ -1,4 +1,4 @@
-"""Every method by its name. A method is found from its file: a class with a ``name`` in one of the families."""
+"""All methods by name. A method is discovered from its source file: a class with a ``name`` in one of the families."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
 
 def _found() -> dict[str, Place]:
-    """Name → place. Files are read and not imported, so that listing the methods costs next to nothing."""
+    """Return name → place. Files are read, not imported, so that listing the methods is fast."""
     here = Path(__file__).parent
     methods: dict[str, Place] = {}
     for file in sorted(here.glob("*/**/*.py")):
@@ -38,8 +38,8 @@ METHODS = _found()
 
 
 def method_class(name: str) -> type[Method]:
-    """The class of the method with this name; the name of the class is accepted too."""
-    by_class = {place.class_name: word for word, place in METHODS.items()}
+    """Return the class of the method with this name; the name of the class is accepted too."""
+    by_class = {place.class_name: method_name for method_name, place in METHODS.items()}
     name = by_class.get(name, name)
     if name not in METHODS:
         raise OptionError(f"There is no method {name!r}.", found=f"methods {', '.join(METHODS)}")
@@ -49,7 +49,7 @@ def method_class(name: str) -> type[Method]:
 
 
 def make_method(name: str, **options: Any) -> Method:
-    """The method with these options; an unknown option, or one that is needed and not given, is named."""
+    """Create the method with these options; raise if an option is unknown, or if a required one is not given."""
     method = method_class(name)
     known = {option.name: option for option in options_of(method)}
     for given in options:
@@ -57,5 +57,5 @@ def make_method(name: str, **options: Any) -> Method:
             raise OptionError(f"The method {name!r} has no option {given!r}.", found=f"options {', '.join(known)}")
     for option in known.values():
         if option.is_required and option.name not in options:
-            raise OptionError(f"The method {name!r} needs a value for {option.name!r}.", found="none")
+            raise OptionError(f"The method {name!r} needs a value for {option.name!r}.", found="no value")
     return method(**options)

@@ -1,1 +1,1 @@
-"""What leaves: a verified table, its manifest, and the folder they are written to."""
+"""Releases: a verified table, its manifest, and the folder they are written to."""

@@ -1,7 +1,7 @@
-"""A release on disk: all of it, or what was there before.
+"""Write a release to a folder: all of it, or nothing.
 
-The files are written to a hidden folder beside the target, forced to the disk, and put in place by one rename. So a
-crash or a full disk leaves the old state or the new one and never a mix, and a write that fails leaves nothing behind.
+The files are written to a hidden folder next to the target, flushed to disk, and put in place by one rename. After a
+crash or on a full disk the folder holds the old release or the new one, never a mix. A failed write leaves no files.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 PARQUET, CSV, MANIFEST, REPORT = "released.parquet", "released.csv", "manifest.json", "report.html"
-PICTURES = ("boxes.png", "statistics.png")  # may lie beside them
+PICTURES = ("boxes.png", "statistics.png")  # optional
 
 
 def write(
     table: Table, manifest: Manifest, report: bytes, folder: str | Path, *, beside: Mapping[str, bytes] | None = None
 ) -> Path:
-    """Write released rows with their manifest and report into ``folder``, all or nothing.
+    """Write released rows, manifest and report into ``folder``, all or nothing, and return its absolute path.
 
-    ``beside`` are pictures to go with them, by name. The folder must be absent, empty or an older bundle, which is then
-    replaced as a whole.
+    The folder must not exist, be empty, or contain an older bundle, which is then replaced as a whole. ``beside`` maps
+    the file names of pictures to their contents.
     """
     target = Path(folder).absolute()
     files = {MANIFEST: manifest.to_json().encode(), REPORT: report, **(beside or {})}
@@ -45,26 +45,26 @@ def write(
             for name in (PARQUET, CSV):
                 write_table(table.arrow, fresh / name)
             for name, content in files.items():
-                write_whole(fresh / name, partial(_pour, content))
+                write_whole(fresh / name, partial(_write_content, content))
             _force_to_disk(fresh)
             _put_in_place(fresh, target)
-            with contextlib.suppress(OSError):  # it is in place; only the moment it reaches the disk is open
+            with contextlib.suppress(OSError):  # already in place; only the time of the flush is uncertain
                 _force_to_disk(target.parent)
     except OSError as error:
         failure = error.strerror or type(error).__name__
     if failure:
         raise OptionError(
-            f"{target.name} cannot be written: {failure}.", fix="another folder, or more room on the disk"
+            f"{target.name} cannot be written: {failure}.", fix="another folder, or free space on the disk"
         )
     return target
 
 
-def _pour(content: bytes, file: BinaryIO) -> None:
+def _write_content(content: bytes, file: BinaryIO) -> None:
     file.write(content)
 
 
 def _require_replaceable(target: Path) -> None:
-    """Raise unless nothing is lost when the target is replaced."""
+    """Raise if replacing the target would lose other files."""
     if not target.exists():
         return
     if not target.is_dir():
@@ -72,14 +72,14 @@ def _require_replaceable(target: Path) -> None:
     there = {path.name for path in target.iterdir()}
     if there and not _is_bundle(target):
         raise RequestError(
-            f"The folder {target.name!r} must be empty or hold an older release.",
+            f"The folder {target.name!r} must be empty or contain an older release.",
             found=f"{len(there)} other files",
             fix="another folder",
         )
     others = there - {PARQUET, CSV, MANIFEST, REPORT, *PICTURES}
     if others:
         raise RequestError(
-            f"The folder {target.name!r} is replaced as a whole, so it must hold nothing but a release.",
+            f"The folder {target.name!r} is replaced as a whole, so it must contain only a release.",
             found=f"{len(others)} other files",
             fix="move them, or choose another folder",
         )
@@ -95,7 +95,7 @@ def _is_bundle(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def _parents_of(target: Path) -> Iterator[None]:
-    """The folders above the target, made where they are absent and taken away again on failure."""
+    """Create missing parent folders of the target; remove them again on failure."""
     made = []
     try:
         for folder in reversed(target.parents):
@@ -112,7 +112,7 @@ def _parents_of(target: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _fresh_sibling(target: Path) -> Iterator[Path]:
-    """A new hidden folder beside the target, on the same disk; whatever is in it at the end goes."""
+    """Yield a new hidden folder next to the target, on the same disk; delete what is in it at the end."""
     fresh = target.parent / f".{target.name}.{secrets.token_hex(8)}"
     try:
         fresh.mkdir()
@@ -122,7 +122,7 @@ def _fresh_sibling(target: Path) -> Iterator[Path]:
 
 
 def _force_to_disk(folder: Path) -> None:
-    """Make the names in a folder last; Windows does so by itself, and lets no folder be opened."""
+    """Flush the entries of a folder to disk. Windows does this itself and cannot open folders."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -133,9 +133,9 @@ def _force_to_disk(folder: Path) -> None:
 
 
 def _put_in_place(fresh: Path, target: Path) -> None:
-    """Make ``fresh`` the target; what was the target is then called ``fresh``, or is gone."""
+    """Move ``fresh`` to ``target``; the old target takes the name of ``fresh`` or is deleted."""
     if not target.exists() or not any(target.iterdir()):
-        fresh.replace(target)  # takes the place of an empty folder in one step
+        fresh.replace(target)  # replaces an empty folder in one step
         return
     if _exchange(fresh, target):
         return
@@ -150,7 +150,7 @@ def _put_in_place(fresh: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swap two folders in a single step where the system can (Linux: renameat2 with RENAME_EXCHANGE)."""
+    """Swap two folders in one step if the system supports it (Linux: renameat2 with RENAME_EXCHANGE)."""
     here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
     return rename is not None and rename(here, os.fsencode(one), here, os.fsencode(other), swap) == 0

@@ -1,7 +1,8 @@
-"""What is said of a release beside its rows: an allow-list, so that what nobody thought of stays inside.
+"""The manifest: what is published about a release in addition to its rows.
 
-A manifest holds names of columns, options, counts and findings. It holds no cell, no path and no seed (whoever knows
-the seed can undo the order of the rows), and nothing of the original that the released rows do not show.
+It is an allow-list: only what is named here is written. A manifest contains names of columns, options, counts and
+findings. It contains no cell, no path and no seed (anyone who knows the seed can undo the order of the rows), and
+nothing about the original that the released rows do not show.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sfumato.errors import ReadError
 from sfumato.methods.claims import Finding
@@ -25,15 +26,14 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
 
 NO_GUARANTEE = "no guarantee"
-DERIVED = ("guarantee", "suppressed")  # written beside the fields, and not read back
-FORMAT = 1  # raised when an older version could no longer read what is written
+FORMAT = 1  # increased when older versions can no longer read a manifest
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnRecord:
-    """A column of the original: what it was taken for, and so what happened to it."""
+    """A column of the original with its role and kind."""
 
     name: str
     role: Role
@@ -50,32 +50,33 @@ class ReleasedColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """How a release was made and what was found when its promises were measured."""
+    """How a release was made, and what was found when its promises were verified."""
+
+    derived: ClassVar[tuple[str, ...]] = ("guarantee", "suppressed")  # written with the fields, but not read back
 
     version: str  # of sfumato
-    method: str  # the registry's word
+    method: str  # name of the method
     options: Mapping[str, Plain]
     columns: tuple[ColumnRecord, ...]  # of the original
     released: tuple[ReleasedColumn, ...]
     rows_in: int
     rows_out: int
-    keep: tuple[str, ...]  # the statistics that were to stay accurate
-    edges: str | None  # how the faces of boxes lie; None where there are no boxes
+    keep: tuple[str, ...]  # statistics to keep accurate
+    edges: str | None  # where the faces of boxes are placed; None without boxes
     findings: tuple[Finding, ...]
-    notes: Mapping[str, Plain]  # what the method says of its choices, in words and aggregates
-    # columns whose cells no longer hold what they held, so that nothing certain follows from them
-    altered: tuple[str, ...] = ()
-    unaltered: tuple[str, ...] = ()  # columns whose cells are exactly as they were
+    notes: Mapping[str, Plain]  # what the method reports about its choices: texts and aggregates
+    altered: tuple[str, ...] = ()  # columns whose cells were changed, so that they guarantee no interval
+    unaltered: tuple[str, ...] = ()  # columns whose cells are exactly those of the original
     format: int = FORMAT
 
     @property
     def guarantee(self) -> str:
-        """What is promised about privacy, in words; "no guarantee" where nothing is."""
+        """The privacy promises as one text, or "no guarantee" if there are none."""
         return "; ".join(finding.claim for finding in self.findings if finding.kind == "privacy") or NO_GUARANTEE
 
     @property
     def suppressed(self) -> int:
-        """Number of rows left out."""
+        """Number of rows that were not released."""
         return self.rows_in - self.rows_out
 
     @classmethod
@@ -93,20 +94,20 @@ class Manifest:
         unaltered: Sequence[str] = (),
         notes: Mapping[str, Any],
     ) -> Manifest:
-        """What may be told of a release that was just made and verified."""
-        told = {one.name: getattr(method, one.name) for one in options_of(type(method)) if one.declared.reported}
+        """Build the manifest of a release that has just been verified."""
+        reported = {one.name: getattr(method, one.name) for one in options_of(type(method)) if one.declared.reported}
         return cls(
             version=__version__,
             method=method.name,
-            options={name: plain(value) for name, value in told.items()},
+            options={name: plain(value) for name, value in reported.items()},
             columns=tuple(
                 ColumnRecord(name=column.name, role=column.role, kind=kinds[column.name]) for column in schema.columns
             ),
             released=tuple(ReleasedColumn(name=name, kind=kind) for name, kind in released.items()),
             rows_in=rows_in,
             rows_out=rows_out,
-            keep=_words(told.get("keep")),
-            edges=str(told["edges"]) if "edges" in told else None,
+            keep=_statistics(reported.get("keep")),
+            edges=str(reported["edges"]) if "edges" in reported else None,
             findings=tuple(findings),
             notes={name: plain(notes[name]) for name in method.noted if name in notes},
             altered=tuple(altered),
@@ -114,37 +115,37 @@ class Manifest:
         )
 
     def names(self, role: Role) -> tuple[str, ...]:
-        """Names of the original columns with this role."""
+        """Return the names of the original columns with this role."""
         return tuple(column.name for column in self.columns if column.role is role)
 
     def to_json(self) -> str:
-        """The manifest as JSON text, the number of suppressed rows included."""
-        told = asdict(self) | {"guarantee": self.guarantee, "suppressed": self.suppressed}
-        return json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        """Return the manifest as JSON text, with ``guarantee`` and the number of ``suppressed`` rows."""
+        record = asdict(self) | {name: getattr(self, name) for name in self.derived}
+        return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
-        """A manifest from its JSON text."""
-        told = _mapping(text)
-        written = told.get("format")
+        """Read a manifest from its JSON text."""
+        record = _mapping(text)
+        written = record.get("format")
         if isinstance(written, int) and written > FORMAT:
             raise ReadError(
                 f"This version reads manifests up to format {FORMAT}.",
                 found=f"format {written}",
                 fix="install a newer sfumato",
             )
-        manifest = _from_mapping(told)
+        manifest = _from_mapping(record)
         if manifest is None:
             raise ReadError(
                 "A manifest must be the JSON text that a release wrote.",
-                found="text of another form",
+                found="other text",
                 fix="read the folder that `release` wrote",
             )
         return manifest
 
 
 def plain(value: Any) -> Plain:
-    """A value as JSON can write it; our own records (a statistic) are told by their words, others by their type."""
+    """Return a value that JSON can represent; records of this package become their text, other objects their type."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, numbers.Integral):
@@ -158,38 +159,39 @@ def plain(value: Any) -> Plain:
     return str(value) if type(value).__module__.startswith("sfumato.") else type(value).__name__
 
 
-def _words(keep: Any) -> tuple[str, ...]:
-    """Kept statistics, given as words or as statistics, one or several."""
+def _statistics(keep: Any) -> tuple[str, ...]:
+    """Return the texts of one or several kept statistics."""
     if keep is None:
         return ()
     return (str(keep),) if isinstance(keep, str) or not isinstance(keep, Iterable) else tuple(map(str, keep))
 
 
 def _mapping(text: str) -> dict[str, Any]:
-    """What the JSON text says, or nothing: the caller raises, so that no error carries the text it failed on."""
+    """Return the parsed JSON, or {} if it is not a mapping: the caller raises, so that no error quotes the text."""
     try:
-        told = json.loads(text)
+        record = json.loads(text)
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
-def _from_mapping(told: dict[str, Any]) -> Manifest | None:
+def _from_mapping(record: dict[str, Any]) -> Manifest | None:
+    """Return the manifest, or None if a field is missing or wrong."""
     try:
         return Manifest(
-            **{name: value for name, value in told.items() if name not in DERIVED}
+            **{name: value for name, value in record.items() if name not in Manifest.derived}
             | {
                 "columns": tuple(
                     ColumnRecord(name=column["name"], role=Role(column["role"]), kind=Kind(column["kind"]))
-                    for column in told["columns"]
+                    for column in record["columns"]
                 ),
                 "released": tuple(
-                    ReleasedColumn(name=column["name"], kind=Kind(column["kind"])) for column in told["released"]
+                    ReleasedColumn(name=column["name"], kind=Kind(column["kind"])) for column in record["released"]
                 ),
-                "findings": tuple(Finding(**finding) for finding in told["findings"]),
-                "keep": tuple(told["keep"]),
-                "altered": tuple(told["altered"]),
-                "unaltered": tuple(told["unaltered"]),
+                "findings": tuple(Finding(**finding) for finding in record["findings"]),
+                "keep": tuple(record["keep"]),
+                "altered": tuple(record["altered"]),
+                "unaltered": tuple(record["unaltered"]),
             }
         )
     except (TypeError, KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""The analyst's side: a release from a folder, a file or a data frame; no original and no schema is needed."""
+"""Read a release from a folder, a file or a data frame. Neither the original nor a schema is needed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,32 @@ from sfumato.table.table import Table
 
 
 def read_release(source: Any) -> Release:
-    """A release from the folder that ``write`` made, or from a file or data frame.
+    """Read a release, to estimate statistics from it.
 
-    A plain file or frame needs ``x_low`` and ``x_high`` columns only; its other numeric columns count as exact.
+    Parameters
+    ----------
+    source : path or data frame
+        The folder that :meth:`Release.write` wrote, or a single file (CSV, Parquet, Arrow) or data frame of released
+        rows. In a file or data frame, ``x_low`` and ``x_high`` are the ends of the intervals of ``x``. All other
+        numeric columns are taken as exact.
+
+    Returns
+    -------
+    Release
+        With the manifest of the folder; a file or data frame has none, so its ``manifest`` is None.
+
+    Raises
+    ------
+    ReadError
+        If the folder is incomplete, or if its rows are not those of its manifest.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> boxes = sf.read_release({"age_low": [20, 20, 40], "age_high": [30, 30, 50]})
+    >>> estimate = boxes.estimate("mean(age)")
+    >>> round(estimate.low, 2), round(estimate.high, 2)
+    (26.67, 36.67)
     """
     if isinstance(source, str | Path) and Path(source).is_dir():
         return _from_folder(Path(source))
@@ -30,18 +53,18 @@ def _from_folder(folder: Path) -> Release:
     absent = [name for name in (MANIFEST, PARQUET) if not (folder / name).is_file()]
     if absent:
         raise ReadError(
-            f"The folder {folder.name!r} must hold a release.",
+            f"The folder {folder.name!r} must contain a release.",
             found=f"no {' and no '.join(absent)}",
-            fix="name the folder that `release` wrote, or a file with x_low and x_high columns",
+            fix="give the folder that `release` wrote, or a file with x_low and x_high columns",
         )
     manifest = Manifest.from_json((folder / MANIFEST).read_bytes().decode(errors="replace"))
     table = as_table(folder / PARQUET)
     kinds = {column.name: column.kind for column in manifest.released}
     if table.rows != manifest.rows_out or set(table.names) != set(kinds):
         raise ReadError(
-            "The rows of a release must be those that its manifest speaks of.",
-            found=f"{table.rows:,} rows and {len(table.names)} columns, "
-            f"where the manifest says {manifest.rows_out:,} and {len(kinds)}",
-            fix="ask for the whole folder again",
+            "The rows of a release must match its manifest.",
+            found=f"{table.rows:,} rows and {len(table.names)} columns; "
+            f"the manifest has {manifest.rows_out:,} and {len(kinds)}",
+            fix="get a complete copy of the folder",
         )
     return Release(Table(table.arrow, {name: kinds[name] for name in table.names}), manifest)

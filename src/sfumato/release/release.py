@@ -1,4 +1,4 @@
-"""A release: rows that were verified, and what may be concluded from them."""
+"""A release: verified rows, and the statistics that can be estimated from them."""
 
 from __future__ import annotations
 
@@ -29,23 +29,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release:
-    """The released table with its manifest. Made by a method's ``release`` or by :func:`sfumato.read_release`.
+    """A released table with its manifest.
 
-    A bare data frame with ``x_low`` and ``x_high`` columns has no manifest; its statistics can be estimated as well.
+    It is returned by the ``release`` method of an anonymization method such as :class:`sfumato.Boxes`, and by
+    :func:`sfumato.read_release`.
+
+    Attributes
+    ----------
+    table : Table
+        The released rows, in random order.
+    manifest : Manifest or None
+        How the release was made: method, options, roles, counts, findings. None if the rows were read from a plain file
+        or data frame.
+    diagnostics : Diagnostics
+        What the method reports to the custodian: ``searches``, ``rules`` and ``optimality``. It is filled only in the
+        process that made the release, and it is never written.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [20, 21, 22, 40, 41, 42], "income": [10.0, 12.0, 11.0, 30.0, 31.0, 35.0]}
+    >>> release = sf.Boxes(k=3).release(people, schema={"age": "quasi", "income": "sensitive"}, seed=1)
+    >>> release
+    Release(6 rows × 4 columns, boxes; 3-anonymous in age)
+    >>> release.table.names
+    ('age_low', 'age_high', 'box', 'income')
+    >>> release.manifest.guarantee
+    '3-anonymous in age'
     """
 
-    table: Table  # rows in random order
+    table: Table
     manifest: Manifest | None = None
-    diagnostics: Diagnostics = field(default=Diagnostics(), kw_only=True)  # known where it was made only
+    diagnostics: Diagnostics = field(default=Diagnostics(), kw_only=True)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The promises of the release, as they were measured on its rows."""
+        """The promises of the release, and what was found when they were verified on its rows."""
         return self.manifest.findings if self.manifest else ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that statistics may name: ``x`` for ``x_low`` and ``x_high``, else the column itself."""
+        """The column names that statistics can use: ``x`` for ``x_low`` and ``x_high``, otherwise the column itself."""
         return original_names(self.table.names)
 
     def estimate(
@@ -53,22 +77,37 @@ class Release:
     ) -> Estimate | tuple[Estimate, ...]:
         """Estimate one statistic of the original table from the released rows.
 
-        A regression gives a tuple, the intercept first; every other statistic gives one Estimate. Columns that are
-        released unchanged count as boxes without width, and a column with the role of a sampling weight gives the rows
-        their weights. Where a method has altered a column (by noise, a swap, a recoding), nothing is guaranteed: the
+        Columns that are released unchanged are boxes of width 0. A column with the role ``weight`` gives the sampling
+        weights of the rows. If the method altered a column (by noise, swapping or recoding), nothing is guaranteed: the
         interval is infinite.
 
-        ``statistic``
-            A text such as ``"corr(age, income)"``, or a statistic such as ``sf.Mean("age")``.
-        ``wide_boxes``
-            What to do with records in wide boxes. ``"keep"`` (the default) counts them like all others, ``"dismiss"``
-            leaves them out, and ``"fuzzy"`` gives them less weight, so that uncertainty plus sampling error is as small
-            as possible. The last two shift the statistic: ``Estimate.reweighting`` says by how much, and the guaranteed
-            interval stays that of all records. This has nothing to do with sampling weights, which always count.
-        ``budget``
-            An :class:`sfumato.EstimateBudget`. A smaller one gives a wider interval, which is still guaranteed.
+        Parameters
+        ----------
+        statistic : str or Statistic
+            A text such as ``"corr(age, income)"``, or an object such as ``sf.Mean("age")``.
+        wide_boxes : {"keep", "dismiss", "fuzzy"}, default "keep"
+            What to do with records in wide boxes. "keep" counts them like all others. "dismiss" leaves them out, and
+            "fuzzy" gives them less weight; both minimise uncertainty plus sampling error, but shift the statistic.
+            ``Estimate.reweighting`` contains the shift, and the guaranteed interval stays that of all records. This
+            option does not change sampling weights.
+        budget : EstimateBudget, optional
+            Limit of time and gap. With a smaller budget the interval is wider, but still guaranteed.
 
-        Example: ``release.estimate("mean(age)", budget=sf.EstimateBudget(seconds=1))``.
+        Returns
+        -------
+        Estimate or tuple of Estimate
+            A regression gives one estimate per coefficient, the intercept first. All other statistics give one
+            estimate.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> boxes = sf.read_release({"x_low": [1, 1, 6], "x_high": [3, 3, 8], "y": [1.0, 2.0, 6.0]})
+        >>> estimate = boxes.estimate("mean(x)")
+        >>> round(estimate.value, 2), round(estimate.low, 2), round(estimate.high, 2)
+        (3.67, 2.67, 4.67)
+        >>> [coefficient.name for coefficient in boxes.estimate("regress(y ~ x)")]
+        ['regress(y ~ x): intercept', 'regress(y ~ x): x']
         """
         wanted = parse(statistic, names=self.names)
         estimates = self.estimates(wanted, wide_boxes=wide_boxes, budget=budget)
@@ -77,7 +116,20 @@ class Release:
     def estimates(
         self, statistic: str | Statistic, *, wide_boxes: str = "keep", budget: EstimateBudget | None = None
     ) -> tuple[Estimate, ...]:
-        """The same, always as a tuple: one Estimate per number of the statistic."""
+        """Estimate one statistic, always as a tuple; for parameters see :meth:`estimate`.
+
+        Returns
+        -------
+        tuple of Estimate
+            One estimate per coefficient of a regression, or a tuple of one.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> boxes = sf.read_release({"x_low": [1, 1, 6], "x_high": [3, 3, 8]})
+        >>> [estimate.name for estimate in boxes.estimates("mean(x)")]
+        ['mean(x)']
+        """
         require_choice(wide_boxes, name="wide_boxes", choices=WIDE_BOXES)
         wanted = parse(statistic, names=self.names)
         altered = set(wanted.columns) & set(self.manifest.altered if self.manifest else ())
@@ -87,24 +139,44 @@ class Release:
         estimates = estimate(wanted, intervals, EstimateBudget(gap=1.0) if altered else budget)
         if effects:
             estimates = tuple(map(reweighted, estimates, effects))
-        return tuple(map(_uncertain, estimates)) if altered else estimates
+        return tuple(map(_without_intervals, estimates)) if altered else estimates
 
     @property
     def weight(self) -> str | None:
-        """The column of sampling weights, or None."""
+        """Name of the column of sampling weights, or None."""
         weights = self.manifest.names(Role.WEIGHT) if self.manifest else ()
         return weights[0] if weights else None
 
     def optimality(self) -> Optimality:
-        """How near the boxes come to the narrowest that theory allows; see :class:`Optimality`.
+        """Compare the width that the boxes reached with the smallest that theory allows.
 
-        It is known where the release is made and is not released with it.
+        Returns
+        -------
+        Optimality
+            ``achieved`` width, the optimum for boxes that fill the space (``asymptotic``) and for boxes shrunk to their
+            records (``shrunk``), and ``ratio`` = achieved ÷ shrunk. The same as ``release.diagnostics.optimality``.
+
+        Raises
+        ------
+        RequestError
+            If the release was read from a folder, or if its method has no such theory. The optimality is known only in
+            the process that made the release, and it is not written.
+
+        Examples
+        --------
+        >>> import numpy as np, sfumato as sf
+        >>> people = {"x": np.random.default_rng(0).normal(size=500)}
+        >>> release = sf.Boxes(k=5, keep=["mean(x)"]).release(people, schema={"x": "quasi"}, seed=1)
+        >>> release.optimality().achieved < release.optimality().asymptotic
+        True
         """
         if self.diagnostics.optimality is None:
             raise RequestError(
-                "How near a release is to the optimum is known only where it was made, by a method with such a theory.",
-                found="a release that was read" if self.manifest is None else f"a release by {self.manifest.method!r}",
-                fix="ask the object that `Boxes(...).release(table)` returned",
+                "The optimality of a release is known only in the process that made it, and only for Boxes.",
+                found="a release without a manifest"
+                if self.manifest is None
+                else f"a release by {self.manifest.method!r} that was read from disk or has no optimum",
+                fix="use the object that `Boxes(...).release(table)` returned",
             )
         return self.diagnostics.optimality
 
@@ -115,24 +187,32 @@ class Release:
 
         Parameters
         ----------
-        folder
-            Where to write. It must be absent, empty or an older release, which is then replaced as a whole.
-        report
-            The HTML page, where it was rendered already. By default it is rendered here.
-        beside
-            Pictures to write with it: file name to content. None by default.
+        folder : str or Path
+            It must not exist, be empty, or contain an older release, which is then replaced as a whole.
+        report : str, optional
+            The HTML page, if it has been rendered already. By default it is rendered here.
+        beside : mapping of str to bytes, optional
+            Pictures to write as well: ``boxes.png`` or ``statistics.png`` and their contents. None by default.
 
         Returns
         -------
         Path
-            The folder.
+            The absolute path of the folder.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> release = sf.Boxes(k=2).release({"age": [20, 21, 40, 41]}, schema={"age": "quasi"})
+        >>> folder = release.write("out")
+        >>> sorted(path.name for path in folder.iterdir())
+        ['manifest.json', 'released.csv', 'released.parquet', 'report.html']
         """
         if self.manifest is None:
             raise RequestError(
-                "Only a release with a manifest can be written.", fix="write what a method's release returned"
+                "Only a release with a manifest can be written.", fix="write the release that a method returned"
             )
         if report is None:
-            from sfumato.report.html import render  # made a storey above: one of the two doors upward
+            from sfumato.report.html import render  # report is a layer above: imported only when called
 
             report = render(self)
         return write(self.table, self.manifest, report.encode(), folder, beside=beside)
@@ -144,8 +224,8 @@ class Release:
         return f"Release({shape}, {self.manifest.method}; {self.manifest.guarantee})"
 
 
-def _uncertain(estimate: Estimate) -> Estimate:
-    """The value alone: cells that were altered bound nothing."""
+def _without_intervals(estimate: Estimate) -> Estimate:
+    """Return the estimate with its value only: altered cells give no interval."""
     return replace(
         estimate,
         low=-math.inf,

@@ -1,4 +1,4 @@
-"""Every promise is recounted on the released rows; where one does not hold, nothing is written."""
+"""Verify a release: recount every claim on the released rows. If one does not hold, nothing is written."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ T = TypeVar("T")
 
 
 def verify(claims: Iterable[Claim[Any]], evidences: Iterable[Evidence]) -> tuple[Finding, ...]:
-    """Recount every claim on the released rows and raise where one does not hold.
+    """Recount every claim on the released rows and raise if one does not hold.
 
     Each evidence is one block, and together they are the whole release. They may come from a generator: each block is
-    counted and let go before the next one is asked for.
+    counted and freed before the next one is requested.
     """
     recounts = [Recount(claim) for claim in claims]
     with ThreadPoolExecutor() as pool:
         for evidence in evidences:
             for _ in pool.map(Recount.add, recounts, repeat(evidence)):
                 pass
-            del evidence  # before the next one is made
+            del evidence  # free it before the next one is made
         findings = tuple(pool.map(Recount.finding, recounts))
     require_held(findings)
     return findings
@@ -41,21 +41,22 @@ def require_held(findings: Sequence[Finding]) -> None:
     broken = [finding for finding in findings if not finding.held]
     if broken:
         raise GuaranteeNotMet(
-            f"The release was to be: {'; '.join(finding.claim for finding in broken)}.",
+            f"The release does not keep its promises: {'; '.join(finding.claim for finding in broken)}.",
             found="; ".join(finding.found for finding in broken),
             fix="; ".join(dict.fromkeys(finding.fix for finding in broken if finding.fix)),
         )
 
 
 class Recount(Generic[T]):
-    """A claim that is recounted block by block.
+    """The recount of one claim, block by block.
 
-    Tallies of as many blocks are merged with each other, as in a merge sort: of n blocks each is merged log₂ n times.
+    Tallies of equally many blocks are merged with each other, as in a merge sort: with n blocks each tally is merged
+    log₂ n times.
     """
 
     def __init__(self, claim: Claim[T]) -> None:
         self.claim = claim
-        self._blocks: list[int] = []  # in each tally, falling
+        self._blocks: list[int] = []  # number of blocks in each tally, in decreasing order
         self._tallies: list[T] = []
 
     def add(self, evidence: Evidence) -> None:
@@ -68,23 +69,24 @@ class Recount(Generic[T]):
         self._tallies.append(tally)
 
     def finding(self) -> Finding:
-        """Judge the claim by all blocks."""
+        """Return the finding for all blocks together."""
         if not self._tallies:
-            raise GuaranteeNotMet("A promise can only be verified on released rows.", found="no block of rows")
+            raise GuaranteeNotMet("Promises can only be verified on released rows.", found="no block of rows")
         return self.claim.finding(reduce(self.claim.merge, reversed(self._tallies)))
 
 
 def altered_columns(evidence: Evidence) -> tuple[str, ...]:
-    """Columns that leave under their own name with cells that do not hold what they held: swapped, noisy or recoded.
+    """Return the columns that keep their name but whose cells were changed: swapped, noisy or recoded.
 
-    No interval computed from such a column is certain. It is measured, not asked: a method cannot forget to say so.
+    No interval from such a column is guaranteed. This is measured, not declared: a method cannot forget to report it.
     """
     shared = [name for name in evidence.released.names if name in evidence.original.kinds]
     before = evidence.original.select(shared).take(evidence.origin)
-    return tuple(name for name in shared if not _holds(name, before, evidence))
+    return tuple(name for name in shared if not _is_kept(name, before, evidence))
 
 
-def _holds(name: str, before: Table, evidence: Evidence) -> bool:
+def _is_kept(name: str, before: Table, evidence: Evidence) -> bool:
+    """Whether every cell is equal to the original value or, for categories, contains it."""
     if before.arrow.column(name).equals(evidence.released.arrow.column(name)):
         return True
     if before.kinds[name].is_numeric:
@@ -93,7 +95,7 @@ def _holds(name: str, before: Table, evidence: Evidence) -> bool:
 
 
 def unaltered_columns(evidence: Evidence, altered: Sequence[str]) -> tuple[str, ...]:
-    """Columns with more than one value whose released cells are exactly those of the rows they came from."""
+    """Return the columns with more than one value whose released cells are exactly the original ones."""
     shared = [name for name in evidence.released.names if name in evidence.original.kinds and name not in altered]
     before = evidence.original.select(shared).take(evidence.origin)
     same = [name for name in shared if before.arrow.column(name).equals(evidence.released.arrow.column(name))]

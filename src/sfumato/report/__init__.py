@@ -1,1 +1,1 @@
-"""Records in, documents out: terminal, HTML, JSON and figures."""
+"""Reports: records as terminal output, HTML, JSON and figures."""

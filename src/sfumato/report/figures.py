@@ -1,4 +1,4 @@
-"""Pictures of a release, drawn from its released rows alone."""
+"""Pictures of a release, drawn from the released rows only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def boxes(table: Table, x: str, y: str) -> Figure:
-    """The boxes of two columns: the more rows on its area, the darker a box."""
+    """Draw the boxes of two columns; boxes with more rows per area are darker."""
     intervals = CountedBoxes.of(table, [x, y])
     present = ~np.isnan(intervals.low).any(axis=1)
     low, high, rows = intervals.low[present], intervals.high[present], intervals.count[present]
@@ -48,7 +48,7 @@ def boxes(table: Table, x: str, y: str) -> Figure:
     axes.set_xlabel(x, color=INK, fontsize=11)
     axes.set_ylabel(y, color=INK, fontsize=11)
     axes.set_title(
-        f"{int(rows.sum()):,} people in {len(rows):,} boxes: the darker, the more of them in the same space",
+        f"{int(rows.sum()):,} people in {len(rows):,} boxes; darker boxes hold more people per area",
         loc="left",
         color=MUTED,
         fontsize=10,
@@ -58,7 +58,7 @@ def boxes(table: Table, x: str, y: str) -> Figure:
 
 
 def statistics(estimates: Sequence[Estimate], truths: Mapping[str, float] | None = None) -> Figure:
-    """Each statistic on an axis of its own: guaranteed interval, first-order interval, value and, if known, truth."""
+    """Draw each statistic on its own axis: guaranteed and first-order interval, value and, if known, true value."""
     shown = [estimate for estimate in estimates if math.isfinite(estimate.high - estimate.low)]
     figure = blank_figure(7.2, 0.9 + 0.62 * max(len(shown), 1))
     top = 1.0 - 0.55 / figure.get_figheight()
@@ -68,21 +68,21 @@ def statistics(estimates: Sequence[Estimate], truths: Mapping[str, float] | None
         _interval(axes, estimate, (truths or {}).get(estimate.name))
         name = textwrap.fill(estimate.name, width=34)
         figure.text(0.03, top - (position + 0.5) * step, name, color=INK, fontsize=10, va="center", linespacing=1.25)
-    legend = [("guaranteed", SHADES[3], 0.40), ("first order", SHADES[6], 0.545), ("value at midpoints", INK, 0.69)]
-    for word, colour, left in legend + ([("truth", ACCENT, 0.895)] if truths else []):
-        figure.text(left, 1.0 - 0.3 / figure.get_figheight(), f"● {word}", color=colour, fontsize=9)
+    legend = [("guaranteed", SHADES[3], 0.40), ("first order", SHADES[6], 0.54), ("value at midpoints", INK, 0.665)]
+    for label, colour, left in legend + ([("true value", ACCENT, 0.865)] if truths else []):
+        figure.text(left, 1.0 - 0.3 / figure.get_figheight(), f"● {label}", color=colour, fontsize=9)
     return figure
 
 
 def png(figure: Figure, *, dots_per_inch: int = 160) -> bytes:
-    """A figure as PNG, without date or software in it."""
+    """Return a figure as PNG, without date and software in its metadata."""
     file = io.BytesIO()
     FigureCanvasAgg(figure).print_figure(file, dpi=dots_per_inch, format="png", metadata={"Software": None})
     return file.getvalue()
 
 
 def svg(figure: Figure) -> bytes:
-    """A figure as SVG, without date in it."""
+    """Return a figure as SVG, without date and creator in its metadata."""
     file = io.BytesIO()
     figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     return file.getvalue()
@@ -109,7 +109,7 @@ def _interval(axes: Any, estimate: Estimate, truth: float | None) -> None:
 
 
 def _corners(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Boxes as closed polygons, shape (boxes, 4, 2)."""
+    """Return the corners of boxes, shape (boxes, 4, 2)."""
     left, bottom, right, top = low[:, 0], low[:, 1], high[:, 0], high[:, 1]
     around = [[left, bottom], [right, bottom], [right, top], [left, top]]
     return np.array(around).transpose(2, 0, 1).reshape(-1, 4, 2)

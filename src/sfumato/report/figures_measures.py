@@ -1,7 +1,6 @@
-"""Pictures of what was measured: privacy against the reference, right and wrong matches, kernel components.
+"""Pictures of an assessment: privacy compared with the reference, correct and wrong matches, kernel components.
 
-They are drawn from the original's people, so they stay with whoever may see the original: none of them goes into a
-release.
+They show people of the original, so they are as confidential as the original and are never part of a release.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from sfumato.measures.utility.kernel_components import ComponentTest
 
 BRICK = "#a8402c"
-LINES = (ACCENT, "#b07a3e", BRICK, "#7d8f69", "#6a4c6b")  # as many releases as a picture can hold
+LINES = (ACCENT, "#b07a3e", BRICK, "#7d8f69", "#6a4c6b")  # one per release in a picture
 MEASURES = {
     "distance": "prediction distance",
     "ambiguity": "prediction ambiguity",
@@ -34,30 +33,30 @@ MEASURES = {
 
 @dataclass(frozen=True, repr=False)
 class Pictures:
-    """What can be drawn of a release and its original."""
+    """Pictures of a release and its original."""
 
     privacy: Figure
-    components: Figure | None  # None where the original has nothing that varies
+    components: Figure | None  # None if all columns of the original are constant
 
 
-def pictures(subject: MeasuredRelease, *, word: str = "release") -> Pictures:
-    """Measure what the pictures show, and draw them; ``word`` is the name of the release in the legends."""
+def pictures(subject: MeasuredRelease, *, name: str = "release") -> Pictures:
+    """Compute and draw all pictures; ``name`` is the name of the release in the legends."""
     from sfumato.measures.privacy.prediction import people_of
     from sfumato.measures.privacy.reference import reference_prediction
     from sfumato.measures.utility.kernel_components import KernelComponents, component_tests
 
-    draw = subject.draw("kernel components")
-    kernel = KernelComponents.of(subject.original_matrix, draw=draw)
-    tests = component_tests(kernel, subject.original_matrix, subject.released_matrix, draw)
+    generator = subject.generator("kernel components")
+    kernel = KernelComponents.of(subject.original_matrix, generator=generator)
+    tests = component_tests(kernel, subject.original_matrix, subject.released_matrix, generator)
     before, after = kernel.project(subject.original_matrix), kernel.project(subject.released_matrix)
     return Pictures(
-        privacy=distributions({word: people_of(subject).released}, reference_prediction(subject)),
-        components=components(before, after, tests, word=word) if tests else None,
+        privacy=distributions({name: people_of(subject).released}, reference_prediction(subject)),
+        components=components(before, after, tests, name=name) if tests else None,
     )
 
 
 def distributions(releases: Mapping[str, Prediction], reference: Prediction) -> Figure:
-    """Cumulative distributions of the three measures; a release to the right of the reference hides people better."""
+    """Draw cumulative distributions of the three measures; releases to the right of the reference are more private."""
     figure = blank_figure(11.0, 4.1)
     panels = figure.subplots(1, 3, sharey=True)
     figure.subplots_adjust(left=0.065, right=0.985, bottom=0.15, top=0.8, wspace=0.08)
@@ -66,7 +65,7 @@ def distributions(releases: Mapping[str, Prediction], reference: Prediction) -> 
         shown = [getattr(one, name) for one in (*releases.values(), reference)]
         left = min(float(np.quantile(numbers, 0.002)) for numbers in shown)
         right = max(float(np.quantile(numbers, 0.99)) for numbers in shown)
-        wide = max(right - left, 1e-6)  # a measure may be the same for all
+        wide = max(right - left, 1e-6)  # a measure may be equal for all people
         left, right = left - 0.04 * wide, right + 0.02 * wide
         steps = np.concatenate([[left - 1.0], theirs, [right + 1.0]])
         heights = np.concatenate([[0.0], np.arange(1, len(theirs) + 1) / len(theirs), [1.0]])
@@ -93,7 +92,7 @@ def distributions(releases: Mapping[str, Prediction], reference: Prediction) -> 
 
 
 def matches(releases: Mapping[str, tuple[Prediction, Linkage]]) -> Figure:
-    """Right and wrong matches by each measure, one row of panels per release: can an intruder distinguish them?"""
+    """Draw the distributions of correct and wrong matches, one panel per measure and one row per release."""
     figure = blank_figure(11.0, 1.1 + 2.5 * len(releases))
     rows = figure.subplots(len(releases), 3, squeeze=False)
     figure.subplots_adjust(left=0.065, right=0.985, bottom=0.1, top=0.83, wspace=0.12, hspace=0.62)
@@ -101,17 +100,17 @@ def matches(releases: Mapping[str, tuple[Prediction, Linkage]]) -> Figure:
         areas = (linkage.by_distance, linkage.by_ambiguity, linkage.by_uncertainty)
         for axes, (name, label), area in zip(panels, MEASURES.items(), areas, strict=True):
             numbers = getattr(prediction, name)[linkage.present]
-            _two_distributions(axes, numbers[~linkage.right], numbers[linkage.right])
+            _two_distributions(axes, numbers[~linkage.correct], numbers[linkage.correct])
             axes.set_xlabel(label, color=INK, fontsize=10)
             axes.text(0.98, 0.92, f"AUC {area.value:.2f}", transform=axes.transAxes, ha="right", color=INK, fontsize=10)
         panels[0].set_title(
-            f"{title}: {linkage.rate.value:.1%} of {len(linkage.right):,} people matched rightly",
+            f"{title}: {linkage.rate.value:.1%} of {len(linkage.correct):,} people matched correctly",
             loc="left",
             color=INK,
             fontsize=11,
             pad=8,
         )
-    _legend(figure, {"wrong matches": SHADES[4], "right matches": ACCENT})
+    _legend(figure, {"wrong matches": SHADES[4], "correct matches": ACCENT})
     return figure
 
 
@@ -120,12 +119,12 @@ def components(
     other: NDArray[np.float64],
     tests: tuple[ComponentTest, ...],
     *,
-    word: str = "release",
+    name: str = "release",
     shown: int = 5,
 ) -> Figure:
-    """The leading kernel components in pairs, original against another table, by its ``word`` (TL Figure 5-3).
+    """Draw the leading kernel components in pairs, original and another table called ``name`` (TL Figure 5-3).
 
-    Distributions on the diagonal, where most of the rows lie above it, the tails below.
+    Distributions are on the diagonal, contours of the density above it, all rows with their tails below.
     """
     shown = min(shown, original.shape[1])
     figure = blank_figure(10.0, 10.4)
@@ -148,11 +147,11 @@ def components(
             else:
                 _tails(axes, original[:, [column, row]], other[:, [column, row]])
                 axes.set(xlim=whole[column], ylim=whole[row])
-    _legend(figure, {"original": ACCENT, word: BRICK})
+    _legend(figure, {"original": ACCENT, name: BRICK})
     figure.text(
         0.98,
         0.937,
-        "diagonal: distribution, cumulative variance, p of equality   ·   above: where the rows lie   ·   below: tails",
+        "diagonal: distribution, cumulative variance, p of equality   ·   above: density   ·   below: tails",
         color=MUTED,
         fontsize=9.5,
         ha="right",
@@ -160,16 +159,16 @@ def components(
     return figure
 
 
-def _legend(figure: Figure, words: Mapping[str, str]) -> None:
-    """Words in their colours, side by side along the top."""
+def _legend(figure: Figure, colours: Mapping[str, str]) -> None:
+    """Draw a legend along the top: label → colour."""
     from matplotlib.lines import Line2D
 
     figure.legend(
-        [Line2D([], [], color=colour, linewidth=2.6) for colour in words.values()],
-        list(words),
+        [Line2D([], [], color=colour, linewidth=2.6) for colour in colours.values()],
+        list(colours),
         loc="upper left",
         bbox_to_anchor=(0.05, 1.0 - 0.12 / figure.get_figheight()),
-        ncols=len(words),
+        ncols=len(colours),
         frameon=False,
         labelcolor=INK,
         fontsize=10.5,
@@ -183,13 +182,13 @@ def _legend(figure: Figure, words: Mapping[str, str]) -> None:
 def _two_distributions(axes: Any, wrong: NDArray[np.float64], right: NDArray[np.float64]) -> None:
     both = np.concatenate([wrong, right])
     low, high = float(both.min()), float(np.quantile(both, 0.995))
-    alike = high - low < 1e-9
-    low, high = (min(low, 0.0) - 0.05, max(high, 1.0) + 0.05) if alike else (low, high + 0.05 * (high - low))
+    is_constant = high - low < 1e-9
+    low, high = (min(low, 0.0) - 0.05, max(high, 1.0) + 0.05) if is_constant else (low, high + 0.05 * (high - low))
     bins = np.linspace(low, high, 61)
     for numbers, colour in ((wrong, SHADES[4]), (right, ACCENT)):
         if numbers.size:
             shares = np.histogram(np.clip(numbers, low, high), bins)[0] / numbers.size
-            heights = shares if alike else _smooth(shares)
+            heights = shares if is_constant else _smooth(shares)
             axes.stairs(heights, bins, fill=True, color=colour, alpha=0.45, linewidth=0)
             axes.stairs(heights, bins, color=colour, linewidth=1.4)
     axes.set_xlim(low, high)
@@ -258,14 +257,14 @@ HELD = (0.9, 0.6, 0.25)  # shares of the rows that lie inside the contours
 
 
 def _smooth(heights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A running weighted mean along the first axis, so that a picture shows shapes and not counts."""
+    """Return a running weighted mean along the first axis, so that shapes are visible and not single counts."""
     weights = np.exp(-0.5 * (np.arange(-4, 5) / 1.6) ** 2)
     padded = np.pad(heights, [(4, 4)] + [(0, 0)] * (heights.ndim - 1))
     return np.asarray(sum(w * padded[place : place + len(heights)] for place, w in enumerate(weights / weights.sum())))
 
 
 def _middle(numbers: NDArray[np.float64]) -> tuple[float, float]:
-    """Where the bulk of the numbers lies, with some room around it."""
+    """Return the range of most numbers, with a margin."""
     low, high = np.quantile(numbers, [0.01, 0.99])
     room = 0.15 * (high - low) or 1.0
     return float(low - room), float(high + room)

@@ -1,4 +1,4 @@
-"""The report that lies beside the released rows: one self-contained page that loads nothing."""
+"""The HTML report of a release: one self-contained page that loads no other file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from sfumato.report.style import INK, PAPER, SHADES, shade_of
-from sfumato.report.summary import Summary, summarize, treatment
+from sfumato.report.summary import NOT_PROMISED, Summary, privacy_first, summarize, treatment
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.table.intervals import high_name, low_name
 
@@ -28,7 +28,7 @@ WIDTH, HEIGHT = 1200, 800  # of the picture, in its own units
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """The boxes of two columns as SVG paths, one for each shade, the faintest first."""
+    """The boxes of two columns as SVG paths, one path per shade, the lightest first."""
 
     x: str
     y: str
@@ -41,7 +41,7 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """Where an estimate's value and first-order interval lie in its guaranteed interval, as shares from 0 to 1."""
+    """Positions of the value and the first-order interval in the guaranteed interval, from 0 to 1."""
 
     linear_low: float
     linear_high: float
@@ -49,7 +49,7 @@ class Bar:
 
     @classmethod
     def of(cls, estimate: Estimate) -> Bar | None:
-        """None where the guaranteed interval has no width or no end."""
+        """Return the bar, or None if the guaranteed interval has no width or is infinite."""
         width = estimate.high - estimate.low
         if not (math.isfinite(width) and width > 0.0 and math.isfinite(estimate.value)):
             return None
@@ -59,7 +59,7 @@ class Bar:
 
 
 def render(release: Release, summary: Summary | None = None) -> str:
-    """The page, made from the released rows and the manifest alone; ``summary`` where it was computed already."""
+    """Render the page from the released rows and the manifest; ``summary`` if it has been computed already."""
     shown = summary or summarize(release)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sfumato.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
@@ -69,6 +69,9 @@ def render(release: Release, summary: Summary | None = None) -> str:
     return environment.get_template("release.html.j2").render(
         manifest=manifest,
         rows=release.table.rows,
+        findings=privacy_first(release.findings),
+        promises_privacy=any(finding.kind == "privacy" for finding in release.findings),
+        not_promised=NOT_PROMISED,
         treatments=[(column, treatment(column, manifest)) for column in manifest.columns] if manifest else [],
         estimates=[(estimate, Bar.of(estimate)) for estimate in shown.estimates],
         picture=draw(release.table, *shown.pictured) if shown.pictured else None,
@@ -81,14 +84,14 @@ def render(release: Release, summary: Summary | None = None) -> str:
 
 
 def number(value: float) -> str:
-    """Six figures, and a word for what is no number."""
+    """Return a number with six digits, or "not defined"."""
     if math.isnan(value):
         return "not defined"
     return f"{value:.6g}".replace("inf", "∞").replace("-", "−")
 
 
 def draw(table: Table, x: str, y: str) -> Picture | None:
-    """The boxes of two columns; the more rows on its area, the darker a box. None where no row has both columns."""
+    """Draw the boxes of two columns, denser boxes darker; return None if no row has values in both columns."""
     intervals = CountedBoxes.of(table, [x, y])
     present = ~np.isnan(intervals.low).any(axis=1)
     low, high, rows = intervals.low[present], intervals.high[present], intervals.count[present]
@@ -126,7 +129,7 @@ def _paths(
 
 
 def _ends(table: Table, name: str) -> tuple[str, str]:
-    """The ends of an axis in words; days are written as days."""
+    """Return the ends of an axis as text; dates are written as dates."""
     low = pc.min(table.arrow.column(low_name(name))).as_py()
     high = pc.max(table.arrow.column(high_name(name))).as_py()
     first, last = (number(end) if isinstance(end, int | float) else str(end)[:10] for end in (low, high))

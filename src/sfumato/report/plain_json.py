@@ -1,4 +1,4 @@
-"""Records as JSON text, for programs that read what the commands print."""
+"""Records as JSON, for programs that read the output of the commands."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sfumato.release.manifest import plain
 
 
 def to_json(record: Any) -> str:
-    """A record, or several, as JSON; a number that is not finite becomes null."""
+    """Return a record, or several, as JSON text; numbers that are not finite become null."""
     return json.dumps(as_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def as_plain(record: Any) -> Any:
-    """Dataclasses as mappings of their fields, all the way down; what starts with an underscore stays inside.
+    """Convert dataclasses, at all levels, to mappings of their fields; names that start with _ are left out.
 
-    A class may name further properties to report in ``derived``.
+    A class may list further properties to report in ``derived``.
     """
     if is_dataclass(record) and not isinstance(record, type):
         values = {field.name: getattr(record, field.name) for field in fields(record) if not field.name.startswith("_")}

@@ -1,8 +1,9 @@
-"""What the commands show: plain tables, made for reading."""
+"""Terminal output of the commands, as plain tables."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from sfumato.params import options_of
-from sfumato.report.summary import treatment
+from sfumato.release.manifest import NO_GUARANTEE
+from sfumato.report.summary import NOT_PROMISED, privacy_first, treatment
 from sfumato.schema.columns import Role
 
 if TYPE_CHECKING:
@@ -35,8 +37,8 @@ ROLE_STYLE = {
 
 
 def inspection(found: Inspection) -> RenderableType:
-    """Kinds, roles with reasons, missing and distinct values, and how far columns single people out."""
-    grid = _grid("column", "kind", "role", ">missing", ">distinct", ">alone", "why")
+    """Show kinds, roles with reasons, missing, distinct and unique values, and how many rows are unique in all."""
+    grid = _grid("column", "kind", "role", ">missing", ">distinct", ">unique", "reason for the role")
     for column in found.columns:
         grid.add_row(
             Text(column.name, style="bold"),
@@ -48,8 +50,8 @@ def inspection(found: Inspection) -> RenderableType:
             Text(column.reason, style="dim"),
         )
     together = (
-        f"{len(found.quasi)} quasi-identifiers together: {found.unique_rows:,} of {found.rows:,} rows stand alone "
-        f"({found.unique_share:.1%}), {found.groups:,} combinations, the rarest with {found.smallest_group:,} rows."
+        f"{len(found.quasi)} quasi-identifiers together: {found.unique_rows:,} of {found.rows:,} rows are unique "
+        f"({found.unique_share:.1%}); {found.groups:,} combinations, smallest group {found.smallest_group:,}."
         if found.quasi
         else "No column is a quasi-identifier."
     )
@@ -57,11 +59,11 @@ def inspection(found: Inspection) -> RenderableType:
 
 
 def identifying(found: QuasiIdentifiers, *, at_most: int = 12) -> RenderableType:
-    """The smallest sets of columns that identify people, with the reason in words; the first ``at_most`` of them."""
+    """Show the first ``at_most`` minimal sets of columns that identify people, with reasons."""
     if not found.found:
         return Text(f"\nNo set of up to {found.max_size} quasi-identifiers singles out {found.alpha:.0%} of people.")
     lines = [
-        Text(f"\n{len(found)} smallest sets of up to {found.max_size} columns single out {found.alpha:.0%} of people:")
+        Text(f"\n{len(found):,} minimal sets of up to {found.max_size} columns single out {found.alpha:.0%} of people:")
     ]
     lines += [Text(f"· {reason}") for reason in found.reasons[:at_most]]
     if len(found) > at_most:
@@ -70,35 +72,37 @@ def identifying(found: QuasiIdentifiers, *, at_most: int = 12) -> RenderableType
 
 
 def methods(classes: Sequence[type[Method]]) -> RenderableType:
-    """All methods, one line per method."""
+    """Show all methods, one line per method."""
     grid = _grid("method", "class", "what it does")
     for kind in classes:
-        grid.add_row(Text(kind.name, style="bold"), kind.__name__, (kind.__doc__ or "").partition("\n\n")[0])
+        summary = (kind.__doc__ or "").partition("\n\n")[0]
+        grid.add_row(Text(kind.name, style="bold"), kind.__name__, Text(_without_markup(summary)))
     return grid
 
 
 def method(kind: type[Method]) -> RenderableType:
-    """One method with all its options."""
+    """Show one method with all its options."""
     grid = _grid("option", "value", "meaning")
     for one in options_of(kind):
         grid.add_row(Text(one.name, style="bold"), one.range_and_default, one.declared.meaning)
     summary = (kind.__doc__ or "").partition("\nParameters\n")[0].strip()
-    return Group(Text(f"{kind.name} ({kind.__name__})\n\n{summary}\n"), grid)
+    return Group(Text(f"{kind.name} ({kind.__name__})\n\n{_without_markup(summary)}\n"), grid)
 
 
 def findings(measured: Sequence[Finding]) -> RenderableType:
-    """Promises and what was found on the released rows; what is promised about privacy comes first."""
-    grid = _grid("", "about", "promise", "found")
+    """Show the promises and what was found on the released rows, privacy first."""
+    grid = _grid("", "kind", "promise", "found")
     if not any(finding.kind == "privacy" for finding in measured):
-        grid.add_row(Text("none", style="bold red"), "privacy", "no guarantee", "assess the release before it is used")
-    for finding in sorted(measured, key=lambda one: one.kind != "privacy"):
+        warning = Text(NO_GUARANTEE, style="bold red")
+        grid.add_row(Text("none", style="bold red"), "privacy", warning, Text(NOT_PROMISED))
+    for finding in privacy_first(measured):
         mark = Text("kept", style="green") if finding.held else Text("broken", style="bold red")
         grid.add_row(mark, finding.kind, Text(finding.claim), Text(finding.found))
     return grid
 
 
 def treatments(manifest: Manifest) -> RenderableType:
-    """How each column is released."""
+    """Show how each column is released."""
     grid = _grid("column", "kind", "role", "released as")
     for column in manifest.columns:
         role = Text(str(column.role), style=ROLE_STYLE[column.role])
@@ -107,7 +111,7 @@ def treatments(manifest: Manifest) -> RenderableType:
 
 
 def estimates(estimated: Sequence[Estimate], truths: Mapping[str, float] | None = None) -> RenderableType:
-    """Statistics with their intervals and, where it is known, the true value.
+    """Show statistics with their intervals and, if known, their true values.
 
     The gap is the share of the guaranteed interval that is not known to be attained.
     """
@@ -129,8 +133,9 @@ def estimates(estimated: Sequence[Estimate], truths: Mapping[str, float] | None 
 
 
 def reweightings(estimated: Sequence[Estimate]) -> RenderableType:
-    """What reweighting the records did: less error, fewer records, a shifted statistic."""
-    grid = _grid("statistic", ">all records", ">reweighted", ">shift", ">error of all", ">reweighted", ">records used")
+    """Show what reweighting the records did: less error, fewer records, a shifted statistic."""
+    values, errors = (">value, all", ">value, reweighted", ">shift"), (">error, all", ">error, reweighted")
+    grid = _grid("statistic", *values, *errors, ">records used")
     for estimate in estimated:
         effect = estimate.reweighting
         if effect is not None:
@@ -140,14 +145,14 @@ def reweightings(estimated: Sequence[Estimate]) -> RenderableType:
                 f"{effect.records:,.0f}",
             )
     note = (
-        "Error: linear half-width plus sampling error, without the shift. Reweighted records are not the whole table; "
-        "the guaranteed interval is that of the whole table."
+        "Error: first-order half-width plus sampling error, without the shift. "
+        "The guaranteed interval is that of all records."
     )
     return Group(grid, Text(note, style="dim"))
 
 
 def searches(traces: Sequence[SearchTrace]) -> RenderableType:
-    """What a search gained, statistic by statistic where their exact widths were followed."""
+    """Show what a search gained, per statistic if exact widths were followed."""
     lines: list[RenderableType] = []
     for trace in traces:
         grid = _grid("search", ">width before", ">after", ">narrower by")
@@ -156,7 +161,7 @@ def searches(traces: Sequence[SearchTrace]) -> RenderableType:
             grid.add_row(Text(before.name, style="bold"), number(before.width), number(after.width), f"{share:.1%}")
         note = (
             f"{trace.rounds:,} rounds in {trace.seconds:.0f} s, ended by "
-            f"{'its budget' if trace.stop == 'budget' else 'an interrupt'}: {trace.gain:.1%} narrower by importance"
+            f"{'its budget' if trace.stop == 'budget' else 'an interrupt'}; weighted width {trace.gain:.1%} narrower"
         )
         lines += [grid] if trace.widths_before else []
         lines += [Text(note, style="dim")]
@@ -164,8 +169,8 @@ def searches(traces: Sequence[SearchTrace]) -> RenderableType:
 
 
 def rules(effects: Sequence[RuleEffect]) -> RenderableType:
-    """What each expert rule did to the boxes of its column."""
-    grid = _grid("rule", ">mean factor", ">records touched", ">width without rules", ">with", ">change")
+    """Show what each expert rule did to the boxes of its column."""
+    grid = _grid("rule", ">mean factor", ">records affected", ">width without rules", ">with rules", ">change")
     for effect in effects:
         grid.add_row(
             Text(effect.rule, style="bold"),
@@ -179,13 +184,14 @@ def rules(effects: Sequence[RuleEffect]) -> RenderableType:
 
 
 def assessment(judged: Assessment) -> RenderableType:
-    """What was measured of a release, line by line."""
+    """Show all scores of an assessment."""
     return Text(str(judged), no_wrap=True, overflow="ignore")
 
 
 def exposed(people: Sequence[Exposed]) -> RenderableType:
-    """The people to whom a release comes nearest, by their rows."""
-    grid = _grid(">row of the original", ">to the release", ">to the others", ">ratio", ">ambiguity", ">uncertainty")
+    """Show the rows of the original that the release comes closest to."""
+    distances = (">distance to release", ">to other people", ">ratio")
+    grid = _grid(">row of the original", *distances, ">ambiguity", ">uncertainty")
     for one in people:
         numbers = (one.distance, one.distance_to_others, one.ratio, one.ambiguity, one.uncertainty)
         grid.add_row(f"{one.row:,}", *map(number, numbers))
@@ -193,17 +199,22 @@ def exposed(people: Sequence[Exposed]) -> RenderableType:
 
 
 def number(value: float) -> str:
-    """Five figures; a dash for what is not defined."""
+    """Return a number with five digits, or a dash if it is not defined."""
     return "–" if math.isnan(value) else f"{value:.5g}".replace("inf", "∞")
 
 
 def interval(low: float, high: float) -> str:
-    """Two ends."""
+    """Return the two ends of an interval as text."""
     return f"{number(low)} … {number(high)}"
 
 
+def _without_markup(docstring: str) -> str:
+    """Return a docstring without its markup: ``name`` and :class:`name` become name."""
+    return re.sub(r":\w+:`~?([^`]+)`", r"\1", docstring).replace("``", "")
+
+
 def _grid(*headings: str) -> Grid:
-    """A light table; a heading that starts with > stands over numbers."""
+    """Return a table without lines; columns whose heading starts with > are aligned to the right."""
     grid = Grid(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
     for heading in headings:
         right = heading.startswith(">")

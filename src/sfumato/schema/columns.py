@@ -1,4 +1,4 @@
-"""What is known of one column: its role, its kind, and what a user declares of its values."""
+"""The schema of one column: its role, its kind, and what the user declares about its values."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from sfumato.table.kinds import Kind
 
 
 class Role(StrEnum):
-    """What a column is to an intruder, and so what happens to it."""
+    """The role of a column, which determines how it is protected."""
 
-    IDENTIFIER = "identifier"  # names a person: removed
-    QUASI = "quasi"  # may be known from elsewhere: protected
-    SENSITIVE = "sensitive"  # what an intruder is after: kept, its diversity protected
-    OTHER = "other"  # neither: kept
-    WEIGHT = "weight"  # sampling weight: used by statistics, kept
+    IDENTIFIER = "identifier"  # identifies a person; removed
+    QUASI = "quasi"  # quasi-identifier, which may be known from other sources; protected
+    SENSITIVE = "sensitive"  # what an intruder wants to learn; kept, and its diversity is protected
+    OTHER = "other"  # none of these; kept
+    WEIGHT = "weight"  # sampling weight; kept, and used by statistics
 
 
-Word = TypeVar("Word", Role, Kind)
+Member = TypeVar("Member", Role, Kind)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """What is known of one column."""
+    """The schema of one column."""
 
     name: str
     role: Role
-    kind: Kind | None = None  # None: as the table says
-    reason: str = ""  # why this role was suggested; empty when the user gave it
-    order: tuple[str, ...] = field(default=(), repr=False)  # the categories of an ordered column, lowest first
+    kind: Kind | None = None  # None means the kind in the table
+    reason: str = ""  # why this role was suggested; empty if the user declared it
+    order: tuple[str, ...] = field(default=(), repr=False)  # categories of an ordered column, lowest first
     domain: tuple[float, float] | None = None  # declared range of a numeric column, in the unit of Table.numbers
-    tree: str | None = None  # path of a generalization tree (CSV: value;level 1;…;*)
-    words: Mapping[str, Corners] = field(default_factory=dict, repr=False, hash=False)  # fuzzy sets of its numbers
+    tree: str | None = None  # "calendar", "prefix", "steps:…", or path of a generalization tree
+    words: Mapping[str, Corners] = field(default_factory=dict, repr=False, hash=False)  # fuzzy sets over the numbers
 
     def __post_init__(self) -> None:
-        set_field = object.__setattr__  # words become roles and kinds, so that both may be given
-        set_field(self, "role", _word(Role, self.role, what="role", column=self.name))
+        set_field = object.__setattr__  # text is converted to Role and Kind, so that both can be passed
+        set_field(self, "role", _member(Role, self.role, what="role", column=self.name))
         if self.kind is not None:
-            set_field(self, "kind", _word(Kind, self.kind, what="kind", column=self.name))
+            set_field(self, "kind", _member(Kind, self.kind, what="kind", column=self.name))
         set_field(self, "order", _checked_order(self.order, self.name))
         if self.order:
             if self.kind not in (None, Kind.ORDERED):
                 raise SchemaError(
-                    f"Column {self.name!r} has an order and so must be ordered.", found=f"kind {self.kind}"
+                    f"Column {self.name!r} has an order, so its kind must be ordered.", found=f"kind {self.kind}"
                 )
             set_field(self, "kind", Kind.ORDERED)
         if self.domain is not None:
@@ -57,26 +57,26 @@ class Column:
         set_field(self, "words", checked_words(self.words, self.name))
 
 
-def nearest(word: str, words: Collection[str]) -> str:
-    """What there is, for an error: the nearest of the words, or how many there are."""
-    close = get_close_matches(word, list(words), n=1)
-    return f"{len(words)} names, the nearest {close[0]!r}" if close else f"{len(words)} names, none like it"
+def nearest(name: str, names: Collection[str]) -> str:
+    """Describe the known names for an error message: how many there are, and the one closest to ``name``."""
+    close = get_close_matches(name, list(names), n=1)
+    return f"{len(names)} names, the nearest {close[0]!r}" if close else f"{len(names)} names, none similar"
 
 
-def _word(words: type[Word], word: Any, *, what: str, column: str) -> Word:
-    if word not in list(words):
+def _member(members: type[Member], value: Any, *, what: str, column: str) -> Member:
+    if value not in list(members):
         raise SchemaError(
-            f"The {what} of column {column!r} must be one of {', '.join(words)}.",
-            found=repr(word) if isinstance(word, str) else type(word).__name__,
+            f"The {what} of column {column!r} must be one of {', '.join(members)}.",
+            found=repr(value) if isinstance(value, str) else type(value).__name__,
         )
-    return words(word)
+    return members(value)
 
 
 def _checked_order(order: Any, name: str) -> tuple[str, ...]:
     if not isinstance(order, list | tuple) or not all(isinstance(value, str) for value in order):
-        raise SchemaError(f"The order of column {name!r} must be a list of texts, lowest first.")
+        raise SchemaError(f"The order of column {name!r} must be a list of strings, lowest first.")
     if len(set(order)) < len(order):
-        raise SchemaError(f"The order of column {name!r} must name each value once.")
+        raise SchemaError(f"The order of column {name!r} must contain each value once.")
     return tuple(order)
 
 

@@ -1,4 +1,4 @@
-"""A schema held against a table: does it fit, and what is the table with the kinds that it declares."""
+"""Check a schema against a table, and convert the table to the kinds that the schema declares."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sfumato.table.type_inference import Spelling, typed
 
 
 def converted(columns: Iterable[Column], table: Table) -> Table:
-    """The table with the declared kinds; what is stored changes only where a kind needs it."""
+    """Return the table with the declared kinds; stored types change only if a kind requires it."""
     arrow, kinds = table.arrow, dict(table.kinds)
     for column in columns:
         if column.name not in kinds or column.kind is None:
             continue
-        place = arrow.column_names.index(column.name)
-        arrow = arrow.set_column(place, column.name, _as_kind(arrow.column(place), column))
+        position = arrow.column_names.index(column.name)
+        arrow = arrow.set_column(position, column.name, _as_kind(arrow.column(position), column))
         kinds[column.name] = column.kind
     return Table(arrow, kinds)
 
@@ -33,7 +33,7 @@ def _as_kind(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
         return _in_order(cells, column)
     if column.kind is Kind.ORDERED and _values_type(cells) == pa.string() and not getattr(cells.type, "ordered", False):
         raise SchemaError(
-            f"Column {column.name!r} is ordered and so needs its order.", fix="order = [lowest, …, highest]"
+            f"Column {column.name!r} is ordered, so its order must be declared.", fix="order = [lowest, …, highest]"
         )
     if column.kind in (Kind.ORDERED, Kind.NOMINAL, Kind.TEXT):
         return cells
@@ -64,7 +64,7 @@ def _as_numbers(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray | Non
 def _cast(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
     try:
         return cells.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # it quotes the cell, and ends here
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the error quotes the cell, so it is dropped here
         return None
 
 
@@ -73,27 +73,30 @@ def _values_type(cells: pa.ChunkedArray) -> pa.DataType:
 
 
 def _in_order(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
-    words = cells.cast(_values_type(cells)).cast(pa.string())
+    texts = cells.cast(_values_type(cells)).cast(pa.string())
     order = pa.array(column.order, pa.string())
-    places = pc.index_in(words, value_set=order)
-    outside = places.null_count - words.null_count
+    codes = pc.index_in(texts, value_set=order)
+    outside = codes.null_count - texts.null_count
     if outside:
         raise SchemaError(
-            f"The order of column {column.name!r} must hold every value of the column.",
-            found=f"{outside:,} cells with other values than the {len(order)} in it",
-            fix="add the values that are missing from it",
+            f"The order of column {column.name!r} must contain every value of the column.",
+            found=f"{outside:,} of {len(texts) - texts.null_count:,} cells with values that are not in the order",
+            fix="add the missing values to the order",
         )
     return pa.chunked_array(
-        [pa.DictionaryArray.from_arrays(chunk, order, ordered=True) for chunk in places.chunks],
+        [pa.DictionaryArray.from_arrays(chunk, order, ordered=True) for chunk in codes.chunks],
         pa.dictionary(pa.int32(), pa.string(), ordered=True),
     )
 
 
 def require_fit(columns: Sequence[Column], ask: Callable[[Sequence[str], bool], Mapping[str, ColumnFacts]]) -> None:
-    """Raise unless every declared domain, word and weight fits the cells; ``ask`` tells what the cells are like."""
+    """Raise unless every declared domain, fuzzy set and weight fits the cells.
+
+    ``ask(names, count_distinct)`` returns facts about the cells of these columns.
+    """
     weights = [column.name for column in columns if column.role is Role.WEIGHT]
     if len(weights) > 1:
-        raise SchemaError("There may be one column of weights.", found=", ".join(map(repr, weights)))
+        raise SchemaError("At most one column may have the role weight.", found=", ".join(map(repr, weights)))
     declared = [column for column in columns if column.domain is not None or column.words]
     facts = ask(list(dict.fromkeys([*(column.name for column in declared), *weights])), False)
     for column in declared:
@@ -107,7 +110,7 @@ def require_fit(columns: Sequence[Column], ask: Callable[[Sequence[str], bool], 
 def _require_numeric(column: Column, facts: ColumnFacts) -> None:
     if not facts.kind.is_numeric:
         declares = "a domain" if column.domain is not None else "words for its numbers"
-        raise SchemaError(f"Column {column.name!r} has {declares} and so must be numeric.", found=f"kind {facts.kind}")
+        raise SchemaError(f"Column {column.name!r} has {declares}, so it must be numeric.", found=f"kind {facts.kind}")
 
 
 def _require_within(column: Column, facts: ColumnFacts) -> None:
@@ -117,7 +120,7 @@ def _require_within(column: Column, facts: ColumnFacts) -> None:
     sides += [f"a largest value above {high:g}"] if facts.high > high else []
     if sides:
         raise SchemaError(
-            f"The domain of column {column.name!r} must hold every number of the column.",
+            f"The domain of column {column.name!r} must contain every number of the column.",
             found=" and ".join(sides),
             fix="widen the domain, or correct the cells",
         )
@@ -128,9 +131,9 @@ def _require_weights(name: str, facts: ColumnFacts) -> None:
         raise SchemaError(f"The weights in column {name!r} must be numbers.", found=f"kind {facts.kind}")
     wrong = [f"{facts.missing:,} missing"] if facts.missing else []
     wrong += [f"{facts.infinite:,} infinite"] if facts.infinite else []
-    wrong += ["negative ones"] if facts.low < 0.0 else []
+    wrong += ["negative weights"] if facts.low < 0.0 else []
     if wrong:
         raise SchemaError(
-            f"The weights in column {name!r} must be finite numbers from 0 up, none of them missing.",
+            f"The weights in column {name!r} must be finite, not negative and not missing.",
             found=", ".join(wrong),
         )

@@ -1,20 +1,22 @@
-"""Schema files: TOML, one table a column, or a role alone. Trees are found from the folder of the file.
+"""Read and write schema files: TOML with one table, or only a role, per column.
 
-[columns]
-income = "sensitive"
+Paths of trees are relative to the folder of the file. An example::
 
-[columns.age]
-role = "quasi"
-domain = [0, 120]
-tree = "steps:5,10,50"
+    [columns]
+    income = "sensitive"
 
-[columns.education]
-role = "quasi"
-order = ["primary", "secondary", "tertiary"]
-tree = "trees/education.csv"
+    [columns.age]
+    role = "quasi"
+    domain = [0, 120]
+    tree = "steps:5,10,50"
 
-[columns.age.words]
-young = [-inf, -inf, 25, 35]
+    [columns.education]
+    role = "quasi"
+    order = ["primary", "secondary", "tertiary"]
+    tree = "trees/education.csv"
+
+    [columns.age.words]
+    young = [-inf, -inf, 25, 35]
 """
 
 from __future__ import annotations
@@ -32,28 +34,28 @@ from sfumato.schema.columns import Column, Role, nearest
 from sfumato.table.write import write_whole
 
 KEYS = ("role", "kind", "order", "domain", "tree", "words")
-BUILT_IN = re.compile(r"(calendar|prefix)$|steps:")  # trees that need no file
+BUILT_IN = re.compile(r"(calendar|prefix)$|steps:")  # trees that are not read from a file
 HEAD = """\
-# Roles: identifier (removed), quasi (protected), sensitive (kept, its diversity protected), other (kept),
+# Roles: identifier (removed), quasi (protected), sensitive (kept, its diversity is protected), other (kept),
 # weight (kept, and used by statistics).
 """
 
 
 def read_columns(path: str | Path) -> tuple[Column, ...]:
-    """The columns of a TOML file; trees are looked for beside it."""
-    place = Path(path).expanduser()
-    content = _content(place)
+    """Read the columns of a TOML file; paths of trees are relative to its folder."""
+    file_path = Path(path).expanduser()
+    content = _content(file_path)
     unknown = [key for key in content if key != "columns"]
     if unknown or not isinstance(content.get("columns"), dict):
         raise SchemaError(
-            f"{place.name} must have a table [columns], and nothing else beside it.",
-            found=", ".join(map(repr, unknown)) or "none",
+            f"{file_path.name} must have a table [columns] and no other entry.",
+            found=", ".join(map(repr, unknown)) or "no table [columns]",
         )
-    return columns_of(content["columns"], folder=place.parent)
+    return columns_of(content["columns"], folder=file_path.parent)
 
 
 def columns_of(columns: Mapping[str, Any], *, folder: Path | None = None) -> tuple[Column, ...]:
-    """Columns from a mapping of column to role, or to a mapping of what a schema file says of a column."""
+    """Return columns from a mapping of column to role, or to a mapping with the entries of a schema file."""
     if not isinstance(columns, Mapping):
         raise SchemaError(
             "A schema must be a Schema, a mapping of columns to roles, or the path of a schema file.",
@@ -63,25 +65,30 @@ def columns_of(columns: Mapping[str, Any], *, folder: Path | None = None) -> tup
 
 
 def write_columns(columns: Iterable[Column], path: str | Path) -> None:
-    """Write columns as TOML, wholly or not at all; reasons become comments, and trees paths from the file's folder."""
-    place = Path(path).expanduser()
-    text = HEAD + "".join(_entry(column, place.parent) for column in columns)
-    write_whole(place, lambda file: file.write(text.encode("utf-8")))
+    """Write columns as TOML, completely or not at all.
+
+    Reasons become comments, and paths of trees become relative to the folder of the file.
+    """
+    file_path = Path(path).expanduser()
+    text = HEAD + "".join(_entry(column, file_path.parent) for column in columns)
+    write_whole(file_path, lambda file: file.write(text.encode("utf-8")))
 
 
-def _content(place: Path) -> dict[str, Any]:
+def _content(file_path: Path) -> dict[str, Any]:
     reason, where = "", ""
     try:
-        return tomllib.loads(place.read_text("utf-8"))
+        return tomllib.loads(file_path.read_text("utf-8"))
     except OSError as error:
         reason = error.strerror or "it cannot be opened"
     except UnicodeDecodeError:
         where = "text that is not UTF-8"
     except tomllib.TOMLDecodeError as error:
-        where = str(error).rpartition("(")[2].strip(")")  # "at line 3, column 5", and nothing of what stands there
+        where = "a syntax error " + str(error).rpartition("(")[2].strip(
+            ")"
+        )  # "at line 3, column 5", without the text at that place
     if reason:
-        raise SchemaError(f"The schema file {place.name} cannot be read: {reason}.", fix="check the path")
-    raise SchemaError(f"{place.name} must be TOML.", found=f"a fault {where}")
+        raise SchemaError(f"The schema file {file_path.name} cannot be read: {reason}.", fix="check the path")
+    raise SchemaError(f"{file_path.name} must be TOML.", found=where)
 
 
 def _column(name: str, entry: Any, folder: Path | None) -> Column:
@@ -90,10 +97,10 @@ def _column(name: str, entry: Any, folder: Path | None) -> Column:
     if isinstance(entry, str):
         return Column(name=name, role=Role(entry) if entry in list(Role) else entry)  # type: ignore[arg-type]
     if not isinstance(entry, Mapping):
-        raise SchemaError(f"Column {name!r} must have a role, or a table of its own.", found=type(entry).__name__)
+        raise SchemaError(f"The entry of column {name!r} must be a role or a table.", found=type(entry).__name__)
     for key in entry:
         if key not in KEYS:
-            raise SchemaError(f"Column {name!r} has an entry {key!r} that means nothing.", found=nearest(key, KEYS))
+            raise SchemaError(f"Column {name!r} has an unknown entry {key!r}.", found=nearest(key, KEYS))
     if "role" not in entry:
         raise SchemaError(f"Column {name!r} must have a role.", fix=f"role = one of {', '.join(Role)}")
     tree = entry.get("tree")
@@ -105,17 +112,17 @@ def _column(name: str, entry: Any, folder: Path | None) -> Column:
         kind=entry.get("kind"),
         order=entry.get("order", ()),
         domain=entry.get("domain"),
-        tree=None if tree is None else _found_tree(str(tree), folder),
+        tree=None if tree is None else _resolved_tree(str(tree), folder),
         words=entry.get("words", {}),
     )
 
 
-def _found_tree(tree: str, folder: Path | None) -> str:
+def _resolved_tree(tree: str, folder: Path | None) -> str:
     return tree if folder is None or BUILT_IN.match(tree) else str(folder / tree)
 
 
 def _entry(column: Column, folder: Path) -> str:
-    reason = re.sub(r"[^ -~\u00a0-\ud7ff]+", " ", column.reason)  # a comment ends with its line
+    reason = re.sub(r"[^ -~\u00a0-\ud7ff]+", " ", column.reason)  # a comment must stay on one line
     lines = [f"[columns.{_key(column.name)}]", f"role = {_text(column.role)}" + (f"  # {reason}" if reason else "")]
     if column.kind is not None:
         lines.append(f"kind = {_text(column.kind)}")
@@ -137,6 +144,6 @@ def _key(name: str) -> str:
 
 
 def _text(text: str) -> str:
-    """A TOML basic string: quotes, backslashes and control characters escaped."""
+    """Format a TOML basic string, with quotes, backslashes and control characters escaped."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda sign: f"\\u{ord(sign[0]):04x}", escaped) + '"'

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sfumato.errors import SchemaError
 from sfumato.table.read import content
-from sfumato.table.text import Text, Wishes
+from sfumato.table.text import Text, TextOptions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,16 +23,16 @@ ROOT = "*"
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """A place in a tree."""
+    """A node of a tree."""
 
     name: str
-    level: int  # 0: a value itself
+    level: int  # 0 for a value itself
     leaves: int  # number of values below it
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Covering:
-    """The lowest nodes that cover some ranges of leaves, one a range."""
+    """The lowest node that covers each of several ranges of leaves."""
 
     levels: NDArray[np.int64]
     nodes: NDArray[np.int64]  # position of the node in its level
@@ -41,10 +41,10 @@ class Covering:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tree:
-    """A generalization tree over values, which stand in an order in which every subtree is contiguous.
+    """A generalization tree over values, ordered so that every subtree is contiguous.
 
-    ``names[k]`` are the nodes of level k in that order (k = 0: the values; the last level: the root), and node i of
-    level k holds the leaves from ``starts[k][i]`` to before ``starts[k][i + 1]``.
+    ``names[k]`` are the nodes of level k in that order (level 0: the values; last level: the root). Node i of level k
+    covers the leaves from ``starts[k][i]`` up to, but not including, ``starts[k][i + 1]``.
     """
 
     names: tuple[tuple[str, ...], ...]
@@ -52,19 +52,19 @@ class Tree:
 
     @classmethod
     def read(cls, path: str | Path, *, separator: str = ";") -> Tree:
-        """A tree from a CSV file without header, one line a value: value;level 1;…;* (the form that ARX uses)."""
+        """Read a tree from a CSV file without header, one line per value: value;level 1;…;* (the format of ARX)."""
         file = Path(path).expanduser()
-        lines = Text.of(content(file), file.name, Wishes(separator=separator, header=False)).lines
+        lines = Text.of(content(file), file.name, TextOptions(separator=separator, header=False)).lines
         columns = [pc.utf8_trim_whitespace(column).to_pylist() for column in lines.columns]
         return cls.of(list(zip(*columns, strict=True)), name=file.name)
 
     @classmethod
     def of(cls, lines: Sequence[Sequence[str]], *, name: str = "tree") -> Tree:
-        """A tree from lines (value, level 1, level 2, …); a root is added where the last level has several nodes."""
+        """Build a tree from lines (value, level 1, level 2, …); a root is added if the last level has several nodes."""
         widths = {len(line) for line in lines}
         if len(widths) != 1 or widths == {0}:
             raise SchemaError(
-                f"Every line of the {name} must name a node on every level.", found=f"{len(widths)} lengths"
+                f"Every line of the {name} must name a node on every level.", found=f"lines of {len(widths)} lengths"
             )
         empty = sum(not cell for line in lines for cell in line)
         if empty:
@@ -90,48 +90,48 @@ class Tree:
 
     @property
     def leaves(self) -> tuple[str, ...]:
-        """The values, in an order in which every subtree is contiguous."""
+        """The values, ordered so that every subtree is contiguous."""
         return self.names[0]
 
     def ancestors(self, value: str) -> tuple[str, ...]:
-        """The nodes above a value, the nearest first, the root last."""
+        """Return the nodes above a value, from the nearest to the root."""
         if value not in self.names[0]:
-            raise SchemaError("The value is not in the tree.", found=f"{self.size:,} others")
+            raise SchemaError("The value is not in the tree.", found=f"{self.size:,} other values")
         leaf = self.names[0].index(value)
         return tuple(self.names[level][int(self._node_of(level, leaf))] for level in range(1, self.levels))
 
     def level(self, number: int) -> Mapping[str, str]:
-        """The node on this level of each value (level 0: the value itself)."""
+        """Return the node on this level for each value (level 0: the value itself)."""
         if not 0 <= number < self.levels:
             raise SchemaError(f"The levels of the tree are 0 to {self.levels - 1}.", found=str(number))
         nodes = self._node_of(number, np.arange(self.size))
         return {value: self.names[number][node] for value, node in zip(self.names[0], nodes, strict=True)}
 
     def positions(self, values: pa.Array, *, column: str) -> NDArray[np.int64]:
-        """The position of each value of a column among the leaves; −1 for the missing one."""
-        words = values.cast(pa.string())
-        found = pc.index_in(words, value_set=pa.array(self.names[0], pa.string()))
-        absent = found.null_count - words.null_count
+        """Return the position of each value of a column among the leaves; −1 for the missing one."""
+        texts = values.cast(pa.string())
+        found = pc.index_in(texts, value_set=pa.array(self.names[0], pa.string()))
+        absent = found.null_count - texts.null_count
         if absent:
             raise SchemaError(
-                f"The tree of column {column!r} must hold every value of the column.",
-                found=f"{absent:,} of {len(values) - words.null_count:,} values that it does not hold",
+                f"The tree of column {column!r} must contain every value of the column.",
+                found=f"{absent:,} of {len(values) - texts.null_count:,} values that are not in the tree",
                 fix="add them to the tree",
             )
-        places: NDArray[np.int64] = pc.fill_null(found.cast(pa.int64()), -1).to_numpy()
-        return places
+        found_positions: NDArray[np.int64] = pc.fill_null(found.cast(pa.int64()), -1).to_numpy()
+        return found_positions
 
     def cover(self, positions: Sequence[int] | NDArray[np.integer[Any]]) -> Node:
-        """The lowest node that covers these leaves."""
-        places = np.asarray(positions)
-        found = self.covering(places.min(keepdims=True), places.max(keepdims=True))
+        """Return the lowest node that covers these leaves."""
+        leaves = np.asarray(positions)
+        found = self.covering(leaves.min(keepdims=True), leaves.max(keepdims=True))
         level, node = int(found.levels[0]), int(found.nodes[0])
         return Node(name=self.names[level][node], level=level, leaves=int(found.leaves[0]))
 
     def covering(self, low: NDArray[np.integer[Any]], high: NDArray[np.integer[Any]]) -> Covering:
-        """The lowest node that covers the leaves from low to high, for many ranges at once.
+        """Return the lowest node that covers the leaves from low to high, for many ranges at once.
 
-        Subtrees are contiguous, so a node that covers the first and the last leaf of a set covers all of it.
+        Subtrees are contiguous, so a node that covers the first and the last leaf of a set covers the whole set.
         """
         levels = np.full(len(low), self.levels - 1, dtype=np.int64)
         nodes = np.zeros(len(low), dtype=np.int64)
@@ -161,7 +161,7 @@ def _require_one_parent(lines: Sequence[Sequence[str]], level: int, name: str) -
 
 
 def _depth_first(lines: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """The lines, each once, with equal ancestors together; nodes stay in the order of their first line."""
+    """Return each line once, with equal ancestors together; nodes stay in the order of their first line."""
     first_seen: dict[tuple[int, str], int] = {}
     for number, line in enumerate(lines):
         for level, node in enumerate(line):

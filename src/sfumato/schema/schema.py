@@ -1,4 +1,4 @@
-"""Roles for all columns of a table, and the table converted to the kinds that are declared."""
+"""Roles for all columns of a table, and conversion of the table to the declared kinds."""
 
 from __future__ import annotations
 
@@ -18,13 +18,33 @@ from sfumato.table.facts import ColumnFacts, facts_of
 from sfumato.table.frames import as_table
 from sfumato.table.table import Table
 
-# names of columns and whether distinct values are to be counted → what the cells are like
+# called with names of columns and whether to count distinct values; returns facts about the cells
 AskFacts = Callable[[Sequence[str], bool], Mapping[str, ColumnFacts]]
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns of a table with their roles."""
+    """The columns of a table with their roles.
+
+    Functions that take a ``schema`` accept a Schema, a mapping of columns to roles, or the path of a TOML file. Use
+    :meth:`for_table` to get a role for every column of a table.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        The columns, each with a unique name. Roles are ``"identifier"`` (removed), ``"quasi"`` (quasi-identifier,
+        protected), ``"sensitive"`` (kept, its diversity is protected), ``"other"`` (kept) and ``"weight"`` (sampling
+        weight, kept).
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> schema = sf.Schema.of({"age": "quasi", "income": "sensitive"})
+    >>> schema.names("quasi")
+    ('age',)
+    >>> schema["income"].role
+    <Role.SENSITIVE: 'sensitive'>
+    """
 
     columns: tuple[Column, ...]
     _by_name: Mapping[str, Column] = field(init=False, repr=False, compare=False)
@@ -33,7 +53,9 @@ class Schema:
         object.__setattr__(self, "columns", tuple(self.columns))
         repeated = [name for name, times in Counter(column.name for column in self.columns).items() if times > 1]
         if repeated:
-            raise SchemaError("A schema names each column once.", found=f"{', '.join(map(repr, repeated))} again")
+            raise SchemaError(
+                "A schema must name each column once.", found=f"{', '.join(map(repr, repeated))} more than once"
+            )
         object.__setattr__(self, "_by_name", {column.name: column for column in self.columns})
 
     def __getitem__(self, name: str) -> Column:
@@ -45,39 +67,80 @@ class Schema:
         return name in self._by_name
 
     def names(self, *roles: Role) -> tuple[str, ...]:
-        """Names of the columns that have one of these roles, in order."""
+        """Return the names of the columns that have one of these roles, in order.
+
+        Parameters
+        ----------
+        *roles : Role or str
+            Roles, such as ``"quasi"`` or ``"sensitive"``.
+        """
         return tuple(column.name for column in self.columns if column.role in roles)
 
     @classmethod
     def of(cls, given: Schema | Mapping[str, Any] | str | Path | None) -> Schema:
-        """A schema as users give it: a Schema, a mapping of column to role or to a schema entry, or a path."""
+        """Return a schema from any of the forms that users can pass.
+
+        Parameters
+        ----------
+        given : Schema, mapping, str, Path or None
+            A Schema, a mapping of columns to roles (or to mappings with the entries of a schema file), or the path of a
+            schema file. None gives an empty schema.
+
+        Returns
+        -------
+        Schema
+            The columns that ``given`` names, and no others.
+        """
         if isinstance(given, Schema):
             return given
         return cls(read_columns(given) if isinstance(given, str | Path) else columns_of(given or {}))
 
     @classmethod
     def for_table(cls, table: Any, given: Schema | Mapping[str, Any] | str | Path | None = None) -> Schema:
-        """A role for every column of the table, in its order.
+        """Return a schema with a role for every column of a table, in the order of the table.
 
-        ``table`` is a Table, a path or any data frame. ``given`` is a schema, a mapping of column to role (or to what
-        a schema file says of it), or the path of such a file. Columns that it does not name get a suggestion; see
-        :func:`sfumato.schema.suggest.suggest`.
+        Columns that ``given`` does not name get a suggestion: identifier if the column looks like one, else
+        quasi-identifier.
+
+        Parameters
+        ----------
+        table : Table, path or data frame
+            The table.
+        given : Schema, mapping, str or Path, optional
+            A Schema, a mapping of columns to roles (or to mappings with the entries of a schema file), or the path of a
+            schema file. By default all roles are suggested.
+
+        Returns
+        -------
+        Schema
+            One column per column of the table. ``reason`` of each suggested column explains its role.
 
         Examples
         --------
         >>> import sfumato as sf
         >>> people = {"age": [30, 40], "income": [1.0, 2.0]}
-        >>> sf.Schema.for_table(people, {"income": "sensitive"}).names("sensitive")
+        >>> schema = sf.Schema.for_table(people, {"income": "sensitive"})
+        >>> schema.names("sensitive")
         ('income',)
+        >>> schema["age"].reason
+        'not recognised, therefore protected'
         """
         return FittedTable.of(as_table(table), given).schema
 
     def completed(self, names: Sequence[str], ask: AskFacts) -> Schema:
-        """The schema of a table with these columns: what is not named gets a suggestion from what ``ask`` answers."""
+        """Return the schema with a suggested role for every column that it does not name.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of all columns of the table, in order.
+        ask : callable
+            ``ask(names, count_distinct)`` returns the :class:`ColumnFacts` of columns.
+        """
         for column in self.columns:
             if column.name not in names:
                 raise SchemaError(
-                    f"Column {column.name!r} is in the schema and not in the table.",
+                    f"Column {column.name!r} is in the schema but not in the table.",
                     found=nearest(column.name, names),
                     fix="correct the name in the schema",
                 )
@@ -85,19 +148,43 @@ class Schema:
         return Schema(tuple(self[name] if name in self else suggested[name] for name in names))
 
     def require_fit(self, ask: AskFacts) -> None:
-        """Raise unless declared domains, words and weights fit the cells, as ``ask`` describes them."""
+        """Raise a SchemaError unless declared domains, fuzzy sets and weights fit the cells.
+
+        Parameters
+        ----------
+        ask : callable
+            ``ask(names, count_distinct)`` returns the :class:`ColumnFacts` of columns.
+        """
         require_fit(self.columns, ask)
 
     def apply(self, table: Table) -> Table:
-        """The table with the kinds and orders that the schema declares; roles change nothing here."""
+        """Return the table with the kinds and orders that the schema declares.
+
+        Parameters
+        ----------
+        table : Table
+            The table to convert. Roles do not change it.
+        """
         return converted(self.columns, table)
 
     def write(self, path: str | Path) -> None:
-        """Write the schema as a TOML file."""
+        """Write the schema as a TOML file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write. An existing file is replaced.
+        """
         write_columns(self.columns, path)
 
     def with_roles(self, roles: Mapping[str, Role]) -> Schema:
-        """The same schema with these roles; columns that it did not name are added."""
+        """Return the schema with these roles.
+
+        Parameters
+        ----------
+        roles : mapping of str to Role
+            New roles by column. Columns that are not in the schema are added.
+        """
         changed = tuple(
             replace(column, role=roles.get(column.name, column.role), reason="") if column.name in roles else column
             for column in self.columns
@@ -106,20 +193,26 @@ class Schema:
         return Schema(changed + added)
 
     def without(self, role: Role) -> Schema:
-        """The columns that have another role."""
+        """Return the schema without the columns of one role.
+
+        Parameters
+        ----------
+        role : Role
+            The role of the columns to remove.
+        """
         return Schema(tuple(column for column in self.columns if column.role is not role))
 
 
 @dataclass(frozen=True, repr=False)
 class FittedTable:
-    """A table converted to the kinds of its schema, and the schema, with a role for every column."""
+    """A table converted to the kinds of its schema, and the schema with a role for every column."""
 
     table: Table
     schema: Schema
 
     @classmethod
     def of(cls, table: Table, given: Schema | Mapping[str, Any] | str | Path | None = None) -> FittedTable:
-        """Resolve and check a schema, and convert the table: once, whatever is done with both afterwards."""
+        """Complete and check a schema, and convert the table."""
         schema = Schema.of(given).completed(table.names, partial(facts_of, table))
         applied = schema.apply(table)
         schema.require_fit(partial(facts_of, applied))

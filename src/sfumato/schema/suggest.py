@@ -1,7 +1,7 @@
-"""Roles for columns that nobody gave one. In doubt more is protected, never less.
+"""Suggest roles for columns that have none. In doubt, a column is protected.
 
-A column that looks like an identifier is removed, and the reason says so; every other is quasi. Sensitive, other and
-weight would weaken the protection, so they are never suggested.
+A column that looks like an identifier gets the role identifier, and the reason is recorded. Every other column becomes
+a quasi-identifier. The roles sensitive, other and weight would reduce protection, so they are never suggested.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from sfumato.table.facts import ColumnFacts
 from sfumato.table.kinds import Kind
 from sfumato.table.table import LARGEST_EXACT
 
-FEWEST_ROWS = 20  # with fewer cells than this, distinct ones say nothing
-NEARLY_ALL = 0.9  # share of cells that are distinct
+FEWEST_ROWS = 20  # with fewer cells, the number of distinct values is not informative
+NEARLY_ALL = 0.9  # share of distinct cells from which nearly all count as distinct
 
-# Ends of names, as lower-case words joined by _, that say "this names a person".
+# Endings of column names (lower-case words joined by _) that indicate an identifier of a person.
 _PERSON = (
     r"id|ids|identifier|uid|uuid|guid|pid|oid|recid|seqn|caseid|subjid|subjectid|personid|patientid|userid|custid|"
     r"customerid|clientid|memberid|empid|employeeid|studentid|respid|respondentid|hhid|rowid|idno|idnr|"
@@ -31,7 +31,7 @@ _NUMBERED = (
     r"employee|student|person|record|case|serial|row|national|tax|house|certificate|plate|beneficiary|medical"
 )
 NAMES_A_PERSON = re.compile(rf"(^|.*_)({_PERSON}|({_NUMBERED})_(no|nr|num|nbr|number)|address_line|addr_line)")
-# The name of a place or a thing is no person's; any other is.
+# "name" means the name of a person unless one of these words precedes it.
 _THINGS = (
     r"country|state|region|county|province|district|city|town|village|area|place|site|ward|department|brand|product|item|"
     r"drug|medication|disease|diagnosis|test|course|subject|category|class|type|group|variable|column|file|event|plan"
@@ -40,10 +40,10 @@ NAME = re.compile(rf"(?!(.*_)?({_THINGS})_names?$)((.*_)?names?|names?_.*)")
 
 
 def suggest(names: Sequence[str], ask: Callable[[Sequence[str], bool], Mapping[str, ColumnFacts]]) -> dict[str, Column]:
-    """A role for every column: identifier where something says so, else quasi, with the reason in words.
+    """Suggest a role for every column, with a reason: identifier if the column looks like one, else quasi-identifier.
 
-    ``ask(names, count_distinct)`` answers what the cells of these columns are like. Distinct values are asked for only
-    where they decide, because counting them is the costly part.
+    ``ask(names, count_distinct)`` returns facts about the cells of these columns. Distinct values are counted only for
+    columns where they matter, because counting them is expensive.
     """
     facts = dict(ask(names, False))
     facts |= ask([name for name in names if _needs_distinct(name, facts[name])], True)
@@ -58,48 +58,48 @@ def _suggested(name: str, facts: ColumnFacts) -> Column:
 
 
 def _needs_distinct(name: str, facts: ColumnFacts) -> bool:
-    """Whether the number of distinct values decides the role."""
+    """Return whether the role depends on the number of distinct values."""
     if facts.present < FEWEST_ROWS:
         return False
     if facts.kind is Kind.WHOLE:
-        return _is_long(facts) or _is_dense(facts) or _is_persons_name(name)
-    return facts.kind in (Kind.NOMINAL, Kind.ORDERED) or _is_persons_name(name)
+        return _is_long(facts) or _is_dense(facts) or _has_personal_name(name)
+    return facts.kind in (Kind.NOMINAL, Kind.ORDERED) or _has_personal_name(name)
 
 
 def _why_identifier(name: str, facts: ColumnFacts) -> str:
-    """Why the column looks as if it named a person; empty when it does not."""
-    if _is_persons_name(name) and not _says_yes_or_no(facts):
-        return "its name says that it names a person"
+    """Return why the column looks like an identifier; empty if it does not."""
+    if _has_personal_name(name) and not _is_yes_or_no(facts):
+        return "its name is that of a personal identifier"
     if facts.kind is Kind.TEXT:
-        return "it is free text, and nearly every cell is distinct"
+        return "it is free text, and nearly all cells are distinct"
     if facts.present < FEWEST_ROWS:
         return ""
     if facts.kind in (Kind.NOMINAL, Kind.ORDERED) and not facts.is_floating:
         distinct = facts.distinct_values
         return f"{distinct:,} of its {facts.present:,} values are distinct" if _nearly_all_distinct(facts) else ""
-    return _why_counted(facts) if facts.kind is Kind.WHOLE else ""
+    return _why_numbered(facts) if facts.kind is Kind.WHOLE else ""
 
 
-def _is_persons_name(name: str) -> bool:
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)  # patientId is patient_id
+def _has_personal_name(name: str) -> bool:
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)  # patientId → patient_id
     words = re.sub(r"[\W_]+", "_", spaced.lower()).strip("_")
-    words = re.sub(r"(?<=[a-z])_?\d+$", "", words)  # address_2 is an address
+    words = re.sub(r"(?<=[a-z])_?\d+$", "", words)  # address_2 → address
     return bool(NAMES_A_PERSON.fullmatch(words) or NAME.fullmatch(words))
 
 
-def _says_yes_or_no(facts: ColumnFacts) -> bool:
-    """Whether a column called phone can only say that there is one."""
+def _is_yes_or_no(facts: ColumnFacts) -> bool:
+    """Return whether a column such as "phone" can only state that there is one."""
     if facts.kind is Kind.BOOLEAN:
         return True
     return facts.present >= FEWEST_ROWS and facts.distinct_values <= 2
 
 
-def _why_counted(facts: ColumnFacts) -> str:
-    """Why whole numbers count people off, or are too long for a quantity; empty when they are not."""
+def _why_numbered(facts: ColumnFacts) -> str:
+    """Return why whole numbers look like an identifier: consecutive, or too large for a quantity; else empty."""
     if _is_dense(facts) and not _is_long(facts) and facts.distinct_values == facts.present:
         return "it numbers the rows: consecutive whole numbers, all distinct"
     if _is_long(facts) and _nearly_all_distinct(facts):
-        return "its whole numbers are too long for a quantity, and nearly all distinct"
+        return "its whole numbers are too large for a quantity, and nearly all are distinct"
     return ""
 
 
@@ -108,7 +108,7 @@ def _is_long(facts: ColumnFacts) -> bool:
 
 
 def _is_dense(facts: ColumnFacts) -> bool:
-    """Whether as many whole numbers lie between the ends as there are cells."""
+    """Return whether the numbers between the extremes are exactly as many as the cells."""
     return facts.high - facts.low + 1 == facts.present
 
 

@@ -1,4 +1,4 @@
-"""Trees that need no file: steps of numbers, the calendar, and prefixes of codes."""
+"""Generalization trees that are computed, not read from a file: steps of numbers, calendars, and prefixes of codes."""
 
 from __future__ import annotations
 
@@ -20,58 +20,60 @@ if TYPE_CHECKING:
 
 
 def tree_for(column: Column, values: pa.Array) -> Tree | None:
-    """The tree that a column declares, over its distinct values; None when it declares none.
+    """Return the tree that a column declares, over its distinct values; None if it declares none.
 
-    ``column.tree`` is the path of a file, "calendar" for dates, "prefix" for postal codes and their like, or "steps:"
-    and widths for numbers, such as "steps:5,10,50".
+    ``column.tree`` is the path of a file, "calendar" for dates, "prefix" for postal codes and similar codes, or
+    "steps:" and widths for numbers, such as "steps:5,10,50".
     """
-    word, _, rest = (column.tree or "").partition(":")
-    if not word:
+    method, _, rest = (column.tree or "").partition(":")
+    if not method:
         return None
     present = values.drop_null()
-    if word == "calendar":
+    if method == "calendar":
         return calendar_tree(present)
-    if word == "prefix":
+    if method == "prefix":
         return prefix_tree(present)
-    if word == "steps":
+    if method == "steps":
         return step_tree(present, _widths(rest, column.name))
     return Tree.read(column.tree or "")
 
 
 def step_tree(values: pa.Array, widths: Sequence[float]) -> Tree:
-    """Numbers in steps that begin at multiples of their width, each width a multiple of the one before it."""
+    """Group numbers into steps that begin at multiples of their width; each width is a multiple of the previous one."""
     if not widths or not widths[0] > 0 or any(not _divides(a, b) for a, b in pairwise(widths)):
         raise SchemaError(
-            "The widths of steps must rise, each a multiple of the one before it.", found=f"{len(widths)} widths"
+            "The widths of steps must increase, each a multiple of the one before it.", found=f"{len(widths)} widths"
         )
     if not (pt.is_integer(values.type) or pt.is_floating(values.type) or pt.is_decimal(values.type)):
-        raise SchemaError("Steps are for numbers.", found=f"type {values.type}")
+        raise SchemaError("A tree of steps is for numbers.", found=f"type {values.type}")
     numbers: NDArray[np.float64] = values.cast(pa.float64()).to_numpy()
     whole = pt.is_integer(values.type) and all(float(width).is_integer() for width in widths)
     order = np.argsort(numbers, kind="stable")
     steps = np.floor(numbers[order] / widths[0])
     levels = []
     for number, width in enumerate(widths):
-        if number:  # from the step below, not from the number: rounding must not give a step two parents
+        if (
+            number
+        ):  # from the step of the level below, not from the number, so that rounding never gives a step two parents
             steps = np.floor(steps / round(width / widths[number - 1]))
         levels.append(_step_names(steps, width, whole=whole))
     return _tree([values.take(pa.array(order)).cast(pa.string()).to_pylist(), *levels])
 
 
 def calendar_tree(values: pa.Array) -> Tree:
-    """Dates by day (for moments), month, quarter, half-year, year and decade."""
+    """Group dates by day (for timestamps), month, quarter, half-year, year and decade."""
     if not (pt.is_date(values.type) or pt.is_timestamp(values.type)):
-        raise SchemaError("The calendar is for dates.", found=f"type {values.type}")
+        raise SchemaError("A calendar tree is for dates.", found=f"type {values.type}")
     values = values.sort()
     days = values.cast(pa.timestamp("us"), safe=False).to_numpy().astype("datetime64[D]")
     months = days.astype("datetime64[M]")
     years = days.astype("datetime64[Y]").astype(np.int64) + 1970
     month = months.astype(np.int64) % 12
-    dated = [days.astype(str).tolist()] if pt.is_timestamp(values.type) else []
+    dates = [days.astype(str).tolist()] if pt.is_timestamp(values.type) else []
     return _tree(
         [
             values.cast(pa.string()).to_pylist(),
-            *dated,
+            *dates,
             months.astype(str).tolist(),
             [f"{year} Q{quarter}" for year, quarter in zip(years, month // 3 + 1, strict=True)],
             [f"{year} H{half}" for year, half in zip(years, month // 6 + 1, strict=True)],
@@ -82,13 +84,13 @@ def calendar_tree(values: pa.Array) -> Tree:
 
 
 def prefix_tree(values: pa.Array) -> Tree:
-    """Codes by ever shorter prefixes; codes that were read as numbers get back the zeros they began with."""
-    words = values.cast(pa.string()).to_pylist()
-    longest = max(map(len, words), default=0)
-    codes = [word.zfill(longest) for word in words] if pt.is_integer(values.type) else words
-    order = sorted(range(len(words)), key=lambda place: codes[place])
-    prefixes = [[codes[place][:kept] + ROOT for place in order] for kept in range(longest - 1, 0, -1)]
-    return _tree([[words[place] for place in order], *prefixes])
+    """Group codes by ever shorter prefixes; codes that were read as numbers are padded with leading zeros."""
+    texts = values.cast(pa.string()).to_pylist()
+    longest = max(map(len, texts), default=0)
+    codes = [text.zfill(longest) for text in texts] if pt.is_integer(values.type) else texts
+    order = sorted(range(len(texts)), key=lambda position: codes[position])
+    prefixes = [[codes[position][:kept] + ROOT for position in order] for kept in range(longest - 1, 0, -1)]
+    return _tree([[texts[position] for position in order], *prefixes])
 
 
 def _tree(levels: list[list[str]]) -> Tree:
@@ -101,15 +103,15 @@ def _divides(step: float, wider: float) -> bool:
 
 
 def _step_names(steps: NDArray[np.float64], width: float, *, whole: bool) -> list[str]:
-    """Whole numbers from first to last; others from the first to before the next step's first."""
+    """Name steps: first and last number for whole numbers, half-open intervals for others."""
     if whole:
         return [f"{int(step * width)}–{int((step + 1) * width) - 1}" for step in steps]
     return [f"[{step * width:.12g}, {(step + 1) * width:.12g})" for step in steps]
 
 
-def _widths(words: str, column: str) -> list[float]:
+def _widths(text: str, column: str) -> list[float]:
     try:
-        return [float(word) for word in words.split(",")]
+        return [float(width) for width in text.split(",")]
     except ValueError:
         pass
     raise SchemaError(f"The steps of column {column!r} must be numbers.", fix='tree = "steps:5,10,50"')

@@ -1,1 +1,1 @@
-"""Moments, characteristics, their sensitivities, and what boxes say about them."""
+"""Statistics, their sensitivities, and the intervals for them that boxes imply."""

@@ -1,8 +1,8 @@
-"""How many rows of a group meet what is asked of a column: certainly, possibly, and likely.
+"""Count the rows of each group that meet the predicates on a column: certainly, possibly, and by the best guess.
 
-A group is a set of rows that look alike in a release. What is asked of a column is that its value be present, or that
-it compare in some way with a given value; the answer also says where the values of the rows that comply lie. Missing
-cells of a box are known by their number only, so the answers are numbers of rows, not lists.
+A group is a set of rows that look the same in a release. A predicate requires that a value is present, or compares it
+with a given value. The intervals of the rows that meet the predicates are returned too. Only the number of missing
+cells in a box is known, so the answers are counts of rows and not lists of rows.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ EPOCH_MOMENT = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Rows:
-    """Rows of each group that meet a requirement: at least, at most, and by the best guess."""
+class RowCounts:
+    """Number of rows of each group that meet a requirement: at least, at most, and the best guess."""
 
     least: NDArray[np.float64]  # (G,)
     most: NDArray[np.float64]
     likely: NDArray[np.float64]
 
     @classmethod
-    def all(cls, count: NDArray[np.int64]) -> Rows:
-        """Nothing is asked."""
+    def every_row(cls, count: NDArray[np.int64]) -> RowCounts:
+        """Return the counts if nothing is required."""
         every = count.astype(np.float64)
         return cls(every, every, every)
 
     @classmethod
-    def none(cls, count: NDArray[np.int64]) -> Rows:
-        """Nobody complies."""
+    def no_row(cls, count: NDArray[np.int64]) -> RowCounts:
+        """Return the counts if no row meets the requirement."""
         return cls(*(np.zeros(len(count)) for _ in range(3)))
 
-    def also(self, other: Rows, count: NDArray[np.int64]) -> Rows:
-        """Both requirements: of c rows, at least a + b − c and at most min(A, B) meet them."""
-        return Rows(
+    def combined_with(self, other: RowCounts, count: NDArray[np.int64]) -> RowCounts:
+        """Return the counts for both requirements: of c rows, at least a + b − c and at most min(A, B) meet them."""
+        return RowCounts(
             np.maximum(self.least + other.least - count, 0.0),
             np.minimum(self.most, other.most),
             self.likely * other.likely / np.maximum(count, 1),
@@ -53,35 +53,35 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Numbers:
+class NumericColumn:
     """A numeric column of the groups: intervals, and missing cells counted over the released box."""
 
-    low: NDArray[np.float64]  # (G,), NaN where all are missing
+    low: NDArray[np.float64]  # (G,), NaN if all values are missing
     high: NDArray[np.float64]
-    missing: NDArray[np.int64]  # rows of the box whose cell is missing
-    box_rows: NDArray[np.int64]
-    count: NDArray[np.int64]
-    calendar: str = ""  # "days" or "microseconds" since 1970 where the column holds dates
+    missing: NDArray[np.int64]  # number of rows of the box whose cell is missing
+    box_rows: NDArray[np.int64]  # number of rows of the box
+    count: NDArray[np.int64]  # number of rows of the group
+    calendar: str = ""  # "days" or "microseconds" since 1970 if the column holds dates
 
-    def present(self) -> Rows:
-        """Rows with a value: c − m of c at least, for a group of c rows in a box of n with m missing cells."""
+    def present(self) -> RowCounts:
+        """Count rows with a value: at least c − m of c, for a group of c rows in a box with m missing cells."""
         empty = np.isnan(self.low)
         least = np.where(empty, 0, np.maximum(self.count - self.missing, 0))
         most = np.where(empty, 0, np.minimum(self.count, self.box_rows - self.missing))
         likely = np.where(empty, 0.0, self.count * (1.0 - self.missing / np.maximum(self.box_rows, 1)))
-        return Rows(least.astype(np.float64), most.astype(np.float64), likely)
+        return RowCounts(least.astype(np.float64), most.astype(np.float64), likely)
 
-    def meeting_or_absent(self, predicates: Sequence[Predicate]) -> Rows:
-        """Rows that meet all predicates, where these may ask for a missing value."""
+    def meeting_or_missing(self, predicates: Sequence[Predicate]) -> RowCounts:
+        """Count rows that meet all predicates, which may require a missing value."""
         if not predicates or not all(predicate.is_missing for predicate in predicates):
             return self.meeting(predicates)[0]
         present = self.present()
-        return Rows(self.count - present.most, self.count - present.least, self.count - present.likely)
+        return RowCounts(self.count - present.most, self.count - present.least, self.count - present.likely)
 
-    def meeting(self, predicates: Sequence[Predicate]) -> tuple[Rows, Numbers]:
-        """Rows whose value is present and meets all predicates, and the intervals of these rows."""
+    def meeting(self, predicates: Sequence[Predicate]) -> tuple[RowCounts, NumericColumn]:
+        """Count rows whose value is present and meets all predicates, and return the intervals of these rows."""
         if any(predicate.is_missing for predicate in predicates):
-            return Rows.none(self.count), self
+            return RowCounts.no_row(self.count), self
         present, low, high = self.present(), self.low, self.high
         certain, share = np.ones(len(low), dtype=bool), np.ones(len(low))
         for predicate in predicates:
@@ -91,12 +91,12 @@ class Numbers:
                 certain, share = certain & holds, share * part
                 low, high = _clipped(low, high, predicate.operator, number)
         possible = (share > 0.0) & (low <= high)
-        rows = Rows(
+        rows = RowCounts(
             np.where(certain & possible, present.least, 0.0),
             np.where(possible, present.most, 0.0),
             np.where(possible, present.likely * share, 0.0),
         )
-        inside = Numbers(
+        inside = NumericColumn(
             np.where(possible, low, self.low),
             np.where(possible, high, self.high),
             self.missing,
@@ -107,7 +107,7 @@ class Numbers:
         return rows, inside
 
     def _number(self, predicate: Predicate) -> float:
-        """The value as the column counts: a number, or a date."""
+        """Convert the value of a predicate to the unit of the column: a number or a date."""
         text = predicate.value or ""
         number = None
         try:
@@ -123,14 +123,16 @@ class Numbers:
             pass
         if number is None or not np.isfinite(number):
             kind = "a date such as 2024-12-31" if self.calendar else "a number"
-            raise StatisticError(f"{predicate.column!r} must be compared with {kind}.", found=repr(predicate.value))
+            raise StatisticError(
+                f"Column {predicate.column!r} must be compared with {kind}.", found=repr(predicate.value)
+            )
         return number
 
 
 def _compared(
     low: NDArray[np.float64], high: NDArray[np.float64], operator: str, number: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Whether all values of each interval meet the predicate, and which share of them does (0: none)."""
+    """Return whether all values of each interval meet the predicate, and which share of them does (0 for none)."""
     width = high - low
     wide = np.where(width > 0.0, width, 1.0)
     if operator in (">=", ">"):
@@ -142,9 +144,9 @@ def _compared(
     else:
         point = (low == number) & (high == number)
         outside = (number < low) | (number > high)
-        one_of_many = 1.0 / (width + 1.0)  # as for whole numbers
+        one_value = 1.0 / (width + 1.0)  # share of one value among whole numbers
         certain, none = (point, outside) if operator == "=" else (outside, point)
-        share = one_of_many if operator == "=" else 1.0 - one_of_many
+        share = one_value if operator == "=" else 1.0 - one_value
     likely = np.where(certain, 1.0, np.where(none, 0.0, np.clip(share, 1e-9, 1.0)))
     return certain, np.nan_to_num(likely)
 
@@ -152,7 +154,7 @@ def _compared(
 def _clipped(
     low: NDArray[np.float64], high: NDArray[np.float64], operator: str, number: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What is left of each interval for the records that meet the predicate."""
+    """Return the part of each interval that meets the predicate."""
     if operator in (">=", ">", "="):
         low = np.maximum(low, number)
     if operator in ("<=", "<", "="):
@@ -161,28 +163,28 @@ def _clipped(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Categories:
-    """A categorical column of the groups: the set of values that the rows of each may have; None is the missing one."""
+class CategoricalColumn:
+    """A categorical column of the groups: the set of possible values of each group, with None for the missing value."""
 
     codes: NDArray[np.int64]  # (G,)
     sets: tuple[tuple[str | None, ...], ...]
     count: NDArray[np.int64]
 
-    def meeting(self, predicates: Sequence[Predicate]) -> Rows:
-        """Rows whose value meets all predicates: all of a group where every member does, some where some do."""
+    def meeting(self, predicates: Sequence[Predicate]) -> RowCounts:
+        """Count rows whose value meets all predicates: all rows of a group only if every member of its set does."""
         ordered = [predicate for predicate in predicates if predicate.operator not in ("=", "!=")]
         if ordered:
             raise StatisticError(
-                f"{ordered[0].column!r} holds categories, which can be compared by = and != only.",
+                f"Column {ordered[0].column!r} holds categories, which can only be compared by = and !=.",
                 found=repr(ordered[0].operator),
             )
-        share = np.array([_share(members, predicates) for members in self.sets])[self.codes]
+        share = np.array([_share_meeting(members, predicates) for members in self.sets])[self.codes]
         count = self.count.astype(np.float64)
-        return Rows(np.where(share == 1.0, count, 0.0), np.where(share > 0.0, count, 0.0), count * share)
+        return RowCounts(np.where(share == 1.0, count, 0.0), np.where(share > 0.0, count, 0.0), count * share)
 
 
-def _share(members: Sequence[str | None], predicates: Sequence[Predicate]) -> float:
-    """Share of the members that meet all predicates; a missing one meets only ``= (missing)``."""
+def _share_meeting(members: Sequence[str | None], predicates: Sequence[Predicate]) -> float:
+    """Return the share of the members that meet all predicates; a missing member meets only ``= (missing)``."""
 
     def meets(member: str | None, predicate: Predicate) -> bool:
         if predicate.value is None:

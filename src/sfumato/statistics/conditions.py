@@ -14,7 +14,7 @@ MISSING = "(missing)"
 
 @dataclass(frozen=True)
 class Predicate:
-    """A column, an operator, and the value it is compared with; None stands for the missing value.
+    """A column, an operator, and the value to compare with; None means the missing value.
 
     A missing cell meets only the predicate ``= (missing)``.
     """
@@ -27,13 +27,17 @@ class Predicate:
         if self.operator == "==":
             object.__setattr__(self, "operator", "=")
         if self.operator not in OPERATORS:
-            raise StatisticError(f"A predicate needs one of {' '.join(OPERATORS)}.", found=repr(self.operator))
+            raise StatisticError(
+                f"The operator of a predicate must be one of {' '.join(OPERATORS)}.", found=repr(self.operator)
+            )
         if self.value is None and self.operator not in ("=", "!="):
-            raise StatisticError(f"A missing value has no order, so {self.column!r} can be = or != {MISSING} only.")
+            raise StatisticError(
+                f"A missing value has no order, so column {self.column!r} can only be = or != {MISSING}."
+            )
 
     @property
     def is_missing(self) -> bool:
-        """Whether a missing value is asked for."""
+        """Whether the predicate requires a missing value."""
         return self.value is None and self.operator == "="
 
     def __str__(self) -> str:
@@ -53,7 +57,7 @@ class Condition:
         return tuple(dict.fromkeys(predicate.column for predicate in self.predicates))
 
     def on(self, column: str) -> tuple[Predicate, ...]:
-        """The predicates of one column."""
+        """Return the predicates on one column."""
         return tuple(predicate for predicate in self.predicates if predicate.column == column)
 
     def __str__(self) -> str:
@@ -65,7 +69,7 @@ ALWAYS = Condition(())
 
 @dataclass(frozen=True)
 class Count(Statistic):
-    """Number of records that meet a condition (their total weight, where records have weights)."""
+    """Number of records that meet a condition, or their total weight if records have sampling weights."""
 
     condition: Condition = ALWAYS
 
@@ -79,7 +83,7 @@ class Count(Statistic):
 
 @dataclass(frozen=True)
 class Sum(Statistic):
-    """Sum of a column over the records where it is not missing."""
+    """Sum of a column over the records without a missing value in it."""
 
     column: str
 
@@ -93,7 +97,7 @@ class Sum(Statistic):
 
 @dataclass(frozen=True)
 class Quantile(Statistic):
-    """The value below which a share of the records lies; where that falls between two values, their mean."""
+    """The value below which a share of the records lies; the mean of two values if the share falls between them."""
 
     column: str
     share: float
@@ -121,11 +125,11 @@ class Conditional(Statistic):
 
     def __post_init__(self) -> None:
         if isinstance(self.statistic, Count | Conditional):
-            raise StatisticError(f"{self.statistic} has a condition already.", fix="join the conditions by 'and'")
+            raise StatisticError(f"{self.statistic} has a condition already.", fix="join the conditions with 'and'")
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The statistic's columns and those of the condition, each once."""
+        """The columns of the statistic and of the condition, each once."""
         return tuple(dict.fromkeys((*self.statistic.columns, *self.condition.columns)))
 
     def parts(self) -> tuple[Statistic, ...]:

@@ -1,4 +1,4 @@
-"""What an analyst knows: the distinct boxes of a release, and how many records are in each."""
+"""What an analyst knows about the records: the distinct boxes of a release, and the number of records in each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.types as pt
 
 from sfumato.errors import StatisticError, TableError
-from sfumato.statistics.condition_counts import Categories, Numbers, Rows
+from sfumato.statistics.condition_counts import CategoricalColumn, NumericColumn, RowCounts
 from sfumato.statistics.conditions import ALWAYS, Condition
 from sfumato.statistics.weighted_boxes import WeightedBoxes
 from sfumato.table.groups import labels_of
@@ -32,24 +32,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CountedBoxes:
-    """Distinct boxes of some columns with counts; a group is a set of rows that look alike.
+    """Distinct boxes of some columns with counts; a group is a set of rows that look the same.
 
-    ``missing`` counts, for each numeric column, the rows *of the released box* whose value is missing, and ``box_rows``
-    the rows of that box; a group is the whole box unless exact columns distinguish its rows. ``low`` and ``high`` are
-    NaN where all are missing. Row weights of a group lie between ``lightest`` and ``heaviest``.
+    For each numeric column, ``missing`` counts the rows *of the released box* whose value is missing, and ``box_rows``
+    counts the rows of that box. A group is the whole box unless exact columns distinguish its rows. ``low`` and
+    ``high`` are NaN if all values are missing. The weights of the rows of a group lie between ``lightest`` and
+    ``heaviest``.
     """
 
-    names: tuple[str, ...]  # of the numeric columns
+    names: tuple[str, ...]  # names of the numeric columns
     low: NDArray[np.float64]  # (G, n)
     high: NDArray[np.float64]  # (G, n)
     count: NDArray[np.int64]  # (G,)
-    weight: NDArray[np.float64]  # (G,), sum of the rows' weights
+    weight: NDArray[np.float64]  # (G,), sum of the weights of the rows
     missing: NDArray[np.int64]  # (G, n)
     box_rows: NDArray[np.int64]  # (G,)
     lightest: NDArray[np.float64]  # (G,)
     heaviest: NDArray[np.float64]  # (G,)
-    calendars: Mapping[str, str] = field(default_factory=dict)  # numeric columns that hold dates, and their unit
-    categories: Mapping[str, Categories] = field(default_factory=dict)
+    calendars: Mapping[str, str] = field(default_factory=dict)  # unit of the numeric columns that hold dates
+    categories: Mapping[str, CategoricalColumn] = field(default_factory=dict)
 
     @classmethod
     def make(
@@ -61,17 +62,20 @@ class CountedBoxes:
         count: ArrayLike | None = None,
         weight: ArrayLike | None = None,
     ) -> CountedBoxes:
-        """Boxes without missing cells; ``weight`` is the sum over a box's records (alike), by default the count."""
+        """Return boxes without missing cells.
+
+        ``weight`` is the total weight of the records of a box, which have equal weights; by default it is the count.
+        """
         lows, highs = (np.array(ends, dtype=np.float64, ndmin=2) for ends in (low, high))
         counts = np.ones(len(lows), dtype=np.int64) if count is None else np.asarray(count, dtype=np.int64)
         weights = counts.astype(np.float64) if weight is None else np.asarray(weight, dtype=np.float64)
         if lows.shape != highs.shape or lows.shape != (len(counts), len(names)) or weights.shape != counts.shape:
-            raise StatisticError("Boxes need a low and a high end for each column, and one count and weight each.")
+            raise StatisticError("Each box must have a low and a high end per column, one count and one weight.")
         if (counts < 1).any():
             raise StatisticError("Every box must hold at least one record.")
-        each = weights / counts
+        row_weights = weights / counts
         missing = np.zeros(lows.shape, dtype=np.int64)
-        table = cls(tuple(names), lows, highs, counts, weights, missing, counts, each, each)
+        table = cls(tuple(names), lows, highs, counts, weights, missing, counts, row_weights, row_weights)
         table._check()
         return table
 
@@ -79,8 +83,8 @@ class CountedBoxes:
     def of(cls, released: Table, columns: Sequence[str], *, weight: str | None = None) -> CountedBoxes:
         """Read columns of a released table: ``x_low`` and ``x_high`` (and ``x_missing``), or ``x`` itself.
 
-        Rows are grouped by equal boxes. Where a column has missing cells, the released boxes are distinguished by
-        the column ``box`` or, without it, by all interval columns together.
+        Rows are grouped by equal boxes. If a column has missing cells, the released boxes are distinguished by the
+        column ``box`` or, without it, by all interval columns together.
         """
         read = {name: _read_column(released, name) for name in columns}
         row_weight = np.ones(released.rows) if weight is None else _read_weights(released, weight)
@@ -100,8 +104,8 @@ class CountedBoxes:
         numeric = {name: column for name, column in read.items() if column.sets is None}
         table = cls(
             tuple(numeric),
-            _side_by_side([column.low[first] for column in numeric.values()], len(first)),
-            _side_by_side([column.high[first] for column in numeric.values()], len(first)),
+            _as_matrix([column.low[first] for column in numeric.values()], len(first)),
+            _as_matrix([column.high[first] for column in numeric.values()], len(first)),
             count,
             np.bincount(labels, weights=row_weight, minlength=len(first)).astype(np.float64),
             _missing(list(numeric.values()), first),
@@ -110,7 +114,7 @@ class CountedBoxes:
             heaviest,
             {name: column.calendar for name, column in numeric.items() if column.calendar},
             {
-                name: Categories(column.keys[0].codes[first].astype(np.int64), column.sets, count)
+                name: CategoricalColumn(column.keys[0].codes[first].astype(np.int64), column.sets, count)
                 for name, column in read.items()
                 if column.sets is not None
             },
@@ -124,7 +128,7 @@ class CountedBoxes:
             if np.isinf(low).any() or np.isinf(high).any():
                 raise TableError(f"The intervals of {name!r} must be finite.", fix="declare a domain for the column")
             if (np.isnan(low) != np.isnan(high)).any() or (low > high).any():
-                raise TableError(f"Every interval of {name!r} must have a low end that is at most its high end.")
+                raise TableError(f"The low end of every interval of {name!r} must not exceed its high end.")
         if not np.isfinite(self.weight).all() or (self.weight < 0.0).any():
             raise TableError("Weights must be finite and not negative.")
         if (self.missing > self.box_rows[:, None]).any() or (self.missing < 0).any():
@@ -134,35 +138,38 @@ class CountedBoxes:
         names = ", ".join((*self.names, *self.categories))
         return f"CountedBoxes({names}; {int(self.count.sum()):,} records in {len(self.count):,} boxes)"
 
-    def numbers(self, name: str) -> Numbers:
-        """A numeric column."""
+    def numbers(self, name: str) -> NumericColumn:
+        """Return a numeric column."""
         if name not in self.names:
             found = "categories" if name in self.categories else "no such column"
-            raise StatisticError(f"{name!r} must be a column of numbers.", found=found)
+            raise StatisticError(f"Column {name!r} must be numeric.", found=found)
         at = self.names.index(name)
         ends = self.low[:, at], self.high[:, at], self.missing[:, at]
-        return Numbers(*ends, self.box_rows, self.count, self.calendars.get(name, ""))
+        return NumericColumn(*ends, self.box_rows, self.count, self.calendars.get(name, ""))
 
     def meeting(self, columns: Sequence[str], condition: Condition = ALWAYS) -> WeightedBoxes:
-        """The records that are complete in these columns and meet the condition; see :mod:`.condition_counts`."""
-        rows, groups = Rows.all(self.count), len(self.count)
-        boxes: list[Numbers] = []
+        """Return the records that are complete in these columns and meet the condition (:mod:`.condition_counts`)."""
+        rows, groups = RowCounts.every_row(self.count), len(self.count)
+        boxes: list[NumericColumn] = []
         for name in columns:
             met, inside = self.numbers(name).meeting(condition.on(name))
-            rows = rows.also(met, self.count)
+            rows = rows.combined_with(met, self.count)
             boxes.append(inside)
         for name in condition.columns:
             if name in self.categories:
-                rows = rows.also(self.categories[name].meeting(condition.on(name)), self.count)
+                rows = rows.combined_with(self.categories[name].meeting(condition.on(name)), self.count)
             elif name not in columns:
-                rows = rows.also(self.numbers(name).meeting_or_absent(condition.on(name)), self.count)
+                rows = rows.combined_with(self.numbers(name).meeting_or_missing(condition.on(name)), self.count)
         low, high = [inside.low for inside in boxes], [inside.high for inside in boxes]
-        return self._weighed(rows, _side_by_side(low, groups), _side_by_side(high, groups))
+        return self._with_weights(rows, _as_matrix(low, groups), _as_matrix(high, groups))
 
-    def _weighed(self, rows: Rows, low: NDArray[np.float64], high: NDArray[np.float64]) -> WeightedBoxes:
-        """Numbers of rows as weights: which rows count is open, so the lightest or the heaviest of a group may."""
+    def _with_weights(self, rows: RowCounts, low: NDArray[np.float64], high: NDArray[np.float64]) -> WeightedBoxes:
+        """Convert counts of rows to weights.
+
+        It is not known which rows of a group count, so they may be the lightest or the heaviest ones.
+        """
         out_most, out_least = self.count - rows.least, self.count - rows.most
-        alike = self.lightest == self.heaviest
+        equal_weights = self.lightest == self.heaviest
         least = np.where(
             out_most == 0,
             self.weight,
@@ -173,9 +180,9 @@ class CountedBoxes:
             self.weight,
             np.minimum(self.weight - out_least * self.lightest, rows.most * self.heaviest),
         )
-        extra = np.where(alike & (rows.least == rows.most), 0.0, np.maximum(most - least, 0.0))
+        extra = np.where(equal_weights & (rows.least == rows.most), 0.0, np.maximum(most - least, 0.0))
         likely = np.clip(rows.likely * self.weight / self.count, least, least + extra)
-        parts = np.where(alike & (rows.least == rows.most), np.maximum(rows.least, 1), 1).astype(np.int64)
+        parts = np.where(equal_weights & (rows.least == rows.most), np.maximum(rows.least, 1), 1).astype(np.int64)
         kept = (rows.most > 0) & (most > 0.0)
         return WeightedBoxes(
             low[kept],
@@ -189,7 +196,7 @@ class CountedBoxes:
         )
 
 
-def _side_by_side(columns: Sequence[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
+def _as_matrix(columns: Sequence[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
     return np.column_stack(columns) if columns else np.empty((rows, 0))
 
 
@@ -201,18 +208,18 @@ def _missing(columns: Sequence[_ReadColumn], first: NDArray[np.int64]) -> NDArra
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _ReadColumn:
-    """A column of a release: interval ends of every row, or for categories the set of every code."""
+    """A column of a release: interval ends of every row or, for categories, the set of every code."""
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     keys: tuple[Coded, ...]  # what distinguishes rows
-    missing: NDArray[np.int64] | None = None  # missing rows of the box, where the release counts them
+    missing: NDArray[np.int64] | None = None  # missing rows of the box, if the release counts them
     calendar: str = ""  # "days" or "microseconds" since 1970
-    sets: tuple[tuple[str | None, ...], ...] | None = None  # by the codes of the only key
+    sets: tuple[tuple[str | None, ...], ...] | None = None  # indexed by the codes of the only key
 
 
 def _read_column(released: Table, name: str) -> _ReadColumn:
-    """Read an interval, or the column itself: numbers without width, or sets."""
+    """Read an interval, or the column itself: numbers as intervals of width 0, or sets."""
     if is_interval(name, released.kinds):
         ends = Intervals.of(released, name)
         parts = interval_names(name, counts_missing=ends.missing is not None)
@@ -244,8 +251,8 @@ def _calendar(released: Table, name: str) -> str:
 
 
 def _read_weights(released: Table, weight: str) -> NDArray[np.float64]:
-    """The sampling weights of the rows."""
+    """Return the sampling weights of the rows."""
     row_weight = released.numbers(weight)
     if not np.isfinite(row_weight).all() or (row_weight < 0.0).any():
-        raise TableError(f"The weights in {weight!r} must be finite, not negative and not missing.")
+        raise TableError(f"The weights in column {weight!r} must be finite, not negative and not missing.")
     return row_weight

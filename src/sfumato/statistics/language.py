@@ -1,9 +1,10 @@
-"""Statistics in words: ``mean(x)``, ``corr(age, income)``, ``regress(y ~ x1 + x2)``, ``count(age >= 65)``.
+"""The language of statistics: ``mean(x)``, ``corr(age, income)``, ``regress(y ~ x1 + x2)``, ``count(age >= 65)``.
 
-Any statistic may be asked under a condition: ``median(income | sex = F and age >= 65)``. A column name is written as it
-is, spaces, hyphens, dots and all (``mean(hours-per-week)``); a name that holds one of ``( ) , ~ + | = < > ! &`` or
-starts with a quote is put in quotes or backticks, a quote inside being doubled. Where the table's names are known, such
-names are recognised bare as well, and a misspelt name is answered with the nearest one.
+Any statistic can have a condition: ``median(income | sex = F and age >= 65)``. Column names are written as they are,
+including spaces, hyphens and dots (``mean(hours-per-week)``). A name that contains one of ``( ) , ~ + | = < > ! &`` or
+starts with a quote is written in quotes or backticks, and a quote inside it is doubled. If the column names of the
+table are known, such names are recognised without quotes too, and the error for a misspelt name suggests the nearest
+one.
 """
 
 from __future__ import annotations
@@ -27,31 +28,31 @@ from sfumato.statistics.parser import Cursor, require_name
 from sfumato.statistics.statistic import Statistic
 
 
-def parse(words: str | Statistic, names: Sequence[str] | None = None) -> Statistic:
-    """The statistic that the words name; a Statistic is passed through, its columns checked all the same."""
-    if isinstance(words, Statistic):
+def parse(text: str | Statistic, names: Sequence[str] | None = None) -> Statistic:
+    """Parse the text of a statistic; a Statistic is returned unchanged, but its columns are checked too."""
+    if isinstance(text, Statistic):
         if names is not None:
-            for name in words.columns:
+            for name in text.columns:
                 require_name(name, names)
-        return words
-    if not isinstance(words, str):
-        raise StatisticError("A statistic must be given in words or as a Statistic.", found=type(words).__name__)
-    cursor = Cursor(words, names)
+        return text
+    if not isinstance(text, str):
+        raise StatisticError("A statistic must be a string or a Statistic.", found=type(text).__name__)
+    cursor = Cursor(text, names)
     statistic = _statistic(cursor)
-    cursor.end()
+    cursor.expect_end()
     return statistic
 
 
 def _statistic(cursor: Cursor) -> Statistic:
     start = cursor.at
-    word = cursor.word()
-    if word not in FORMS:
+    name = cursor.identifier()
+    if name not in PARSERS:
         cursor.at = start
-        near = get_close_matches(word, FORMS, n=1)
-        raise cursor.wrong(f"the name of a statistic (nearest: {near[0]})" if near else "the name of a statistic")
+        near = get_close_matches(name, PARSERS, n=1)
+        raise cursor.error(f"the name of a statistic (nearest: {near[0]})" if near else "the name of a statistic")
     cursor.expect("(")
-    statistic = FORMS[word](cursor)
-    if not isinstance(statistic, Count) and cursor.sees("|"):
+    statistic = PARSERS[name](cursor)
+    if not isinstance(statistic, Count) and cursor.accept("|"):
         statistic = Conditional(statistic, _condition(cursor))
     cursor.expect(")")
     return statistic
@@ -59,31 +60,31 @@ def _statistic(cursor: Cursor) -> Statistic:
 
 def _condition(cursor: Cursor) -> Condition:
     predicates = [_predicate(cursor)]
-    while cursor.sees("&") or cursor.sees_word("and"):
+    while cursor.accept("&") or cursor.accept_word("and"):
         predicates.append(_predicate(cursor))
     return Condition(tuple(predicates))
 
 
 def _predicate(cursor: Cursor) -> Predicate:
     column = cursor.name()
-    operator = next((mark for mark in OPERATORS if cursor.sees(mark)), None)
+    operator = next((mark for mark in OPERATORS if cursor.accept(mark)), None)
     if operator is None:
-        raise cursor.wrong("a predicate: =, !=, <, <=, > or >=")
-    if cursor.sees(MISSING):
+        raise cursor.error("a predicate: =, !=, <, <=, > or >=")
+    if cursor.accept(MISSING):
         return Predicate(column, operator, None)
     value = cursor.quoted()
     if value is None:
-        value = cursor.bare()
+        value = cursor.unquoted()
         if not value:
-            raise cursor.wrong("a value to compare with")
+            raise cursor.error("a value to compare with")
     return Predicate(column, operator, value)
 
 
-def _one(make: Callable[[str], Statistic]) -> Callable[[Cursor], Statistic]:
+def _of_one_column(make: Callable[[str], Statistic]) -> Callable[[Cursor], Statistic]:
     return lambda cursor: make(cursor.name())
 
 
-def _two(make: Callable[[str, str], Statistic]) -> Callable[[Cursor], Statistic]:
+def _of_two_columns(make: Callable[[str, str], Statistic]) -> Callable[[Cursor], Statistic]:
     def read(cursor: Cursor) -> Statistic:
         first = cursor.name()
         cursor.expect(",", "',' and a second column")
@@ -96,7 +97,7 @@ def _regression(cursor: Cursor) -> Statistic:
     response = cursor.name()
     cursor.expect("~", "'~' and the regressors")
     regressors = [cursor.name()]
-    while cursor.sees("+"):
+    while cursor.accept("+"):
         regressors.append(cursor.name())
     return Regression(response, tuple(regressors))
 
@@ -108,18 +109,18 @@ def _quantile(cursor: Cursor) -> Statistic:
 
 
 def _count(cursor: Cursor) -> Statistic:
-    return Count() if cursor.is_at(")") else Count(_condition(cursor))
+    return Count() if cursor.is_next(")") else Count(_condition(cursor))
 
 
-FORMS: dict[str, Callable[[Cursor], Statistic]] = {
-    **dict.fromkeys(("mean", "average", "avg"), _one(Mean)),
-    **dict.fromkeys(("var", "variance"), _one(Variance)),
-    **dict.fromkeys(("sd", "std"), _one(Sd)),
-    **dict.fromkeys(("cov", "covariance"), _two(Covariance)),
-    **dict.fromkeys(("corr", "cor", "correlation"), _two(Correlation)),
+PARSERS: dict[str, Callable[[Cursor], Statistic]] = {
+    **dict.fromkeys(("mean", "average", "avg"), _of_one_column(Mean)),
+    **dict.fromkeys(("var", "variance"), _of_one_column(Variance)),
+    **dict.fromkeys(("sd", "std"), _of_one_column(Sd)),
+    **dict.fromkeys(("cov", "covariance"), _of_two_columns(Covariance)),
+    **dict.fromkeys(("corr", "cor", "correlation"), _of_two_columns(Correlation)),
     **dict.fromkeys(("regress", "regression"), _regression),
-    "sum": _one(Sum),
-    "median": _one(lambda column: Quantile(column, 0.5)),
+    "sum": _of_one_column(Sum),
+    "median": _of_one_column(lambda column: Quantile(column, 0.5)),
     "quantile": _quantile,
     "count": _count,
 }

@@ -1,6 +1,6 @@
-"""The characteristics of XK and XF, each by its value and its gradient only.
+"""The characteristics of XK and XF, each defined only by its value and its gradient.
 
-Everything else (sensitivities, sampling error, linear intervals) follows from the two; see :mod:`.influence`.
+Sensitivities, sampling errors and linear intervals follow from these two; see :mod:`.influence`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,28 @@ if TYPE_CHECKING:
 
     from sfumato.statistics.moments import Moments
 
-SINGULAR = 1e-12  # smallest eigenvalue of the regressors' correlation matrix that still counts as full rank
+SINGULAR = 1e-12  # smallest eigenvalue of the correlation matrix of the regressors that counts as full rank
 
 
 @dataclass(frozen=True)
 class Mean(Statistic):
-    """Mean of a column."""
+    """Mean of a numeric column.
+
+    Sampling weights are used if the release has them. In text form this is ``"mean(x)"``.
+
+    Parameters
+    ----------
+    column : str
+        Name of the column. The mean has the unit of the column.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> boxes = sf.read_release({"age_low": [20, 30, 50], "age_high": [30, 40, 60]})
+    >>> estimate = boxes.estimate(sf.Mean("age"))
+    >>> round(estimate.low, 2), round(estimate.value, 2), round(estimate.high, 2)
+    (33.33, 38.33, 43.33)
+    """
 
     column: str
 
@@ -45,7 +61,23 @@ class Mean(Statistic):
 
 @dataclass(frozen=True)
 class Variance(Statistic):
-    """Population variance of a column (divided by the total weight)."""
+    """Population variance of a numeric column, divided by the number of records or their total weight.
+
+    In text form this is ``"var(x)"``.
+
+    Parameters
+    ----------
+    column : str
+        Name of the column. The variance has the squared unit of the column.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> boxes = sf.read_release({"age_low": [20, 30, 50], "age_high": [30, 40, 60]})
+    >>> estimate = boxes.estimate(sf.Variance("age"))
+    >>> round(estimate.low, 2), round(estimate.value, 2), round(estimate.high, 2)
+    (66.67, 155.56, 288.89)
+    """
 
     column: str
 
@@ -65,7 +97,23 @@ class Variance(Statistic):
 
 @dataclass(frozen=True)
 class Sd(Statistic):
-    """Population standard deviation of a column."""
+    """Population standard deviation of a numeric column.
+
+    In text form this is ``"sd(x)"``.
+
+    Parameters
+    ----------
+    column : str
+        Name of the column. The standard deviation has the unit of the column.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> boxes = sf.read_release({"age_low": [20, 30, 50], "age_high": [30, 40, 60]})
+    >>> estimate = boxes.estimate(sf.Sd("age"))
+    >>> round(estimate.low, 2), round(estimate.value, 2), round(estimate.high, 2)
+    (8.16, 12.47, 17.0)
+    """
 
     column: str
 
@@ -88,7 +136,7 @@ class Sd(Statistic):
 
 
 @dataclass(frozen=True)
-class _OfTwo(Statistic):
+class _TwoColumnStatistic(Statistic):
     """A characteristic of two different columns."""
 
     first: str
@@ -96,7 +144,9 @@ class _OfTwo(Statistic):
 
     def __post_init__(self) -> None:
         if self.first == self.second:
-            raise StatisticError(f"{self} must name two different columns.", fix="var(x) is the covariance of x with x")
+            raise StatisticError(
+                f"{self} must name two different columns.", fix="use var(x) for the covariance of x with itself"
+            )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -104,8 +154,26 @@ class _OfTwo(Statistic):
 
 
 @dataclass(frozen=True)
-class Covariance(_OfTwo):
-    """Population covariance of two columns."""
+class Covariance(_TwoColumnStatistic):
+    """Population covariance of two numeric columns.
+
+    In text form this is ``"cov(x, y)"``.
+
+    Parameters
+    ----------
+    first, second : str
+        Names of two different columns. The covariance has the product of their units.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> boxes = sf.read_release(
+    ...     {"age_low": [20, 30, 50], "age_high": [21, 31, 51], "income_low": [1, 2, 4], "income_high": [2, 3, 5]}
+    ... )
+    >>> estimate = boxes.estimate(sf.Covariance("age", "income"))
+    >>> round(estimate.low, 2), round(estimate.value, 2), round(estimate.high, 2)
+    (9.67, 15.56, 21.89)
+    """
 
     def value(self, moments: Moments) -> float:
         return float(moments.covariance[0, 1])
@@ -118,8 +186,26 @@ class Covariance(_OfTwo):
 
 
 @dataclass(frozen=True)
-class Correlation(_OfTwo):
-    """Pearson correlation of two columns; not defined (NaN) when one of them is constant."""
+class Correlation(_TwoColumnStatistic):
+    """Pearson correlation of two numeric columns, from −1 to 1.
+
+    It is not defined (NaN) if one of the columns is constant. In text form this is ``"corr(x, y)"``.
+
+    Parameters
+    ----------
+    first, second : str
+        Names of two different columns.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> boxes = sf.read_release(
+    ...     {"age_low": [20, 30, 50], "age_high": [21, 31, 51], "income_low": [1, 2, 4], "income_high": [2, 3, 5]}
+    ... )
+    >>> estimate = boxes.estimate(sf.Correlation("age", "income"))
+    >>> round(estimate.low, 2), round(estimate.value, 2), round(estimate.high, 2)
+    (0.9, 1.0, 1.0)
+    """
 
     def value(self, moments: Moments) -> float:
         x, y = moments.sd
@@ -141,7 +227,30 @@ class Correlation(_OfTwo):
 
 @dataclass(frozen=True)
 class Regression(Statistic):
-    """Least-squares regression of ``response`` on ``regressors``: the intercept, then one slope for each regressor."""
+    """Least-squares regression of one numeric column on others.
+
+    Its estimate consists of one coefficient for the intercept, followed by one slope per regressor. In text form this
+    is ``"regress(y ~ x1 + x2)"``.
+
+    Parameters
+    ----------
+    response : str
+        Name of the column that is predicted. The intercept has its unit.
+    regressors : tuple of str
+        Names of one or more other columns. A slope has the unit of the response per unit of the regressor.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> boxes = sf.read_release(
+    ...     {"age_low": [20, 30, 50], "age_high": [21, 31, 51], "income_low": [1, 2, 4], "income_high": [2, 3, 5]}
+    ... )
+    >>> slope = boxes.estimate(sf.Regression("income", ("age",)))[1]
+    >>> slope.name
+    'regress(income ~ age): age'
+    >>> round(slope.low, 2), round(slope.value, 2), round(slope.high, 2)
+    (0.06, 0.1, 0.14)
+    """
 
     response: str
     regressors: tuple[str, ...]
@@ -166,7 +275,7 @@ class Regression(Statistic):
 
 @dataclass(frozen=True)
 class Coefficient(Statistic):
-    """One coefficient of a regression: the slope of ``term``, or the intercept where that is None."""
+    """One coefficient of a regression: the slope of ``term``, or the intercept if ``term`` is None."""
 
     regression: Regression
     term: str | None
@@ -207,7 +316,7 @@ class Coefficient(Statistic):
 
     @property
     def term_name(self) -> str:
-        """The regressor's name, or "intercept"."""
+        """The name of the regressor, or "intercept"."""
         return "intercept" if self.term is None else self.term
 
     def __str__(self) -> str:
@@ -215,7 +324,7 @@ class Coefficient(Statistic):
 
 
 def _slopes(moments: Moments) -> NDArray[np.float64] | None:
-    """c = S_qq⁻¹ s, or None where the regressors are (nearly) collinear."""
+    """Compute c = S_qq⁻¹ s; None if the regressors are (nearly) collinear."""
     sd = moments.sd[1:]
     if not (sd > 0.0).all():
         return None
@@ -229,20 +338,20 @@ def _slopes(moments: Moments) -> NDArray[np.float64] | None:
 def _slope_gradient(
     moments: Moments, slopes: NDArray[np.float64], direction: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """G of direction · c, from dc = S_qq⁻¹ (ds − dS_qq c)."""
-    lever = np.linalg.solve(moments.covariance[1:, 1:], direction)
+    """Compute G of direction · c, from dc = S_qq⁻¹ (ds − dS_qq c)."""
+    solution = np.linalg.solve(moments.covariance[1:, 1:], direction)
     gradient = np.zeros_like(moments.covariance)
-    gradient[0, 1:] = gradient[1:, 0] = lever / 2.0
-    gradient[1:, 1:] = -(np.outer(lever, slopes) + np.outer(slopes, lever)) / 2.0
+    gradient[0, 1:] = gradient[1:, 0] = solution / 2.0
+    gradient[1:, 1:] = -(np.outer(solution, slopes) + np.outer(slopes, solution)) / 2.0
     return gradient
 
 
 @dataclass(frozen=True)
 class Custom(Statistic):
-    """A user's own characteristic g(E, S).
+    """A characteristic g(E, S) defined by the user.
 
-    ``function(mean, covariance)`` returns a number; ``gradient_function(mean, covariance)`` returns the pair
-    (g_E, G) with a symmetric G, and is replaced by central differences when it is not given.
+    ``function(mean, covariance)`` returns a number. ``gradient_function(mean, covariance)`` returns the pair (g_E, G)
+    with a symmetric G; without it, central differences are used.
     """
 
     name: str
@@ -253,7 +362,7 @@ class Custom(Statistic):
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
         if not self.names or len(set(self.names)) < len(self.names):
-            raise StatisticError(f"The statistic {self.name!r} must name at least one column, and each once.")
+            raise StatisticError(f"The statistic {self.name!r} must name at least one column, and each column once.")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -274,7 +383,7 @@ class Custom(Statistic):
 
 
 def _numerical_gradient(function: Callable[[Any, Any], float], moments: Moments) -> Gradient:
-    """Central differences; a step is the cube root of the rounding unit in units of the spread."""
+    """Compute central differences; the step is the cube root of the machine epsilon, relative to the spread."""
     columns = len(moments.mean)
     spread = np.where(moments.sd > 0.0, moments.sd, np.maximum(np.abs(moments.mean), 1.0))
     step = np.finfo(np.float64).eps ** (1.0 / 3.0)
@@ -292,6 +401,6 @@ def _numerical_gradient(function: Callable[[Any, Any], float], moments: Moments)
             size = step * spread[i] * spread[j]
             change = np.zeros((columns, columns))
             change[i, j] = change[j, i] = size
-            both = slope(np.zeros(columns), change, size)
-            gradient.covariance[i, j] = gradient.covariance[j, i] = both if i == j else both / 2.0
+            derivative = slope(np.zeros(columns), change, size)
+            gradient.covariance[i, j] = gradient.covariance[j, i] = derivative if i == j else derivative / 2.0
     return gradient

@@ -1,4 +1,4 @@
-"""Weighted means and covariances in one pass that can be cut anywhere and put together again."""
+"""Weighted means and covariances, computed in one pass over parts that can be merged."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sfumato.errors import StatisticError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-CHUNK = 1 << 15  # rows that fit a processor's cache a few columns wide
+CHUNK = 1 << 15  # number of rows of a few columns that fit into the cache of a processor
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Moments:
     """Mean vector and population covariance (divided by the total weight, as in XK and XF) of some columns.
 
-    ``weight`` is the total weight (the number of records when none were given) and ``records`` the number of rows
-    without a missing cell. With no weight at all, mean and covariance are NaN.
+    ``weight`` is the total weight, or the number of records if there are no weights. ``records`` counts the rows
+    without a missing cell. If the total weight is zero, mean and covariance are NaN.
     """
 
     weight: float
@@ -31,42 +31,42 @@ class Moments:
     names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        """The shape only: the mean of one record is that record."""
+        """Return the names and the number of records only: the mean of one record would reveal it."""
         return f"Moments({', '.join(self.names) or f'{len(self.mean)} columns'}; {self.records:,} records)"
 
     @classmethod
     def of(cls, matrix: ArrayLike, weights: ArrayLike | None = None, *, names: Sequence[str] = ()) -> Moments:
-        """Moments of the rows of a matrix; rows with NaN in any column (or in the weight) are left out."""
+        """Compute the moments of the rows of a matrix; rows with NaN in any column or in the weight are left out."""
         rows = np.asarray(matrix, dtype=np.float64)
         if rows.ndim != 2:
-            raise StatisticError("Moments need a matrix, one row a record.", found=f"{rows.ndim} dimensions")
+            raise StatisticError("Moments need a matrix with one row per record.", found=f"{rows.ndim} dimensions")
         row_weight = _checked_weights(weights, len(rows))
-        total = cls.nothing(rows.shape[1], names=names)
+        total = cls.empty(rows.shape[1], names=names)
         for start in range(0, len(rows), CHUNK):
             part = rows[start : start + CHUNK]
             part_weight = None if row_weight is None else row_weight[start : start + CHUNK]
             total = total.merge(_moments_of_chunk(part, part_weight, total.names))
         if total.weight > 0.0 and not (np.isfinite(total.mean).all() and np.isfinite(total.covariance).all()):
             raise StatisticError(
-                "Moments need finite numbers whose squares are finite too.",
-                found="an infinite or too large number",
-                fix="leave the infinite cells out, or measure the column in a larger unit",
+                "Moments need finite numbers with finite squares.",
+                found="a number that is infinite or too large",
+                fix="make infinite cells missing, or express the column in a larger unit",
             )
         return total
 
     @classmethod
-    def nothing(cls, columns: int, *, names: Sequence[str] = ()) -> Moments:
-        """The moments of no record: merging them changes nothing."""
+    def empty(cls, columns: int, *, names: Sequence[str] = ()) -> Moments:
+        """Return the moments of no record; merging them changes nothing."""
         return cls(0.0, np.full(columns, np.nan), np.full((columns, columns), np.nan), 0, tuple(names))
 
     def merge(self, other: Moments) -> Moments:
-        """The moments of both sets of records together (Chan, Golub and LeVeque); associative up to rounding."""
+        """Return the moments of both sets of records together (Chan, Golub and LeVeque); associative up to rounding."""
         if self.mean.shape != other.mean.shape or (self.names and other.names and self.names != other.names):
             raise StatisticError("Only moments of the same columns can be merged.")
         names, records = self.names or other.names, self.records + other.records
         if self.weight == 0.0 or other.weight == 0.0:
-            some = self if other.weight == 0.0 else other
-            return Moments(some.weight, some.mean, some.covariance, records, names)
+            present_moments = self if other.weight == 0.0 else other
+            return Moments(present_moments.weight, present_moments.mean, present_moments.covariance, records, names)
         weight = self.weight + other.weight
         share = other.weight / weight
         with np.errstate(over="ignore", invalid="ignore"):
@@ -76,7 +76,7 @@ class Moments:
             return Moments(weight, self.mean + share * step, covariance, records, names)
 
     def select(self, positions: Sequence[int]) -> Moments:
-        """The moments of some of the columns, in this order."""
+        """Return the moments of some of the columns, in this order."""
         chosen = list(positions)
         names = tuple(self.names[position] for position in chosen) if self.names else ()
         return Moments(self.weight, self.mean[chosen], self.covariance[np.ix_(chosen, chosen)], self.records, names)
@@ -94,7 +94,7 @@ def _checked_weights(weights: Any, rows: int) -> NDArray[np.float64] | None:
     row_weight = np.asarray(weights, dtype=np.float64)
     if row_weight.shape != (rows,):
         raise StatisticError(
-            "There must be one weight a record.", found=f"{row_weight.size} weights for {rows} records"
+            "There must be one weight per record.", found=f"{row_weight.size} weights for {rows} records"
         )
     if (row_weight < 0.0).any() or np.isinf(row_weight).any():
         raise StatisticError("Weights must be finite and not negative.", fix="check the weight column")
@@ -104,7 +104,7 @@ def _checked_weights(weights: Any, rows: int) -> NDArray[np.float64] | None:
 def _moments_of_chunk(
     rows: NDArray[np.float64], weights: NDArray[np.float64] | None, names: tuple[str, ...]
 ) -> Moments:
-    """Two passes over rows that are still in the cache: exact means first, then squares about them."""
+    """Compute moments in two passes over rows that are in the cache: first the mean, then squares about it."""
     present = ~np.isnan(rows).any(axis=1)
     if weights is not None:
         present &= ~np.isnan(weights)
@@ -112,13 +112,13 @@ def _moments_of_chunk(
     row_weight = np.ones(len(kept)) if weights is None else weights[present]
     total = float(row_weight.sum())
     if total == 0.0:
-        nothing = Moments.nothing(rows.shape[1], names=names)
-        return Moments(0.0, nothing.mean, nothing.covariance, len(kept), names)
+        empty = Moments.empty(rows.shape[1], names=names)
+        return Moments(0.0, empty.mean, empty.covariance, len(kept), names)
     share = row_weight / total
     with np.errstate(over="ignore", invalid="ignore"):
         mean = (share[:, None] * kept).sum(axis=0)
         centred = kept - mean
         shared = share[:, None] * centred
-        slip = shared.sum(axis=0)  # what rounding left in the mean
-        covariance = shared.T @ centred - np.outer(slip, slip)
-        return Moments(total, mean + slip, (covariance + covariance.T) / 2.0, len(kept), names)
+        residue = shared.sum(axis=0)  # rounding error of the mean
+        covariance = shared.T @ centred - np.outer(residue, residue)
+        return Moments(total, mean + residue, (covariance + covariance.T) / 2.0, len(kept), names)

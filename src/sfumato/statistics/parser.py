@@ -1,4 +1,4 @@
-"""Read the text of a statistic from left to right: names, numbers, quoted text and marks."""
+"""Parse the text of a statistic from left to right: names, numbers, quoted text and symbols."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ QUOTES = "`\"'"
 
 
 def require_name(name: str, names: Sequence[str]) -> None:
-    """Raise unless ``name`` is a column, naming the nearest one."""
+    """Raise unless ``name`` is a column; the error suggests the nearest one."""
     if name in names:
         return
     near = get_close_matches(name, list(names), n=1, cutoff=0.5)
@@ -23,91 +23,91 @@ def require_name(name: str, names: Sequence[str]) -> None:
 
 
 class Cursor:
-    """A position in the text of a statistic, and the few things that can be read there."""
+    """A position in the text of a statistic, and the tokens that can be read there."""
 
     def __init__(self, text: str, names: Sequence[str] | None) -> None:
         self.text = text
         self.names = names
         self.at = 0
 
-    def wrong(self, wanted: str) -> StatisticError:
-        """The error at this position."""
+    def error(self, wanted: str) -> StatisticError:
+        """Return the error for this position."""
         rest = self.text[self.at :].strip()
         found = f"{rest[:20]!r} at character {self.at + 1}" if rest else "the end"
         fix = "mean(x), corr(x, y), regress(y ~ x1 + x2), quantile(x, 0.9), count(x >= 65), sum(x | y = F and z < 2)"
-        return StatisticError(f"The statistic {self.text!r} needs {wanted}.", found=found, fix=f"words such as {fix}")
+        return StatisticError(f"The statistic {self.text!r} needs {wanted}.", found=found, fix=f"for example {fix}")
 
-    def skip(self) -> None:
-        """Go past blanks."""
+    def skip_spaces(self) -> None:
+        """Skip spaces."""
         while self.at < len(self.text) and self.text[self.at].isspace():
             self.at += 1
 
-    def sees(self, mark: str) -> bool:
-        """Whether a mark comes next; if so, go past it."""
-        self.skip()
-        if self.text.startswith(mark, self.at):
-            self.at += len(mark)
+    def accept(self, symbol: str) -> bool:
+        """Return whether a symbol comes next, and skip it if so."""
+        self.skip_spaces()
+        if self.text.startswith(symbol, self.at):
+            self.at += len(symbol)
             return True
         return False
 
-    def sees_word(self, word: str) -> bool:
-        """Whether a word comes next, up to a blank; if so, go past it."""
-        self.skip()
+    def accept_word(self, word: str) -> bool:
+        """Return whether a word comes next, up to a space, and skip it if so."""
+        self.skip_spaces()
         end = self.at + len(word)
         if self.text[self.at : end].lower() == word and not self.text[end : end + 1].isalnum():
             self.at = end
             return True
         return False
 
-    def is_at(self, mark: str) -> bool:
-        """Whether a mark comes next; the position stays."""
-        self.skip()
-        return self.text.startswith(mark, self.at)
+    def is_next(self, symbol: str) -> bool:
+        """Return whether a symbol comes next; the position does not change."""
+        self.skip_spaces()
+        return self.text.startswith(symbol, self.at)
 
-    def expect(self, mark: str, wanted: str | None = None) -> None:
-        """Go past a mark that must come next."""
-        if not self.sees(mark):
-            raise self.wrong(wanted or f"{mark!r}")
+    def expect(self, symbol: str, wanted: str | None = None) -> None:
+        """Skip a symbol that must come next."""
+        if not self.accept(symbol):
+            raise self.error(wanted or f"{symbol!r}")
 
-    def end(self) -> None:
-        """Nothing may follow."""
-        self.skip()
+    def expect_end(self) -> None:
+        """Raise unless the text ends here."""
+        self.skip_spaces()
         if self.at < len(self.text):
-            raise self.wrong("nothing more")
+            raise self.error("to end here")
 
-    def word(self) -> str:
-        """Letters up to the next mark or blank, in lower case."""
-        self.skip()
+    def identifier(self) -> str:
+        """Read letters, digits and underscores, and return them in lower case."""
+        self.skip_spaces()
         start = self.at
         while self.at < len(self.text) and (self.text[self.at].isalnum() or self.text[self.at] == "_"):
             self.at += 1
         return self.text[start : self.at].lower()
 
     def name(self) -> str:
-        """A column name, which must be among the table's names where these are known."""
-        self.skip()
+        """Read a column name, which must be one of the table's names if these are known."""
+        self.skip_spaces()
         start = self.at
-        name = self._known() or self.quoted() or self.bare()
+        name = self._known_name() or self.quoted() or self.unquoted()
         if not name:
-            raise self.wrong("the name of a column")
+            raise self.error("the name of a column")
         if self.names is not None and name not in self.names:
             self.at = start
             require_name(name, self.names)
         return name
 
     def number(self, wanted: str) -> float:
-        """A number."""
-        self.skip()
+        """Read a number."""
+        self.skip_spaces()
         start = self.at
         try:
-            return float(self.bare())
+            return float(self.unquoted())
         except ValueError:
             self.at = start
-        raise self.wrong(wanted)
+        raise self.error(wanted)
 
     def quoted(self) -> str | None:
-        """Text in quotes or backticks, a doubled quote standing for one; None when no quote comes next."""
-        self.skip()
+        """Read text in quotes or backticks, in which a doubled quote means one; None if no quote comes next."""
+        self.skip_spaces()
         if self.at >= len(self.text) or self.text[self.at] not in QUOTES:
             return None
         quote, start, at = self.text[self.at], self.at, self.at + 1
@@ -116,7 +116,7 @@ class Cursor:
             close = self.text.find(quote, at)
             if close < 0:
                 self.at = start
-                raise self.wrong(f"a closing {quote}")
+                raise self.error(f"a closing {quote}")
             taken += self.text[at:close]
             if not self.text.startswith(quote, close + 1):
                 self.at = close + 1
@@ -124,8 +124,8 @@ class Cursor:
             taken += quote
             at = close + 2
 
-    def bare(self) -> str:
-        """Text up to the next reserved mark, or the word ``and`` between blanks."""
+    def unquoted(self) -> str:
+        """Read text up to the next reserved symbol, or up to the word ``and`` between spaces."""
         start = self.at
         inside = RESERVED - set(QUOTES)  # an apostrophe inside a name is part of it
         while self.at < len(self.text) and self.text[self.at] not in inside:
@@ -134,17 +134,17 @@ class Cursor:
             self.at += 1
         return self.text[start : self.at].strip()
 
-    def _known(self) -> str:
-        """The longest of the table's names that stands here, whatever marks it holds."""
+    def _known_name(self) -> str:
+        """Read the longest column name of the table that matches here, whatever symbols it contains."""
         best = ""
         for name in self.names or ():
             after = self.at + len(name)
-            if len(name) > len(best) and self.text.startswith(name, self.at) and self._closes(after):
+            if len(name) > len(best) and self.text.startswith(name, self.at) and self._is_name_end(after):
                 best = name
         self.at += len(best)
         return best
 
-    def _closes(self, at: int) -> bool:
+    def _is_name_end(self, at: int) -> bool:
         rest = self.text[at:]
         follows = rest.lstrip()
         return not follows or follows[0] in RESERVED or self._is_and(at)

@@ -1,4 +1,4 @@
-"""The records that count for a statistic, as boxes: what every bound is computed from."""
+"""The records that a statistic uses, as boxes with weights. Every bound is computed from these."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
 class WeightedBoxes:
     """Boxes with weights.
 
-    The weight of a box is at least ``weight`` and at most ``weight + extra``; ``extra`` is zero unless missing cells or
-    a condition leave open how many records of a box count. A box can be dealt out to ``parts`` records of equal weight.
+    The weight of a box is at least ``weight`` and at most ``weight + extra``. ``extra`` is zero unless missing cells or
+    a condition leave open how many records of a box count. A box can be split into ``parts`` records of equal weight.
     """
 
     low: NDArray[np.float64]  # (G, n)
     high: NDArray[np.float64]  # (G, n)
-    weight: NDArray[np.float64]  # (G,), sum of weights of the records that certainly count
-    extra: NDArray[np.float64]  # (G,), weight that may count too
-    likely_weight: NDArray[np.float64]  # (G,), between the two: for a single best guess
+    weight: NDArray[np.float64]  # (G,), total weight of the records that certainly count
+    extra: NDArray[np.float64]  # (G,), additional weight that may count
+    likely_weight: NDArray[np.float64]  # (G,), best guess between the two limits
     parts: NDArray[np.int64]  # (G,)
-    box: NDArray[np.int64]  # (G,), which group of the table this is
-    records: int  # that certainly count
+    box: NDArray[np.int64]  # (G,), group of the table
+    records: int  # number of records that certainly count
 
-    def dealt(self, limit: int) -> WeightedBoxes:
-        """The same records, each in a box of its own, unless there are more than ``limit``.
+    def split_into_records(self, limit: int) -> WeightedBoxes:
+        """Return the same records with one box per record, unless there are more than ``limit``.
 
-        The largest values of small tables part records that share a box.
+        In small tables, the extremes of a statistic can need different values for records of the same box.
         """
         if self.parts.sum() > limit or (self.parts == 1).all():
             return self
-        again = np.repeat(np.arange(len(self.parts)), self.parts)
-        share = 1.0 / self.parts[again]
+        group_of_record = np.repeat(np.arange(len(self.parts)), self.parts)
+        share = 1.0 / self.parts[group_of_record]
         return WeightedBoxes(
-            self.low[again],
-            self.high[again],
-            self.weight[again] * share,
-            self.extra[again] * share,
-            self.likely_weight[again] * share,
-            np.ones(len(again), dtype=np.int64),
-            self.box[again],
+            self.low[group_of_record],
+            self.high[group_of_record],
+            self.weight[group_of_record] * share,
+            self.extra[group_of_record] * share,
+            self.likely_weight[group_of_record] * share,
+            np.ones(len(group_of_record), dtype=np.int64),
+            self.box[group_of_record],
             self.records,
         )
 
@@ -60,10 +60,10 @@ class WeightedBoxes:
 
     @property
     def is_one_record(self) -> bool:
-        """Whether exactly one record counts: then nothing can spread."""
+        """Whether exactly one record counts, so that every variance is zero."""
         return self.records == 1 and self.is_certain
 
     @property
     def is_certain(self) -> bool:
-        """Whether it is known how many records of each box count."""
+        """Whether the number of counting records is known for every box."""
         return not self.extra.any()

@@ -1,1 +1,1 @@
-"""The questions that may be asked of a table, and what its columns look like."""
+"""Questions about a table and their answers, without access to its rows."""

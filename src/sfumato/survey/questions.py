@@ -1,7 +1,7 @@
-"""The questions a method may ask of a table that it never holds as a whole, and their answers.
+"""Questions that a method can ask about a table that it never holds as a whole, and their answers.
 
-A question is a frozen record that says what is wanted. Several are asked at once, so that an engine can answer all of
-them in one scan: memory by looking, a database by one query, a cluster by one aggregation.
+A question is a frozen record that describes what is wanted. Several questions are asked at once, so that an engine can
+answer all of them in one scan, one query or one aggregation.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Question(Generic[Answer]):
-    """Something that can be asked of a table."""
+    """A question about a table."""
 
 
 @dataclass(frozen=True)
 class Extremes:
-    """Smallest and largest number of a column; NaN where it has none."""
+    """Smallest and largest number of a column; NaN if it has none."""
 
     low: float
     high: float
@@ -41,8 +41,8 @@ class Extremes:
 class Distinct:
     """Distinct values of a column and how often each occurs.
 
-    ``values`` are sorted, the missing one last. Where ``is_complete`` is false, there are more of them, and these are
-    the most frequent.
+    ``values`` are sorted, with the missing one last. If ``is_complete`` is false, these are only the most frequent
+    values.
     """
 
     values: pa.Array
@@ -50,26 +50,26 @@ class Distinct:
     is_complete: bool = True
 
     def require_complete(self, column: str) -> Distinct:
-        """The same, or an error that names the column and the limit."""
+        """Return this answer if it is complete; raise an error that names the column and the limit if not."""
         if not self.is_complete:
             raise TableError(
-                f"Column {column!r} has too many different values to be used as categories.",
-                found=f"more than {len(self.values):,}",
-                fix="give it the role 'identifier', recode it, or read it as numbers",
+                f"Column {column!r} has too many distinct values to be used as categories.",
+                found=f"more than {len(self.values):,} values",
+                fix="give it the role 'identifier', recode it, or declare it as numeric",
             )
         return self
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupSizes:
-    """How many groups of equal rows there are of each size: ``groups[i]`` groups of ``sizes[i]`` rows."""
+    """A histogram of the sizes of groups of equal rows: there are ``groups[i]`` groups of ``sizes[i]`` rows."""
 
-    sizes: NDArray[np.int64]  # rising
+    sizes: NDArray[np.int64]  # ascending
     groups: NDArray[np.int64]
 
     @classmethod
     def of(cls, sizes: NDArray[np.int64]) -> GroupSizes:
-        """The histogram of the sizes of single groups."""
+        """Return the histogram of the sizes of individual groups."""
         return cls(*np.unique(sizes, return_counts=True))
 
     @property
@@ -79,18 +79,18 @@ class GroupSizes:
 
     @property
     def smallest(self) -> int:
-        """Rows of the smallest group; 0 where there is none."""
+        """Number of rows in the smallest group; 0 if there is none."""
         return int(self.sizes.min(initial=np.iinfo(np.int64).max)) if len(self.sizes) else 0
 
     @property
     def unique_rows(self) -> int:
-        """Rows that are alone in their group."""
+        """Number of rows that are alone in their group."""
         return int(self.groups[self.sizes == 1].sum())
 
 
 @dataclass(frozen=True)
 class FactsOf(Question[ColumnFacts]):
-    """Counts and ends of a column; ``count_distinct`` also asks for the number of different values."""
+    """Counts and extremes of a column; ``count_distinct`` also counts the distinct values."""
 
     column: str
     count_distinct: bool = False
@@ -112,7 +112,7 @@ class MissingIn(Question[int]):
 
 @dataclass(frozen=True)
 class QuantilesOf(Question["NDArray[np.float64]"]):
-    """Quantiles of a numeric column at ``shares`` (each from 0 to 1); NaN where all its values are missing."""
+    """Quantiles of a numeric column at ``shares`` (each from 0 to 1); NaN if all values are missing."""
 
     column: str
     shares: tuple[float, ...]
@@ -120,9 +120,9 @@ class QuantilesOf(Question["NDArray[np.float64]"]):
 
 @dataclass(frozen=True)
 class PointsOf(Question[Points]):
-    """Values of a numeric column with the rows that each stands for.
+    """Values of a numeric column and the number of rows that each represents.
 
-    No rank is wrong by more than ``epsilon`` times the rows; 0 asks for every value.
+    No rank is wrong by more than ``epsilon`` times the number of rows; 0 asks for every value.
     """
 
     column: str
@@ -131,7 +131,7 @@ class PointsOf(Question[Points]):
 
 @dataclass(frozen=True)
 class DistinctIn(Question[Distinct]):
-    """Distinct values of a column; with ``at_most``, the most frequent ones where there are more."""
+    """Distinct values of a column; with ``at_most``, only the most frequent ones if there are more."""
 
     column: str
     at_most: int | None = None
@@ -139,21 +139,21 @@ class DistinctIn(Question[Distinct]):
 
 @dataclass(frozen=True)
 class GroupSizesOf(Question[GroupSizes]):
-    """Sizes of the groups of rows that are equal in all of ``columns``, as a histogram."""
+    """Histogram of the sizes of groups of rows that are equal in all of ``columns``."""
 
     columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class MomentsOf(Question["Moments"]):
-    """Weighted mean and covariance of numeric columns over the rows where none of them is missing."""
+    """Weighted mean and covariance of numeric columns over the rows without missing values in these columns."""
 
     columns: tuple[str, ...]
     weight: str | None = None
 
 
 class Answers:
-    """What a survey answered, found by the question."""
+    """The answers of a survey, indexed by question."""
 
     def __init__(self, answers: dict[Question[Any], Any]) -> None:
         self._answers = answers

@@ -1,1 +1,1 @@
-"""Table over Arrow: kinds, frames in and out, groups of equal rows."""
+"""Tables of Arrow columns with kinds, conversion from and to data frames and files, and groups of equal rows."""

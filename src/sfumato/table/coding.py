@@ -1,4 +1,4 @@
-"""Columns as whole numbers, and cells as bits: what makes two cells of any type equal."""
+"""Columns as integer codes and cells as 64-bit patterns, which define when two cells are equal."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import pyarrow.types as pt
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-PROBE = 4096  # cells that tell whether numbers repeat
+PROBE = 4096  # number of cells checked to see whether numbers repeat
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Coded:
-    """A column as whole numbers: ``values[codes[row]]`` is the cell, and a missing cell is a value of its own.
+    """A column as integer codes: ``values[codes[row]]`` is the cell, and missing is one of the values.
 
-    ``values`` are sorted (an ordered column's in its own order), the missing one, if any, last; so equal tables give
-    equal codes. Every value occurs in the column.
+    ``values`` are sorted, or in the declared order for an ordered column. The missing value, if there is one, comes
+    last. Equal tables therefore give equal codes. Every value occurs in the column.
     """
 
     codes: NDArray[np.int32]
@@ -38,29 +38,29 @@ class Coded:
 
 
 def coded(column: pa.ChunkedArray, *, ordered: bool = False) -> Coded:
-    """The column as codes of its sorted values; ``ordered`` takes the order of its dictionary instead."""
-    if _hardly_repeats(column):
+    """Encode a column as codes of its sorted values; ``ordered`` keeps the order of its dictionary instead."""
+    if _mostly_distinct(column):
         return _coded_by_sorting(column)
     found = _encoded(column)
     if ordered and pt.is_dictionary(column.type):
         return found
     order = _sorted(found.values)
-    place = np.empty(len(order), dtype=np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
-    return Coded(place[found.codes], found.values.take(pa.array(order)))
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return Coded(rank[found.codes], found.values.take(pa.array(order)))
 
 
 def distinct(column: pa.ChunkedArray) -> int:
-    """Number of distinct values of a column of any type, a missing one not counted."""
+    """Count the distinct values of a column of any type, without the missing one."""
     values = _encoded(column).values
     return len(values) - int(values.null_count)
 
 
 def bits(column: pa.ChunkedArray) -> Iterator[NDArray[np.uint64]]:
-    """Arrays of 64 bits that are equal in two rows exactly where the cells are; a missing cell equals a missing one.
+    """Yield arrays of 64-bit patterns that are equal in two rows exactly where the cells are equal.
 
-    Numbers are taken as they stand, which is far cheaper than coding them; a second array, if there is one, says which
-    cells are missing.
+    A missing cell equals another missing cell. Numbers are used directly, which is much faster than coding them. If
+    there is a second array, it marks the missing cells.
     """
     kind = column.type
     if pt.is_floating(kind):
@@ -75,8 +75,11 @@ def bits(column: pa.ChunkedArray) -> Iterator[NDArray[np.uint64]]:
         yield _encoded(column).codes.astype(np.uint64)
 
 
-def _hardly_repeats(column: pa.ChunkedArray) -> bool:
-    """Whether it is numbers, and the first of them are mostly distinct: then one sort is cheaper than a hash table."""
+def _mostly_distinct(column: pa.ChunkedArray) -> bool:
+    """Return whether the column is numeric and its first cells are mostly distinct.
+
+    One sort is then faster than a hash table.
+    """
     kind = column.type
     if not (pt.is_floating(kind) or (pt.is_integer(kind) and column.null_count == 0)) or len(column) < PROBE:
         return False
@@ -84,7 +87,7 @@ def _hardly_repeats(column: pa.ChunkedArray) -> bool:
 
 
 def _coded_by_sorting(column: pa.ChunkedArray) -> Coded:
-    values, codes = np.unique(column.to_numpy(), return_inverse=True)  # −0 equals 0, and NaN stands once, at the end
+    values, codes = np.unique(column.to_numpy(), return_inverse=True)  # −0 equals 0, and NaN occurs once, at the end
     return Coded(codes.astype(np.int32), pa.array(values, column.type, from_pandas=True))
 
 
@@ -95,7 +98,7 @@ def _as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _encoded(column: pa.ChunkedArray) -> Coded:
-    """Codes in the order of first appearance (of the dictionary, where the column has one)."""
+    """Encode the column in the order of first appearance, or of the dictionary if the column has one."""
     kind = column.type
     if pt.is_null(kind):
         return Coded(np.zeros(len(column), dtype=np.int32), pa.nulls(min(len(column), 1)))
@@ -108,7 +111,7 @@ def _encoded(column: pa.ChunkedArray) -> Coded:
 
 
 def _encoded_dictionary(column: pa.ChunkedArray) -> Coded:
-    """The dictionary's own codes, without the values that do not occur, and one more for the missing cells."""
+    """Return the codes of the dictionary without unused values, plus one code for the missing cells."""
     chunks = column.unify_dictionaries().chunks
     if not chunks:
         return Coded(np.zeros(0, dtype=np.int32), pa.array([], column.type.value_type))
@@ -124,7 +127,7 @@ def _encoded_dictionary(column: pa.ChunkedArray) -> Coded:
 
 
 def _sorted(values: pa.Array) -> NDArray[np.int64]:
-    """The order that sorts distinct values, the missing one last."""
+    """Return the order that sorts distinct values, with the missing one last."""
     if (pt.is_integer(values.type) or pt.is_floating(values.type)) and values.null_count == 0:
         return np.argsort(values.to_numpy()).astype(np.int64)
     order: NDArray[np.int64] = pc.array_sort_indices(values).to_numpy().astype(np.int64)

@@ -1,4 +1,4 @@
-"""How a text file writes its table: encoding, separator, quote, padding. Told from the bytes, and overridable."""
+"""Detect how a text file is written: encoding, separator, quote and padding. The caller can override the first two."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ import numpy as np
 
 from sfumato.errors import OptionError, ReadError
 
-SEPARATORS = ("\t", ";", "|", ",")  # on a tie the earlier one: a comma may be a decimal mark, a tab never is
+SEPARATORS = ("\t", ";", "|", ",")  # on a tie the earlier one wins: a comma may be a decimal mark, a tab never is
 SAMPLE_BYTES = 1 << 16
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """How cells are told apart."""
+    """How cells are separated and quoted."""
 
     separator: str
-    quote: str | None  # None: quotes are ordinary characters
-    padded: bool  # a space follows each separator and belongs to no cell
+    quote: str | None  # None means that quotes are ordinary characters
+    padded: bool  # whether a space that is not part of the cell follows each separator
 
 
 def decoded(raw: bytes, encoding: str | None, *, file: str) -> bytes:
-    """The text as UTF-8 without a byte order mark."""
+    """Decode the bytes and return the text as UTF-8 without a byte order mark."""
     encoding = _checked(encoding) if encoding else _encoding_of(raw, file=file)
     if encoding == "utf-8":
         return raw.removeprefix(codecs.BOM_UTF8)
     try:
         return raw.decode(encoding).removeprefix("\ufeff").encode("utf-8")
     except UnicodeError:
-        pass  # the error holds the whole text: leave it behind before raising
-    raise ReadError(f"{file} is not text in the encoding {encoding}.", fix="name the encoding it was written in")
+        pass  # the error contains the whole text, so the ReadError must not be chained to it
+    raise ReadError(f"{file} is not text in the encoding {encoding}.", fix="pass the encoding that it was written in")
 
 
 def _checked(encoding: str) -> str:
@@ -45,28 +45,28 @@ def _checked(encoding: str) -> str:
         return codecs.lookup(encoding).name
     except LookupError:
         pass
-    raise OptionError(f"There is no encoding {encoding!r}.", fix="'utf-8', 'utf-16', 'cp1252' or 'latin-1'")
+    raise OptionError(f"There is no encoding {encoding!r}.", fix="use 'utf-8', 'utf-16', 'cp1252' or 'latin-1'")
 
 
 def _encoding_of(raw: bytes, *, file: str) -> str:
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     head = np.frombuffer(raw[:SAMPLE_BYTES] or b"\n", dtype=np.uint8)
-    if not head.all():  # a zero byte: every other one in UTF-16, none in any other text
+    if not head.all():  # zero bytes: about every other byte in UTF-16, none in any other encoding
         low, high = (head[0::2] == 0).mean(), (head[1::2] == 0).mean() if head.size > 1 else 0.0
         if max(low, high) > 0.4 and min(low, high) < 0.1:
             return "utf-16-le" if high > low else "utf-16-be"
     control = (head < 32) & ~np.isin(head, [9, 10, 12, 13])
     if control.mean() > 0.01:
-        raise ReadError(f"{file} is not text.", fix="a CSV, TSV, Parquet or Arrow file")
+        raise ReadError(f"{file} is not text.", fix="read a CSV, TSV, Parquet or Arrow file")
     for encoding in ("utf-8", "cp1252"):
         if _decodes(raw, encoding):
             return encoding
-    return "latin-1"  # every byte has a meaning in it
+    return "latin-1"  # every byte is valid in it
 
 
 def _decodes(raw: bytes, encoding: str) -> bool:
-    """Whether the bytes are text in this encoding, looked at piece by piece so that no second copy stands in memory."""
+    """Return whether the bytes are valid in this encoding, checked piecewise to avoid a second copy in memory."""
     decoder = codecs.getincrementaldecoder(encoding)()
     try:
         for start in range(0, len(raw), 1 << 20):
@@ -78,7 +78,7 @@ def _decodes(raw: bytes, encoding: str) -> bool:
 
 
 def dialect_of(text: bytes, separator: str | None, *, file: str) -> Dialect:
-    """The dialect that the head of the text tells, and that all its quotes bear out."""
+    """Detect the dialect from the start of the text, and check all quotes against it."""
     if separator is not None and (len(separator.encode()) != 1 or separator in '"\r\n'):
         raise OptionError("separator must be one character, such as ',' ';' '\\t' or '|'.")
     sample = text[:SAMPLE_BYTES]
@@ -87,46 +87,46 @@ def dialect_of(text: bytes, separator: str | None, *, file: str) -> Dialect:
     quote = '"' if b'"' in text else _single_quote(head, separator)
     chosen = separator or _separator_of(head, quote, whole=whole)
     dialect = Dialect(separator=chosen, quote=quote, padded=_is_padded(head, chosen, quote))
-    return _with_sound_quotes(text, dialect, file=file)
+    return _with_checked_quotes(text, dialect, file=file)
 
 
 def _is_padded(head: str, separator: str, quote: str | None) -> bool:
-    """Whether a space follows every separator that stands between cells."""
+    """Return whether a space follows every separator between cells."""
     bare = re.sub(f"{quote}[^{quote}]*{quote}", f"{quote}{quote}", head) if quote else head
     following = set(re.findall(rf"{re.escape(separator)}([^{re.escape(separator)}\r\n])", bare))
     return following == {" "}
 
 
 def _single_quote(head: str, separator: str | None) -> str | None:
-    """The single quote, where all that there are enclose whole cells; an apostrophe does not."""
+    """Return the single quote if all of its occurrences enclose whole cells, which apostrophes do not; else None."""
     ends = re.escape(separator) if separator else "".join(map(re.escape, SEPARATORS))
     whole_cell = re.findall(rf"(?:^|[{ends}]) ?'[^'\r\n]*'(?=$|[{ends}\r\n])", head, flags=re.MULTILINE)
     return "'" if len(whole_cell) > 1 and 2 * len(whole_cell) == head.count("'") else None
 
 
 def _separator_of(head: str, quote: str | None, *, whole: bool) -> str:
-    """The separator that splits every line alike, and into cells that read as numbers where it can."""
+    """Return the separator that splits every line into the same number of cells, with the most numbers on a tie."""
     best, best_score = "", (0.0, 0.0, 0)
     for candidate in SEPARATORS:
         records = _records(head, candidate, quote, whole=whole)
         if not records or len(records[0]) == 1:
             continue
-        alike = sum(len(record) == len(records[0]) for record in records) / len(records)
+        equal_widths = sum(len(record) == len(records[0]) for record in records) / len(records)
         cells = [cell for record in records for cell in record]
         numbers = sum(NUMBER.fullmatch(cell.strip()) is not None for cell in cells) / len(cells)
-        score = (alike, numbers, len(records[0]))
+        score = (equal_widths, numbers, len(records[0]))
         if score > best_score:
             best, best_score = candidate, score
-    # one column: any separator that never occurs will do, and only a comma could be a decimal mark
+    # one column: any separator that does not occur works; a comma comes last because it may be a decimal mark
     return best or next((mark for mark in SEPARATORS if mark not in head), "\x1f")
 
 
 def _records(head: str, separator: str, quote: str | None, *, whole: bool) -> list[list[str]]:
-    """The lines of the sample, split; the last is left out when the sample may have cut it."""
+    """Split the lines of the sample; the last one is left out if the sample may have cut it."""
     records: list[list[str]] = []
     try:
         records.extend(record for record in _reader(io.StringIO(head, newline=""), separator, quote, True) if record)
-    except csv.Error:  # a cell longer than the module's limit: the sample ends before it
+    except csv.Error:  # a cell longer than the limit of the csv module: use the records before it
         return records
     return records if whole or len(records) == 1 else records[:-1]
 
@@ -137,11 +137,11 @@ def _reader(lines: TextIO, separator: str, quote: str | None, padded: bool) -> A
     return csv.reader(lines, delimiter=separator, skipinitialspace=padded, quotechar=quote)
 
 
-def _with_sound_quotes(text: bytes, dialect: Dialect, *, file: str) -> Dialect:
-    """Refuse a quote that is never closed; read quotes as ordinary characters where none of them opens a cell.
+def _with_checked_quotes(text: bytes, dialect: Dialect, *, file: str) -> Dialect:
+    """Raise on a quote that is never closed; treat quotes as ordinary characters if none of them opens a cell.
 
-    In sound text the quotes open and close in turn (a doubled quote closes and opens again), so it is enough to look at
-    the byte before each opening one and after each closing one.
+    In well-formed text quotes open and close in turn, and a doubled quote closes and opens again. It is therefore
+    enough to check the byte before each opening quote and the byte after each closing one.
     """
     if dialect.quote is None:
         return dialect
@@ -156,27 +156,30 @@ def _with_sound_quotes(text: bytes, dialect: Dialect, *, file: str) -> Dialect:
     if not opens_cell.any():
         return replace(dialect, quote=None)
     opening = np.arange(places.size) % 2 == 0
-    sound = np.where(opening, opens_cell | (before == quote), closes_cell | (after == quote))
-    if places.size % 2 or not sound.all():
+    well_formed = np.where(opening, opens_cell | (before == quote), closes_cell | (after == quote))
+    if places.size % 2 or not well_formed.all():
         if dialect.quote == "'":
-            return replace(dialect, quote=None)  # apostrophes after all
-        wrong = places[-1] if sound.all() else places[np.argmin(sound)]
+            return replace(dialect, quote=None)  # they are apostrophes
+        wrong = places[-1] if well_formed.all() else places[np.argmin(well_formed)]
         line = 1 + int(np.count_nonzero(content[:wrong] == 10))
         raise ReadError(
             f"Every quote in {file} must be closed at the end of its cell.",
-            found=f"a quote that is not, at or before line {line:,}",
-            fix="close it; a quote inside a quoted cell is written twice",
+            found=f"a quote that is not closed, at or before line {line:,}",
+            fix="close the quote, or double it if it is part of a quoted cell",
         )
     return dialect
 
 
 def widths(text: bytes, dialect: Dialect) -> Iterator[tuple[int, int]]:
-    """The number of cells of each record with the line it ends on; slow, for the first record or for an error."""
+    """Yield the number of cells of each record and the line that it ends on.
+
+    This is slow. It is used for the first record and for error messages.
+    """
     lines = io.TextIOWrapper(io.BytesIO(text), encoding="utf-8", newline="")
     rows = _reader(lines, dialect.separator, dialect.quote, dialect.padded)
     try:
         for record in rows:
             if record:
                 yield len(record), rows.line_num
-    except csv.Error:  # a cell longer than the module's limit
+    except csv.Error:  # a cell longer than the limit of the csv module
         return

@@ -1,4 +1,4 @@
-"""One column ↔ its columns of the matrix: numbers and days by scale, categories by indicators (TL §4.2.1)."""
+"""Convert one column to and from matrix columns: numbers and dates by scale, categories by indicators (TL §4.2.1)."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Logs = Literal["auto", "never"] | tuple[str, ...]  # by rule, for no column, or for these
+Logs = Literal["auto", "never"] | tuple[str, ...]  # detected, no column, or these columns
 
-SKEWED = 1.0  # skewness above which a positive column is taken in logarithms, if that makes it less skewed
-EXTREMES = 5  # lowest and highest values that are averaged into a limit, so that a limit is nobody's own value
-BELOW_ALL = 10.0  # standard deviations below the mean: where a number without a logarithm stands on a logarithmic scale
-WHOLE_LIMIT = 2.0**53  # whole numbers beyond it are not exact as floats
+SKEWED = 1.0  # skewness above which a positive column is log-transformed, if that reduces the skewness
+EXTREMES = 5  # number of lowest and highest values averaged into a limit, so that no limit is one person's value
+BELOW_ALL = 10.0  # standard deviations below the mean; replaces the logarithm of a number that is not positive
+WHOLE_LIMIT = 2.0**53  # larger whole numbers are not exact as floats
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class NumberEncoding:
-    """How one column of numbers or days stands in the matrix."""
+    """The encoding of one column of numbers or dates in the matrix."""
 
     name: str
     kind: Kind
     type: pa.DataType
-    position: int  # its column in the matrix
-    missing: int | None  # the column of the matrix that is +1 where the number is missing; None where none is
+    position: int  # column of the matrix
+    missing: int | None  # column of the matrix that is +1 where the number is missing; None if no number is missing
     logged: bool
-    centre: float  # mean, of the logarithms where logged
-    scale: float  # standard deviation, likewise; 1 for a constant column
-    low: float  # mean of the few lowest values, in the column's unit
-    high: float  # mean of the few highest
+    centre: float  # mean, of the logarithms if logged
+    scale: float  # standard deviation, of the logarithms if logged; 1 for a constant column
+    low: float  # mean of the EXTREMES lowest values, in the unit of the column
+    high: float  # mean of the EXTREMES highest values
 
     @property
     def exact(self) -> bool:
-        """Whether a number leaves as it was computed: never missing, never rounded."""
+        """Whether a decoded number is neither rounded nor set to missing."""
         return self.missing is None and self.kind is Kind.CONTINUOUS and bool(pt.is_float64(self.type))
 
     def encode(self, matrix: NDArray[np.float64], numbers: NDArray[np.float64]) -> None:
@@ -58,32 +58,32 @@ class NumberEncoding:
             matrix[:, self.missing] = np.where(is_missing, 1.0, -1.0)
 
     def natural(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The numbers in the column's own unit, not yet rounded, those that will be missing included."""
+        """Return the numbers in the unit of the column, before rounding and before missing cells are set."""
         numbers: NDArray[np.float64] = matrix[:, self.position] * self.scale + self.centre
         return np.exp(np.minimum(numbers, 700.0)) if self.logged else numbers
 
     def decode(self, matrix: NDArray[np.float64], numbers: NDArray[np.float64]) -> pa.Array:
-        """The column of the table; ``numbers`` are in its own unit."""
+        """Return the column of the table; ``numbers`` are in the unit of the column."""
         is_missing = None if self.missing is None else matrix[:, self.missing] > 0.0
         return _as_arrow(numbers, is_missing, self.type, whole=self.kind is not Kind.CONTINUOUS)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CategoryEncoding:
-    """How one column of categories stands in the matrix."""
+    """The encoding of one column of categories in the matrix."""
 
     name: str
     kind: Kind
-    start: int  # the column of the matrix that is the first indicator
-    values: pa.Array  # one indicator each; the missing value, where there is one, is one of them
+    start: int  # column of the matrix that holds the first indicator
+    values: pa.Array  # one indicator per value; the missing value, if there is one, is among them
 
     @property
     def columns(self) -> slice:
-        """The columns of the matrix that are its indicators."""
+        """Columns of the matrix that hold the indicators."""
         return slice(self.start, self.start + len(self.values))
 
     def encode(self, matrix: NDArray[np.float64], table: Table) -> None:
-        """Write the column into the matrix; a value that was not there when the code was made has no indicator."""
+        """Write the column into the matrix; a value that the encoding does not know has no indicator."""
         coded = table.coded(self.name)
         found = _same_text(coded.values, self.values.type)
         known = pc.index_in(found, value_set=_same_text(self.values, found.type), skip_nulls=False)
@@ -93,22 +93,22 @@ class CategoryEncoding:
         matrix[rows, self.start + indicator[rows]] = 1.0
 
     def largest(self, matrix: NDArray[np.float64]) -> pa.Array:
-        """The category of the largest indicator of each row."""
+        """Return the category with the largest indicator in each row."""
         return self.values.take(pa.array(np.argmax(matrix[:, self.columns], axis=1)))
 
-    def drawn(
+    def sample(
         self,
         matrix: NDArray[np.float64],
-        draw: np.random.Generator,
+        generator: np.random.Generator,
         shares: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     ) -> pa.Array:
-        """A category drawn for each row, in the shares that ``shares`` reads from the indicators."""
-        up_to = np.cumsum(shares(matrix[:, self.columns]), axis=1)
-        return self.values.take(pa.array((draw.random((len(up_to), 1)) > up_to[:, :-1]).sum(axis=1)))
+        """Draw a category for each row with the probabilities that ``shares`` computes from the indicators."""
+        cumulative = np.cumsum(shares(matrix[:, self.columns]), axis=1)
+        return self.values.take(pa.array((generator.random((len(cumulative), 1)) > cumulative[:, :-1]).sum(axis=1)))
 
 
 def number_encoding(table: Table, name: str, *, position: int, logs: Logs, facts: ColumnFacts | None) -> NumberEncoding:
-    """How a column of numbers is encoded; ``facts`` are of the whole table, where this one is a sample of it."""
+    """Fit the encoding of a numeric column; ``facts`` describe the whole table if ``table`` is a sample of it."""
     numbers = finite(table, name)
     present = numbers[~np.isnan(numbers)]
     lowest = present.min(initial=np.inf) if facts is None or not facts.present else facts.low
@@ -119,18 +119,18 @@ def number_encoding(table: Table, name: str, *, position: int, logs: Logs, facts
     )
     if logged and (lowest <= 0.0 or table.kinds[name] is Kind.DATE):
         raise TableError(
-            f"Only positive numbers have logarithms: {name!r} must hold no others.",
-            found="a column of days" if table.kinds[name] is Kind.DATE else "others",
-            fix='logs="auto", which takes logarithms where it can',
+            f"Column {name!r} must hold only positive numbers to be log-transformed.",
+            found="a column of dates" if table.kinds[name] is Kind.DATE else "zero or negative numbers",
+            fix='use logs="auto", which transforms only the columns that allow it',
         )
     scaled = np.log(present) if logged else present
     with np.errstate(over="ignore", invalid="ignore"):
         centre, scale = (float(scaled.mean()), float(scaled.std())) if scaled.size else (0.0, 1.0)
     if not (np.isfinite(centre) and np.isfinite(scale)):
         raise TableError(
-            f"The numbers of {name!r} must have finite squares.",
-            found="numbers too large",
-            fix="measure the column in a larger unit",
+            f"The squares of the numbers in column {name!r} must be finite.",
+            found="numbers that are too large",
+            fix="express the column in a larger unit",
         )
     constant = scale <= 1e-12 * abs(centre) or scale == 0.0
     low, high = _limits(present)
@@ -156,7 +156,10 @@ def _better_in_logarithms(present: NDArray[np.float64]) -> bool:
 
 
 def _limits(present: NDArray[np.float64]) -> tuple[float, float]:
-    """Means of the few lowest and highest values; of the extremes alone in a table of less than forty rows."""
+    """Return the means of the EXTREMES lowest and highest values.
+
+    Fewer values are averaged in a table of less than 100 rows, and only the extremes themselves below 40 rows.
+    """
     if not present.size:
         return 0.0, 0.0
     few = min(EXTREMES, max(1, present.size // 20))
@@ -166,19 +169,19 @@ def _limits(present: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def skewness(numbers: NDArray[np.float64]) -> float:
-    """Third standardised moment; 0 for a constant."""
+    """Compute the third standardised moment; 0 for a constant."""
     centred = numbers - numbers.mean() if numbers.size else numbers
     largest = float(np.abs(centred).max(initial=0.0))
     if largest == 0.0:
         return 0.0
-    centred = centred / largest  # so that the cube of a large number stays a number
+    centred = centred / largest  # so that cubes of large numbers do not overflow
     return float((centred**3).mean() / (centred**2).mean() ** 1.5)
 
 
 def shares_of(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Indicators read as shares of the categories: (s + 1)/2 where positive, made to sum to one.
+    """Convert indicators to shares of the categories: (s + 1)/2 where positive, normalised to sum to one.
 
-    An indicator that was mixed linearly is 2p − 1 for a share p of +1, so an untouched row gives back its category.
+    A linear mixture of indicators is 2p − 1 for a share p of +1, so an unchanged row returns its own category.
     """
     shares = np.maximum((scores + 1.0) / 2.0, 0.0)
     total = shares.sum(axis=1, keepdims=True)
@@ -186,9 +189,9 @@ def shares_of(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def class_probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Indicators read as a distribution over the categories by the normalised inverse logit (TL §2, p. 24).
+    """Convert indicators to a distribution over the categories by the normalised inverse logit (TL §2, p. 24).
 
-    Softer than :func:`shares_of`: an untouched row of two categories gives 0.73 and 0.27.
+    The result is less extreme than that of :func:`shares_of`: an unchanged row of two categories gives 0.73 and 0.27.
     """
     odds = 1.0 / (1.0 + np.exp(-np.clip(scores, -700.0, 700.0)))
     probabilities: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
@@ -196,19 +199,20 @@ def class_probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def finite(table: Table, name: str) -> NDArray[np.float64]:
-    """The numbers of a column, none of them infinite."""
+    """Return the numbers of a column, and raise if any is infinite."""
     numbers = table.numbers(name)
     infinite = int(np.isinf(numbers).sum())
     if infinite:
         raise TableError(
-            f"Every number of {name!r} must be finite.",
-            found=f"{infinite:,} infinite ones",
-            fix="leave them empty, or put a bound in their place",
+            f"Every number in column {name!r} must be finite.",
+            found=f"{infinite:,} infinite numbers",
+            fix="make them missing, or replace them by a finite bound",
         )
     return numbers
 
 
 def category_values(table: Table, name: str, at_most: int | None) -> pa.Array:
+    """Return the values that get an indicator: all of them, or the ``at_most`` most common ones."""
     coded = table.coded(name)
     if at_most is None or coded.size <= at_most:
         return coded.values
@@ -217,14 +221,14 @@ def category_values(table: Table, name: str, at_most: int | None) -> pa.Array:
 
 
 def _same_text(values: pa.Array, other: pa.DataType) -> pa.Array:
-    """Values as they are where the types agree, else as text, so that 1 and "1" are the same category."""
+    """Return the values unchanged if the types agree, else as text, so that 1 and "1" are the same category."""
     return values if values.type == other else pc.cast(values, pa.string())
 
 
 def _as_arrow(
     numbers: NDArray[np.float64], is_missing: NDArray[np.bool_] | None, kind: pa.DataType, *, whole: bool
 ) -> pa.Array:
-    """Numbers as a column of their Arrow type."""
+    """Convert numbers to a column of the given Arrow type."""
     if pt.is_date(kind):
         days = pa.array(np.rint(np.clip(numbers, -7e5, 2.9e6)).astype(np.int32), mask=is_missing)
         return days.cast(pa.date32()).cast(kind)

@@ -1,12 +1,12 @@
-"""Mixed columns as a matrix of numbers, and back (TL §2, §4.2.1).
+"""Encode mixed columns as a numeric matrix, and decode the matrix (TL §2, §4.2.1).
 
-A number is standardised, after a logarithm where the column is positive and skewed. A category becomes one indicator
-for each of its values, +1 for the value that holds and −1 for the others. A missing number takes the mean inside the
-matrix and says so in an indicator of its own; a missing category is one more category. Nothing that was not changed in
-the matrix comes back changed.
+A number is standardised, after a logarithm if the column is positive and skewed. A category becomes one indicator per
+value: +1 for the value of the row and −1 for the others. A missing number is encoded as the mean, and an extra
+indicator column marks it. A missing category is one more category. Cells that were not changed in the matrix decode to
+their original values.
 
-Rows of numbers and not of people are what a spectral method mixes, so a mixed row must be read as the nearest valid
-person: the category of the largest indicator (or one drawn by the indicators), whole numbers rounded, days as days.
+A spectral method mixes rows of the matrix, so a mixed row must be decoded to the nearest valid record: the category
+with the largest indicator (or a random one, weighted by the indicators), whole numbers rounded, dates as dates.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Encoder:
-    """Columns of a table ↔ columns of a matrix, learnt from one table and usable on others with the same columns."""
+    """A mapping between the columns of a table and those of a matrix.
+
+    It is fitted on one table and can be used for other tables with the same columns.
+    """
 
     names: tuple[str, ...]
     numbers: tuple[NumberEncoding, ...]
@@ -55,28 +58,30 @@ class Encoder:
         categories: Mapping[str, pa.Array] | None = None,
         facts: Mapping[str, ColumnFacts] | None = None,
     ) -> Encoder:
-        """Learn centres, scales and categories.
+        """Fit centres, scales and categories.
 
-        ``logs="auto"`` takes logarithms of columns that are positive and skewed (skewness above 1) and less so in
-        logarithms; a tuple names the columns to take them of. With ``categories_at_most`` only the most common
-        categories of a column get an indicator. Where the table is a sample, ``categories`` and ``facts`` say what
-        the whole holds: the values of columns of categories, and the ends and missing cells of columns of numbers.
+        ``logs="auto"`` log-transforms columns that are positive and skewed (skewness above 1) if that reduces the
+        skewness; a tuple names the columns to transform. With ``categories_at_most``, only the most common categories
+        of a column get an indicator. If the table is a sample, ``categories`` and ``facts`` describe the whole table:
+        the values of categorical columns, and the extremes and missing cells of numeric columns.
         """
         require_logs(logs)
         table.require(logs if isinstance(logs, tuple) else ())
-        _require_codable(table)
-        number_codes, category_codes, width = [], [], 0
+        _require_no_text(table)
+        number_encodings, category_encodings, width = [], [], 0
         for name in table.names:
             if table.kinds[name].is_numeric:
                 number = number_encoding(table, name, position=width, logs=logs, facts=(facts or {}).get(name))
-                number_codes.append(number)
+                number_encodings.append(number)
                 width += 1 if number.missing is None else 2
             else:
                 values = (categories or {}).get(name)
                 values = category_values(table, name, categories_at_most) if values is None else values
-                category_codes.append(CategoryEncoding(name=name, kind=table.kinds[name], start=width, values=values))
+                category_encodings.append(
+                    CategoryEncoding(name=name, kind=table.kinds[name], start=width, values=values)
+                )
                 width += len(values)
-        return cls(table.names, tuple(number_codes), tuple(category_codes))
+        return cls(table.names, tuple(number_encodings), tuple(category_encodings))
 
     @property
     def width(self) -> int:
@@ -87,11 +92,11 @@ class Encoder:
 
     @property
     def logged(self) -> tuple[str, ...]:
-        """Names of the columns that are taken in logarithms."""
+        """Names of the columns that are log-transformed."""
         return tuple(number.name for number in self.numbers if number.logged)
 
     def columns(self, name: str) -> NDArray[np.int64]:
-        """The columns of the matrix that stand for one column of the table."""
+        """Return the columns of the matrix that represent one column of the table."""
         for category in self.categories:
             if category.name == name:
                 return np.arange(category.columns.start, category.columns.stop)
@@ -99,7 +104,7 @@ class Encoder:
         return np.array([number.position] if number.missing is None else [number.position, number.missing])
 
     def encode(self, table: Table) -> NDArray[np.float64]:
-        """The matrix: one row a person."""
+        """Return the matrix, with one row per record."""
         matrix = np.empty((table.rows, self.width))
         for number in self.numbers:
             number.encode(matrix, finite(table, number.name))
@@ -108,7 +113,7 @@ class Encoder:
         return matrix
 
     def natural(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The columns of numbers alone, in their own units, neither rounded nor held in limits."""
+        """Return the numeric columns in their own units, neither rounded nor clipped."""
         numbers = np.empty((len(matrix), len(self.numbers)))
         for position, number in enumerate(self.numbers):
             numbers[:, position] = number.natural(matrix)
@@ -119,18 +124,19 @@ class Encoder:
         matrix: NDArray[np.float64],
         *,
         numbers: NDArray[np.float64] | None = None,
-        draw: np.random.Generator | None = None,
+        generator: np.random.Generator | None = None,
         shares: Callable[[NDArray[np.float64]], NDArray[np.float64]] = shares_of,
     ) -> Table:
-        """The table that a matrix stands for, with the columns, types and kinds of the one the code was learnt from.
+        """Return the table that a matrix represents, with the columns, types and kinds of the fitted table.
 
-        ``numbers`` stands in for :meth:`natural` where a method has worked on them; with ``draw`` a category is drawn
-        in the shares that ``shares`` reads from the indicators, instead of taken by the largest.
+        ``numbers`` replaces the result of :meth:`natural` if a method has changed it. With a ``generator``, each
+        category is drawn with the probabilities that ``shares`` computes from the indicators; without one, the largest
+        indicator decides.
         """
         natural = self.natural(matrix) if numbers is None else numbers
         columns = {n.name: n.decode(matrix, natural[:, place]) for place, n in enumerate(self.numbers)}
         columns |= {
-            category.name: category.largest(matrix) if draw is None else category.drawn(matrix, draw, shares)
+            category.name: category.largest(matrix) if generator is None else category.sample(matrix, generator, shares)
             for category in self.categories
         }
         kinds = {number.name: number.kind for number in self.numbers}
@@ -139,16 +145,16 @@ class Encoder:
 
 
 def require_logs(logs: Logs) -> None:
-    """Raise unless ``logs`` is "auto", "never" or names of columns."""
+    """Raise unless ``logs`` is "auto", "never" or a tuple of column names."""
     if not (isinstance(logs, tuple) and all(isinstance(name, str) for name in logs)):
         require_choice(logs, name="logs", choices=("auto", "never"))
 
 
-def _require_codable(table: Table) -> None:
+def _require_no_text(table: Table) -> None:
     text = [name for name, kind in table.kinds.items() if kind is Kind.TEXT]
     if text:
         raise TableError(
-            "Columns of free text cannot be turned into numbers.",
+            "Columns of free text cannot be encoded as numbers.",
             found=", ".join(map(repr, text)),
-            fix="give them the role 'identifier', or leave them out",
+            fix="give them the role 'identifier', or remove them",
         )

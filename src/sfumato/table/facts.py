@@ -1,4 +1,4 @@
-"""What the cells of a column are like, in numbers that parts of a table can be merged to."""
+"""Counts and extremes of a column, which can be merged over parts of a table."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from sfumato.table.table import Table
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnFacts:
-    """Counts and ends of one column."""
+    """Counts and extremes of one column."""
 
     kind: Kind
     rows: int
-    missing: int  # rows without a value
+    missing: int  # number of rows without a value
     is_floating: bool  # whether cells are stored as floating-point numbers
-    low: float = math.nan  # smallest number, a day in days and a moment in microseconds; NaN where there is none
+    low: float = math.nan  # smallest number, in the units of Table.numbers; NaN if there is none
     high: float = math.nan
-    infinite: int = 0  # cells that hold an infinite number
-    distinct: int | None = None  # different values, a missing one not counted; None where they were not counted
+    infinite: int = 0  # number of cells with an infinite number
+    distinct: int | None = None  # number of distinct values without the missing one; None if they were not counted
 
     @property
     def present(self) -> int:
-        """Rows with a value."""
+        """Number of rows with a value."""
         return self.rows - self.missing
 
     @property
     def distinct_values(self) -> int:
-        """The number of different values, which must have been counted."""
+        """Number of distinct values, which must have been counted."""
         assert self.distinct is not None
         return self.distinct
 
 
 def facts_of(table: Table, names: Sequence[str], count_distinct: bool = False) -> dict[str, ColumnFacts]:
-    """Facts of these columns; distinct values are counted where asked for."""
+    """Compute the facts of these columns; distinct values are counted only if ``count_distinct`` is true."""
     return {name: _facts(table, name, count_distinct) for name in names}
 
 
@@ -62,7 +62,7 @@ def _facts(table: Table, name: str, count_distinct: bool) -> ColumnFacts:
 
 
 def _ends(table: Table, name: str) -> tuple[float, float]:
-    """Smallest and largest cell in the units of :meth:`Table.numbers`, for whole numbers of any length too."""
+    """Return the smallest and largest cell in the units of :meth:`Table.numbers`, also for very large whole numbers."""
     column = table.arrow.column(name)
     if not table.kinds[name].is_numeric or column.null_count == len(column):
         return math.nan, math.nan

@@ -1,4 +1,4 @@
-"""Data frames at the door: anything that speaks Arrow comes in, and a frame's index ends here."""
+"""Convert data frames to tables: any Arrow-compatible frame is accepted, and its index is dropped."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sfumato.errors import TableError
 from sfumato.table.read import read
 from sfumato.table.table import Table
 
-NO_NAMES = ("None", "nan", "NaT", "<NA>")  # what stands where a name is missing
+NO_NAMES = ("None", "nan", "NaT", "<NA>")  # text of column labels that mean "no name"
 
 
 def as_table(source: Any) -> Table:
-    """A Table from a Table, a path, or a data frame.
+    """Return a Table from a Table, a path or a data frame.
 
-    Frames: pandas, polars (a lazy one is collected), Arrow tables and batches, a mapping of column names to arrays, and
-    whatever narwhals understands or the Arrow PyCapsule interface carries.
+    Accepted frames are pandas, polars (a lazy frame is collected), Arrow tables and record batches, mappings of column
+    names to arrays, and everything that narwhals or the Arrow PyCapsule interface supports.
     """
     if isinstance(source, Table):
         return source
@@ -29,7 +29,7 @@ def as_table(source: Any) -> Table:
         return read(source)
     arrow = _arrow(source)
     if arrow.num_columns == 0:
-        raise TableError("A table must have columns.", found="none")
+        raise TableError("A table must have columns.", found="no columns")
     return Table.from_arrow(arrow)
 
 
@@ -46,7 +46,7 @@ def _arrow(source: Any) -> pa.Table:
 
 
 def _is_pandas(source: Any) -> bool:
-    pandas = sys.modules.get("pandas")  # who holds a frame has imported its library
+    pandas = sys.modules.get("pandas")  # if the source is a frame, its library has been imported
     return pandas is not None and isinstance(source, pandas.DataFrame)
 
 
@@ -55,7 +55,7 @@ def _from_pandas(frame: Any) -> pa.Table:
 
 
 def _storable(series: Any) -> Any:
-    """A pandas column in a type that Arrow knows: intervals by their words, periods by their first moment."""
+    """Convert a pandas column to a type that Arrow supports: intervals to text, periods to their first instant."""
     if series.dtype == "category" and str(series.cat.categories.dtype).startswith(("interval", "period")):
         return series.cat.rename_categories(series.cat.categories.astype(str))
     if str(series.dtype).startswith("interval"):
@@ -75,22 +75,22 @@ def _from_columns(names: Iterable[Any], columns: Iterable[Any]) -> pa.Table:
 
 
 def _names(names: Iterable[Any]) -> list[str]:
-    """Names as strings; 1 and "1" would become one, and None or a tuple is no name."""
+    """Return the names as strings; 1 and "1" would become equal, and None or a tuple is not a name."""
     given = list(names)
     no_names = [
         name for name in given if isinstance(name, tuple) or (str(name) in NO_NAMES and not isinstance(name, str))
     ]
     if no_names:
         raise TableError(
-            "Column names must be words or numbers.",
-            found=f"{len(no_names)} of {len(given)} that are empty or have several levels",
-            fix="give each column one name, such as frame.columns = [...]",
+            "Column names must be text or numbers.",
+            found=f"{len(no_names)} of {len(given)} names that are empty or have several levels",
+            fix="give each column one name, for example with frame.columns = [...]",
         )
     named = [str(name) for name in given]
     repeated = [name for name, times in Counter(named).items() if times > 1]
     if repeated:
         raise TableError(
-            "Every column must have a name of its own.",
+            "Column names must be unique.",
             found=f"{', '.join(map(repr, repeated))} more than once",
             fix="rename the columns",
         )
@@ -108,13 +108,13 @@ def _array(column: Any, name: str) -> pa.Array | pa.ChunkedArray:
     try:
         return pa.array(column, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        pass  # it quotes the cell
+        pass  # the error of the library quotes the cell
     types = Counter(type(cell).__name__ for cell in column if cell is not None)
     found = ", ".join(f"{count:,} {kind}" for kind, count in types.most_common(5))
     raise TableError(
         f"The cells of column {name!r} must be of one type.",
-        found=found or "a type that is not understood",
-        fix=f"turn it into text or numbers, such as frame[{name!r}].astype(str)",
+        found=found or "a type that is not supported",
+        fix=f"convert it to text or numbers, for example with frame[{name!r}].astype(str)",
     )
 
 
@@ -123,7 +123,7 @@ def _by_capsule(source: Any) -> pa.Table:
         return pa.table(source)
     except (pa.ArrowException, TypeError, ValueError):
         pass
-    raise TableError("The data frame could not be turned into Arrow.", found=type(source).__name__)
+    raise TableError("The data frame could not be converted to Arrow.", found=type(source).__name__)
 
 
 def _by_narwhals(source: Any) -> pa.Table:
@@ -136,9 +136,9 @@ def _by_narwhals(source: Any) -> pa.Table:
         return frame.to_arrow()
     if hasattr(source, "__arrow_c_stream__"):
         return _by_capsule(source)
-    fix = "a mapping of names to columns, such as {'age': array[:, 0]}" if hasattr(source, "dtype") else None
+    fix = "pass a mapping of names to columns, such as {'age': array[:, 0]}" if hasattr(source, "dtype") else None
     raise TableError(
-        "A table must be a path, a data frame, or speak the Arrow PyCapsule interface.",
+        "A table must be a path, a data frame, or an object with the Arrow PyCapsule interface.",
         found=type(source).__name__,
         fix=fix,
     )

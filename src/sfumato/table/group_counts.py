@@ -1,9 +1,10 @@
-"""Groups of equal rows that are known by 128-bit keys, so that groups of several parts of a table can be merged."""
+"""Groups of equal rows identified by 128-bit keys, so that groups of several parts of a table can be merged."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,34 +12,64 @@ import pyarrow as pa
 
 from sfumato.table.groups import first_rows, group_labels
 from sfumato.table.hashing import row_keys
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.table.table import Table
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupKeys:
+    """A 128-bit key for each of some groups.
+
+    The keys are hashed from one row of each group when they are first needed: to merge them with those of other groups,
+    or to send them to another process. A table that is a single block never needs them.
+    """
+
+    source: Table | NDArray[np.uint64]  # one row of each group, or the keys: (groups, 2)
+
+    @classmethod
+    def of(cls, table: Table, names: Sequence[str], rows: NDArray[np.int64]) -> GroupKeys:
+        """Return the keys of groups that are equal in these columns, given one row of each group."""
+        return cls(table.select(names).take(rows) if names else np.zeros((len(rows), 2), dtype=np.uint64))
+
+    @cached_property
+    def values(self) -> NDArray[np.uint64]:
+        """The keys; shape (groups, 2)."""
+        return row_keys(self.source) if isinstance(self.source, Table) else self.source
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __reduce__(self) -> tuple[type[GroupKeys], tuple[NDArray[np.uint64]]]:
+        return GroupKeys, (self.values,)
+
+    def followed_by(self, other: GroupKeys) -> NDArray[np.uint64]:
+        """Return the keys of both, one after the other."""
+        return np.concatenate([self.values, other.values])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KeyedGroups:
-    """The group of each row (0 … groups − 1), and the key of each group: equal wherever the cells are."""
+    """The group of each row (0 … groups − 1) and the key of each group; equal cells always give equal keys."""
 
     labels: NDArray[np.int64]  # (rows,)
-    keys: NDArray[np.uint64]  # (groups, 2)
+    keys: GroupKeys
 
     @classmethod
     def of(cls, table: Table, names: Sequence[str]) -> KeyedGroups:
-        """Group the rows by these columns. The groups are exact; one row of each is hashed."""
+        """Group the rows by these columns, exactly."""
         labels = group_labels(table, names)
-        return cls(labels, row_keys(table, names, first_rows(labels)))
+        return cls(labels, GroupKeys.of(table, names, first_rows(labels)))
 
     @classmethod
     def of_keys(cls, keys: NDArray[np.uint64]) -> KeyedGroups:
-        """Group rows that are keys already; (rows, any number of 64-bit numbers)."""
+        """Group rows that are keys already; the shape is (rows, number of 64-bit integers per key)."""
         cells = np.ascontiguousarray(keys)
         kind = pa.binary(cells.shape[1] * cells.itemsize)
         encoded = pa.Array.from_buffers(kind, len(cells), [None, pa.py_buffer(cells)]).dictionary_encode()
         labels = encoded.indices.to_numpy().astype(np.int64)
-        return cls(labels, cells[first_rows(labels)])
+        return cls(labels, GroupKeys(cells[first_rows(labels)]))
 
     @property
     def size(self) -> int:
@@ -50,7 +81,7 @@ class KeyedGroups:
 class GroupCounts:
     """Number of rows in each group."""
 
-    keys: NDArray[np.uint64]  # (groups, 2)
+    keys: GroupKeys
     counts: NDArray[np.int64]  # (groups,)
 
     @classmethod
@@ -60,7 +91,7 @@ class GroupCounts:
 
     def merge(self, other: GroupCounts) -> GroupCounts:
         """Add up the rows of groups that have the same key."""
-        groups = KeyedGroups.of_keys(np.concatenate([self.keys, other.keys]))
+        groups = KeyedGroups.of_keys(self.keys.followed_by(other.keys))
         return GroupCounts(groups.keys, sums(groups, np.concatenate([self.counts, other.counts])))
 
     @property
@@ -70,5 +101,5 @@ class GroupCounts:
 
 
 def sums(groups: KeyedGroups, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The sum of these counts over the rows of each group, exact below 2⁵³."""
+    """Return the sum of these counts over the rows of each group, exact below 2⁵³."""
     return np.bincount(groups.labels, weights=counts, minlength=groups.size).astype(np.int64)

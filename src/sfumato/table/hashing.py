@@ -1,7 +1,7 @@
-"""Hashes of cells and of combinations of cells, the same in every part of a table, process and machine.
+"""Hashes of cells and of combinations of cells, equal in every part of a table, process and machine.
 
 A hash depends on the name of the column and on the content of the cell, never on the order of rows or on the codes of a
-dictionary. Without a ``salt`` it is the same everywhere; with a secret one nobody else can compute it.
+dictionary. Without a ``salt`` anybody can compute it. With a secret ``salt`` only those who know the salt can.
 """
 
 from __future__ import annotations
@@ -21,35 +21,33 @@ if TYPE_CHECKING:
 
     from sfumato.table.table import Table
 
-WORD = 8  # bytes of a string that are hashed at a time
-ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ ÷ the golden ratio: a product with it spreads the bits upward
+WORD = 8  # number of bytes of a string that are hashed at a time
+ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ ÷ the golden ratio: multiplication by it spreads low bits to high bits
 LANES = (b"", b"second")  # salts of the two halves of a 128-bit key
 
 
-def row_keys(table: Table, names: Sequence[str], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A 128-bit key for the combination of cells in each of these rows, as two 64-bit numbers; (rows, 2).
+def row_keys(table: Table) -> NDArray[np.uint64]:
+    """Return a 128-bit key for the combination of cells in each row, as two 64-bit integers; shape (rows, 2).
 
-    Rows of any two tables that are equal in these columns have the same key. Two different ones among n combinations
-    share a key with a probability of about n² ÷ 2¹²⁹.
+    Equal rows of any two tables with these columns have the same key. Two different combinations among n share a key
+    with a probability of about n² ÷ 2¹²⁹.
     """
-    keys = np.empty((len(rows), len(LANES)), dtype=np.uint64)
-    chosen = table.select(names).take(rows)
+    keys = np.empty((table.rows, len(LANES)), dtype=np.uint64)
     for lane, salt in enumerate(LANES):
-        hashes = [column_hashes(chosen, name, salt) for name in names]
-        keys[:, lane] = combination_hashes(hashes) if hashes else _number(salt)
+        keys[:, lane] = combination_hashes([column_hashes(table, name, salt) for name in table.names])
     return keys
 
 
 def combination_hashes(columns: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """One number for the combination of values in each row, from the hashes of its columns."""
+    """Combine the hashes of several columns into one number per row."""
     total = columns[0].copy()
     for column in columns[1:]:
         total += column
-    return mixed_bits(total)  # sums alone would leave a pattern: ab + cd = ad + cb
+    return mixed_bits(total)  # plain sums would be linear: h(a, b) + h(c, d) = h(a, d) + h(c, b)
 
 
 def column_hashes(table: Table, name: str, salt: bytes = b"") -> NDArray[np.uint64]:
-    """A 64-bit number for the value in each row of a column; all missing values have the same one."""
+    """Return a 64-bit hash of the value in each row of a column; all missing values have the same hash."""
     column = table.arrow.column(name)
     seed = _number(salt + name.encode())
     hashes = _number_hashes(column, seed) if _is_number(column.type) else _text_hashes(column, seed)
@@ -59,7 +57,7 @@ def column_hashes(table: Table, name: str, salt: bytes = b"") -> NDArray[np.uint
 
 
 def mixed_bits(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Every bit of the result depends on every bit of the number (the finalizer of SplitMix64)."""
+    """Mix the bits so that every bit of the result depends on every bit of the number (finalizer of SplitMix64)."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return numbers ^ (numbers >> np.uint64(31))
@@ -70,18 +68,18 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _number_hashes(column: pa.ChunkedArray, seed: np.uint64) -> NDArray[np.uint64]:
-    """Different numbers have different hashes: every step can be undone."""
+    """Hash numbers; different numbers have different hashes, because every step is invertible."""
     return mixed_bits(next(bits(column)) + seed)
 
 
 def _text_hashes(column: pa.ChunkedArray, seed: np.uint64) -> NDArray[np.uint64]:
-    """Hashes of cells that are words, or that are told apart by how they are written."""
+    """Hash cells by their text."""
     if pt.is_null(column.type):
         return np.zeros(len(column), dtype=np.uint64)
     if pt.is_dictionary(column.type):
         return _joined(_dictionary_hashes(chunk, seed) for chunk in column.chunks)
-    words = column if pt.is_string(column.type) or pt.is_large_string(column.type) else column.cast(pa.string())
-    return _joined(_string_hashes(chunk, seed) for chunk in words.chunks)
+    texts = column if pt.is_string(column.type) or pt.is_large_string(column.type) else column.cast(pa.string())
+    return _joined(_string_hashes(chunk, seed) for chunk in texts.chunks)
 
 
 def _joined(parts: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
@@ -89,40 +87,44 @@ def _joined(parts: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
 
 
 def _dictionary_hashes(cells: pa.DictionaryArray, seed: np.uint64) -> NDArray[np.uint64]:
-    """Each value of the dictionary is hashed once."""
+    """Hash each value of the dictionary once."""
     values = _text_hashes(pa.chunked_array([cells.dictionary]), seed)
     if not len(values):
         return np.zeros(len(cells), dtype=np.uint64)
-    places = cells.indices.fill_null(0) if cells.null_count else cells.indices
-    hashes: NDArray[np.uint64] = values[places.to_numpy(zero_copy_only=False)]
+    positions = cells.indices.fill_null(0) if cells.null_count else cells.indices
+    hashes: NDArray[np.uint64] = values[positions.to_numpy(zero_copy_only=False)]
     return hashes
 
 
 def _string_hashes(cells: pa.Array, seed: np.uint64) -> NDArray[np.uint64]:
-    """Words of 8 bytes, each mixed with its place, are summed up; the length tells zero bytes from no bytes."""
+    """Hash strings: words of 8 bytes, each mixed with its position, are summed up with the length of the string.
+
+    The length distinguishes strings that end in zero bytes from shorter ones.
+    """
     starts, lengths, data = _string_bytes(cells)
     words = np.maximum((lengths + WORD - 1) // WORD, 1)
     first = np.cumsum(words) - words
-    place = np.arange(int(words.sum())) - np.repeat(first, words)
-    offset = place * WORD
-    windows = np.ndarray((len(data) - WORD + 1,), dtype="<u8", buffer=data, strides=(1,))  # 8 bytes from each byte on
+    position = np.arange(int(words.sum())) - np.repeat(first, words)
+    offset = position * WORD
+    # the 8 bytes that start at each byte
+    windows = np.ndarray((len(data) - WORD + 1,), dtype="<u8", buffer=data, strides=(1,))
     word = windows[np.repeat(starts, words) + offset].astype(np.uint64)
     beyond = np.clip(WORD - (np.repeat(lengths, words) - offset), 0, WORD).astype(np.uint64)
     shift = np.minimum(beyond, np.uint64(WORD - 1)) * np.uint64(8)
     word = np.where(beyond == WORD, np.uint64(0), word & (~np.uint64(0) >> shift))
-    hashed = mixed_bits(word ^ mixed_bits(seed + place.astype(np.uint64) * ODD))
+    hashed = mixed_bits(word ^ mixed_bits(seed + position.astype(np.uint64) * ODD))
     return mixed_bits(np.add.reduceat(hashed, first) + lengths.astype(np.uint64)) if len(lengths) else hashed
 
 
 def _string_bytes(cells: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
-    """Where each string begins, its length in bytes, and the bytes of all with a word of zeros after them."""
+    """Return where each string begins, its length in bytes, and the bytes of all strings plus a word of zeros."""
     if not len(cells):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(WORD, dtype=np.uint8)
     _, offset_buffer, byte_buffer = cells.buffers()
     kind = np.int64 if pt.is_large_string(cells.type) else np.int32
     ends = np.frombuffer(offset_buffer, dtype=kind)[cells.offset : cells.offset + len(cells) + 1].astype(np.int64)
-    held = np.frombuffer(byte_buffer, dtype=np.uint8)[ends[0] : ends[-1]] if byte_buffer else np.zeros(0, np.uint8)
-    return ends[:-1] - ends[0], np.diff(ends), np.concatenate([held, np.zeros(WORD, dtype=np.uint8)])
+    content = np.frombuffer(byte_buffer, dtype=np.uint8)[ends[0] : ends[-1]] if byte_buffer else np.zeros(0, np.uint8)
+    return ends[:-1] - ends[0], np.diff(ends), np.concatenate([content, np.zeros(WORD, dtype=np.uint8)])
 
 
 def _number(text: bytes) -> np.uint64:

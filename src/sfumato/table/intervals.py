@@ -1,12 +1,12 @@
-"""How released columns are written: the only file that knows ``x_low``, ``x_high``, ``x_missing``, sets and ``box``.
+"""The format of released columns: ``x_low``, ``x_high``, ``x_missing``, sets and ``box``. No other file knows it.
 
-A numeric column ``x`` of a box is released as ``x_low`` and ``x_high``. Where some of its values are missing,
+A numeric column ``x`` of a box is released as ``x_low`` and ``x_high``. If some of its values are missing,
 ``x_missing`` counts the rows of the box without a value. ``box`` numbers the boxes.
 
-A categorical column is released as the set of the values in the box, as text. One value is written as itself, several
-are joined by ``|`` ("Divorced|Separated"), a missing member among others is written ``(missing)``, and a box of missing
-values only is missing. A backslash goes before a ``|`` or a backslash of a value, and before a value that reads
-``(missing)`` itself, so that every set can be read back.
+A categorical column is released as the set of the values in the box, as text. A single value is written as itself.
+Several values are joined by ``|`` ("Divorced|Separated"), and a missing member among others is written ``(missing)``. A
+box of missing values only is missing. A backslash escapes a ``|`` or a backslash in a value, and a value that is itself
+``(missing)``, so that every set can be parsed.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 BOX = "box"
-LOW, HIGH, MISSING_COUNT = "_low", "_high", "_missing"  # endings of the columns that stand for one numeric column
+LOW, HIGH, MISSING_COUNT = "_low", "_high", "_missing"  # suffixes of the columns that a numeric column is released as
 SEPARATOR = "|"  # between the members of a set
 MISSING = "(missing)"  # a missing member of a set
 _PIECE = re.compile(r"(?:[^\\|]|\\.)*", re.DOTALL)
 
 
 def low_name(name: str) -> str:
-    """The column with the lower ends of ``name``."""
+    """Return the name of the column with the lower ends of ``name``."""
     return name + LOW
 
 
 def high_name(name: str) -> str:
-    """The column with the upper ends of ``name``."""
+    """Return the name of the column with the upper ends of ``name``."""
     return name + HIGH
 
 
 def missing_name(name: str) -> str:
-    """The column that counts the rows of a box without a value of ``name``."""
+    """Return the name of the column that counts the rows of a box without a value of ``name``."""
     return name + MISSING_COUNT
 
 
 def interval_names(name: str, *, counts_missing: bool = False) -> tuple[str, ...]:
-    """The columns that a numeric column is released as."""
+    """Return the names of the columns that a numeric column is released as."""
     return (low_name(name), high_name(name), *([missing_name(name)] if counts_missing else []))
 
 
 def is_interval(name: str, released: Collection[str]) -> bool:
-    """Whether the column is released as an interval, given the names of the released columns."""
+    """Return whether the column is released as an interval, given the names of the released columns."""
     return low_name(name) in released and high_name(name) in released
 
 
 def original_name(name: str, released: Collection[str]) -> str:
-    """The column of the original that a released column belongs to: ``x`` for ``x_low``, else the column itself."""
+    """Return the original column that a released column belongs to: ``x`` for ``x_low``, else the column itself."""
     for ending in (LOW, HIGH, MISSING_COUNT):
         base = name.removesuffix(ending)
         if base != name and is_interval(base, released):
@@ -67,13 +67,13 @@ def original_name(name: str, released: Collection[str]) -> str:
 
 
 def original_names(released: Sequence[str]) -> tuple[str, ...]:
-    """The columns of the original that these released columns show, each once."""
+    """Return the original columns that these released columns show, each once."""
     present = frozenset(released)
     return tuple(dict.fromkeys(original_name(name, present) for name in released))
 
 
 def box_columns(released: Sequence[str]) -> tuple[str, ...]:
-    """The columns that tell released boxes apart: ``box`` or, without it, all ends of intervals."""
+    """Return the columns that distinguish released boxes: ``box`` or, without it, all ends of intervals."""
     if BOX in released:
         return (BOX,)
     present = frozenset(released)
@@ -83,15 +83,15 @@ def box_columns(released: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Intervals:
-    """A numeric column of a release: the ends of every row, NaN where the box has no value."""
+    """A numeric column of a release: the ends in every row, NaN if the box has no value."""
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    missing: NDArray[np.int64] | None  # rows of the box without a value; None where the release does not count them
+    missing: NDArray[np.int64] | None  # rows of the box without a value; None if the release does not count them
 
     @classmethod
     def of(cls, released: Table, name: str) -> Intervals:
-        """The ends of ``name``; one number twice where the column is released under its own name."""
+        """Read the ends of ``name``; both ends are the same number if the column is released under its own name."""
         if not is_interval(name, released.kinds):
             numbers = released.numbers(name)
             return cls(numbers, numbers, None)
@@ -102,19 +102,19 @@ class Intervals:
 
     @property
     def midpoints(self) -> NDArray[np.float64]:
-        """Centres of the intervals; NaN where an end is missing or infinite."""
+        """Centres of the intervals; NaN if an end is missing or infinite."""
         bounded = np.isfinite(self.low) & np.isfinite(self.high)
         half = np.where(bounded, self.high - self.low, 0.0) / 2.0
         return np.where(bounded, self.low + half, np.nan)
 
 
 def box_labels(released: Table) -> NDArray[np.int64]:
-    """A number for the box of each released row; rows that are equal in all columns share one where there is no box."""
+    """Return a number for the box of each released row; without a column ``box``, equal rows share a number."""
     return group_labels(released, [BOX] if BOX in released.kinds else released.names)
 
 
 def format_member(value: str | None) -> str:
-    """One value as a set writes it."""
+    """Format one value as a member of a set."""
     if value is None:
         return MISSING
     escaped = value.replace("\\", "\\\\").replace(SEPARATOR, "\\" + SEPARATOR)
@@ -122,13 +122,13 @@ def format_member(value: str | None) -> str:
 
 
 def format_set(values: Iterable[str | None]) -> str | None:
-    """The set as text, its values in the given order; None for a set of the missing value alone."""
+    """Format the set as text, its values in the given order; None for a set that contains only the missing value."""
     members = list(values)
     return None if members == [None] else SEPARATOR.join(format_member(value) for value in members)
 
 
 def parse_set(text: str | None) -> tuple[str | None, ...]:
-    """The values of a set, None for a missing one."""
+    """Return the values of a set, with None for the missing one."""
     if text is None:
         return (None,)
     pieces, place = [], 0

@@ -1,4 +1,4 @@
-"""What a column is, as a statistician would say it, and the few Arrow types that it may be stored as."""
+"""Kinds of columns in the statistical sense, and the few Arrow types that columns are stored as."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ import pyarrow.types as pt
 
 from sfumato.errors import TableError
 
-TEXT_ROWS = 100  # with fewer cells than this, distinct words say nothing
-TEXT_SHARE = 0.9  # of the cells that are distinct, from which words are free text
+TEXT_ROWS = 100  # with fewer cells, the number of distinct values is not informative
+TEXT_SHARE = 0.9  # share of distinct cells from which a string column counts as free text
 
 
 class Kind(StrEnum):
-    """The kind of a column decides how it may be cut, widened, averaged and written."""
+    """The kind of a column, which determines how it can be cut, generalized, averaged and released."""
 
     CONTINUOUS = "continuous"  # a measured number
     WHOLE = "whole"  # a whole number
     ORDERED = "ordered"  # categories with an order
-    NOMINAL = "nominal"  # categories without one
-    DATE = "date"  # a day or a moment
-    TEXT = "text"  # free text, nearly every cell its own
+    NOMINAL = "nominal"  # categories without an order
+    DATE = "date"  # a date or a timestamp
+    TEXT = "text"  # free text; nearly all cells are distinct
     BOOLEAN = "boolean"
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the column leaves as an interval: numbers and dates do, categories leave as sets."""
+        """Whether the column is released as an interval (numbers and dates) and not as a set (categories)."""
         return self in (Kind.CONTINUOUS, Kind.WHOLE, Kind.DATE)
 
 
 def plain(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
-    """The column in one of few types: boolean, number, decimal, day, moment, string, dictionary of strings, or null.
+    """Convert the column to one of the supported Arrow types.
 
-    Strings of any width become ``string``, times of day and categories of any type become strings, extension types show
-    their storage, and NaN becomes null. Whatever has no kind (durations, lists, structs, binary) is refused.
+    These are boolean, number, decimal, date, timestamp, string, dictionary of strings and null. Strings of any width
+    become ``string``. Times of day and categories of any type become strings. Extension types are replaced by their
+    storage, and NaN becomes null. Types without a kind (durations, lists, structs, binary) raise an error.
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -56,15 +57,15 @@ def plain(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
         return pc.if_else(unknown, pa.scalar(None, column.type), column) if pc.any(unknown).as_py() else column
     if not _has_kind(kind):
         raise TableError(
-            f"Column {name!r} has a type that is not understood.",
+            f"Column {name!r} has a type that is not supported.",
             found=f"Arrow type {_outline(kind)}",
-            fix="turn it into numbers, text, dates or booleans, or leave it out",
+            fix="convert it to numbers, text, dates or booleans, or remove it",
         )
     return column
 
 
 def kind_of(column: pa.ChunkedArray) -> Kind:
-    """The kind that a plain type tells; text and nominal are told apart by how often values repeat."""
+    """Return the kind of a column in a supported type; strings are free text if nearly all of them are distinct."""
     kind = column.type
     if pt.is_boolean(kind):
         return Kind.BOOLEAN
@@ -88,16 +89,16 @@ def _has_kind(kind: pa.DataType) -> bool:
 
 
 def _plain_dictionary(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
-    """One dictionary for all chunks, of strings, each once and none of them null."""
+    """Unify the dictionaries of all chunks: strings, each once, none of them null."""
     kind = pa.dictionary(pa.int32(), pa.string(), ordered=column.type.ordered)
     dictionaries = [plain(pa.chunked_array([chunk.dictionary]), name=name) for chunk in column.chunks]
-    words = [values.cast(pa.string()) for values in dictionaries]
-    once = pa.chunked_array([chunk for values in words for chunk in values.chunks], pa.string()).unique().drop_null()
+    texts = [values.cast(pa.string()) for values in dictionaries]
+    unique = pa.chunked_array([chunk for values in texts for chunk in values.chunks], pa.string()).unique().drop_null()
     codes = []
-    for values, chunk in zip(words, column.chunks, strict=True):
-        place = pc.index_in(values, value_set=once)  # null for a null value, so such cells become missing
-        codes.append(place.take(chunk.indices).combine_chunks())
-    parts = [pa.DictionaryArray.from_arrays(part, once, ordered=kind.ordered) for part in codes]
+    for values, chunk in zip(texts, column.chunks, strict=True):
+        new_codes = pc.index_in(values, value_set=unique)  # null for a null value, so such cells become missing
+        codes.append(new_codes.take(chunk.indices).combine_chunks())
+    parts = [pa.DictionaryArray.from_arrays(part, unique, ordered=kind.ordered) for part in codes]
     return pa.chunked_array(parts, kind)
 
 
@@ -111,5 +112,5 @@ def _narrow(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _outline(kind: pa.DataType) -> str:
-    """The type without the names inside it, which may be values (a struct's fields)."""
+    """Return the type without the names inside it, which may be values (the fields of a struct)."""
     return str(kind).split("<", maxsplit=1)[0].split("[", maxsplit=1)[0]

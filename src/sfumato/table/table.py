@@ -1,4 +1,4 @@
-"""The table: Arrow inside, and nothing that can be shown holds a cell."""
+"""The table class. It holds Arrow columns, and neither its repr nor its errors show the content of a cell."""
 
 from __future__ import annotations
 
@@ -22,14 +22,38 @@ if TYPE_CHECKING:
 
 __all__ = ["Coded", "Table"]
 
-LARGEST_EXACT = 2**53  # from here on, floats leave out whole numbers
+LARGEST_EXACT = 2**53  # not all whole numbers from here on are exact as floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """Rows of people as Arrow columns with kinds. Made by :func:`sfumato.read` or from any data frame.
+    """A table of records: Arrow columns and the kind of each column.
 
-    A kind says what a column means, and need not follow from how it is stored: whole numbers may be nominal codes.
+    Tables are returned by :func:`sfumato.read`. Every function that takes a table also accepts a pandas, polars or
+    Arrow frame, a mapping of column names to arrays, or a path, and converts it.
+
+    The kind of a column states what its values mean. It does not have to follow from how the column is stored: for
+    example, integers can be nominal codes.
+
+    Parameters
+    ----------
+    arrow : pyarrow.Table
+        The columns. Use :meth:`from_arrow` for Arrow tables of arbitrary types.
+    kinds : mapping of str to Kind
+        The kind of each column: ``"continuous"``, ``"whole"``, ``"ordered"``, ``"nominal"``, ``"date"``, ``"text"`` or
+        ``"boolean"``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import sfumato as sf
+    >>> table = sf.Table.from_arrow(pa.table({"age": [34, 51, None], "sex": ["f", "m", "f"]}))
+    >>> table
+    Table(3 rows × 2 columns; age: whole, sex: nominal)
+    >>> table.names
+    ('age', 'sex')
+    >>> table.numbers("age")
+    array([34., 51., nan])
     """
 
     arrow: pa.Table
@@ -37,11 +61,31 @@ class Table:
 
     @classmethod
     def from_arrow(cls, arrow: pa.Table, kinds: Mapping[str, Kind] | None = None) -> Table:
-        """A table over Arrow columns of any types; kinds that are not given are told by types and cells."""
+        """Return a table from Arrow columns of any types.
+
+        Parameters
+        ----------
+        arrow : pyarrow.Table
+            The columns, with unique names. They are converted to the few Arrow types that tables use.
+        kinds : mapping of str to Kind, optional
+            Kinds of some or all columns. By default kinds are inferred from types and cells.
+
+        Returns
+        -------
+        Table
+            The table, with a kind for every column.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import sfumato as sf
+        >>> sf.Table.from_arrow(pa.table({"zip": ["02139", "10027"], "income": [1200.5, 1850.0]}))
+        Table(2 rows × 2 columns; zip: nominal, income: continuous)
+        """
         repeated = sorted(name for name, times in Counter(arrow.column_names).items() if times > 1)
         if repeated:
             raise TableError(
-                "Every column must have a name of its own.",
+                "Column names must be unique.",
                 found=f"{', '.join(map(repr, repeated))} more than once",
                 fix="rename the columns",
             )
@@ -49,8 +93,8 @@ class Table:
         if not names:
             return cls(arrow.replace_schema_metadata(None), {})
         columns = [plain(column, name=name) for name, column in zip(names, arrow.columns, strict=True)]
-        told = {name: given.get(name) or kind_of(column) for name, column in zip(names, columns, strict=True)}
-        return cls(pa.table(columns, names=names), told)
+        found = {name: given.get(name) or kind_of(column) for name, column in zip(names, columns, strict=True)}
+        return cls(pa.table(columns, names=names), found)
 
     @property
     def rows(self) -> int:
@@ -70,7 +114,13 @@ class Table:
         return f"Table({self.rows:,} rows × {len(self.names)} columns; {kinds})"
 
     def require(self, names: Iterable[str]) -> None:
-        """Raise unless every name is a column."""
+        """Raise a TableError unless every name is a column.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Names of columns.
+        """
         absent = [name for name in names if name not in self.kinds]
         if absent:
             raise TableError(
@@ -79,7 +129,13 @@ class Table:
             )
 
     def require_finite(self, names: Iterable[str]) -> None:
-        """Raise unless every number in these columns is finite; missing ones and columns of words pass."""
+        """Raise a TableError unless every number in these columns is finite.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Names of columns. Missing cells and columns that are not numeric pass the check.
+        """
         infinite = {}
         for name in names:
             self.require([name])
@@ -89,51 +145,93 @@ class Table:
         if found:
             raise TableError(
                 "Numbers must be finite.",
-                found=f"infinite ones, {', '.join(found)}",
-                fix="make them missing, or leave out these rows",
+                found=f"infinite numbers, {', '.join(found)}",
+                fix="make them missing, or remove these rows",
             )
 
     def select(self, names: Sequence[str]) -> Table:
-        """These columns, in this order."""
+        """Return a table with these columns, in this order.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of columns.
+        """
         self.require(names)
         return Table(self.arrow.select(list(names)), {name: self.kinds[name] for name in names})
 
     def take(self, positions: NDArray[np.integer[Any]]) -> Table:
-        """These rows, in this order."""
+        """Return a table with these rows, in this order.
+
+        Parameters
+        ----------
+        positions : array of int
+            Positions of rows, from 0. A position may occur several times.
+        """
         return Table(self.arrow.take(pa.array(positions)), self.kinds)
 
     def numbers(self, name: str) -> NDArray[np.float64]:
-        """A numeric or boolean column as floats, NaN where missing.
+        """Return a numeric or boolean column as floats, with NaN for missing cells.
 
-        A day counts in days and a moment in microseconds since 1970 (of UTC, where it has a time zone). Whole numbers
-        from 2⁵³ on are refused: floats would make different ones equal.
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+
+        Returns
+        -------
+        array of float, shape (rows,)
+            Dates are in days and timestamps in microseconds since 1970-01-01 (in UTC if they have a time zone). Whole
+            numbers of 2⁵³ or more raise a TableError, because different ones could become equal floats.
         """
         numbers = np.empty(self.rows)
         self._write_numbers(name, numbers)
         return numbers
 
     def matrix(self, names: Sequence[str]) -> NDArray[np.float64]:
-        """Numeric columns side by side, one row a person, NaN where missing; units as in :meth:`numbers`."""
+        """Return numeric columns as a matrix.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of columns.
+
+        Returns
+        -------
+        array of float, shape (rows, columns)
+            One row per record, with NaN for missing cells. Units are those of :meth:`numbers`.
+        """
         matrix = np.empty((self.rows, len(names)))
         for position, name in enumerate(names):
             self._write_numbers(name, matrix[:, position])
         return matrix
 
     def coded(self, name: str) -> Coded:
-        """A column of any kind as codes; see :class:`Coded`."""
+        """Return a column of any kind as integer codes.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+
+        Returns
+        -------
+        Coded
+            The code of each row, and the sorted values that the codes refer to. Missing is one of the values.
+        """
         self.require([name])
         return coded(self.arrow.column(name), ordered=self.kinds[name] is Kind.ORDERED)
 
     def to_arrow(self) -> pa.Table:
-        """The Arrow table."""
+        """Return the Arrow table."""
         return self.arrow
 
     def to_pandas(self) -> Any:
-        """A pandas data frame; whole numbers and booleans with missing cells get pandas' nullable types."""
+        """Return a pandas data frame; whole numbers and booleans with missing cells get nullable types."""
         return pandas_frame(self.arrow)
 
     def to_polars(self) -> Any:
-        """A polars data frame; ordered categories become an Enum."""
+        """Return a polars data frame; ordered categories become an Enum."""
         return polars_frame(self.arrow)
 
     def _write_numbers(self, name: str, out: NDArray[np.float64]) -> None:
@@ -153,20 +251,20 @@ def _require_exact(column: pa.ChunkedArray, name: str) -> None:
     ends = pc.min_max(column).as_py()
     if ends["min"] is not None and max(-ends["min"], ends["max"]) >= LARGEST_EXACT:
         raise TableError(
-            f"Whole numbers must be below 2⁵³ to be computed with. Column {name!r} has larger ones.",
-            fix="say that its kind is nominal or its role identifier, or divide it",
+            f"The whole numbers of column {name!r} must be below 2⁵³ to be exact as floats.",
+            fix="declare the kind nominal or the role identifier, or express the column in a larger unit",
         )
 
 
 def _numeric(chunk: pa.Array) -> pa.Array:
-    """Something that NumPy takes as numbers."""
+    """Convert a chunk to a type that NumPy reads as numbers."""
     kind = chunk.type
     if pt.is_date(kind):
         return chunk.cast(pa.date32()).cast(pa.int32())
-    if pt.is_timestamp(kind):  # unsafe: nanoseconds are cut off
+    if pt.is_timestamp(kind):  # unsafe cast: nanoseconds are truncated
         return chunk.cast(pa.timestamp("us", tz=kind.tz), safe=False).cast(pa.int64())
     if pt.is_boolean(kind):
         return chunk.cast(pa.uint8())
-    if pt.is_decimal(kind):  # by way of text, for Arrow's own cast is not always the nearest float
+    if pt.is_decimal(kind):  # through text, because Arrow's own cast does not always give the nearest float
         return chunk.cast(pa.string()).cast(pa.float64())
     return chunk.cast(pa.float64()) if pt.is_null(kind) else chunk

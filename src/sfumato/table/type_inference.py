@@ -1,7 +1,7 @@
-"""What the cells of a text column are: whole numbers, numbers, booleans, days, moments, or words.
+"""Infer the type of a text column: whole numbers, numbers, booleans, dates, timestamps or text.
 
-Every cell of a column is looked at, never a sample of them, and a column is what *all* its cells are. Words stay words
-when in doubt: 02139 is a postal code and no number, and 03/04/2020 is two different days.
+Every cell of a column is checked, not only a sample, and the type must fit *all* cells. In doubt a column stays text:
+02139 is a postal code and not a number, and 03/04/2020 can be two different dates.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from sfumato.table.dialect import NUMBER
 
-# A cell of any column that says one of these is missing.
+# A cell with one of these texts is missing, in every column.
 MARKS = frozenset(
     [
         "",
@@ -38,8 +38,8 @@ MARKS = frozenset(
         "NaT",
     ]
 )
-# These too, where everything else in the column is a number or a date.
-FAINT_MARKS = frozenset(
+# So is a cell with one of these, if all other cells of the column are numbers or dates.
+MARKS_AMONG_NUMBERS = frozenset(
     [
         "-",
         "--",
@@ -59,36 +59,36 @@ FAINT_MARKS = frozenset(
         "#NULL!",
     ]
 )
-DAY_FORMATS = ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y")
-DAY = r"(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}/\d{1,2}/\d{1,2})"
-VALUE = re.compile(rf"{NUMBER.pattern}|\d{{4}}-\d\d?-\d\d?([ T]\d.*)?|{DAY}")
-PROBE = 100  # cells that are tried before a whole column is
-LONGEST_WHOLE = 18  # digits that always fit 64 bits
+DATE_FORMATS = ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y")
+DATE = r"(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}/\d{1,2}/\d{1,2})"
+VALUE = re.compile(rf"{NUMBER.pattern}|\d{{4}}-\d\d?-\d\d?([ T]\d.*)?|{DATE}")
+PROBE = 100  # number of cells that are converted before the whole column is
+LONGEST_WHOLE = 18  # number of digits that always fit into 64 bits
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spelling:
-    """How cells are written in a file."""
+    """How values are written in a file."""
 
-    marks: Collection[str] | None = None  # cells that are missing, as the user said; None: the usual ones
-    decimal: str | None = None  # the decimal mark, as the user said; None: a point, or else a comma
-    commas_separate: bool = True  # whether commas separate cells, so that a quoted 1,234 is no 1.234
+    marks: Collection[str] | None = None  # texts of missing cells, given by the user; None means the usual ones
+    decimal: str | None = None  # decimal mark, given by the user; None means a point or else a comma
+    commas_separate: bool = True  # whether commas separate cells, so that a quoted 1,234 is not read as 1.234
 
 
 def typed(column: pa.ChunkedArray, spelling: Spelling) -> pa.ChunkedArray:
-    """The column as what all its cells are; words stay as they are, missing cells become null."""
+    """Convert the column to the type that fits all its cells, else leave it as text; missing cells become null."""
     marks = MARKS if spelling.marks is None else {"", *spelling.marks}
-    words = _without(column, marks)
-    if words.null_count == len(words):
-        return words
-    found = _plain(words) if spelling.decimal in (None, ".") else None
+    cells = _without(column, marks)
+    if cells.null_count == len(cells):
+        return cells
+    found = _plain(cells) if spelling.decimal in (None, ".") else None
     if found is None:
-        found = _rare(words, spelling)
-    return words if found is None else found
+        found = _uncommon(cells, spelling)
+    return cells if found is None else found
 
 
 def is_value(cell: str) -> bool:
-    """Whether a cell by itself is a number, a day, a moment or the mark of a missing value, and so no column's name."""
+    """Return whether a cell is a number, a date, a timestamp or a mark of a missing value, and so not a column name."""
     return cell in MARKS - {""} or VALUE.fullmatch(cell) is not None
 
 
@@ -96,111 +96,114 @@ def _without(column: pa.ChunkedArray, marks: Collection[str]) -> pa.ChunkedArray
     listed, null = pa.array(sorted(marks), column.type), pa.scalar(None, column.type)
     chunks = []
     for part in column.chunks:
-        chunk = pa.concat_arrays([part]) if part.offset else part  # a copy, for Arrow 17 spoils a slice here
+        chunk = pa.concat_arrays([part]) if part.offset else part  # copy, because Arrow 17 corrupts a slice here
         missing = pc.is_in(chunk, value_set=listed)
         chunks.append(pc.if_else(missing, null, chunk) if pc.any(missing).as_py() else chunk)
     return pa.chunked_array(chunks, column.type)
 
 
 def _attempt(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
-    """The column as this type, or None. A cast that fails is slow, so cells from all over the column go first."""
+    """Cast the column to this type; None if that fails.
+
+    A cast that fails is slow, so cells from all parts of the column are tried first.
+    """
     try:
         if len(column) > PROBE:
             column.take(pa.array(range(0, len(column), len(column) // PROBE))).cast(kind)
         return column.cast(kind)
-    except pa.ArrowInvalid:  # it quotes the cell, and ends here
+    except pa.ArrowInvalid:  # the error quotes the cell, so it is dropped here
         return None
 
 
-def _plain(words: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Numbers with a decimal point, true and false, ISO days and moments."""
-    first: str = words.drop_null()[0].as_py()
+def _plain(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Convert numbers with a decimal point, true and false, ISO dates and timestamps; None if that fails."""
+    first: str = cells.drop_null()[0].as_py()
     found = None
     if first[:1].isdigit() or first[:1] in "+-.iI":
-        found = _whole(words)
-        if found is None and not _too_long(words):
-            found = _continuous(words)
+        found = _whole(cells)
+        if found is None and not _has_code(cells):
+            found = _continuous(cells)
         if found is None and first[:1].isdigit():
-            found = _moment(words)
-    elif first.lower() in ("true", "false") and not _any_of(words, ["0", "1"]):
-        found = _attempt(words, pa.bool_())
+            found = _timestamp(cells)
+    elif first.lower() in ("true", "false") and not _contains_any(cells, ["0", "1"]):
+        found = _attempt(cells, pa.bool_())
     return found
 
 
-def _whole(words: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Whole numbers in decimal digits; none if any starts with a needless zero, for then it is a code."""
-    found = _attempt(words, pa.int64())
+def _whole(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Convert whole numbers; None if any has a leading zero, because it is then a code."""
+    found = _attempt(cells, pa.int64())
     if found is None:
         return None
-    led_by_zero = pc.and_(pc.starts_with(words, "0"), pc.greater(pc.binary_length(words), 1))
-    return None if pc.any(led_by_zero).as_py() else found
+    has_leading_zero = pc.and_(pc.starts_with(cells, "0"), pc.greater(pc.binary_length(cells), 1))
+    return None if pc.any(has_leading_zero).as_py() else found
 
 
-def _continuous(words: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Numbers; none if no cell is finite, for "inf" and nothing else is a word."""
-    found = _attempt(words, pa.float64())
+def _continuous(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Convert numbers; None if no cell is finite, because a column of "inf" only is text."""
+    found = _attempt(cells, pa.float64())
     return found if found is not None and pc.any(pc.is_finite(found)).as_py() else None
 
 
-def _too_long(words: pa.ChunkedArray) -> bool:
-    """Whether some cell is digits only and led by zero, or more digits than a number of 64 bits keeps: a code, then."""
-    return bool(pc.any(pc.match_substring_regex(words, rf"^-?(0\d+|\d{{{LONGEST_WHOLE + 1},}})$")).as_py())
+def _has_code(cells: pa.ChunkedArray) -> bool:
+    """Return whether some cell is a code: digits with a leading zero, or more digits than 64 bits can hold."""
+    return bool(pc.any(pc.match_substring_regex(cells, rf"^-?(0\d+|\d{{{LONGEST_WHOLE + 1},}})$")).as_py())
 
 
-def _any_of(words: pa.ChunkedArray, cells: Collection[str]) -> bool:
-    return bool(pc.any(pc.is_in(words, value_set=pa.array(list(cells), words.type))).as_py())
+def _contains_any(cells: pa.ChunkedArray, values: Collection[str]) -> bool:
+    return bool(pc.any(pc.is_in(cells, value_set=pa.array(list(values), cells.type))).as_py())
 
 
-def _moment(words: pa.ChunkedArray) -> pa.ChunkedArray | None:
+def _timestamp(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
     for kind in (pa.date32(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"), pa.timestamp("ns")):
-        found = _attempt(words, kind)
+        found = _attempt(cells, kind)
         if found is not None:
             return found
     return None
 
 
-def _rare(words: pa.ChunkedArray, spelling: Spelling) -> pa.ChunkedArray | None:
-    """Numbers and days in a spelling that is seldom met: padded, with a decimal comma, with faint marks of missing."""
+def _uncommon(cells: pa.ChunkedArray, spelling: Spelling) -> pa.ChunkedArray | None:
+    """Convert numbers and dates in less common notations: padded, with a decimal comma, or with other marks."""
     attempts = (
         _plain if spelling.decimal in (None, ".") else None,
-        _day,
+        _date,
         _with_comma if spelling.decimal == "," or (spelling.decimal is None and not spelling.commas_separate) else None,
     )
-    marks = FAINT_MARKS if spelling.marks is None else frozenset()
+    marks = MARKS_AMONG_NUMBERS if spelling.marks is None else frozenset()
     for attempt in attempts:
-        # a probe of a few cells keeps columns of words from being gone through again and again
-        if attempt and _on(words.drop_null().slice(0, PROBE), marks, attempt) is not None:
-            found = _on(words, marks, attempt)
+        # try a few cells first, so that text columns are not scanned several times
+        if attempt and _on(cells.drop_null().slice(0, PROBE), marks, attempt) is not None:
+            found = _on(cells, marks, attempt)
             if found is not None:
                 return found
     return None
 
 
 def _on(
-    words: pa.ChunkedArray, marks: Collection[str], attempt: Callable[[pa.ChunkedArray], pa.ChunkedArray | None]
+    cells: pa.ChunkedArray, marks: Collection[str], attempt: Callable[[pa.ChunkedArray], pa.ChunkedArray | None]
 ) -> pa.ChunkedArray | None:
-    cells = _without(pc.utf8_trim_whitespace(words), {"", *marks})
+    cells = _without(pc.utf8_trim_whitespace(cells), {"", *marks})
     return attempt(cells) if cells.null_count < len(cells) else None
 
 
-def _with_comma(words: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    if pc.any(pc.match_substring(words, ".")).as_py():
-        return None  # 1.234,5 or 1.5 beside 1,5: not understood
-    whole = _whole(words)
-    if whole is not None or _too_long(words):
+def _with_comma(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    if pc.any(pc.match_substring(cells, ".")).as_py():
+        return None  # ambiguous: 1.234,5, or 1.5 next to 1,5
+    whole = _whole(cells)
+    if whole is not None or _has_code(cells):
         return whole
-    return _continuous(pc.replace_substring(words, ",", ".", max_replacements=1))
+    return _continuous(pc.replace_substring(cells, ",", ".", max_replacements=1))
 
 
-def _day(words: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Days in the one format that fits all cells; none if two formats do, for then they are different days."""
-    if not pc.all(pc.match_substring_regex(words, f"^{DAY}$")).as_py():
+def _date(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Convert dates in the one format that fits all cells; None if two formats fit and give different dates."""
+    if not pc.all(pc.match_substring_regex(cells, f"^{DATE}$")).as_py():
         return None
-    fitting = [found for found in (_parsed(words, pattern) for pattern in DAY_FORMATS) if found is not None]
+    fitting = [found for found in (_parsed(cells, pattern) for pattern in DATE_FORMATS) if found is not None]
     same = fitting and all(found.equals(fitting[0]) for found in fitting)
     return fitting[0] if same else None
 
 
-def _parsed(words: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray | None:
-    moments = pc.strptime(words, format=pattern, unit="s", error_is_null=True)
-    return moments.cast(pa.date32()) if moments.null_count == words.null_count else None
+def _parsed(cells: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray | None:
+    timestamps = pc.strptime(cells, format=pattern, unit="s", error_is_null=True)
+    return timestamps.cast(pa.date32()) if timestamps.null_count == cells.null_count else None

@@ -1,4 +1,7 @@
-"""Frames and files out. A file is written beside its place and moved there once it is whole, so no half is left."""
+"""Convert tables to data frames, and write files.
+
+A file is first written under a temporary name and then moved, so that a partial file is never left.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,11 @@ NULLABLE = {
 
 
 def write(arrow: pa.Table, path: str | Path) -> None:
-    """Write an Arrow table as its extension says: .csv, .tsv, .parquet, .arrow or .feather.
+    """Write an Arrow table in the format of the file extension: .csv, .tsv, .parquet, .arrow or .feather.
 
-    In text a missing cell is empty, and so reads back as missing; an empty text does too.
+    In text files a missing cell is empty, so it is read back as missing. An empty string is read back as missing too.
     """
-    place = Path(path).expanduser()
+    target = Path(path).expanduser()
     writers: dict[str, Callable[[pa.Table, BinaryIO], None]] = {
         ".csv": lambda arrow, file: _write_text(arrow, file, ","),
         ".tsv": lambda arrow, file: _write_text(arrow, file, "\t"),
@@ -41,43 +44,43 @@ def write(arrow: pa.Table, path: str | Path) -> None:
         ".arrow": _write_arrow,
         ".feather": _write_arrow,
     }
-    writer = writers.get(place.suffix.lower())
+    writer = writers.get(target.suffix.lower())
     if writer is None:
         known = ", ".join(writers)
-        raise OptionError(f"A table is written to a file that ends in one of {known}.", found=repr(place.suffix))
-    write_whole(place, lambda file: writer(arrow, file))
+        raise OptionError(f"The file must have one of the extensions {known}.", found=repr(target.suffix))
+    write_whole(target, lambda file: writer(arrow, file))
 
 
 def write_whole(path: Path, fill: Callable[[BinaryIO], object]) -> None:
-    """Give ``path`` the content that ``fill`` writes, wholly or not at all: whatever happens, no part of it is left."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    """Write a file completely or not at all: ``fill`` writes to a temporary file, which then replaces ``path``."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     reason = ""
     try:
-        with beside.open("xb") as file:
+        with temporary.open("xb") as file:
             fill(file)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     except OSError as error:
         reason = error.strerror or type(error).__name__
     finally:
-        beside.unlink(missing_ok=True)  # after the move there is none
+        temporary.unlink(missing_ok=True)  # it does not exist after a successful replace
     if reason:
-        raise OptionError(f"{path.name} cannot be written: {reason}.", fix="another folder, or more room on the disk")
+        raise OptionError(f"{path.name} cannot be written: {reason}.", fix="choose another folder, or free disk space")
 
 
 def _write_text(arrow: pa.Table, file: BinaryIO, separator: str) -> None:
     from pyarrow import csv
 
-    columns = [_as_text(column) if _needs_words(column.type) else column for column in arrow.columns]
-    if len(columns) == 1 and columns[0].null_count:  # an empty line would be no row
+    columns = [_as_text(column) if _needs_text_cast(column.type) else column for column in arrow.columns]
+    if len(columns) == 1 and columns[0].null_count:  # an empty line would not be read as a row
         columns = [pc.fill_null(columns[0].cast(pa.string()), "NA")]
     text = pa.table(columns, names=arrow.column_names)
     batches = [batch for batch in text.to_batches() if batch.num_rows]  # Arrow 17 repeats the header for an empty one
     csv.write_csv(pa.Table.from_batches(batches, text.schema), file, csv.WriteOptions(delimiter=separator))
 
 
-def _needs_words(kind: pa.DataType) -> bool:
+def _needs_text_cast(kind: pa.DataType) -> bool:
     return any(test(kind) for test in (pt.is_dictionary, pt.is_decimal, pt.is_null))
 
 
@@ -99,21 +102,21 @@ def _write_arrow(arrow: pa.Table, file: BinaryIO) -> None:
 
 
 def pandas_frame(arrow: pa.Table) -> Any:
-    """A pandas data frame; whole numbers and booleans with missing cells get pandas' nullable types."""
+    """Return a pandas data frame; whole numbers and booleans with missing cells get nullable types."""
     pandas = _library("pandas")
 
     def series(column: pa.ChunkedArray) -> Any:
-        word = NULLABLE.get(column.type) if column.null_count else None
-        return column.to_pandas(types_mapper=lambda _: pandas.api.types.pandas_dtype(word) if word else None)
+        dtype = NULLABLE.get(column.type) if column.null_count else None
+        return column.to_pandas(types_mapper=lambda _: pandas.api.types.pandas_dtype(dtype) if dtype else None)
 
-    columns = {place: series(column) for place, column in enumerate(arrow.columns)}
+    columns = {position: series(column) for position, column in enumerate(arrow.columns)}
     frame = pandas.DataFrame(columns, index=pandas.RangeIndex(arrow.num_rows))
     frame.columns = arrow.column_names
     return frame
 
 
 def polars_frame(arrow: pa.Table) -> Any:
-    """A polars data frame; ordered categories become an Enum."""
+    """Return a polars data frame; ordered categories become an Enum."""
     polars = _library("polars")
     frame = polars.from_arrow(arrow)
     enums = {

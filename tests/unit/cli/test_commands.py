@@ -47,10 +47,10 @@ def ends_with(people, tmp_path, capfd):
 
 
 class TestInspect:
-    def test_shows_kinds_roles_reasons_and_who_stands_alone(self, people, capfd):
+    def test_shows_kinds_roles_reasons_and_unique_rows(self, people, capfd):
         assert run(["inspect", str(people), "--role", "income=sensitive"]) == 0
         shown = capfd.readouterr().out
-        for word in ("person_id", "identifier", "whole", "quasi", "sensitive", "nominal", "stand alone"):
+        for word in ("person_id", "identifier", "whole", "quasi", "sensitive", "nominal", "are unique"):
             assert word in shown
 
     def test_prints_json(self, people, capfd):
@@ -79,7 +79,7 @@ class TestAssess:
         assert run(["assess", str(people), str(out), "--seed", "1"]) == 0
         shown = capfd.readouterr().out
         assert "people who fit a box" in shown
-        assert "change of means" in shown
+        assert "change in means" in shown
         assert run(["assess", str(people), str(out), "--json", "--seed", "1"]) == 0
         shown = json.loads(capfd.readouterr().out)
         assert shown["original_rows"] == ROWS
@@ -123,7 +123,7 @@ class TestRelease:
     def test_is_measured_where_it_is_made_if_asked_for(self, people, tmp_path, capfd):
         command = ["release", str(people), "--k", "4", "--seed", "1", "-o", str(tmp_path / "out")]
         assert run([*command, "--assess"]) == 0
-        assert "right nearest matches" in capfd.readouterr().out
+        assert "correct nearest matches" in capfd.readouterr().out
         assert run([*command, "--holdout", "0.5", "--json"]) == 0
         printed = capfd.readouterr()
         assert f"{ROWS // 2} rows held out" in printed.err
@@ -220,7 +220,7 @@ class TestEstimate:
 
     def test_a_folder_that_is_no_release_ends_with_three(self, tmp_path, capfd):
         assert run(["estimate", str(tmp_path), "mean(age)"]) == 3
-        assert "must hold a release" in capfd.readouterr().err
+        assert "must contain a release" in capfd.readouterr().err
 
     def test_a_statistic_is_needed(self, folder, capfd):
         assert run(["estimate", str(folder)]) == 2
@@ -228,7 +228,7 @@ class TestEstimate:
 
 
 class TestDemo:
-    def test_goes_the_whole_way_and_every_truth_lies_in_its_interval(self, tmp_path, capfd):
+    def test_runs_the_full_workflow_and_every_true_value_lies_in_its_interval(self, tmp_path, capfd):
         assert run(["demo", "-o", str(tmp_path / "out"), "--json"]) == 0
         shown = json.loads(capfd.readouterr().out)
         assert shown["manifest"]["rows_in"] == shown["manifest"]["rows_out"] == 442

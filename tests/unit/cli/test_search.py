@@ -1,4 +1,4 @@
-"""Searches and rules from the command line: told what they did, watched with a bar, stopped without loss."""
+"""Searches and rules from the command line: reported, shown with a progress bar, stopped without loss."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def request(pairs: Path, out: Path, *further: str) -> list[str]:
     return ["release", str(pairs), "--k", "5", "--keep", "corr(age, income)", "--seed", "1", "-o", str(out), *further]
 
 
-def test_a_search_is_told_with_what_it_gained(pairs, tmp_path, capfd):
+def test_a_search_is_reported_with_its_gain(pairs, tmp_path, capfd):
     assert run(request(pairs, tmp_path / "plain", "--json")) == 0
     plain = json.loads(capfd.readouterr().out)
     assert plain["searches"] == plain["rules"] == []
@@ -48,11 +48,11 @@ def test_a_search_is_told_with_what_it_gained(pairs, tmp_path, capfd):
     assert "search:" in shown.err
 
 
-def test_a_rule_is_told_with_what_it_did(pairs, tmp_path, capfd):
+def test_a_rule_is_reported_with_its_effect(pairs, tmp_path, capfd):
     assert run(request(pairs, tmp_path / "out", "--rule", "income matters most when age is young")) == 0
     assert "income matters most when age is young" in capfd.readouterr().out
     assert run(request(pairs, tmp_path / "out", "--rule", "income matters when age is young")) == 2
-    assert "A rule must read" in capfd.readouterr().err
+    assert "A rule must have the form" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("further", [["--search", "0"], ["--search", "soon"], ["--overlap", "some"]])
@@ -69,14 +69,14 @@ def test_an_interrupt_keeps_the_best_so_far(pairs, tmp_path):
         while "search:" not in process.stderr.readline():  # it is under way
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        told = json.loads(process.communicate(timeout=60)[0])
+        printed = json.loads(process.communicate(timeout=60)[0])
     assert process.returncode == 0
-    assert told["searches"][0]["stop"] == "interrupted"
-    assert all(finding["held"] for finding in told["manifest"]["findings"])
+    assert printed["searches"][0]["stop"] == "interrupted"
+    assert all(finding["held"] for finding in printed["manifest"]["findings"])
     assert (tmp_path / "out" / "released.csv").exists()
 
 
-def test_who_watches_sees_a_bar_with_the_gain(pairs, tmp_path):
+def test_a_terminal_shows_a_bar_with_the_gain(pairs, tmp_path):
     ours, theirs = pty.openpty()
     command = [PROGRAM, *request(pairs, tmp_path / "out", "--search", "1")]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs) as process:
@@ -91,7 +91,7 @@ def test_who_watches_sees_a_bar_with_the_gain(pairs, tmp_path):
 
 
 def _read(descriptor: int) -> bytes:
-    """What the program wrote next; nothing once it has ended, which some systems tell by an error."""
+    """What the program wrote next; nothing once it has ended, which is an error on some systems."""
     try:
         return os.read(descriptor, 4096)
     except OSError:

@@ -9,23 +9,23 @@ import pytest
 
 from sfumato.cli.app import run
 
-draw = np.random.default_rng(4)
+generator = np.random.default_rng(4)
 
 
 def rows(**columns) -> str:
     return "\n".join([",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))])
 
 
-DAYS = np.datetime_as_string(np.datetime64("1980-01-01") + draw.integers(0, 9000, 40)).tolist()
+DAYS = np.datetime_as_string(np.datetime64("1980-01-01") + generator.integers(0, 9000, 40)).tolist()
 ODD = {
     "three rows": rows(x=[1.5, 2.25, 4], c=list("aba")),
-    "more columns than rows": rows(**{f"x{i}": draw.normal(size=6).round(3) for i in range(9)}),
+    "more columns than rows": rows(**{f"x{i}": generator.normal(size=6).round(3) for i in range(9)}),
     "constant": rows(x=[3.5] * 9, c=["a"] * 9),
     "collinear": rows(x=np.arange(40) + 0.5, y=2 * np.arange(40) + 1.5, z=5.5 - np.arange(40)),
-    "all categorical": rows(u=draw.choice(list("abc"), 40), v=draw.choice(list("xy"), 40)),
-    "one rare person": rows(x=draw.normal(size=60).round(3), hiv=["negative"] * 59 + ["positive"]),
+    "all categorical": rows(u=generator.choice(list("abc"), 40), v=generator.choice(list("xy"), 40)),
+    "one rare person": rows(x=generator.normal(size=60).round(3), hiv=["negative"] * 59 + ["positive"]),
     "missing": rows(x=[1.5, "", 2.5, ""] * 10, c=["a", "b", "", ""] * 10),
-    "days": rows(born=["", *DAYS[1:]], x=draw.normal(size=40).round(3)),
+    "days": rows(born=["", *DAYS[1:]], x=generator.normal(size=40).round(3)),
 }
 METHODS = {
     "svd-swap": [],
@@ -41,7 +41,7 @@ UNALTERED = {("three rows", "rhs"), ("all categorical", "rhs"), ("missing", "rhs
 
 
 def command(file, out, method, columns):
-    roles = [word for column in columns for word in ("--role", f"{column}=quasi")]
+    roles = [argument for column in columns for argument in ("--role", f"{column}=quasi")]
     return ["release", str(file), "-o", str(out), "--method", method, *METHODS[method], *roles, "--seed", "1"]
 
 
@@ -54,7 +54,7 @@ def test_odd_tables_are_released_and_judged(name, method, tmp_path, capfd):
     shown = capfd.readouterr()
     if (name, method) in UNALTERED:
         assert ended == 1
-        assert "must not be released as they are" in shown.err
+        assert "must not be released unaltered" in shown.err
         assert not out.exists()
         return
     assert ended == 0
@@ -87,7 +87,9 @@ def test_two_people_cannot_be_hidden(method, tmp_path, capfd):
 
 def test_the_logarithms_that_were_chosen_are_shown(tmp_path, capfd):
     file, out = tmp_path / "people.csv", tmp_path / "out"
-    file.write_text(rows(income=draw.lognormal(9, 1, 80).round(2), height=draw.normal(170, 9, 80).round(2)) + "\n")
+    file.write_text(
+        rows(income=generator.lognormal(9, 1, 80).round(2), height=generator.normal(170, 9, 80).round(2)) + "\n"
+    )
     assert run([*command(file, out, "svd-swap", ["income", "height"]), "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["manifest"]["notes"]["logarithms"] == ["income"]
 
@@ -97,7 +99,7 @@ class TestAssessment:
     def made(self, tmp_path):
         file, out = tmp_path / "people.csv", tmp_path / "out"
         file.write_text(
-            rows(x=draw.normal(size=60).round(3), y=draw.normal(size=60).round(3), c=["a", "b"] * 30) + "\n"
+            rows(x=generator.normal(size=60).round(3), y=generator.normal(size=60).round(3), c=["a", "b"] * 30) + "\n"
         )
         assert run(command(file, out, "svd-swap", "xyc")) == 0
         return file, out

@@ -93,7 +93,7 @@ def test_the_verdict_is_said_in_words_and_figures():
     assert found.identifies(0.5) and not found.identifies(0.5, by="population")
     assert found.reason(0.5).startswith("age identifies people at α = 0.5: 2 of 4 rows (50.0%)")
     assert found.reason(0.6).startswith("age does not identify people at α = 0.6")
-    assert "3 combinations are possible for 1,000 people" in found.reason(0.5, by="population")
+    assert "3 possible combinations for 1,000 people" in found.reason(0.5, by="population")
 
 
 @pytest.mark.parametrize(

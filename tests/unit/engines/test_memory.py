@@ -70,7 +70,7 @@ class TestSurvey:
     def test_of_too_many_distinct_values_the_most_frequent_are_given_and_it_is_said(self):
         distinct = asked(DistinctIn("c", at_most=1))
         assert distinct.values.to_pylist() == ["b"]
-        with pytest.raises(TableError, match="too many different values"):
+        with pytest.raises(TableError, match="too many distinct values"):
             distinct.require_complete("c")
 
     def test_moments_are_weighted_and_over_complete_rows(self):

@@ -57,7 +57,7 @@ def test_a_measure_that_cannot_be_taken_says_why(original):
 def test_single_measures_can_be_asked_for(original):
     judged = assess(original, original, measures=["moments"], seed=1)
     assert len(judged.scores) == 4
-    assert judged["change of means"].value == 0.0
+    assert judged["change in means"].value == 0.0
     with pytest.raises(RequestError, match="no score"):
         judged["beauty"]
     with pytest.raises(OptionError, match="no measure"):
@@ -146,7 +146,7 @@ def test_small_and_odd_tables_are_judged(name, metric):
     for reference, origin in ((None, None), (odd, np.arange(odd.num_rows))):
         judged = assess(odd, odd, reference, origin=origin, metric=metric, seed=1)
         assert json.loads(judged.to_json())["scores"]
-        assert judged["change of means"].value == 0.0
+        assert judged["change in means"].value == 0.0
         assert judged["prediction distance, median"].value == 0.0
 
 
@@ -165,8 +165,8 @@ def test_infinities_are_refused_and_not_quoted(side):
     [
         (np.arange(399), "for each released row"),
         (np.arange(400.0), "for each released row"),
-        (np.arange(400) + 1, "1 others"),
-        (np.arange(400) - 2, "1 others"),
+        (np.arange(400) + 1, "1 other numbers"),
+        (np.arange(400) - 2, "1 other numbers"),
     ],
 )
 def test_an_origin_that_fits_no_rows_is_refused(original, origin, words):
@@ -176,11 +176,11 @@ def test_an_origin_that_fits_no_rows_is_refused(original, origin, words):
 
 def test_rows_that_are_nobodys_are_never_right(original):
     nobody = assess(original, original, origin=np.full(400, -1), measures=["linkage"], seed=1)
-    assert nobody["right one-to-one matches"].value == 0.0
+    assert nobody["correct one-to-one matches"].value == 0.0
 
 
 def test_where_all_matches_are_right_there_is_nothing_to_tell_them_from(judged):
-    assert judged["right nearest matches"].value == 1.0
+    assert judged["correct nearest matches"].value == 1.0
     assert not any("recognised by" in score.name for score in judged.scores)
 
 
@@ -192,11 +192,11 @@ class TestRisk:
         assert Risk.of(100, 1000, 300, 1000).value == 0.0
 
     def test_is_caught_only_beyond_chance(self):
-        assert not Risk.of(310, 1000, 300, 1000).caught
-        assert Risk.of(400, 1000, 300, 1000).caught
+        assert not Risk.of(310, 1000, 300, 1000).is_significant
+        assert Risk.of(400, 1000, 300, 1000).is_significant
 
     def test_without_attacks_nothing_is_known(self):
-        assert not Risk.of(0, 0, 0, 0).caught
+        assert not Risk.of(0, 0, 0, 0).is_significant
 
 
 def test_every_measure_can_be_imported_by_its_word():

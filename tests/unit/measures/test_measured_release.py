@@ -48,7 +48,7 @@ def test_columns_that_did_not_leave_and_free_text_are_left_out():
 
 
 def test_tables_that_share_nothing_cannot_be_compared(original):
-    with pytest.raises(TableError, match="share columns"):
+    with pytest.raises(TableError, match="columns in common"):
         MeasuredRelease(original=original, released=table(other=[1.0]))
     with pytest.raises(TableError, match="rows"):
         MeasuredRelease(original=original, released=Table.from_arrow(original.arrow.slice(0, 0)))

@@ -16,7 +16,7 @@ from sfumato.measures.privacy.boxes import originals_in_boxes
 from sfumato.measures.privacy.linkage import assigned, matched
 from sfumato.measures.privacy.neighbours import find, find_in_cells
 from sfumato.measures.privacy.prediction import most_exposed, people_of, predict
-from sfumato.measures.privacy.reference import held_against, power_of, rows_needed, rows_planned
+from sfumato.measures.privacy.reference import compare_with_reference, power_of, rows_needed, rows_planned
 from sfumato.randomness import Randomness
 from sfumato.table.table import Table
 
@@ -105,9 +105,15 @@ class TestReference:
             numbers = [draw.random(2000) - low for _ in range(3)]
             return Prediction(*numbers, np.zeros(2000, dtype=np.int64))
 
-        assert all(test.passed for test in held_against(measured(0.0), measured(0.0), np.random.default_rng(0)))
-        assert all(test.passed for test in held_against(measured(-0.3), measured(0.0), np.random.default_rng(0)))
-        assert not any(test.passed for test in held_against(measured(0.3), measured(0.0), np.random.default_rng(0)))
+        assert all(
+            test.passed for test in compare_with_reference(measured(0.0), measured(0.0), np.random.default_rng(0))
+        )
+        assert all(
+            test.passed for test in compare_with_reference(measured(-0.3), measured(0.0), np.random.default_rng(0))
+        )
+        assert not any(
+            test.passed for test in compare_with_reference(measured(0.3), measured(0.0), np.random.default_rng(0))
+        )
 
     def test_without_a_reference_the_rest_of_the_table_stands_in(self, original, reference):
         """To each person the others are a sample without them: both references give the same distributions."""

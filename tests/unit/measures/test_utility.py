@@ -71,19 +71,19 @@ class TestKernelComponents:
 
     @pytest.mark.parametrize("degree", [1, 2, 4])
     def test_are_those_of_all_products_of_columns(self, degree):
-        found = KernelComponents.of(MATRIX[:200], draw=DRAW, degree=degree, components=4)
+        found = KernelComponents.of(MATRIX[:200], generator=DRAW, degree=degree, components=4)
         assert found.eigenvalues == pytest.approx(self.slow(MATRIX[:200], degree, 4), rel=1e-6)
 
     def test_projections_have_the_variance_of_the_component(self):
-        found = KernelComponents.of(MATRIX, draw=DRAW, components=5)
+        found = KernelComponents.of(MATRIX, generator=DRAW, components=5)
         assert found.project(MATRIX).var(axis=0) == pytest.approx(found.eigenvalues, rel=1e-6)
         assert (np.diff(found.cumulative) > 0).all()
         assert found.cumulative[-1] <= 1.0
 
     def test_from_some_rows_are_near_those_from_all(self):
         matrix = np.random.default_rng(1).uniform(-1, 1, size=(1200, 3)) * [3, 2, 1]
-        whole = KernelComponents.of(matrix, draw=np.random.default_rng(0), degree=2, components=3)
-        some = KernelComponents.of(matrix, draw=np.random.default_rng(0), degree=2, components=3, exact_rows=400)
+        whole = KernelComponents.of(matrix, generator=np.random.default_rng(0), degree=2, components=3)
+        some = KernelComponents.of(matrix, generator=np.random.default_rng(0), degree=2, components=3, exact_rows=400)
         assert len(some.rows) == 400
         assert some.eigenvalues == pytest.approx(whole.eigenvalues, rel=0.15)
 
@@ -93,15 +93,15 @@ class TestKernelComponents:
         odd = np.column_stack([x, y, np.sign(x * y) * np.abs(draw.normal(size=1000))])
         kept, lost = odd[draw.permutation(1000)], odd.copy()
         lost[:, 2] = draw.permutation(lost[:, 2])  # pairs stay unrelated, the three together were not
-        components = KernelComponents.of(odd, draw=draw)
+        components = KernelComponents.of(odd, generator=draw)
         assert not any(test.differs for test in component_tests(components, odd, kept, np.random.default_rng(0)))
         assert sum(test.differs for test in component_tests(components, odd, lost, np.random.default_rng(0))) > 2
 
     def test_there_are_no_more_than_rows(self):
-        assert KernelComponents.of(MATRIX[:6], draw=DRAW).weights.shape[1] <= 5
-        assert KernelComponents.of(np.ones((6, 2)), draw=DRAW).weights.shape[1] == 0
+        assert KernelComponents.of(MATRIX[:6], generator=DRAW).weights.shape[1] <= 5
+        assert KernelComponents.of(np.ones((6, 2)), generator=DRAW).weights.shape[1] == 0
 
     @pytest.mark.parametrize("option", [{"degree": 0}, {"components": 0}])
     def test_options_are_checked(self, option):
         with pytest.raises(OptionError, match=next(iter(option))):
-            KernelComponents.of(MATRIX, draw=DRAW, **option)
+            KernelComponents.of(MATRIX, generator=DRAW, **option)

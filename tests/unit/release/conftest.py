@@ -1,4 +1,4 @@
-"""A small real method: people in order of one column, k at a time, each group told by its lowest and highest value."""
+"""A small real method: people in order of one column, k at a time, each group released as its range."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Ranks(Method):
     noted: ClassVar[dict[str, str]] = {"groups of": "rows of a group"}
 
     k: int = option(Whole(at_least=1), "Rows of a group.", default=2, unit="rows", reported=True)
-    promised: int | None = None  # where it differs from k, the method breaks its word
+    promised: int | None = None  # if it differs from k, the method breaks its promise
     suppress: float = option(Share(), "Share of rows left out.", default=0.0, unit="rows", reported=True)
     keep: tuple[str, ...] = option(Checked("statistics"), "Statistics to keep.", default=(), reported=True)
     domain: tuple[float, float] | None = option(Checked("two numbers"), "Never reported.", default=None)

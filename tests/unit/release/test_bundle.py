@@ -64,7 +64,7 @@ class TestWriting:
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / name).write_text("{}")
         before = state(tmp_path / "out")
-        with pytest.raises(RequestError, match="must be empty or hold an older release"):
+        with pytest.raises(RequestError, match="must be empty or contain an older release"):
             released.write(tmp_path / "out")
         assert state(tmp_path / "out") == before
 
@@ -109,7 +109,7 @@ def test_whichever_step_fails_the_old_state_remains_and_nothing_else(released, t
             try:
                 released.write(there)
             except RequestError as refused:
-                assert "No space left" in str(refused) or "hold an older release" in str(refused)
+                assert "No space left" in str(refused) or "contain an older release" in str(refused)
             else:
                 break
         assert [path.name for path in there.parent.iterdir()] == ["out"]

@@ -24,8 +24,8 @@ from sfumato.release.manifest import FORMAT, Manifest
 from sfumato.table.table import Table
 
 
-class TestWhatLeaves:
-    def test_identifiers_stay_behind_and_the_rest_is_told(self, released):
+class TestWhatIsReleased:
+    def test_identifiers_are_removed_and_the_roles_are_reported(self, released):
         assert released.table.names == ("age_low", "age_high", "box", "income", "illness")
         assert [column.role for column in released.manifest.columns] == ["identifier", "quasi", "sensitive", "other"]
 
@@ -38,7 +38,7 @@ class TestWhatLeaves:
         with pytest.raises(GuaranteeNotMet, match=r"6-anonymous in age.*smallest group"):
             ranks(k=5, promised=6).release(people, schema=roles)
 
-    def test_rows_leave_in_an_order_that_tells_nothing(self, ranks, people, roles):
+    def test_rows_are_in_random_order(self, ranks, people, roles):
         first, again = (ranks(k=5).release(people, schema=roles).table.to_pandas() for _ in range(2))
         assert not first["income"].equals(again["income"])
         assert sorted(first["income"]) == sorted(again["income"]) == sorted(people.to_pandas()["income"])
@@ -85,7 +85,7 @@ class TestWhatIsRefused:
             ranks().release(pa.table({"age": [1.0, np.inf, 3.0]}), schema={"age": "quasi"})
 
     def test_a_release_without_rows(self, ranks):
-        with pytest.raises(CannotRelease, match="No row"):
+        with pytest.raises(CannotRelease, match="At least one row"):
             ranks(suppress=1.0).release(pa.table({"age": [1.0, 2.0, 3.0]}), schema={"age": "quasi"})
 
     def test_a_seed_that_is_no_whole_number(self, ranks, people):
@@ -97,20 +97,20 @@ class TestManifest:
     def test_goes_to_json_and_back(self, released):
         assert Manifest.from_json(released.manifest.to_json()) == released.manifest
 
-    def test_tells_options_of_the_list_and_no_others(self, released):
+    def test_shows_reported_options_and_no_others(self, released):
         assert released.manifest.options == {"k": 5, "suppress": 0.0, "keep": ["mean(age)"]}
         assert "CANARY" not in released.manifest.to_json(), "a note that was not declared"
         assert "774411" not in released.manifest.to_json()
         assert "777" not in released.manifest.to_json()
 
-    def test_tells_counts_and_kept_statistics(self, released):
-        told = json.loads(released.manifest.to_json())
-        assert (told["rows_in"], told["rows_out"], told["suppressed"]) == (60, 60, 0)
-        assert told["keep"] == ["mean(age)"]
-        assert told["notes"] == {"groups of": 5}
-        assert told["released"][0] == {"name": "age_low", "kind": "continuous"}
+    def test_shows_counts_and_kept_statistics(self, released):
+        written = json.loads(released.manifest.to_json())
+        assert (written["rows_in"], written["rows_out"], written["suppressed"]) == (60, 60, 0)
+        assert written["keep"] == ["mean(age)"]
+        assert written["notes"] == {"groups of": 5}
+        assert written["released"][0] == {"name": "age_low", "kind": "continuous"}
 
-    def test_statistics_given_as_objects_are_told_in_words(self, ranks, people, roles):
+    def test_statistics_given_as_objects_are_written_as_text(self, ranks, people, roles):
         released = ranks(k=5, keep=(sf.Mean("age"),)).release(people, schema=roles)
         assert released.manifest.keep == ("mean(age)",)
         assert released.manifest.options["keep"] == ["mean(age)"]
@@ -133,12 +133,12 @@ class TestEstimates:
         assert estimate.low <= people.numbers("age").mean() <= estimate.high
         assert estimate.high > estimate.low
 
-    def test_columns_that_leave_as_they_are_are_exact(self, released, people):
+    def test_columns_that_are_released_unaltered_are_exact(self, released, people):
         estimate = released.estimate(sf.Mean("income"))
         assert estimate.value == pytest.approx(people.numbers("income").mean())
         assert estimate.high - estimate.low == pytest.approx(0.0, abs=1e-6 * estimate.value)
 
-    def test_a_regression_gives_one_estimate_a_coefficient(self, released):
+    def test_a_regression_gives_one_estimate_per_coefficient(self, released):
         estimates = released.estimate("regress(income ~ age)")
         assert [estimate.name for estimate in estimates] == [
             "regress(income ~ age): intercept",
@@ -157,8 +157,8 @@ class TestEstimates:
         assert estimate.low <= np.average(ages, weights=weights) <= estimate.high
         assert estimate.value != pytest.approx(ranks(k=5).release(people, schema=roles).table.numbers("age_low").mean())
 
-    def test_the_limit_of_a_release_that_has_none_is_refused_clearly(self, released):
-        with pytest.raises(RequestError, match="known only where it was made"):
+    def test_the_optimality_of_a_release_that_has_none_is_refused(self, released):
+        with pytest.raises(RequestError, match="known only in the process that made it"):
             released.optimality()
 
 
@@ -186,7 +186,7 @@ class TestReading:
             sf.read_release(pd.DataFrame({"x_low": [1.0], "x_high": [2.0]})).write(tmp_path / "out")
 
     def test_a_folder_without_a_release_is_refused(self, tmp_path):
-        with pytest.raises(ReadError, match="must hold a release"):
+        with pytest.raises(ReadError, match="must contain a release"):
             sf.read_release(tmp_path)
 
     def test_rows_that_are_not_those_of_the_manifest_are_refused(self, released, ranks, people, roles, tmp_path):

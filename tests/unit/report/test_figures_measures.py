@@ -20,35 +20,35 @@ def measured(shift=0.0, constant=False):
 
 
 def shown(figure):
-    """The words of a figure; drawing it must work."""
+    """Draw a figure and return its texts."""
     assert png(figure, dots_per_inch=40).startswith(b"\x89PNG")
     legend = [text.get_text() for one in figure.legends for text in one.get_texts()]
     return " ".join(legend + [text.get_text() for text in figure.texts])
 
 
 def test_distributions_name_every_release_and_the_reference():
-    words = shown(distributions({"swap": measured(0.2), "groups": measured(constant=True)}, measured()))
-    assert "swap" in words
-    assert "groups" in words
-    assert "reference" in words
+    texts = shown(distributions({"swap": measured(0.2), "groups": measured(constant=True)}, measured()))
+    assert "swap" in texts
+    assert "groups" in texts
+    assert "reference" in texts
 
 
 @pytest.mark.parametrize("origin", [np.arange(80), np.full(80, 5)], ids=["some right", "hardly any right"])
-def test_matches_show_right_and_wrong_ones(origin):
+def test_matches_show_correct_and_wrong_ones(origin):
     found, people = measured(), np.arange(80)
     alike = measured(constant=True)
     figure = matches(
         {"noise": (found, matched(found, people, origin)), "groups": (alike, matched(alike, people, origin))}
     )
-    assert "right matches" in shown(figure)
+    assert "correct matches" in shown(figure)
     assert len(figure.axes) == 6
     assert "of" in figure.axes[0].get_title(loc="left")
 
 
 def test_components_are_drawn_in_pairs():
     original, other = DRAW.normal(size=(120, 4)), DRAW.normal(size=(100, 4))
-    kernel = KernelComponents.of(original, draw=DRAW, components=6)
+    kernel = KernelComponents.of(original, generator=DRAW, components=6)
     tests = component_tests(kernel, original, other, DRAW)
-    figure = components(kernel.project(original), kernel.project(other), tests, word="swap", shown=3)
+    figure = components(kernel.project(original), kernel.project(other), tests, name="swap", shown=3)
     assert len(figure.axes) == 9
     assert "swap" in shown(figure)

@@ -72,27 +72,27 @@ class TestWhatIsShown:
         assert pictured_columns(release(names=("age",))) is None
 
     @pytest.mark.parametrize(
-        ("name", "role", "word"),
+        ("name", "role", "released_as_text"),
         [
             ("a", Role.IDENTIFIER, "removed"),
             ("x", Role.QUASI, "x_low – x_high"),
             ("c", Role.QUASI, "generalized"),
-            ("c", Role.OTHER, "as it is"),
-            ("z", Role.OTHER, "left out"),
+            ("c", Role.OTHER, "unaltered"),
+            ("z", Role.OTHER, "not released"),
         ],
     )
-    def test_how_a_column_is_released_in_words(self, name, role, word):
+    def test_how_a_column_is_released_is_described(self, name, role, released_as_text):
         column = ColumnRecord(name=name, role=role, kind=Kind.NOMINAL)
-        assert treatment(column, released_as("x_low", "x_high", "c")) == word
+        assert treatment(column, released_as("x_low", "x_high", "c")) == released_as_text
 
     @pytest.mark.parametrize("role", [Role.QUASI, Role.SENSITIVE, Role.OTHER])
-    def test_a_column_whose_cells_were_swapped_is_not_said_to_leave_as_it_is(self, role):
+    def test_a_column_whose_cells_were_swapped_is_called_altered(self, role):
         column = ColumnRecord(name="c", role=role, kind=Kind.NOMINAL)
         assert treatment(column, released_as("c", altered=("c",))) == "altered"
 
     def test_a_quasi_identifier_whose_cells_are_as_they_were_is_not_called_generalized(self):
         column = ColumnRecord(name="c", role=Role.QUASI, kind=Kind.NOMINAL)
-        assert treatment(column, released_as("c", unaltered=("c",))) == "as it is"
+        assert treatment(column, released_as("c", unaltered=("c",))) == "unaltered"
 
 
 def released_as(*names: str, **measured) -> Manifest:
@@ -130,7 +130,23 @@ class TestHtml:
         assert "default-src 'none'" in page
         assert "<script" not in page
 
-    def test_it_tells_promises_counts_and_intervals(self):
+    def test_the_kind_of_every_promise_is_shown_and_privacy_comes_first(self):
+        private = Finding(claim="5-anonymous in age", held=True, found="smallest group 5", kind="privacy")
+        complete = Finding(claim="no row lost", held=True, found="40 rows")
+        promised = release()
+        promised = replace(promised, manifest=replace(promised.manifest, findings=(complete, private)))
+        page = re.sub(r"\s+", " ", html.render(promised))
+        assert "<strong>Privacy guarantee:</strong> 5-anonymous in age." in page
+        assert re.search("<td>privacy</td><td>5-anonymous in age</td>.*<td>integrity</td><td>no row lost</td>", page)
+        assert "no guarantee" not in page
+
+    def test_a_release_without_a_promise_of_privacy_says_so_at_the_top(self):
+        page = re.sub(r"\s+", " ", html.render(release()))
+        head, _, rest = page.partition("</header>")
+        assert "Privacy: no guarantee." in head
+        assert '<td>privacy</td><td class="broken">no guarantee</td>' in rest
+
+    def test_it_shows_promises_counts_and_intervals(self):
         page = html.render(release())
         for words in ("5-anonymous in age", "smallest group 5", "42 rows in, 40 out", "2 suppressed", "mean(age)"):
             assert words in re.sub(r"\s+", " ", page)
@@ -227,9 +243,9 @@ class TestTerminal:
         found = Inspection(rows=3, columns=(column,), quasi=("[red]x",), groups=2, unique_rows=1, smallest_group=1)
         shown = printed(terminal.inspection(found))
         assert "[red]x" in shown
-        assert "1 of 3 rows stand alone (33.3%)" in shown
+        assert "1 of 3 rows are unique (33.3%)" in shown
 
-    def test_every_column_has_its_fate(self):
+    def test_every_column_is_listed_with_how_it_is_released(self):
         assert re.search(r"who +text +identifier +removed", printed(terminal.treatments(release().manifest)))
 
 
@@ -240,7 +256,9 @@ class TestJson:
         assert (second["low"], second["value"]) == (None, None)
 
     def test_a_manifest_can_be_part_of_it(self):
-        assert json.loads(to_json({"manifest": release().manifest}))["manifest"]["columns"][0]["role"] == "quasi"
+        shown = json.loads(to_json({"manifest": release().manifest}))["manifest"]
+        assert shown["columns"][0]["role"] == "quasi"
+        assert (shown["guarantee"], shown["suppressed"]) == ("no guarantee", 2)
 
 
 class TestFigures:

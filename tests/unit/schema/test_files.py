@@ -73,7 +73,7 @@ def test_trees_are_found_beside_the_file(tmp_path):
         ("columns = 3", "must have a table"),
         ('[colums]\na = "quasi"', "'colums'"),
         ('[columns]\na = "quasi"\n[other]\n', "'other'"),
-        ("[columns]\na = 3", "must have a role"),
+        ("[columns]\na = 3", "must be a role or a table"),
     ],
 )
 def test_a_file_that_is_no_schema_is_refused(tmp_path, text, words):

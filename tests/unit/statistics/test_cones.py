@@ -105,8 +105,8 @@ def test_more_regressors_than_can_be_covered_have_no_certain_end_and_take_no_tim
 
 def test_records_in_equal_boxes_count_together():
     weighted = boxes(0.2, 3).meeting(NAMES[:3])
-    apart = ScaledBoxes.of(weighted.dealt(1000))
-    together = apart.pooled()
+    apart = ScaledBoxes.of(weighted.split_into_records(1000))
+    together = apart.merged()
     first, seconds = np.array([0.1, 1.0, -0.5, 0.3]), np.array([[0.2, 0.0, 1.0, 0.4], [-1.0, 0.3, 0.2, 0.0]])
     assert len(together.low) == 40 < len(apart.low)
     assert np.allclose(together.largest_each(first, seconds)[0], apart.largest_each(first, seconds)[0], rtol=1e-9)
@@ -122,7 +122,7 @@ def test_the_fan_covers_every_direction_with_a_positive_coefficient():
     second = np.outer(mean, mean)
     second[1:, 1:] += moments.covariance
     gram = functions @ second @ functions.T
-    fan = cones._fan(gram, np.zeros(4), 0.0)
+    fan = cones._initial_cones(gram, np.zeros(4), 0.0)
     directions = np.random.default_rng(2).normal(size=(300, 4))
     directions[:, 0] = np.abs(directions[:, 0])
     for direction in directions:

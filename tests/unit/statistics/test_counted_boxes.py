@@ -87,10 +87,10 @@ def test_equal_weights_can_be_dealt_out():
     released = table(x_low=[0.0, 0.0], x_high=[1.0, 1.0], w=[3.0, 3.0])
     boxes = CountedBoxes.of(released, ["x"], weight="w").meeting(["x"])
     assert boxes.parts.tolist() == [2]
-    dealt = boxes.dealt(10)
-    assert dealt.weight.tolist() == [3.0, 3.0]
-    assert dealt.box.tolist() == [0, 0]
-    assert boxes.dealt(1) is boxes
+    split = boxes.split_into_records(10)
+    assert split.weight.tolist() == [3.0, 3.0]
+    assert split.box.tolist() == [0, 0]
+    assert boxes.split_into_records(1) is boxes
 
 
 def test_it_is_open_which_weights_are_missing():

@@ -67,7 +67,7 @@ def test_a_misspelt_column_is_answered_with_the_nearest():
         ("corr(x, y, z)", r"'\)'"),
         ("regress(y)", "regressors"),
         ("regress(y ~ )", "name of a column"),
-        ("mean(x) and more", "nothing more"),
+        ("mean(x) and more", "to end here"),
         ("mean(`x)", "closing `"),
     ],
 )

@@ -69,7 +69,7 @@ def test_any_matrix_comes_back_as_a_valid_table(original, seed):
     code = Encoder.fit(original)
     changed = np.random.default_rng(seed).normal(0, 3, (20, code.width))
     for draw in (None, np.random.default_rng(1)):
-        again = code.decode(changed, draw=draw)
+        again = code.decode(changed, generator=draw)
         assert again.rows == 20
         assert again.arrow.schema.types == original.arrow.schema.types
         for name in ("city", "member"):
@@ -169,7 +169,7 @@ class TestDecoding:
     def test_draws_in_the_shares_of_the_indicators(self):
         code = Encoder.fit(table(c=["a", "b", "c"]))
         scores = np.tile([0.0, 0.0, -1.0], (4000, 1))
-        drawn = code.decode(scores, draw=np.random.default_rng(3)).arrow.column("c").to_pylist()
+        drawn = code.decode(scores, generator=np.random.default_rng(3)).arrow.column("c").to_pylist()
         assert drawn.count("c") == 0
         assert 0.45 < drawn.count("a") / 4000 < 0.55
 
@@ -177,7 +177,7 @@ class TestDecoding:
         code = Encoder.fit(table(c=["a", "b"]))
         untouched = np.tile([1.0, -1.0], (4000, 1))
         shares = [
-            code.decode(untouched, draw=np.random.default_rng(3), shares=rule).arrow.column("c").to_pylist().count("a")
+            code.decode(untouched, generator=np.random.default_rng(3), shares=rule).arrow.column("c").to_pylist().count("a")
             / 4000
             for rule in (class_probabilities, shares_of)
         ]

@@ -155,7 +155,7 @@ def test_mixed_and_unknown_cells_are_refused_by_their_types(column, words):
     ],
 )
 def test_types_without_a_kind_are_refused(column, kind):
-    with pytest.raises(TableError, match=f"'x' has a type that is not understood. Found: Arrow type {kind}") as refusal:
+    with pytest.raises(TableError, match=f"'x' has a type that is not supported. Found: Arrow type {kind}") as refusal:
         as_table(pa.table({"x": column}))
     assert CANARY not in str(refusal.value)
 

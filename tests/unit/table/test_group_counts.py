@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 
 import numpy as np
@@ -27,9 +28,8 @@ def counted(part) -> GroupCounts:
 @given(rows, st.integers(0, 15))
 def test_counts_of_parts_add_up(cells, cut):
     whole, parts = counted(cells), counted(cells[cut:]).merge(counted(cells[:cut]))
-    assert dict(zip(map(tuple, whole.keys), whole.counts, strict=True)) == dict(
-        zip(map(tuple, parts.keys), parts.counts, strict=True)
-    )
+    by_key = [dict(zip(map(tuple, found.keys.values), found.counts, strict=True)) for found in (whole, parts)]
+    assert by_key[0] == by_key[1]
     assert sorted(parts.counts) == sorted(Counter(cells).values())
     assert parts.rows == len(cells)
 
@@ -37,5 +37,18 @@ def test_counts_of_parts_add_up(cells, cut):
 @given(st.lists(st.tuples(*[st.integers(0, 2)] * 3), max_size=12))
 def test_rows_that_are_keys_are_grouped_by_them(keys):
     groups = KeyedGroups.of_keys(np.array(keys, dtype=np.uint64).reshape(-1, 3))
-    assert [tuple(groups.keys[label]) for label in groups.labels] == keys
+    assert [tuple(groups.keys.values[label]) for label in groups.labels] == keys
     assert groups.size == len(set(keys))
+
+
+def test_keys_are_sent_to_other_processes_as_hashes_and_not_as_cells():
+    found = counted([(1, "CANARY"), (2, None)])
+    sent = pickle.dumps(found)
+    assert b"CANARY" not in sent
+    assert np.array_equal(pickle.loads(sent).keys.values, found.keys.values)
+
+
+def test_rows_without_a_column_are_one_group():
+    table = Table.from_arrow(pa.table({"x": [1, 2, 3]}))
+    found = GroupCounts.of(KeyedGroups.of(table, ()))
+    assert found.merge(found).counts.tolist() == [6]

@@ -1,1 +1,1 @@
-"""What a release gives away of the people in it."""
+"""Measures of privacy: what a release discloses about the people in it."""

@@ -1,4 +1,4 @@
-"""How many original people fit each released box: what is left to guess for one who knows them all."""
+"""How many people of the original fit each released box: the ambiguity for an intruder who knows the original."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from sfumato.measures.measured_release import MeasuredRelease
     from sfumato.table.table import Table
 
-ATTACK = "classes that overlap have been narrowed down by linear programs, arXiv 2509.03350"
-BOXES = 5000  # of more boxes so many are looked at, drawn at random
+ATTACK = "an attack by linear programming can narrow down overlapping boxes, arXiv 2509.03350"
+BOXES = 5000  # if there are more boxes, this many random ones are examined
 
 
 def originals_in_boxes(original: Table, released: Table, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each of these released rows, how many original rows lie in its box in all columns.
+    """Count, for each of these released rows, the original rows that are in its box in all columns.
 
-    A missing number fits every box: the release does not say whose number is missing.
+    A missing number fits every box, because the release does not say whose number is missing.
     """
     numeric = [name for name in original.names if is_interval(name, released.kinds)]
     sets = [n for n in original.names if n in released.kinds and not original.kinds[n].is_numeric]
@@ -50,10 +50,11 @@ def originals_in_boxes(original: Table, released: Table, rows: NDArray[np.int64]
 
 
 def box_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Smallest and typical number of people who fit a box, and how many boxes hold people of others.
+    """Yield the smallest and the median number of people who fit a box, and the share of boxes that outsiders also fit.
 
-    Where boxes are a subdivision, those who fit a box are its own people. Where they overlap, or where people of equal
-    values were parted, more do; that looks safer and may be less so, since classes that overlap constrain each other.
+    If boxes are a subdivision, only the people of a box fit it. If boxes overlap, or if people with equal values are in
+    different boxes, outsiders fit too. This looks safer and may be less safe, because overlapping boxes constrain each
+    other.
     """
     protected = subject.names if subject.quasi is None else subject.quasi
     released, original = subject.released, subject.original.select(protected)
@@ -63,10 +64,10 @@ def box_scores(subject: MeasuredRelease) -> Iterator[Score]:
     _, first, size = np.unique(labels, return_index=True, return_counts=True)
     chosen = np.arange(len(first))
     if len(first) > BOXES:
-        chosen = subject.draw("boxes").choice(chosen, BOXES, replace=False)
+        chosen = subject.generator("boxes").choice(chosen, BOXES, replace=False)
     counts = originals_in_boxes(original, released, first[chosen]).astype(np.float64)
     typical = quantile(counts, 0.5)
-    note = f"original rows that lie in the box in all of {len(protected)} columns"
+    note = f"original rows inside the box in all {len(protected)} columns"
     yield Score(
         name="people who fit a box, fewest",
         family="privacy",
@@ -88,26 +89,28 @@ def box_scores(subject: MeasuredRelease) -> Iterator[Score]:
     mixed = counts > size[chosen]
     interval = share(int(mixed.sum()), len(mixed))
     yield Score(
-        name="boxes that hold people of others",
+        name="boxes that outsiders also fit",
         family="privacy",
         value=interval.value,
         low=interval.low,
         high=interval.high,
         better="lower",
         rows=len(counts),
-        note=f"boxes overlap, or equal values were parted: {ATTACK}" if mixed.any() else "boxes are a subdivision",
+        note=f"boxes overlap, or equal records are in different boxes; {ATTACK}"
+        if mixed.any()
+        else "boxes do not overlap",
     )
 
 
 def _faces(original: Table, released: Table) -> list[str]:
-    """The released columns that make a box."""
+    """Return the released columns that define a box."""
     boxed = [name for name in original.names if is_interval(name, released.kinds)]
     faces = [face for name in boxed for face in interval_names(name)]
     return faces + [name for name in original.names if name in released.kinds]
 
 
 def _members(original: Table, released: Table, name: str) -> NDArray[np.bool_]:
-    """Which original value (column) fits which released cell (row); a word that names no value may cover any."""
+    """Return which original values (columns) fit which released cells (rows); an unknown label may cover any value."""
     values = pc.cast(original.coded(name).values, pa.string()).to_pylist()
     cells = [parse_set(cell) for cell in pc.cast(released.coded(name).values, pa.string()).to_pylist()]
     known = set(values)

@@ -1,7 +1,7 @@
 """Prediction distance, ambiguity and uncertainty of every person in the original (TL §3.1).
 
-The intruder is the worst there is: one who knows the whole original and looks for each of its people in the release.
-How near does the nearest row come, how clearly is it the nearest, and how much do the nearest few differ?
+The intruder is assumed to know the whole original and to search for each of its people in the release. How close is the
+nearest row, how clearly is it the nearest, and how much do the nearest rows differ?
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NEIGHBOURS = 5  # the k of TL §4.2.1
-PEOPLE = 10_000  # of larger tables so many people are looked for, drawn at random
-WORST = 0.01  # share of the people that counts as the worst off
+PEOPLE = 10_000  # in larger tables this many random people are searched for
+WORST = 0.01  # share of the people who are least protected
 
 MEANINGS = {
     "distance": "root mean square difference to the nearest released row, in standard deviations",
-    "ambiguity": f"distance to the nearest over distance to the {NEIGHBOURS}th nearest row",
-    "uncertainty": f"mean variance of a column among the {NEIGHBOURS} nearest rows",
+    "ambiguity": f"distance to the nearest released row ÷ distance to the {NEIGHBOURS}th nearest",
+    "uncertainty": f"mean variance of a column over the {NEIGHBOURS} nearest released rows",
 }
 
 
 @dataclass(frozen=True, repr=False)
 class People:
-    """The people that were looked for, what was found of them, and how surely the nearest rows were found."""
+    """The people who were searched for, with the results."""
 
     chosen: NDArray[np.int64]  # rows of the original
-    released: Prediction  # against the release
-    others: Prediction  # against the rest of the original: what a sample without the person would tell
-    recall: float
+    released: Prediction  # from the release
+    others: Prediction  # from the rest of the original, a sample without the person
+    recall: float  # share of the true nearest rows that were found
 
 
 def predict(
     original: Any, released: Any, *, k: int = NEIGHBOURS, metric: Metric = "standardised", seed: int | None = None
 ) -> Prediction:
-    """The three measures of every original row against the released rows; both are tables, paths or data frames."""
+    """Compute the three measures of every original row from the released rows (tables, paths or data frames)."""
     from sfumato.randomness import Randomness
 
     require_int(k, name="k", at_least=1)
@@ -55,23 +55,23 @@ def predict(
     pair = MeasuredRelease(
         original=as_table(original), released=as_table(released), metric=metric, randomness=Randomness(seed)
     )
-    found = find(pair.people, pair.rows, min(k, len(pair.rows)), pair.draw("prediction"))
+    found = find(pair.people, pair.rows, min(k, len(pair.rows)), pair.generator("prediction"))
     return measured(found.neighbours, pair.rows)
 
 
 def people_of(subject: MeasuredRelease) -> People:
-    """The people of the original, looked for in the release once."""
-    return subject.once(looked_for)
+    """Return the results of the search for the people of the original, which is done once."""
+    return subject.once(search_people)
 
 
-def looked_for(subject: MeasuredRelease, k: int = NEIGHBOURS) -> People:
-    """Look for people of the original in the release, and in the original without themselves."""
-    draw = subject.draw("prediction")
+def search_people(subject: MeasuredRelease, k: int = NEIGHBOURS) -> People:
+    """Search for people of the original in the release, and in the original without themselves."""
+    generator = subject.generator("prediction")
     total = len(subject.people)
-    chosen = np.arange(total) if total <= PEOPLE else np.sort(draw.choice(total, PEOPLE, replace=False))
+    chosen = np.arange(total) if total <= PEOPLE else np.sort(generator.choice(total, PEOPLE, replace=False))
     people = subject.people[chosen]
-    near = find(people, subject.rows, min(k, len(subject.rows)), draw)
-    around = find(people, subject.people, min(k + 1, total), draw)
+    near = find(people, subject.rows, min(k, len(subject.rows)), generator)
+    around = find(people, subject.people, min(k + 1, total), generator)
     return People(
         chosen,
         measured(near.neighbours, subject.rows),
@@ -82,7 +82,7 @@ def looked_for(subject: MeasuredRelease, k: int = NEIGHBOURS) -> People:
 
 @dataclass(frozen=True, kw_only=True)
 class Exposed:
-    """A person of the original, and how much nearer the release comes than the others do."""
+    """A person of the original, and how close the release comes compared with the other people."""
 
     derived: ClassVar[tuple[str, ...]] = ("ratio",)  # reported with the fields
 
@@ -94,14 +94,14 @@ class Exposed:
 
     @property
     def ratio(self) -> float:
-        """Below 1 the release tells more of this person than the other people do."""
+        """Distance to the release ÷ distance to the others; below 1 the release reveals more than the others do."""
         return self.distance / self.distance_to_others if self.distance_to_others > 0.0 else 1.0
 
 
 def most_exposed(people: People, count: int = 10) -> tuple[Exposed, ...]:
-    """The people to whom the release comes nearest, measured by the distance to their nearest neighbour in life.
+    """Return the people to whom the release comes closest, relative to the distance to their nearest other person.
 
-    For the custodian alone: that a row is exposed is itself knowledge about a person.
+    For the custodian only: that a row is exposed is itself information about a person.
     """
     require_int(count, name="count", at_least=1)
     near, around = people.released.distance, people.others.distance
@@ -119,13 +119,13 @@ def most_exposed(people: People, count: int = 10) -> tuple[Exposed, ...]:
 
 
 def prediction_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Median and worst hundredth of each measure."""
+    """Yield the median and the worst 1 % of each measure."""
     people = people_of(subject)
     recall = "" if people.recall == 1.0 else f"; nearest rows found with recall {people.recall:.3f}"
     for name, meaning in MEANINGS.items():
         numbers = getattr(people.released, name)
         typical = float(np.median(getattr(people.others, name)))
-        for label, at in (("median", 0.5), ("worst hundredth", WORST)):
+        for label, at in (("median", 0.5), ("worst 1 %", WORST)):
             found = quantile(numbers, at)
             yield Score(
                 name=f"prediction {name}, {label}",
@@ -135,5 +135,5 @@ def prediction_scores(subject: MeasuredRelease) -> Iterator[Score]:
                 high=found.high,
                 better="higher",
                 rows=len(numbers),
-                note=f"{meaning}; median {typical:.3g} from the others alone{recall}",
+                note=f"{meaning}; median {typical:.3g} from the table without the person{recall}",
             )

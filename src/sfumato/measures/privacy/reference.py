@@ -1,12 +1,12 @@
-"""The standard for enough privacy: the release tells no more of its people than a sample without them (TL §3.1).
+"""The privacy standard: the release reveals no more about its people than a sample without them (TL §3.1).
 
-For each person and measure there is a number against the release and one against the reference. The release passes when
-the first are not below the second by a one-sided Kolmogorov–Smirnov test: a *high* p-value is what is wanted, so the
-number of rows is fixed beforehand, such that a shift that matters would be seen and a smaller one would not.
+Each measure of each person is computed from the release and from the reference. The release passes if the first are not
+below the second by a one-sided Kolmogorov–Smirnov test. Since a *high* p-value is wanted, the number of rows is fixed
+beforehand, so that a shift that matters is detected and a smaller one is not.
 
-The reference is a sample of the same population with none of the same people: given, or a holdout that was split off
-before anything was anonymized (:func:`sfumato.split_holdout`). Without one, the table itself serves, with each person
-left out in turn: to that person it is a sample of the same population that does not hold them.
+The reference is a sample of the same population without any of the same people: a given table, or a holdout that was
+split off before anything was anonymized (:func:`sfumato.split_holdout`). By default it is the table itself without the
+person, which for that person is a sample of the same population.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ if TYPE_CHECKING:
     from sfumato.measures.measured_release import MeasuredRelease
 
 SHIFTS = {"distance": 0.05, "ambiguity": 0.1, "uncertainty": 0.1}  # shifts that matter (TL §5.2.1)
-PASSES = 0.01  # a p-value above it does not speak against the release
+PASSES = 0.01  # p-value above which the release passes
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceTest:
-    """One measure of the release, held against the reference."""
+    """The comparison of one measure of the release with the reference."""
 
     measure: str
     shift: float  # largest excess of the release's cumulative distribution over the reference's, from 0 to 1
-    p_value: float  # of a shift as large where release and reference are alike
+    p_value: float  # probability of such a large shift if release and reference have the same distribution
     rows: int  # people drawn for the test, the same number on each side
-    power: float  # least probability that it sees a shift that matters
+    power: float  # smallest probability that it detects a shift that matters
 
     @property
     def passed(self) -> bool:
-        """Whether nothing speaks against the release."""
+        """Whether the test does not reject the release."""
         return self.p_value > PASSES
 
 
 def rows_planned(shift: float) -> int:
-    """Rows a side by TL §5.2.1: (1.8/shift)², that is 1,296 for 5 % and 324 for 10 %."""
+    """Return the rows per side according to TL §5.2.1: (1.8/shift)², which is 1,296 for 5 % and 324 for 10 %."""
     return round((1.8 / shift) ** 2)
 
 
 def power_of(rows: int, shift: float, level: float = 0.05) -> float:
-    """Least probability that the test with ``rows`` people a side sees a downward shift, at a level of significance.
+    """Return the smallest probability that the test with ``rows`` people per side detects a downward shift.
 
-    A shift is seen at the latest where it is largest, and there the difference of two empirical distributions is normal
-    with variance at most 1/(2 rows); the critical value is √(ln(1/level)/rows).
+    The difference of the two empirical distributions at the point of the largest shift is normal with a variance of at
+    most 1/(2 rows); the critical value is √(ln(1/level)/rows).
     """
     from scipy.special import ndtr
 
@@ -64,21 +64,21 @@ def power_of(rows: int, shift: float, level: float = 0.05) -> float:
 
 
 def rows_needed(shift: float, *, power: float = 0.8, level: float = 0.05) -> int:
-    """Rows a side with which the test surely has this power: 2,163 for a shift of 5 %, more than TL plans."""
+    """Return the rows per side with which the test has this power: 2,163 for a shift of 5 %, more than in TL."""
     from scipy.special import ndtri
 
     return int(np.ceil(((np.sqrt(np.log(1.0 / level)) + ndtri(power) / np.sqrt(2.0)) / shift) ** 2))
 
 
-def held_against(
-    release: Prediction, reference: Prediction, draw: np.random.Generator, *, rows: int | None = None
+def compare_with_reference(
+    release: Prediction, reference: Prediction, generator: np.random.Generator, *, rows: int | None = None
 ) -> tuple[ReferenceTest, ...]:
-    """Test each measure with the planned number of people, or with ``rows`` of them; both are of the same people."""
+    """Test each measure with the planned number of people, or with ``rows``; both arguments are for the same people."""
     tests = []
     for name, shift in SHIFTS.items():
         ours, theirs = getattr(release, name), getattr(reference, name)
         size = min(rows_planned(shift) if rows is None else rows, len(ours))
-        people = draw.choice(len(ours), size, replace=False)  # the same on both sides: only the rows differ
+        people = generator.choice(len(ours), size, replace=False)  # the same people on both sides
         tests.append(
             ReferenceTest(
                 measure=name,
@@ -92,18 +92,19 @@ def held_against(
 
 
 def reference_prediction(subject: MeasuredRelease) -> Prediction:
-    """What the reference tells of the people that were looked for: the given one, or the table without the person."""
+    """Return the measures from the reference: from the given one, or from the table without the person."""
     if subject.others is None:
         return people_of(subject).others
     people = subject.people[people_of(subject).chosen]
-    found = find(people, subject.others, min(NEIGHBOURS, len(subject.others)), subject.draw("reference"))
+    found = find(people, subject.others, min(NEIGHBOURS, len(subject.others)), subject.generator("reference"))
     return measured(found.neighbours, subject.others)
 
 
 def reference_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """The shift below the reference for each measure, with the verdict of the test."""
+    """Yield the shift of each measure below the reference, with the result of the test."""
     kind = "the table without the person" if subject.others is None else "the given reference"
-    tests = held_against(people_of(subject).released, reference_prediction(subject), subject.draw("test"))
+    generator = subject.generator("test")
+    tests = compare_with_reference(people_of(subject).released, reference_prediction(subject), generator)
     people = len(people_of(subject).chosen)
     for test in tests:
         margin = _margin(people)
@@ -116,11 +117,11 @@ def reference_scores(subject: MeasuredRelease) -> Iterator[Score]:
             better="lower",
             rows=test.rows,
             passed=test.passed,
-            note=f"p = {test.p_value:.3g} against {kind}; a shift of {SHIFTS[test.measure]:.0%} matters, "
-            f"seen with power {test.power:.2f}",
+            note=f"p = {test.p_value:.3g} compared with {kind}; power {test.power:.2f} to detect a shift of "
+            f"{SHIFTS[test.measure]:.0%}",
         )
 
 
 def _margin(rows: int) -> float:
-    """Half of a 95 % band for the difference of two empirical distributions of so many rows each."""
+    """Return the half-width of the 95 % band for the difference of two empirical distributions of ``rows`` rows."""
     return float(np.sqrt(np.log(2.0 / 0.05) / rows))

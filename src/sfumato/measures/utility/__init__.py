@@ -1,1 +1,1 @@
-"""What a release keeps of the data's relations."""
+"""Measures of utility: how well a release preserves distributions and relations."""

@@ -1,4 +1,4 @@
-"""Each column by itself: how far its distribution has moved."""
+"""The change in the distribution of each column."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Marginal:
-    """The change of one column."""
+    """The change in the distribution of one column."""
 
     column: str
     change: float  # Kolmogorov–Smirnov distance of numbers, total variation of categories; 0 (equal) to 1
 
 
 def marginals(subject: MeasuredRelease, matrix: NDArray[np.float64]) -> tuple[Marginal, ...]:
-    """Each column of the original against ``matrix``: the release's or the reference's."""
+    """Compare each column of the original with ``matrix``, that of the release or of the reference."""
     original = subject.original_matrix
     changes = [
         Marginal(column=number.name, change=_largest_gap(original[:, number.position], matrix[:, number.position]))
@@ -39,24 +39,24 @@ def marginals(subject: MeasuredRelease, matrix: NDArray[np.float64]) -> tuple[Ma
 
 
 def marginal_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """The median and the largest change over columns."""
+    """Yield the median and the largest change over the columns."""
     found = marginals(subject, subject.released_matrix)
     changes = np.array([marginal.change for marginal in found])
     worst = found[int(np.argmax(changes))].column
     usual = ""
     if subject.reference_matrix is not None:
         others = [marginal.change for marginal in marginals(subject, subject.reference_matrix)]
-        usual = f"; the reference differs by {np.median(others):.3g}, at most {max(others):.3g}"
-    unit = "Kolmogorov–Smirnov distance of numbers, total variation of categories"
+        usual = f"; the reference differs by {np.median(others):.3g} (median) and {max(others):.3g} (largest)"
+    unit = "Kolmogorov–Smirnov distance for numbers, total variation distance for categories"
     for name, value, note in (
-        ("change of distributions, median", float(np.median(changes)), unit + usual),
-        ("change of distributions, largest", float(changes.max()), f"in column {worst!r}{usual}"),
+        ("change in distributions, median", float(np.median(changes)), unit + usual),
+        ("change in distributions, largest", float(changes.max()), f"in column {worst!r}{usual}"),
     ):
         yield Score(name=name, family="utility", value=value, better="lower", rows=subject.released.rows, note=note)
 
 
 def _largest_gap(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
-    """Largest difference of two cumulative distributions; numbers a rounding error apart count as equal."""
+    """Return the largest difference of two cumulative distributions; numbers within rounding errors count as equal."""
     ours, theirs = np.sort(before.round(9)), np.sort(after.round(9))
     places = np.concatenate([ours, theirs])
     gaps = np.searchsorted(ours, places, "right") / len(ours) - np.searchsorted(theirs, places, "right") / len(theirs)

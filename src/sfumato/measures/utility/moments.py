@@ -1,4 +1,4 @@
-"""Means, variances, correlations and rank correlations, before and after (TL Table 4.1)."""
+"""The changes in means, variances, correlations and rank correlations (TL Table 4.1)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from sfumato.measures.measured_release import MeasuredRelease
 
-RANKED_ROWS = 100_000  # rows that rank correlations are taken from
+RANKED_ROWS = 100_000  # largest number of rows from which rank correlations are computed
 
 
 @dataclass(frozen=True, kw_only=True)
 class MomentChanges:
-    """Medians over columns (or pairs of columns) of the absolute changes; 0 where nothing changed."""
+    """Medians of the absolute changes, over columns or pairs of columns."""
 
     mean: float  # in standard deviations of the original column
     variance: float  # in variances of the original column
@@ -30,7 +30,7 @@ class MomentChanges:
 
 
 def moment_changes(original: NDArray[np.float64], released: NDArray[np.float64]) -> MomentChanges:
-    """Compare two matrices with the same columns; those that are constant in the original have no scale and no part."""
+    """Compare two matrices with the same columns; columns that are constant in the original are ignored."""
     varying = original.std(axis=0) > 1e-12 * np.maximum(1.0, np.abs(original).max(axis=0, initial=0.0))
     if not varying.any():
         return MomentChanges(mean=0.0, variance=0.0, correlation=0.0, rank_correlation=0.0, columns=0)
@@ -47,16 +47,16 @@ def moment_changes(original: NDArray[np.float64], released: NDArray[np.float64])
 
 
 def moment_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """The four medians, with those of the reference for subject where there is one."""
+    """Yield the four medians; the notes give those of the reference, if there is one."""
     found = moment_changes(subject.original_matrix, subject.released_matrix)
     usual = (
         None if subject.reference_matrix is None else moment_changes(subject.original_matrix, subject.reference_matrix)
     )
     units = {
-        "mean": ("change of means", "median over columns, in standard deviations"),
-        "variance": ("change of variances", "median over columns, relative"),
-        "correlation": ("change of correlations", "median over pairs of columns"),
-        "rank_correlation": ("change of rank correlations", "median over pairs of columns"),
+        "mean": ("change in means", "median over columns, in standard deviations"),
+        "variance": ("change in variances", "median over columns, relative to the variance"),
+        "correlation": ("change in correlations", "median over pairs of columns"),
+        "rank_correlation": ("change in rank correlations", "median over pairs of columns"),
     }
     for field, (name, unit) in units.items():
         other = "" if usual is None else f"; the reference differs by {getattr(usual, field):.3g}"
@@ -79,7 +79,7 @@ def _variance(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _correlations(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Correlations of columns; those of a constant column are 0."""
+    """Return the correlations of the columns; those of a constant column are 0."""
     centred = matrix - matrix.mean(axis=0)
     length = np.sqrt((centred**2).sum(axis=0))
     centred /= np.where(length > 1e-12, length, np.inf)

@@ -1,4 +1,4 @@
-"""Boxes that minimise the uncertainty of chosen statistics (Xiang, Kreinovich et al.)."""
+"""Boxes that minimise the uncertainty of kept statistics (Xiang, Kreinovich et al.)."""
 
 from sfumato.methods.boxes.method import Boxes
 

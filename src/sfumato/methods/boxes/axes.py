@@ -1,7 +1,8 @@
 """The space that is cut into boxes: one axis for each quasi-identifier.
 
-A number or a date is its own coordinate; a category is its rank in an order in which neighbours are alike. A missing
-number stands one range below all others, so that a box which holds both is as wide as two ranges and is avoided.
+The coordinate of a number or a date is its value; the coordinate of a category is its rank in an order of similar
+categories. A missing number has a coordinate one range below all others: a box with missing and other numbers would be
+twice as wide as the range, so such boxes are avoided.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.schema.hierarchy import Tree
     from sfumato.table.table import Table
 
-MOST_VALUES = 1_000_000  # of one categorical column
+MOST_VALUES = 1_000_000  # largest number of values of a categorical column
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,14 +37,14 @@ class NumberAxis:
 
     name: str
     kind: Kind
-    low: float  # smallest and largest number of the column; NaN when all are missing
+    low: float  # smallest and largest number of the column; NaN if all are missing
     high: float
     has_missing: bool
     domain: tuple[float, float] | None  # declared range
 
     @property
     def missing_at(self) -> float:
-        """The coordinate of a missing number: one range (or 1, when there is none) below the others."""
+        """The coordinate of a missing number: one range (or 1, if the range is 0) below the others."""
         if np.isnan(self.low):
             return 0.0
         span = self.high - self.low
@@ -51,20 +52,20 @@ class NumberAxis:
 
     @property
     def extent(self) -> float:
-        """The range of the coordinate, the missing one included."""
+        """The range of the coordinates, including that of a missing number."""
         if np.isnan(self.low):
             return 0.0
         return self.high - (self.missing_at if self.has_missing else self.low)
 
     def coordinates(self, rows: Table) -> NDArray[np.float64]:
-        """The coordinate of each row."""
+        """Return the coordinate of each row."""
         numbers = rows.numbers(self.name)
         return np.where(np.isnan(numbers), self.missing_at, numbers) if self.has_missing else numbers
 
 
 @dataclass(frozen=True, repr=False)
 class SetAxis:
-    """A categorical column: its values in an order in which neighbours are alike, the missing one included."""
+    """A categorical column: its values, including a missing one, in an order in which neighbours are similar."""
 
     name: str
     values: pa.Array  # by rank
@@ -82,11 +83,11 @@ class SetAxis:
 
     @property
     def extent(self) -> float:
-        """The number of values less one, as wide as the widest set."""
+        """The width of the widest set: the number of values minus one."""
         return max(self.size - 1.0, 0.0)
 
     def coordinates(self, rows: Table) -> NDArray[np.float64]:
-        """The rank of each row's value."""
+        """Return the rank of each row's value."""
         coded = rows.coded(self.name)
         rank = pc.index_in(coded.values, value_set=self.values).to_numpy(zero_copy_only=False)
         ranks: NDArray[np.float64] = rank.astype(np.float64)[coded.codes]
@@ -105,7 +106,7 @@ class Axes:
 
     @staticmethod
     def questions(schema: Schema, kinds: Mapping[str, Kind]) -> list[Question[Any]]:
-        """What must be known of the quasi-identifiers."""
+        """Return the survey questions about the quasi-identifiers."""
         quasi = schema.names(Role.QUASI)
         numbers = tuple(name for name in quasi if kinds[name].is_numeric)
         asked: list[Question[Any]] = [ExtremesOf(name) for name in numbers]
@@ -115,7 +116,7 @@ class Axes:
 
     @classmethod
     def of(cls, answers: Answers, sample: Table, schema: Schema) -> Axes:
-        """The axes, from the answers to these questions and sampled rows."""
+        """Return the axes, from the answers to these questions and sampled rows."""
         quasi, kinds = schema.names(Role.QUASI), sample.kinds
         numbers = tuple(_number_axis(answers, schema, name, kinds[name]) for name in quasi if kinds[name].is_numeric)
         others = [name for name in quasi if not kinds[name].is_numeric]
@@ -135,7 +136,7 @@ class Axes:
         return tuple(axis.name for axis in self.all)
 
     def coordinates(self, rows: Table) -> NDArray[np.float64]:
-        """The place of each row: one column per axis."""
+        """Return the coordinates of each row: one column per axis."""
         places = np.empty((rows.rows, len(self.all)))
         for position, axis in enumerate(self.all):
             places[:, position] = axis.coordinates(rows)
@@ -144,14 +145,14 @@ class Axes:
 
 @dataclass(frozen=True, repr=False)
 class Likeness:
-    """A score of each sampled row by which categories are put in order: its place along the numbers' main direction."""
+    """A score of each sampled row, by which categories are ordered: its first principal component."""
 
     sample: Table
     scores: NDArray[np.float64] | None
 
     @classmethod
     def of(cls, answers: Answers, sample: Table, numbers: tuple[str, ...]) -> Likeness:
-        """The first principal component of the standardised numbers; no score when there are none."""
+        """Compute the first principal component of the standardised numbers; no score if there are none."""
         moments = answers[MomentsOf(numbers)] if numbers else None
         if moments is None or not moments.records:
             return cls(sample, None)
@@ -161,7 +162,7 @@ class Likeness:
         return cls(sample, centred @ (direction * np.sign(direction.sum() or 1.0)))
 
     def order(self, name: str, distinct: Distinct) -> NDArray[np.int64]:
-        """Positions of the values of a column, those with a low mean score first; by frequency where there is no score.
+        """Return the positions of the values of a column by increasing mean score, or by frequency without scores.
 
         A value that is not in the sample has the score of an average row, 0.
         """
@@ -187,7 +188,7 @@ def _set_axis(answers: Answers, schema: Schema, name: str, kind: Kind, likeness:
     if tree is not None:
         order = np.argsort(tree.positions(values, column=name), kind="stable")
     elif kind is Kind.ORDERED:
-        order = np.arange(len(values))  # distinct values come in their own order
+        order = np.arange(len(values))  # distinct values of an ordered column are already in order
     else:
         order = likeness.order(name, distinct)
     return SetAxis(name, values.take(pa.array(order)), tree)

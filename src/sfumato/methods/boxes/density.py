@@ -1,4 +1,4 @@
-"""The density of records around a point, by its nearest neighbours."""
+"""A nearest-neighbour estimate of the density of records around a point."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NEIGHBOURS = 24
 def density(
     records: NDArray[np.float64], points: NDArray[np.float64], neighbours: int = NEIGHBOURS
 ) -> NDArray[np.float64]:
-    """Records per unit of volume at each point: (m − 1) ÷ the volume of the ball that holds m neighbours.
+    """Estimate records per unit of volume at each point: (m − 1) ÷ the volume of the ball with m neighbours.
 
-    Distances are taken after whitening, so that the ball fits the data's shape. Points that coincide with more than m
-    records have no finite density; they get that of the smallest ball with any volume.
+    Distances are computed after whitening, so that the ball follows the shape of the data. Points that coincide with
+    more than m records have no finite density; they get the density of the smallest ball with a volume above 0.
     """
     from sfumato.kernels.neighbours import nearest
 

@@ -1,7 +1,7 @@
-"""Which columns must stay diverse within a box, and what counts as two values (XK §IV).
+"""ℓ-diversity: which columns must be diverse within a box, and which values count as different (XK §IV).
 
-ℓ protects the sensitive columns. A table without one is the papers' own case, in which every column is to be hidden:
-then ℓ protects every quasi-identifier. A column with an ε of its own is protected in any case.
+ℓ protects the sensitive columns. In a table without a sensitive column, which is the case of the papers, it protects
+every quasi-identifier. A column for which ε is given is always protected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Protected:
-    """The protected columns of some rows as numbers (categories as codes) with the least distance that counts."""
+    """The protected columns of some rows as numbers (categories as codes), and the smallest distance that counts."""
 
     l: int
     values: NDArray[np.float64]
@@ -36,7 +36,7 @@ class Protected:
 
 @dataclass(frozen=True)
 class DiversityRule:
-    """ℓ values, ε apart, of each of these columns in every box."""
+    """At least ℓ values of each of these columns in every box, ε apart."""
 
     l: int
     columns: tuple[str, ...]
@@ -46,26 +46,27 @@ class DiversityRule:
     def of(
         cls, l: int, epsilon: float | Mapping[str, float] | None, schema: Schema, kinds: Mapping[str, Kind]
     ) -> DiversityRule:
-        """What ℓ and ε mean for a table."""
+        """Return the rule that ℓ and ε give for a table."""
         if l < 2:
             return cls(l, (), {})
         columns = schema.names(Role.SENSITIVE) or schema.names(Role.QUASI)
         given = dict(epsilon) if isinstance(epsilon, Mapping) else {}
         absent = [name for name in given if name not in schema]
         if absent:
-            raise OptionError(f"epsilon names {', '.join(map(repr, absent))}, which is no column of the table.")
+            raise OptionError("epsilon must name columns of the table.", found=", ".join(map(repr, absent)))
         non_numeric = [name for name in given if not kinds[name].is_numeric]
         if non_numeric:
             raise OptionError(
-                f"epsilon is a distance between numbers, but {', '.join(map(repr, non_numeric))} has none.",
-                fix="leave it out: categories count as different when they differ",
+                "epsilon is a distance between numbers, so it must name numeric columns.",
+                found=", ".join(map(repr, non_numeric)),
+                fix="leave it out: two different categories always count as different",
             )
         columns = tuple(dict.fromkeys([*columns, *given]))
         everywhere = float(epsilon) if isinstance(epsilon, int | float) else 0.0
         return cls(l, columns, {name: given.get(name, everywhere) for name in columns if kinds[name].is_numeric})
 
     def protected(self, rows: Table, axes: Axes) -> Protected:
-        """The protected columns of these rows."""
+        """Return the protected columns of these rows."""
         hidden = {axis.name: axis for axis in axes.all}
         values = np.empty((rows.rows, len(self.columns)))
         for position, name in enumerate(self.columns):
@@ -81,7 +82,7 @@ class DiversityRule:
         return Protected(self.l, values, np.array([self.epsilon.get(name, 0.0) for name in self.columns]))
 
     def claims(self, group: tuple[str, ...], axes: Axes) -> tuple[Diversity, ...]:
-        """What the release promises of these columns."""
+        """Return the promises about these columns."""
         return tuple(
             Diversity(
                 l=self.l,

@@ -1,8 +1,9 @@
-"""Where the faces of a box are put, and what they disclose.
+"""The positions of the faces of a box, and what they disclose.
 
-*Hulls* are shrunk to the records: as narrow as can be, but each face is somebody's value. *Cells* are a true
-subdivision: faces lie half-way between records, and the outermost ones at the declared domain (or, where none is
-declared, at round numbers outside the data), so no face is anybody's value. Both can be snapped outward to a precision.
+*Hulls* are shrunk to the records: they are as narrow as possible, but each face is the value of a record. *Cells* are a
+true subdivision: faces are half-way between records, and the outermost faces are at the declared domain (or, without
+one, at round numbers outside the data), so no face is the value of a record. Both can be rounded outward to a given
+precision.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ if TYPE_CHECKING:
 
     from sfumato.methods.boxes.partition import Leaves
 
-ROUND_STEPS = 50  # the outer faces without a declared domain are multiples of at least range ÷ this
+ROUND_STEPS = 50  # without a declared domain the outer faces are multiples of a step of at least range ÷ this
 
 
 @dataclass(frozen=True, repr=False)
 class Faces:
-    """Lower and upper face of each box along each numeric axis; NaN where all its values are missing."""
+    """Lower and upper face of each box along each numeric axis; NaN if all its values are missing."""
 
     low: NDArray[np.float64]  # (boxes, axes)
     high: NDArray[np.float64]
-    missing: NDArray[np.int64]  # rows of the box without a value
+    missing: NDArray[np.int64]  # number of rows of the box without a value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class Edges:
     domain: Mapping[str, tuple[float, float]]
 
     def faces(self, leaves: Leaves, values: NDArray[np.float64], axes: tuple[NumberAxis, ...]) -> Faces:
-        """The faces of all boxes; ``values`` are the coordinates of the numeric axes, one row a record."""
+        """Return the faces of all boxes; ``values`` are the coordinates of the numeric axes, one row per record."""
         from sfumato.kernels import faces as kernel
 
         missing = np.zeros((leaves.count, len(axes)), dtype=np.int64)
@@ -62,38 +63,38 @@ class Edges:
             outer = np.array([self._outer(axis) for axis in axes]).reshape(-1, 2)
             low, high = np.tile(outer[:, 0], (leaves.count, 1)), np.tile(outer[:, 1], (leaves.count, 1))
             kernel.cells(leaves.cuts, leaves.starts, low, high)
-            low, high = np.minimum(low, hull_low), np.maximum(high, hull_high)  # rounding never shuts a record out
+            low, high = np.minimum(low, hull_low), np.maximum(high, hull_high)  # rounding must not exclude a record
         for position, axis in enumerate(axes):
             self._snap(axis, low[:, position], high[:, position])
         low[empty], high[empty] = np.nan, np.nan
         return Faces(low, high, missing)
 
     def _outer(self, axis: NumberAxis) -> tuple[float, float]:
-        """The outermost faces of an axis."""
+        """Return the outermost faces of an axis."""
         declared = self.declared(axis)
         if declared is not None:
             return declared
         if np.isnan(axis.low):
-            return 0.0, 0.0  # all missing: no face is shown
+            return 0.0, 0.0  # all values are missing, so no face is released
         span = axis.high - axis.low
         step = 10.0 ** math.ceil(math.log10(span / ROUND_STEPS)) if span > 0.0 else 1.0
         return math.floor(axis.low / step) * step, math.ceil(axis.high / step) * step
 
     def declared(self, axis: NumberAxis) -> tuple[float, float] | None:
-        """The declared domain of an axis, checked against the data."""
+        """Return the declared domain of an axis, checked against the data."""
         domain = self.domain.get(axis.name) or axis.domain
         if domain is not None and (axis.low < domain[0] or axis.high > domain[1]):
             raise CannotRelease(
-                f"Every value of {axis.name!r} must lie in its declared domain.",
+                f"Every value of {axis.name!r} must be in its declared domain.",
                 found="values outside it",
                 fix="widen the domain, or leave those rows out",
             )
         return domain
 
     def _snap(self, axis: NumberAxis, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
-        """Move faces, in place: to whole numbers where the column has no others, and outward to the precision."""
+        """Move faces in place: to integers if the column has only integers, and outward to the given precision."""
         if axis.kind is not Kind.CONTINUOUS and self.kind == "cells":
-            np.ceil(low, out=low)  # inward, but no whole number lies between
+            np.ceil(low, out=low)  # inward, but there is no integer in between
             np.floor(high, out=high)
         step = self.snap.get(axis.name) if isinstance(self.snap, Mapping) else self.snap
         if step:
@@ -107,8 +108,8 @@ class Edges:
 
 
 def require_snap(snap: object, name: str = "snap") -> None:
-    """A precision is a positive number, for all columns or by name."""
+    """Raise unless ``snap`` is a positive number, for all columns or by column name."""
     steps = list(snap.values()) if isinstance(snap, Mapping) else [snap]
     for step in steps:
         if step is not None and not (isinstance(step, int | float) and math.isfinite(step) and step > 0):
-            raise OptionError(f"{name} must be a positive number, or one for each named column.")
+            raise OptionError(f"{name} must be a positive number, or a positive number for each named column.")

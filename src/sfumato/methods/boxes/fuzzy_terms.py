@@ -1,7 +1,7 @@
 """Words as fuzzy sets of numbers (Zadeh): how *young*, *high* or *late* a value is, from 0 to 1.
 
-Without words of the user's own, low, middle and high are laid between the quantiles of the column, each passing into
-the next, so that every number belongs to them with degrees that sum to 1.
+By default low, middle and high are placed between the quantiles of the column and overlap so that the memberships of
+every number sum to 1.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MEANINGS = {
     HIGH: (HIGH, "large", "old", "late", "many"),
 }
 MEANING = {word: meaning for meaning, words in MEANINGS.items() for word in words}
-SHARES = (0.2, 0.5, 0.8)  # the quantiles at which low ends, middle is full, and high is full
+SHARES = (0.2, 0.5, 0.8)  # quantiles up to which "low" is 1, at which "middle" is 1, and from which "high" is 1
 
 Words = Mapping[str, Mapping[str, Sequence[float]]]  # column → word → corners
 
 
 @dataclass(frozen=True)
 class Trapezoid:
-    """A fuzzy set of numbers: 0 up to ``foot``, 1 from ``top`` to ``end``, 0 from ``toe`` on, straight between."""
+    """A fuzzy set of numbers: 0 up to ``foot``, 1 from ``top`` to ``end``, 0 from ``toe`` on, linear in between."""
 
     foot: float
     top: float
@@ -42,17 +42,17 @@ class Trapezoid:
 
     @classmethod
     def of(cls, corners: Sequence[float], *, name: str) -> Trapezoid:
-        """From the three corners of a triangle or the four of a trapezoid; an outer side may lie at infinity."""
+        """Make the set from three corners (triangle) or four corners (trapezoid); an outer side may be at infinity."""
         found = corners_of(corners)
         if found is None:
-            raise OptionError(f"{name} must be three or four numbers, none smaller than the one before.")
+            raise OptionError(f"{name} must be three or four numbers, each at least as large as the one before.")
         if not has_whole_sides(found):
-            raise OptionError(f"{name} must have both corners of a side at infinity, or none.")
+            raise OptionError(f"{name} must have both corners of a side at infinity, or neither.")
         return cls(*found)
 
     @classmethod
     def between(cls, quantiles: NDArray[np.float64], meaning: str) -> Trapezoid:
-        """Low, middle or high, given the quantiles at SHARES."""
+        """Make the set for low, middle or high from the quantiles at SHARES."""
         low, median, high = map(float, quantiles)
         if meaning == LOW:
             return cls(-math.inf, -math.inf, low, median)
@@ -61,7 +61,7 @@ class Trapezoid:
         return cls(median, max(high, np.nextafter(median, math.inf)), math.inf, math.inf)  # the median is never high
 
     def membership(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How far each number belongs to the set, from 0 to 1; a missing one does not."""
+        """Return the membership of each number, from 0 to 1; 0 for a missing number."""
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             rise = np.where(numbers >= self.top, 1.0, (numbers - self.foot) / (self.top - self.foot))
             fall = np.where(numbers <= self.end, 1.0, (self.toe - numbers) / (self.toe - self.end))
@@ -70,10 +70,10 @@ class Trapezoid:
 
 
 def require_words(words: object) -> None:
-    """The user's own words are corners of triangles or trapezoids, by column and word."""
+    """Raise unless ``words`` maps columns to words, and words to the corners of triangles or trapezoids."""
     if not isinstance(words, Mapping) or not all(isinstance(sets, Mapping) for sets in words.values()):
         raise OptionError(
-            "words must be a mapping of columns to words to corners.", fix="words={'age': {'young': (18, 18, 25, 35)}}"
+            "words must map columns to words, and words to corners.", fix="words={'age': {'young': (18, 18, 25, 35)}}"
         )
     for column, sets in words.items():
         for word, corners in sets.items():

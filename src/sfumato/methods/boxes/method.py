@@ -1,4 +1,4 @@
-"""Boxes that keep chosen statistics as accurate as the wanted privacy allows (Xiang and Kreinovich)."""
+"""The method Boxes: boxes of at least k records that keep chosen statistics accurate (Xiang and Kreinovich)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def _require_list(value: object, name: str) -> None:
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise OptionError(f"{name} must be a list.", found=type(value).__name__, fix="put it in brackets")
+        raise OptionError(f"{name} must be a list.", found=type(value).__name__, fix="put it in square brackets")
 
 
 def _require_rules(value: object, name: str) -> None:
@@ -53,7 +53,7 @@ def _require_domains(value: object, name: str) -> None:
         raise OptionError(f"{name} must map columns to pairs of numbers.", found=type(value).__name__)
     for column, ends in value.items():
         if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != 2 or not ends[0] <= ends[1]:
-            raise OptionError(f"The {name} of {column!r} must be two numbers, the lower first.")
+            raise OptionError(f"The {name} of {column!r} must be two numbers, the smaller first.")
 
 
 def _require_search(value: object, name: str) -> None:
@@ -63,11 +63,12 @@ def _require_search(value: object, name: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Boxes(Method):
-    """Replace each record by a box that at least k records share, cut so that chosen statistics stay accurate.
+    """Replace each record by a box that at least k records share, chosen so that the kept statistics stay accurate.
 
     A numeric column ``x`` is released as ``x_low`` and ``x_high``, a categorical column as the set of the values in the
-    box (or as the node of its tree that covers them), and ``box`` numbers the boxes at random. Sensitive and other
-    columns are released as they are. The boxes minimise the uncertainty of the kept statistics (Xiang and Kreinovich).
+    box (or as the tree node that covers them). The column ``box`` numbers the boxes in random order. Columns that are
+    not quasi-identifiers are released as they are, except identifiers, which are removed. The boxes minimise the
+    uncertainty of the kept statistics (Xiang and Kreinovich).
 
     Examples
     --------
@@ -80,118 +81,122 @@ class Boxes(Method):
 
     name: ClassVar[str] = "boxes"
     noted: ClassVar[Mapping[str, str]] = {
-        "kept": "statistics that were to stay accurate",
-        "edges": "how the faces of boxes are placed",
-        "overlap": "that boxes may overlap, and what is known against it",
+        "kept": "statistics that were kept accurate",
+        "edges": "where the faces of boxes are placed",
+        "overlap": "a warning that boxes may overlap",
     }
 
     k: int = option(Whole(at_least=2), "Smallest number of records that share a box.", unit="records", reported=True)
     l: int = option(
         Whole(at_least=1),
-        "Smallest number of different values of each sensitive column in a box; at most k. Without a sensitive column "
-        "it holds for every quasi-identifier. 1 asks for nothing.",
+        "Smallest number of different values of each sensitive column in a box, at most k. Without a sensitive column "
+        "it applies to every quasi-identifier. 1: no requirement.",
         default=1,
         unit="values",
         reported=True,
     )
     keep: Sequence[str | Statistic] | None = option(
         OrNone(Checked("list of statistics", _require_list)),
-        'Statistics to keep accurate, such as ["corr(age, income)", "mean(income)"]. None keeps all means, variances '
-        "and correlations of the numeric quasi-identifiers alike.",
+        'Statistics to keep accurate, such as ["corr(age, income)", "mean(income)"]. None: all means, variances and '
+        "correlations of the numeric quasi-identifiers, with equal importance.",
         default=None,
         reported=True,
     )
     importance: Sequence[float] | Mapping[str, float] | None = option(
         OrNone(Checked("one number for each kept statistic, in order or by statistic, each at least 0")),
-        "How much each kept statistic counts, relative to the others. Equal by default.",
+        "Relative importance of each kept statistic. None: all are equally important.",
         default=None,
         reported=True,
     )
     accuracy: Sequence[float] | Mapping[str, float] | None = option(
         OrNone(Checked("one number for each kept statistic, in order or by statistic, each above 0")),
-        "Accuracy wanted of each kept statistic: the half-width of its interval. By default 10 % of its value or of "
-        "its natural scale, whichever is larger.",
+        "Wanted accuracy of each kept statistic: the half-width of its interval. None: 10 % of its value or of its "
+        "natural scale, whichever is larger.",
         default=None,
         unit="the unit of the statistic",
         reported=True,
     )
     epsilon: float | Mapping[str, float] | None = option(
         OrNone(Checked("number, or one for each named column, at least 0", _require_distances)),
-        "Smallest difference at which two numbers count as different values, for l. None counts every difference.",
+        "Smallest difference that counts as a different value of a numeric column, for l. None: every difference "
+        "counts.",
         default=None,
         unit="the unit of the column",
         reported=True,
     )
     edges: str = option(
         Choice(("hull", "cells")),
-        'Where the faces of boxes are placed: "hull" shrinks a box to its records, so that each face is somebody\'s '
-        'value; "cells" subdivides the space, with faces between records.',
+        'Where the faces of boxes are placed: "hull" shrinks a box to its records, so that each face is the value of a '
+        'record; "cells" divides the whole space, with faces between the records.',
         default="hull",
         reported=True,
     )
     snap: float | Mapping[str, float] | None = option(
         OrNone(Checked("number, or one for each named column, above 0", require_snap)),
-        "Precision to which faces are moved outward, so that they show less of the records. None leaves them.",
+        "Precision to which faces are rounded outward, so that they reveal less about the records. None: no rounding.",
         default=None,
         unit="the unit of the column",
         reported=True,
     )
     domain: Mapping[str, tuple[float, float]] | None = option(
-        OrNone(Checked("pair of numbers for each named column, the lower first", _require_domains)),
-        "Ranges of numeric columns that are public knowledge. The outermost faces of cells lie there.",
+        OrNone(Checked("pair of numbers for each named column, the smaller first", _require_domains)),
+        "Publicly known ranges of numeric columns. The outermost faces of cells are placed there. None: the domains of "
+        "the schema or, without them, round numbers outside the data.",
         default=None,
         unit="the unit of the column",
     )
     others: float = option(
         Number(at_least=0.0),
-        "Importance of each statistic that is not kept, relative to a kept one; used only with keep.",
+        "Importance of each statistic that is not kept, relative to a kept statistic. Used only with keep.",
         default=0.1,
         reported=True,
     )
     suppress: float = option(
         Share(),
-        "Largest share of the rows that may be left out instead of making boxes very wide.",
+        "Largest share of the rows that may be suppressed to avoid very wide boxes.",
         default=0.0,
         unit="rows",
         reported=True,
     )
     cut: str = option(
         Choice(("width", "median")),
-        'How space is cut: "width" by the uncertainty of the kept statistics, "median" as the usual Mondrian does, '
-        "for comparison.",
+        'How the space is cut: "width" to minimise the uncertainty of the kept statistics, or "median" as in the '
+        "Mondrian algorithm, for comparison.",
         default="width",
         reported=True,
     )
     categories: str = option(
         Choice(("sets", "tree")),
-        'How categories are released: as "sets" of values, or as the node of the column\'s "tree" that covers them.',
+        'How categories are released: as "sets" of values, or as the node of the column\'s generalization "tree" that '
+        "covers them.",
         default="sets",
         reported=True,
     )
     search: SearchBudget | float | None = option(
         OrNone(Checked("SearchBudget, or a number above 0", _require_search)),
-        "Time to search for narrower boxes than the greedy ones. None does not search.",
+        "Time limit of a search for boxes that are narrower than those of the greedy partition. None: no search.",
         default=None,
         unit="seconds",
         reported=True,
     )
     overlap: str = option(
         Choice(("none", "allowed")),
-        'What a search may do: "none" moves cuts only; "allowed" exchanges records, so that boxes may overlap.',
+        'What the search may change: "none" moves cuts only, so that boxes do not overlap; "allowed" exchanges records '
+        "between boxes, so that boxes may overlap and become narrower.",
         default="none",
         reported=True,
     )
     rules: Sequence[str] = option(
         Checked("list of rules", _require_rules),
-        'What an expert knows, in words: "income matters most when age is young". A rule multiplies the weight of its '
-        "column where its condition is true.",
+        'Expert rules in words, such as "income matters most when age is young". A rule changes the importance of its '
+        "column for the records for which its condition is true.",
         default=(),
         reported=True,
     )
     words: Words | None = option(
         OrNone(Checked("three or four corners for each word of each column", lambda value, name: require_words(value))),
-        "What the words of rules mean: corners of fuzzy sets, by column and word. By default those of the schema, and "
-        "else quantiles of the column.",
+        "Meanings of the words in rules: the corners of fuzzy sets, by column and word. None: those of the schema or, "
+        "without them, quantiles of the column.",
         default=None,
         unit="the unit of the column",
     )
@@ -200,21 +205,20 @@ class Boxes(Method):
         super().__post_init__()
         if self.l > self.k:
             raise OptionError(
-                "l must be at most k: a box of k records holds at most k values.", found=f"{self.l} > {self.k}"
+                "l must be at most k, because a box of k records has at most k values.",
+                found=f"l = {self.l}, k = {self.k}",
             )
         if self.search is not None and not isinstance(self.search, SearchBudget):
             object.__setattr__(self, "search", SearchBudget(seconds=float(self.search)))
         if self.search is not None and self.overlap == "allowed" and self.edges == "cells":
             raise OptionError(
-                "Boxes that overlap have no cells.", found="overlap='allowed' with edges='cells'", fix="edges='hull'"
+                "Boxes that may overlap must have edges='hull'.", found="overlap='allowed' with edges='cells'"
             )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> BoxesPlan:
         if survey.rows < self.k:
             raise CannotRelease(
-                f"A release with k = {self.k} needs at least {self.k} rows.",
-                found=f"{survey.rows:,}",
-                fix="a smaller k",
+                f"The table must have at least k = {self.k} rows.", found=f"{survey.rows:,} rows", fix="a smaller k"
             )
         sample, rules = survey.sample.table, [Rule.read(rule) for rule in self.rules]
         passed = schema.names(Role.SENSITIVE, Role.OTHER, Role.WEIGHT)
@@ -251,7 +255,7 @@ class Boxes(Method):
         )
 
     def _kept(self, axes: Axes, schema: Schema, numeric: Sequence[str]) -> tuple[Kept, ...]:
-        """The statistics to keep, all of numeric columns."""
+        """Return the statistics to keep; raise unless all their columns are numeric."""
         names = [column.name for column in schema.columns]
         numbers = [axis.name for axis in axes.numbers]
         kept = kept_statistics(self.keep, self.importance, self.accuracy, names, numbers)
@@ -259,12 +263,12 @@ class Boxes(Method):
             others = [name for name in one.statistic.columns if name not in numeric]
             if others:
                 raise StatisticError(
-                    f"{one.statistic} needs numeric columns.", found=f"{', '.join(map(repr, others))}, not numeric"
+                    f"The columns of {one.statistic} must be numeric.", found=f"{', '.join(map(repr, others))}"
                 )
         return kept
 
     def _routes(self, survey: Survey, axes: Axes, weights: Sensitivities, diversity: DiversityRule) -> Routes:
-        """The first cuts, taken on the sample, so that the blocks have about the size that the engine wants."""
+        """Make the first cuts on the sample, so that blocks have about the size that the engine wants."""
         if survey.block_rows is None or survey.block_rows >= survey.rows:
             return one_block()
         sample = survey.sample
@@ -274,18 +278,18 @@ class Boxes(Method):
         return routes(rows, max(survey.block_rows, 4 * self.k) * sample.share, 2 * self.k)
 
     def _require_columns(self, axes: Axes, schema: Schema) -> None:
-        """Released names must not meet, and options must name columns that are there."""
+        """Raise unless the options name existing columns and the released names are free."""
         numbers = {axis.name for axis in axes.numbers}
         for named in (self.domain, self.snap):
             for name in named if isinstance(named, Mapping) else ():
                 if name not in numbers:
-                    raise OptionError(f"{name!r} is named in the options but is no numeric quasi-identifier.")
+                    raise OptionError("domain and snap must name numeric quasi-identifiers.", found=repr(name))
         names = [column.name for column in schema.columns]
         made = [part for name in numbers for part in interval_names(name, counts_missing=True)] + [BOX]
         clash = sorted(set(made) & set(names))
         if clash:
             raise OptionError(
-                "The columns that boxes leave as must have names of their own.",
-                found=f"already a column {', '.join(map(repr, clash))}",
+                "The names of the columns that are released for boxes must not be in use.",
+                found=f"{', '.join(map(repr, clash))} already in the table",
                 fix="rename the column",
             )

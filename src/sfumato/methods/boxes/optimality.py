@@ -1,4 +1,4 @@
-"""How near the boxes come to what theory allows (XK §II)."""
+"""How close the boxes come to the theoretical optimum (XK §II)."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.sensitivities import Sensitivities
     from sfumato.methods.claims import Evidence
 
-RECORDS = 10_000  # drawn evenly from a larger table, so that time does not grow with it
-POINTS = 1_000  # at which the best box is computed
+RECORDS = 10_000  # records used; evenly spaced in a larger table, so that the time does not grow with it
+POINTS = 1_000  # points at which the best box is computed
 
 
 def optimality(
     axes: Axes, sensitivities: Sensitivities, diversity: DiversityRule, k: int, evidence: Evidence
 ) -> Optimality | None:
-    """The limit for the numeric axes that matter; None where there is none, or where values are missing."""
+    """Compare with the optimum for the numeric axes that matter; None if there is none, or if values are missing."""
     numbers = axes.numbers
     if not numbers or any(axis.has_missing for axis in numbers):
         return None
-    drawn = np.linspace(0, evidence.released.rows - 1, min(RECORDS, evidence.released.rows)).astype(np.int64)
-    rows, released = evidence.original.take(evidence.origin[drawn]), evidence.released.take(drawn)
+    chosen = np.linspace(0, evidence.released.rows - 1, min(RECORDS, evidence.released.rows)).astype(np.int64)
+    rows, released = evidence.original.take(evidence.origin[chosen]), evidence.released.take(chosen)
     weights = sensitivities.of(rows)[:, : len(numbers)].astype(np.float64)
     places = np.column_stack([axis.coordinates(rows) for axis in numbers])
     half = np.column_stack(

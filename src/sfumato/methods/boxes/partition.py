@@ -1,4 +1,4 @@
-"""Cut the space into boxes of at least k records: the kernel, on all cores."""
+"""The partition of the space into boxes of at least k records: the kernel, run on all cores."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.diversity import Protected
 
-SHARE = 6  # cells handed to each core, so that none waits long for the other
-NEAR, FAR = 8, 32  # a cell of fewer than this × k records tries every cut; a small table can afford to look far
-EFFORT = 40_000_000  # rows × axes² × this look-ahead that a table may cost
+SHARE = 6  # cells per core, so that no core waits long for the others
+NEAR, FAR = 8, 32  # a cell of fewer than this × k records tries every cut; small tables use the larger look-ahead
+EFFORT = 40_000_000  # limit of rows × axes² × look-ahead
 
 
 @dataclass(frozen=True, repr=False)
 class Leaves:
-    """The boxes, as runs of rows: box g holds the rows order[starts[g]:starts[g + 1]]."""
+    """The boxes, as runs of rows: box g contains the rows order[starts[g]:starts[g + 1]]."""
 
     order: NDArray[np.int64]
     starts: NDArray[np.int64]
-    cuts: NDArray[np.float64]  # axis, value, first and last place of the cut at which a box starts; empty if not noted
+    cuts: NDArray[np.float64]  # axis, value, first and last place of the cut where a box starts; empty if not recorded
 
     @property
     def count(self) -> int:
@@ -37,7 +37,7 @@ class Leaves:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Records in each box."""
+        """Number of records in each box."""
         return np.diff(self.starts)
 
 
@@ -51,7 +51,7 @@ def partition(
     median: bool,
     note_cuts: bool,
 ) -> Leaves:
-    """Boxes of at least k records with a small weighted sum of widths; the same for the same input."""
+    """Return boxes of at least k records with a small weighted sum of widths; deterministic."""
     from sfumato.kernels import partition as kernel
 
     rows = len(values)
@@ -75,7 +75,7 @@ def problem_of(
     protected: Protected,
     median: bool = False,
 ) -> PartitionProblem:
-    """What the kernels are asked."""
+    """Return the input of the kernels."""
     from sfumato.kernels.partition import PartitionProblem
 
     sizes = np.array([axis.size for axis in axes.sets], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The plan of boxes: decided from the survey, carried out block by block."""
+"""The plan of Boxes: made from the survey, run block by block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sfumato.methods.base import Outcome, Plan
 from sfumato.methods.boxes.optimality import optimality
 from sfumato.methods.boxes.partition import Leaves, partition, problem_of
 from sfumato.methods.boxes.rules import effects
-from sfumato.methods.boxes.set_labels import Words, covered, nodes, sets
+from sfumato.methods.boxes.set_labels import SetLabels, covered, nodes, sets
 from sfumato.methods.claims import ColumnsAllowed, Containment, KAnonymity, RowsAccountedFor
 from sfumato.methods.diagnostics import Diagnostics, Trace
 from sfumato.table.intervals import BOX, high_name, interval_names, low_name, missing_name
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from sfumato.randomness import Randomness
     from sfumato.table.group_counts import GroupCounts
 
-ATTACK = "classes that overlap have been refined by a linear program, arXiv 2509.03350"
-OVERLAP = f"boxes may overlap: {ATTACK}; without overlap they are a subdivision and wider by a few per cent"
-BOXES_A_BLOCK = 1 << 32  # numbers of boxes are unique over blocks
+ATTACK = "an attack by linear programming can narrow down overlapping boxes, arXiv 2509.03350"
+OVERLAP = f"boxes may overlap: {ATTACK}; with overlap='none' they do not overlap and are a few per cent wider"
+BOXES_PER_BLOCK = 1 << 32  # so that box numbers are unique over all blocks
 
 
 class BoxOptions(Protocol):
-    """What a plan reads of the options of ``Boxes``, where each is explained."""
+    """The options of ``Boxes`` that the plan reads; they are explained there."""
 
     @property
     def k(self) -> int: ...
@@ -63,7 +63,7 @@ class BoxOptions(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class BoxesPlan(Plan):
-    """Axes, weights and rules; every block is cut by the same ones."""
+    """Axes, weights and rules, which are the same for every block."""
 
     options: BoxOptions
     axes: Axes
@@ -72,7 +72,7 @@ class BoxesPlan(Plan):
     diversity: DiversityRule
     edges: Edges
     routes: Routes
-    passed: tuple[str, ...]  # columns that leave as they are
+    passed: tuple[str, ...]  # columns that are released as they are
     types: Mapping[str, pa.DataType]  # of the numeric quasi-identifiers
     randomness: Randomness
 
@@ -127,14 +127,14 @@ class BoxesPlan(Plan):
             found = self._searched(block, values, weights, leaves, number)
             leaves, searches = found.leaves, (found.trace,)
         faces = self.edges.faces(leaves, values[:, : len(self.axes.numbers)], self.axes.numbers)
-        words = [
-            self._words(leaves, values[:, position], axis)
+        labels = [
+            self._labels(leaves, values[:, position], axis)
             for position, axis in enumerate(self.axes.sets, start=len(self.axes.numbers))
         ]
-        leaving = np.repeat(leaves_to_keep(leaves, values, weights, self.options.suppress), leaves.sizes)
-        box_of = np.repeat(np.arange(leaves.count), leaves.sizes)[leaving]
-        origin = leaves.order[leaving]
-        released = self._released(block, faces, words, box_of, origin, number)
+        is_kept = np.repeat(leaves_to_keep(leaves, values, weights, self.options.suppress), leaves.sizes)
+        box_of = np.repeat(np.arange(leaves.count), leaves.sizes)[is_kept]
+        origin = leaves.order[is_kept]
+        released = self._released(block, faces, labels, box_of, origin, number)
         return Outcome(released, origin, Trace(searches=searches, rules=rules))
 
     def _partition(self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32]) -> Leaves:
@@ -151,10 +151,10 @@ class BoxesPlan(Plan):
     def _searched(
         self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32], leaves: Leaves, number: int
     ) -> Found:
-        """Better boxes than the greedy ones, within the block's part of the budget.
+        """Search for better boxes than the greedy ones, within the block's part of the budget.
 
-        The exact widths of the kept statistics are those of the whole table, and an expert's rules are no part of
-        them: with several blocks, or with rules, a search goes by the linear widths.
+        The exact widths of the kept statistics refer to the whole table and do not include expert rules. With several
+        blocks or with rules, the search therefore minimises the first-order widths.
         """
         from sfumato.methods.boxes.search import SearchBudget, search
         from sfumato.methods.boxes.search.evolution import ISLANDS
@@ -196,14 +196,14 @@ class BoxesPlan(Plan):
     def _by_tree(self, axis: SetAxis) -> bool:
         return self.options.categories == "tree" and axis.tree is not None
 
-    def _words(self, leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> Words:
+    def _labels(self, leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
         return nodes(leaves, ranks, axis) if self._by_tree(axis) else sets(leaves, ranks, axis)
 
     def _released(
         self,
         block: Table,
         faces: Faces,
-        words: list[Words],
+        labels: list[SetLabels],
         box_of: NDArray[np.int64],
         origin: NDArray[np.int64],
         number: int,
@@ -218,10 +218,10 @@ class BoxesPlan(Plan):
             if axis.has_missing:
                 columns[missing_name(axis.name)] = pa.array(faces.missing[:, position]).take(rows)
                 kinds[missing_name(axis.name)] = Kind.WHOLE
-        for category, said in zip(self.axes.sets, words, strict=True):
-            columns[category.name] = said.words.take(pa.array(said.word_of[box_of]))
+        for category, set_labels in zip(self.axes.sets, labels, strict=True):
+            columns[category.name] = set_labels.labels.take(pa.array(set_labels.label_of[box_of]))
             kinds[category.name] = Kind.NOMINAL
-        columns[BOX], kinds[BOX] = pa.array(number * BOXES_A_BLOCK + box_of), Kind.WHOLE
+        columns[BOX], kinds[BOX] = pa.array(number * BOXES_PER_BLOCK + box_of), Kind.WHOLE
         rest = block.select(self.passed).take(origin)
         for name in self.passed:
             columns[name], kinds[name] = rest.arrow.column(name), rest.kinds[name]
@@ -230,7 +230,7 @@ class BoxesPlan(Plan):
 
 @dataclass(frozen=True, kw_only=True)
 class OverlappingAnonymity(KAnonymity):
-    """k-anonymity of boxes that may overlap: the same count, and a warning that goes with it."""
+    """k-anonymity of boxes that may overlap: the same count, with a warning."""
 
     def finding(self, tally: GroupCounts) -> Finding:
         finding = super().finding(tally)
@@ -240,12 +240,12 @@ class OverlappingAnonymity(KAnonymity):
 def leaves_to_keep(
     leaves: Leaves, values: NDArray[np.float64], weights: NDArray[np.float32], suppress: float
 ) -> NDArray[np.bool_]:
-    """Which boxes leave: all, less the widest ones that hold at most the share ``suppress`` of the rows.
+    """Mark the boxes to release: all but the widest, which may contain at most the share ``suppress`` of the rows.
 
-    Only a box that costs more than twice the average for each of its records goes: suppression is there for records
-    that no box fits, not to be used up.
+    Only boxes that cost more than twice the average per record are suppressed: suppression is meant for outliers, and
+    the allowed share need not be used up.
     """
-    leaving = np.ones(leaves.count, dtype=bool)
+    is_kept = np.ones(leaves.count, dtype=bool)
     if suppress:
         from sfumato.kernels import faces as kernel
 
@@ -254,12 +254,12 @@ def leaves_to_keep(
         cost = (box_weight * (high - low)).sum(axis=1) / leaves.sizes
         costly = np.flatnonzero(cost > 2.0 * np.average(cost, weights=leaves.sizes))
         costly = costly[np.argsort(-cost[costly], kind="stable")]
-        leaving[costly[np.cumsum(leaves.sizes[costly]) <= suppress * leaves.order.size]] = False
-    return leaving
+        is_kept[costly[np.cumsum(leaves.sizes[costly]) <= suppress * leaves.order.size]] = False
+    return is_kept
 
 
 def _typed(face: NDArray[np.float64], kind: pa.DataType, axis: NumberAxis) -> pa.Array:
-    """A face in the type of its column, missing where the box holds no value."""
+    """Convert a face to the type of its column; missing if the box has no value."""
     empty = np.isnan(face)
     if axis.kind is Kind.CONTINUOUS:
         return pa.array(face, mask=empty)

@@ -1,4 +1,4 @@
-"""Rows to blocks: the first cuts of the tree, taken on a sample, so that every block can be cut alone."""
+"""Routing of rows to blocks: the first cuts of the tree are made on a sample, so that each block can be cut alone."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Routes:
     """A binary tree of cuts in depth-first order; a leaf is a block.
 
-    Node t sends a row on to node t + 1 where its coordinate along ``axis[t]`` is at most ``threshold[t]``, else to node
-    ``other[t]``; a leaf has axis −1 and its block in ``other[t]``.
+    Node t sends a row to node t + 1 if its coordinate along ``axis[t]`` is at most ``threshold[t]``, else to node
+    ``other[t]``. A leaf has axis −1, and ``other[t]`` is its block.
     """
 
     axis: NDArray[np.int64]
@@ -31,7 +31,7 @@ class Routes:
         return int((self.axis < 0).sum())
 
     def of(self, places: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The block of each row."""
+        """Return the block of each row."""
         node = np.zeros(len(places), dtype=np.int64)
         rows = np.arange(len(places))
         while True:
@@ -44,26 +44,26 @@ class Routes:
 
 
 def one_block() -> Routes:
-    """Every row in block 0."""
+    """Return routes that send every row to block 0."""
     return Routes(np.array([-1]), np.zeros(1), np.zeros(1, dtype=np.int64))
 
 
 @dataclass(frozen=True, repr=False)
 class SampledRows:
-    """Sampled rows that the first cuts are decided by."""
+    """Sampled rows from which the first cuts are chosen."""
 
     places: NDArray[np.float64]  # (rows, axes)
     weights: NDArray[np.float32]  # (rows, axes)
-    protected: Protected  # what must stay diverse in every block
+    protected: Protected  # columns that must be diverse in every block
 
     def of(self, rows: NDArray[np.int64]) -> SampledRows:
-        """These rows of them."""
+        """Return a subset of the rows."""
         values = self.protected.values[rows]
         return SampledRows(self.places[rows], self.weights[rows], replace(self.protected, values=values))
 
     @property
     def is_diverse(self) -> bool:
-        """Whether every protected column has its ℓ values: then any block that holds these rows can be released."""
+        """Whether every protected column has ℓ values; then any block that contains these rows can be released."""
         return all(
             _values_apart(column, distance, self.protected.l) >= self.protected.l
             for column, distance in zip(self.protected.values.T, self.protected.separation, strict=True)
@@ -71,11 +71,11 @@ class SampledRows:
 
 
 def routes(sample: SampledRows, most: float, least: int) -> Routes:
-    """Cut sampled rows near the median of the axis with the largest pressure, until no block exceeds ``most``.
+    """Cut the sampled rows near the median of the axis with the largest pressure, until no block exceeds ``most`` rows.
 
-    Both are numbers of sampled rows. A block keeps at least ``least`` of them, and ℓ values of each protected column
-    among them, so that it can be released whatever the other rows are. Equal values stay in one block, so a block whose
-    rows are all alike may exceed ``most``.
+    ``most`` and ``least`` are numbers of sampled rows. Each block has at least ``least`` of them, with ℓ values of each
+    protected column, so that it can be released for any other rows that are routed to it. Equal values stay in one
+    block, so a block of equal rows may exceed ``most``.
     """
     axis: list[int] = []
     threshold: list[float] = []
@@ -103,14 +103,14 @@ def routes(sample: SampledRows, most: float, least: int) -> Routes:
 
 
 def _cut(sample: SampledRows, least: int) -> tuple[int, float] | None:
-    """Axis and threshold of the best cut that leaves ``least`` rows and enough diversity on both sides."""
+    """Return axis and threshold of the best cut that leaves ``least`` rows and enough diversity on both sides."""
     places = sample.places
     pressure = sample.weights.mean(axis=0) * (places.max(axis=0) - places.min(axis=0))
     for axis in np.argsort(-pressure, kind="stable"):
         if pressure[axis] <= 0.0:
             return None
         ordered = np.sort(places[:, axis])
-        ends = np.append(np.flatnonzero(ordered[1:] > ordered[:-1]), -1)[:-1] + 1  # rows up to each change of value
+        ends = np.append(np.flatnonzero(ordered[1:] > ordered[:-1]), -1)[:-1] + 1  # rows before each change of value
         ends = ends[(ends >= least) & (len(ordered) - ends >= least)]
         if len(ends):
             threshold = float(ordered[ends[np.argmin(np.abs(ends - len(ordered) // 2))] - 1])
@@ -121,7 +121,7 @@ def _cut(sample: SampledRows, least: int) -> tuple[int, float] | None:
 
 
 def _values_apart(values: NDArray[np.float64], distance: float, at_most: int) -> int:
-    """How many values are pairwise different and at least ``distance`` apart, counted up to ``at_most``."""
+    """Count the values that are pairwise different and at least ``distance`` apart, up to ``at_most``."""
     ordered = np.unique(values)
     found, place = 0, 0
     while found < at_most and place < len(ordered):

@@ -1,11 +1,11 @@
-"""What an expert knows in words, as factors of the sensitivities (XK §V).
+"""Expert rules in words, which multiply the sensitivities by factors (XK §V).
 
     income matters most when age is young
     age matters little when income is high and bmi is low
     height matters not
 
-A rule multiplies the weight a_i(x) of its column by the factor that its degree names, as far as its condition is true
-of the record. Conditions that are to hold together are multiplied, and so are the factors of several rules.
+A rule multiplies the weight a_i(x) of its column by the factor of its degree, to the extent that its condition is true
+for the record. The truths of joined conditions are multiplied, and so are the factors of several rules.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule as it was read; whether a table has its columns and words is not yet known."""
+    """A parsed rule; its columns and words are not yet checked against a table."""
 
     text: str
     column: str
@@ -64,17 +64,20 @@ class Rule:
 
     @classmethod
     def read(cls, text: object) -> Rule:
-        """A rule from its words; names with other words in them stand in backticks."""
+        """Parse a rule; column names that contain keywords or blanks must be in backticks."""
         found = RULE.fullmatch(text) if isinstance(text, str) else None
         parts = AND.split(found["when"]) if found is not None and found["when"] else []
         conditions = [one for one in map(CONDITION.fullmatch, parts) if one is not None]
         if found is None or len(conditions) < len(parts):
             raise OptionError(
-                f"A rule must read: {FORM}.", found=repr(text) if isinstance(text, str) else type(text).__name__
+                f"A rule must have the form: {FORM}.",
+                found=repr(text) if isinstance(text, str) else type(text).__name__,
             )
         degree = found["degree"].lower()
         if degree not in DEGREES:
-            raise OptionError(f"A column matters {', '.join(DEGREES)}.", found=_near(degree, DEGREES))
+            raise OptionError(
+                f"The degree of a rule must be one of {', '.join(DEGREES)}.", found=_near(degree, DEGREES)
+            )
         return cls(
             found[0].strip(),
             found["quoted"] or found["plain"],
@@ -85,13 +88,13 @@ class Rule:
 
 @dataclass(frozen=True, repr=False)
 class BoundCondition:
-    """A condition on a column that is there: a fuzzy set of its numbers, or one of its categories."""
+    """A condition on a column of the table: a fuzzy set of its numbers, or one of its categories."""
 
     condition: Condition
     shape: Trapezoid | None
 
     def truth(self, rows: Table) -> NDArray[np.float64]:
-        """How far it is true of each row, from 0 to 1; of a missing value neither it nor its contrary is."""
+        """Return the truth of the condition for each row, from 0 to 1; 0 for a missing value, also if negated."""
         name = self.condition.column
         if self.shape is not None:
             numbers = rows.numbers(name)
@@ -113,14 +116,14 @@ class BoundRule:
     conditions: tuple[BoundCondition, ...]
 
     def truth(self, rows: Table) -> NDArray[np.float64]:
-        """How far all conditions are true of each row, by their product."""
+        """Return the truth of all conditions together for each row: their product."""
         truth = np.ones(rows.rows)
         for condition in self.conditions:
             truth *= condition.truth(rows)
         return truth
 
     def factors(self, truth: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the weight of the axis is multiplied by: from 1 where the rule is not true to its degree's factor."""
+        """Return the factors of the axis's weight: from 1 (rule not true) to the factor of its degree (fully true)."""
         return 1.0 + truth * (DEGREES[self.rule.degree] - 1.0)
 
 
@@ -133,7 +136,7 @@ class Rules:
 
     @staticmethod
     def questions(rules: Sequence[Rule], kinds: Mapping[str, Kind]) -> list[Question[Any]]:
-        """What must be known of the columns that the conditions name."""
+        """Return the survey questions about the columns that the conditions name."""
         for rule in rules:
             for condition in rule.conditions:
                 _require_column(condition.column, kinds, rule, "a column of the table")
@@ -144,7 +147,7 @@ class Rules:
     def of(
         cls, rules: Sequence[Rule], words: Words | None, axes: Axes, answers: Answers, kinds: Mapping[str, Kind]
     ) -> Rules:
-        """Find the columns and words of the rules in the table; ``answers`` are those to :meth:`questions`."""
+        """Bind the rules to the columns and words of the table; ``answers`` are the answers to :meth:`questions`."""
         place = {axis.name: number for number, axis in enumerate(axes.all)}
         bound = []
         for rule in rules:
@@ -154,7 +157,7 @@ class Rules:
         return cls(tuple(bound), len(axes.all))
 
     def factors(self, rows: Table) -> NDArray[np.float32]:
-        """What the weight of each axis (columns) of each row is multiplied by."""
+        """Return the factor of the weight of each axis (columns) for each row."""
         factors = np.ones((rows.rows, self.axes))
         for one in self.rules:
             factors[:, one.axis] *= one.factors(one.truth(rows))
@@ -164,8 +167,8 @@ class Rules:
 def effects(
     rules: Rules, rows: Table, axes: Axes, values: NDArray[np.float64], without: Leaves, with_rules: Leaves
 ) -> tuple[RuleEffect, ...]:
-    """What each rule did, by the boxes that the same rows get without any rule and with all of them."""
-    told = []
+    """Compute the effect of each rule from the boxes that the same rows get without rules and with all rules."""
+    found = []
     for one in rules.rules:
         truth = one.truth(rows)
         total = float(truth.sum())
@@ -173,7 +176,7 @@ def effects(
             float(truth @ _widths(leaves, values[:, one.axis], axes.all[one.axis])) / total if total > 0.0 else 0.0
             for leaves in (without, with_rules)
         )
-        told.append(
+        found.append(
             RuleEffect(
                 rule=one.rule.text,
                 column=one.rule.column,
@@ -185,11 +188,11 @@ def effects(
                 width_with=after,
             )
         )
-    return tuple(told)
+    return tuple(found)
 
 
 def _widths(leaves: Leaves, coordinate: NDArray[np.float64], axis: Axis) -> NDArray[np.float64]:
-    """How wide the box of each record is along an axis."""
+    """Return the width of each record's box along an axis."""
     inside = coordinate[leaves.order]
     box = np.repeat(np.arange(leaves.count), leaves.sizes)
     if isinstance(axis, SetAxis):
@@ -208,21 +211,23 @@ def _bound(condition: Condition, words: Words, answers: Answers, kinds: Mapping[
     own = words.get(name, {})
     if word in own:
         if not kinds[name].is_numeric:
-            raise OptionError(f"Words of one's own are sets of numbers, but {name!r} has none.")
+            raise OptionError(
+                f"The word {word!r} is defined by numbers, so {name!r} must be numeric.", found="a categorical column"
+            )
         return BoundCondition(condition, Trapezoid.of(own[word], name=f"The word {word!r} of {name!r}"))
     if not kinds[name].is_numeric:
         known = pc.is_in(answers[DistinctIn(name)].values.cast(pa.string()), value_set=pa.array([word]))
         if not pc.any(known).as_py():
             raise OptionError(
-                f"No record is {word!r} in {name!r}.",  # the word is the user's own; the values are not told
+                f"{word!r} must be a value of {name!r}.",  # the word comes from the user; other values are not quoted
                 found=f"{len(known):,} other values",
-                fix="a value of the column, in its own spelling",
+                fix="a value of the column, in the same spelling",
             )
         return BoundCondition(condition, None)
     meaning = MEANING.get(word.lower())
     if meaning is None:
         raise OptionError(
-            f"{word!r} says nothing of the number {name!r}.",
+            f"{word!r} must be a known word for the numeric column {name!r}.",
             found=_near(word, [*own, *MEANING]),
             fix=f"one of {', '.join([*own, *MEANING])}, or words={{{name!r}: {{{word!r}: (from, full, full, to)}}}}",
         )
@@ -234,7 +239,7 @@ def _require_column(name: str, names: Collection[str], rule: Rule, what: str) ->
         raise OptionError(
             f"The rule {rule.text!r} needs {name!r} to be {what}.",
             found=nearest(name, names),
-            fix="correct the name; one with blanks and other words in it stands in backticks",
+            fix="correct the name; put a name that contains blanks or keywords in backticks",
         )
 
 

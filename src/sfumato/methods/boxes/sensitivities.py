@@ -1,7 +1,8 @@
-"""How much each coordinate of each record matters: the weights that the boxes are cut by (XK §II, XF §IV).
+"""Sensitivities: how much each coordinate of each record matters, the weights used to cut boxes (XK §II, XF §IV).
 
 A kept statistic C with importance p_C and wanted accuracy Δ0_C adds (p_C / Δ0_C) · |b_i(x)| to axis i, where b(x) is
-its derivative by record. Columns that no kept statistic names get a small constant share, so that they stay useful.
+its derivative with respect to the record. Columns that no kept statistic uses get a small constant weight, so that
+they remain useful.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from sfumato.survey.survey import Survey
     from sfumato.table.table import Table
 
-ACCURACY = 0.1  # wanted of a kept statistic: a share of its value or natural scale, whichever is larger
-UNNAMED_ACCURACY = 0.5  # wanted of a statistic that is not named, as a share of its natural scale
-RANGE_IN_SD = 6.0  # a set of all values counts as wide as this many standard deviations
+ACCURACY = 0.1  # wanted accuracy of a kept statistic: share of its value or of its natural scale, whichever is larger
+UNNAMED_ACCURACY = 0.5  # wanted accuracy of a statistic that is not kept: share of its natural scale
+RANGE_IN_SD = 6.0  # width of a set of all values, in standard deviations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class Kept:
     accuracy: float | None  # Δ0_C, in the unit of the statistic; None: the default
 
     def wanted(self, moments: Moments) -> float:
-        """Δ0_C: as given, or 10 % of the value or of the natural scale, whichever is larger."""
+        """Return Δ0_C: as given, or 10 % of the value or of the natural scale, whichever is larger."""
         if self.accuracy is not None:
             return self.accuracy
         value, scale = self.statistic.value(moments), self.statistic.scale(moments)
@@ -56,20 +57,20 @@ class Kept:
 
 @dataclass(frozen=True, repr=False)
 class Sensitivities:
-    """Everything that turns a row into its weights: linear terms, and a constant for each axis."""
+    """The function from a row to its weights: linear terms, and a constant for each axis."""
 
-    columns: tuple[str, ...]  # what the terms read
-    weight: str | None  # sampling weight
+    columns: tuple[str, ...]  # columns that the terms read
+    weight: str | None  # column of sampling weights
     axis: NDArray[np.int64]
     constant: NDArray[np.float64]
     starts: NDArray[np.int64]
     positions: NDArray[np.int64]
     coefficients: NDArray[np.float64]
-    floor: NDArray[np.float64]  # weight of each axis whatever the record
-    rules: Rules | None = None  # what an expert multiplies the weights by
+    floor: NDArray[np.float64]  # constant weight of each axis, the same for all records
+    rules: Rules | None = None  # expert rules that multiply the weights
 
     def of(self, rows: Table) -> NDArray[np.float32]:
-        """The weight of each axis (columns) for each row."""
+        """Return the weight of each axis (columns) for each row."""
         from sfumato.kernels.sensitivity import combined
 
         weights = np.empty((rows.rows, len(self.floor)), dtype=np.float32)
@@ -96,12 +97,12 @@ def kept_statistics(
     names: Sequence[str],
     numbers: Sequence[str],
 ) -> tuple[Kept, ...]:
-    """The statistics to keep, in parts; with no ``keep``, every mean, variance and correlation of ``numbers`` alike."""
+    """Return the parts of the statistics to keep; by default all means, variances and correlations of ``numbers``."""
     if keep is None:
         wholes: list[Statistic] = [kind(name) for kind in (Mean, Variance) for name in numbers]
         wholes += [Correlation(first, second) for first, second in combinations(numbers, 2)]
     else:
-        wholes = [parse(words, names=names) for words in keep]
+        wholes = [parse(text, names=names) for text in keep]
     importances = _one_each(importance, wholes, "importance", least=0.0)
     accuracies = _one_each(accuracy, wholes, "accuracy", above=0.0)
     total = sum(1.0 if share is None else share for share in importances) or 1.0
@@ -119,10 +120,11 @@ def kept_statistics(
 def sensitivities(
     kept: Sequence[Kept], axes: Axes, moments_of: MomentsLookup, *, named: bool, others: float
 ) -> Sensitivities:
-    """Weigh the axes by the kept statistics.
+    """Compute the weights of the axes from the kept statistics.
 
-    ``named`` says that the user chose them: then a statistic that is not named counts ``others`` and is wanted at half
-    its natural scale. Else all count alike, and so does a category, which no statistic can name.
+    ``named`` says whether the user chose them. If so, a statistic that is not kept has the importance ``others`` and a
+    wanted accuracy of half its natural scale. Otherwise all have equal importance, and so have categorical columns,
+    which no statistic can use.
     """
     position = {axis.name: number for number, axis in enumerate(axes.all)}
     columns = tuple(dict.fromkeys(name for one in kept for name in one.statistic.columns))
@@ -156,7 +158,10 @@ def sensitivities(
 
 @dataclass(frozen=True, repr=False)
 class MomentsLookup:
-    """Moments of the columns of a statistic: from one question for all columns without missing values, else its own."""
+    """The moments of the columns of a statistic.
+
+    All columns without missing values are covered by one survey question, other statistics by one question each.
+    """
 
     complete: tuple[str, ...]  # columns without a missing value
     weight: str | None  # column of sampling weights
@@ -171,7 +176,7 @@ class MomentsLookup:
         missing: Mapping[str, int],
         weight: str | None,
     ) -> MomentsLookup:
-        """Ask for the moments of all kept statistics and of each of ``numbers``; ``missing`` counts missing values."""
+        """Ask for the moments of all kept statistics and of each of ``numbers``; ``missing`` gives missing values."""
         columns = dict.fromkeys([*(name for one in kept for name in one.statistic.columns), *numbers])
         complete = tuple(name for name in columns if not missing[name])
         wanted = dict.fromkeys([*(tuple(one.statistic.columns) for one in kept), *((name,) for name in numbers)])
@@ -187,19 +192,19 @@ class MomentsLookup:
         return self.answers[MomentsOf(tuple(names), self.weight)]
 
 
-def _unnamed(axes: Axes, moments_of: MomentsLookup, touched: set[str], share: float) -> NDArray[np.float64]:
-    """The constant weight of each axis that no kept statistic touches.
+def _unnamed(axes: Axes, moments_of: MomentsLookup, used: set[str], share: float) -> NDArray[np.float64]:
+    """Return the constant weight of each axis that no kept statistic uses.
 
-    It takes part in as many unnamed statistics as there are numeric columns, and one more (its mean, its variance, its
-    correlations), and each has the ``share`` importance ÷ (accuracy ÷ natural scale).
+    Such a column occurs in one statistic more than there are numeric columns (its mean, its variance, its
+    correlations), each with the ``share`` importance ÷ (accuracy ÷ natural scale).
     """
     statistics = len(axes.numbers) + 1
-    weights = [0.0 if axis.name in touched else statistics * share * _per_unit(axis, moments_of) for axis in axes.all]
+    weights = [0.0 if axis.name in used else statistics * share * _per_unit(axis, moments_of) for axis in axes.all]
     return np.array(weights, dtype=np.float64)
 
 
 def _per_unit(axis: NumberAxis | SetAxis, moments_of: MomentsLookup) -> float:
-    """One over the standard deviation, or what corresponds to it for a set."""
+    """Return one over the standard deviation, or the equivalent for a set."""
     if isinstance(axis, SetAxis):
         return RANGE_IN_SD / axis.size
     moments = moments_of([axis.name])
@@ -214,17 +219,17 @@ def _one_each(
     least: float | None = None,
     above: float | None = None,
 ) -> list[float | None]:
-    """One number for each kept statistic, from a list in order or from a mapping by words."""
+    """Return one number for each kept statistic, from a list in order or from a mapping by statistic."""
     if given is None:
         return [None] * len(statistics)
     if isinstance(given, Mapping):
-        by_words = {str(parse(words)): number for words, number in given.items()}
-        unknown = sorted(set(by_words) - {str(statistic) for statistic in statistics})
+        by_text = {str(parse(text)): number for text, number in given.items()}
+        unknown = sorted(set(by_text) - {str(statistic) for statistic in statistics})
         if unknown:
             raise StatisticError(
-                f"{option} names {', '.join(unknown)}, which is not kept.", fix="name it in keep as well"
+                f"{option} must name statistics that are kept.", found=", ".join(unknown), fix="add them to keep"
             )
-        chosen: list[float | None] = [by_words.get(str(statistic)) for statistic in statistics]
+        chosen: list[float | None] = [by_text.get(str(statistic)) for statistic in statistics]
     else:
         chosen = list(given)
         if len(chosen) != len(statistics):

@@ -1,4 +1,4 @@
-"""How the categories of a box leave: as the set of its values, or as the tree node that covers them."""
+"""The released labels of categorical columns: the set of the values in a box, or the tree node that covers them."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Words:
-    """What each box says of a categorical column: ``words[word_of[box]]``."""
+class SetLabels:
+    """The label of each box in a categorical column: ``labels[label_of[box]]``."""
 
-    words: pa.Array
-    word_of: NDArray[np.int64]
+    labels: pa.Array
+    label_of: NDArray[np.int64]
 
 
-def sets(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> Words:
-    """The values in each box, as text; a box of missing values only is missing."""
+def sets(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
+    """Return the set of values in each box as text; a box of missing values only has a missing label."""
     rank, box_of = ranks[leaves.order].astype(np.int64), np.repeat(np.arange(leaves.count), leaves.sizes)
     members = np.zeros((leaves.count, (axis.size + 7) // 8), dtype=np.uint8)
     np.bitwise_or.at(members, (box_of, rank >> 3), np.uint8(128) >> (rank & 7).astype(np.uint8))
-    distinct, word_of = np.unique(members, axis=0, return_inverse=True)
+    distinct, label_of = np.unique(members, axis=0, return_inverse=True)
     texts = axis.values.cast(pa.string()).to_pylist()
-    words = [format_set([texts[rank] for rank in np.flatnonzero(row)]) for row in np.unpackbits(distinct, axis=1)]
-    return Words(pa.array(words, pa.string()), word_of.reshape(-1))
+    labels = [format_set([texts[rank] for rank in np.flatnonzero(row)]) for row in np.unpackbits(distinct, axis=1)]
+    return SetLabels(pa.array(labels, pa.string()), label_of.reshape(-1))
 
 
-def nodes(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> Words:
-    """The lowest node of the column's tree that covers each box; the root also covers a missing value."""
+def nodes(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
+    """Return the lowest node of the column's tree that covers each box; the root also covers a missing value."""
     assert axis.tree is not None
     positions = axis.tree.positions(axis.values, column=axis.name)[ranks.astype(np.int64)][leaves.order]
-    first = np.minimum.reduceat(positions, leaves.starts[:-1])  # −1 where a value is missing
+    first = np.minimum.reduceat(positions, leaves.starts[:-1])  # −1 if a value is missing
     last = np.maximum.reduceat(positions, leaves.starts[:-1])
     covering = axis.tree.covering(np.maximum(first, 0), np.where(first < 0, axis.tree.size - 1, last))
-    words = [node for level in axis.tree.names for node in level]
+    labels = [node for level in axis.tree.names for node in level]
     offsets = np.cumsum([0, *map(len, axis.tree.names)])
-    word_of = np.where(last < 0, len(words), offsets[covering.levels] + covering.nodes)
-    return Words(pa.array([*words, None], pa.string()), word_of)
+    label_of = np.where(last < 0, len(labels), offsets[covering.levels] + covering.nodes)
+    return SetLabels(pa.array([*labels, None], pa.string()), label_of)
 
 
 def covered(axis: SetAxis) -> Mapping[str | None, frozenset[str | None]]:
-    """The values below each node of the column's tree, by the node's name."""
+    """Return the values below each node of the column's tree, by the node's name."""
     assert axis.tree is not None
     below: dict[str, set[str | None]] = {}
     for level in range(axis.tree.levels):

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
+from sfumato.table.group_counts import KeyedGroups
 from sfumato.table.intervals import BOX, original_names
 
 if TYPE_CHECKING:
@@ -38,6 +40,18 @@ class Evidence:
     released: Table
     original: Table
     origin: NDArray[np.int64]
+    _groups: dict[tuple[str, ...], KeyedGroups] = field(default_factory=dict, init=False, compare=False)
+    _lock: Lock = field(default_factory=Lock, init=False, compare=False)
+
+    def groups(self, columns: tuple[str, ...]) -> KeyedGroups:
+        """The groups of released rows that are equal in these columns, found once for all claims that ask for them."""
+        with self._lock:
+            if columns not in self._groups:
+                self._groups[columns] = KeyedGroups.of(self.released, columns)
+            return self._groups[columns]
+
+    def __reduce__(self) -> tuple[type[Evidence], tuple[Any, ...]]:
+        return Evidence, (self.released, self.original, self.origin)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +106,11 @@ def listed_without_box(released: Sequence[str]) -> str:
     return listed([name for name in released if name != BOX] or released)
 
 
-def column_counts(counts: dict[str, int], unit: str = "") -> str:
-    """Columns with a count each, as a sentence lists them: ``'age' (3 rows)``."""
-    return ", ".join(f"{name!r} ({count:,}{unit})" for name, count in counts.items())
+def counted(number: int, unit: str) -> str:
+    """A number of things: ``1 row``, ``2,000 rows``."""
+    return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
+
+
+def counted_by_column(numbers: dict[str, int], unit: str) -> str:
+    """Columns with a number of things each: ``'age' (3 rows), 'sex' (1 row)``."""
+    return ", ".join(f"{name!r} ({counted(number, unit)})" for name, number in numbers.items())

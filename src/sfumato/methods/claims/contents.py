@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.methods.claims.base import FAULT, Claim, ClaimKind, Evidence, Finding, column_counts
-from sfumato.table.group_counts import KeyedGroups, sums
+from sfumato.methods.claims.base import FAULT, Claim, ClaimKind, Evidence, Finding, counted, counted_by_column
+from sfumato.table.group_counts import GroupKeys, KeyedGroups, sums
 from sfumato.table.groups import first_rows, group_labels
-from sfumato.table.hashing import row_keys
-from sfumato.table.intervals import BOX, Intervals, is_interval, missing_name, parse_set
+from sfumato.table.intervals import BOX, high_name, is_interval, low_name, missing_name, parse_set
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +29,7 @@ class MissingCounts:
     A box is listed once for each number that it states, which is once unless the method has a fault.
     """
 
-    keys: NDArray[np.uint64]  # (boxes, 2)
+    keys: GroupKeys
     stated: NDArray[np.float64]
     missing: NDArray[np.int64]  # rows without a value
     inside: NDArray[np.int64]  # rows without a value, or with one inside the box
@@ -42,19 +41,19 @@ class MissingCounts:
         labels = group_labels(released, (missing_name(name), *box))
         first = first_rows(labels)
         return cls(
-            keys=row_keys(released, box, first),
+            keys=GroupKeys.of(released, box, first),
             stated=released.numbers(missing_name(name))[first],
             missing=np.bincount(labels[is_missing], minlength=len(first)),
-            inside=np.bincount(labels[~outside], minlength=len(first)),
+            inside=np.bincount(labels) - np.bincount(labels[outside], minlength=len(first)),
         )
 
     def merge(self, other: MissingCounts) -> MissingCounts:
         """Add up the rows of boxes that have the same key and state the same number."""
-        keys, stated = np.concatenate([self.keys, other.keys]), np.concatenate([self.stated, other.stated])
+        keys, stated = self.keys.followed_by(other.keys), np.concatenate([self.stated, other.stated])
         groups = KeyedGroups.of_keys(np.column_stack([keys, stated.view(np.uint64)]))
         first = first_rows(groups.labels)
         return MissingCounts(
-            keys=keys[first],
+            keys=GroupKeys(keys[first]),
             stated=stated[first],
             missing=sums(groups, np.concatenate([self.missing, other.missing])),
             inside=sums(groups, np.concatenate([self.inside, other.inside])),
@@ -63,7 +62,7 @@ class MissingCounts:
     @property
     def miscounted(self) -> int:
         """Number of rows that are inside their box but in one that states a wrong number."""
-        boxes = KeyedGroups.of_keys(self.keys)
+        boxes = KeyedGroups.of_keys(self.keys.values)
         return int(self.inside[sums(boxes, self.missing)[boxes.labels] != self.stated].sum())
 
 
@@ -100,10 +99,10 @@ class Containment(Claim[ContentCounts]):
         boxes: dict[str, MissingCounts] = {}
         for name in self.columns:
             if is_interval(name, evidence.released.kinds):
-                is_missing = np.isnan(original.numbers(name))
-                is_outside = self._outside_range(name, evidence.released, original)
+                numbers = original.numbers(name)
+                is_outside = self._outside_range(name, evidence.released, numbers)
                 if missing_name(name) in evidence.released.kinds:
-                    boxes[name] = MissingCounts.of(evidence.released, name, is_missing, is_outside)
+                    boxes[name] = MissingCounts.of(evidence.released, name, np.isnan(numbers), is_outside)
                 outside[name] = int(is_outside.sum())
             elif name in self.covers or not original.kinds[name].is_numeric:
                 covers = self.covers.get(name, {})
@@ -126,19 +125,21 @@ class Containment(Claim[ContentCounts]):
         return Finding(
             claim=f"every original value lies inside its released range, in {', '.join(self.columns) or 'no column'}",
             held=not broken,
-            found=f"values outside in {column_counts(broken, ' rows')}" if broken else f"{tally.rows:,} rows inside",
+            found=f"values outside in {counted_by_column(broken, 'row')}"
+            if broken
+            else f"{counted(tally.rows, 'row')} inside",
             fix=FAULT,
             kind=self.kind,
         )
 
-    def _outside_range(self, name: str, released: Table, original: Table) -> NDArray[np.bool_]:
+    def _outside_range(self, name: str, released: Table, numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Rows whose number is not in its interval; a missing one is, where the box counts its missing ones."""
-        numbers, ends = original.numbers(name), Intervals.of(released, name)
-        inside = (ends.low <= numbers) & (numbers <= ends.high)
-        if ends.missing is not None:
+        low, high = released.numbers(low_name(name)), released.numbers(high_name(name))
+        inside: NDArray[np.bool_] = (low <= numbers) & (numbers <= high)
+        if missing_name(name) in released.kinds:
             inside |= np.isnan(numbers)
         if self.empty_is_unknown:
-            inside |= np.isnan(ends.low) & np.isnan(ends.high)
+            inside |= np.isnan(low) & np.isnan(high)
         return ~inside
 
 

@@ -17,10 +17,11 @@ from sfumato.methods.claims.base import (
     ClaimKind,
     Evidence,
     Finding,
-    column_counts,
+    counted,
+    counted_by_column,
     listed_without_box,
 )
-from sfumato.table.group_counts import GroupCounts, KeyedGroups
+from sfumato.table.group_counts import GroupCounts, GroupKeys, KeyedGroups
 from sfumato.table.groups import first_rows, refine
 from sfumato.table.hashing import column_hashes
 
@@ -42,7 +43,7 @@ class KAnonymity(Claim[GroupCounts]):
     columns: tuple[str, ...]
 
     def tally(self, evidence: Evidence) -> GroupCounts:
-        return GroupCounts.of(KeyedGroups.of(evidence.released, self.columns))
+        return GroupCounts.of(evidence.groups(self.columns))
 
     def merge(self, one: GroupCounts, other: GroupCounts) -> GroupCounts:
         return one.merge(other)
@@ -52,7 +53,7 @@ class KAnonymity(Claim[GroupCounts]):
         return Finding(
             claim=f"{self.k}-anonymous in {listed_without_box(self.columns)}",
             held=not tally.rows or smallest >= self.k,
-            found=f"smallest group {smallest:,}, {len(tally.counts):,} groups",
+            found=f"smallest group {smallest:,}, {counted(len(tally.counts), 'group')}",
             fix="allow some suppression, or protect fewer columns",
             kind=self.kind,
         )
@@ -66,7 +67,7 @@ class KAnonymity(Claim[GroupCounts]):
 class GroupValues:
     """The groups seen so far, and the different values of those that do not have enough of them yet."""
 
-    keys: NDArray[np.uint64]  # (groups, 2)
+    keys: GroupKeys
     is_diverse: NDArray[np.bool_]  # (groups,): has enough values, so none of them is kept
     group: NDArray[np.int64]  # place in ``keys`` of each value that is kept
     values: Values  # hashes or, where distances count, the numbers themselves
@@ -90,7 +91,7 @@ class Diversity(Claim[GroupValues]):
     hidden: bool = False
 
     def tally(self, evidence: Evidence) -> GroupValues:
-        groups = KeyedGroups.of(evidence.released, self.columns)
+        groups = evidence.groups(self.columns)
         source = (evidence.original if self.hidden else evidence.released).select([self.column])
         source = source.take(evidence.origin) if self.hidden else source
         if self.epsilon:
@@ -105,7 +106,7 @@ class Diversity(Claim[GroupValues]):
         return GroupValues(groups.keys, counts >= self.l, group[kept], values[kept])
 
     def merge(self, one: GroupValues, other: GroupValues) -> GroupValues:
-        groups = KeyedGroups.of_keys(np.concatenate([one.keys, other.keys]))
+        groups = KeyedGroups.of_keys(one.keys.followed_by(other.keys))
         is_diverse = np.zeros(groups.size, dtype=bool)
         is_diverse[groups.labels[np.concatenate([one.is_diverse, other.is_diverse])]] = True
         group = groups.labels[np.concatenate([one.group, other.group + len(one.keys)])]
@@ -123,7 +124,7 @@ class Diversity(Claim[GroupValues]):
         return Finding(
             claim=f"at least {self.l} different values of {self.column!r}{apart} in each group",
             held=poor == 0,
-            found=f"{poor:,} groups with fewer, of {groups:,}" if poor else f"all of {groups:,} groups",
+            found=f"fewer in {poor:,} of {counted(groups, 'group')}" if poor else f"all of {counted(groups, 'group')}",
             fix=f"a smaller l, a smaller epsilon for {self.column!r}, or some suppression",
             kind=self.kind,
         )
@@ -186,9 +187,9 @@ class EachColumnAnonymous(EachColumnClaim):
             claim=f"every released value of {', '.join(self.columns)} occurs in at least {self.k:,} rows, "
             "each column by itself",
             held=not rare,
-            found=f"rarer values in {column_counts(rare, ' rows')}"
+            found=f"rarer values in {counted_by_column(rare, 'row')}"
             if rare
-            else f"the rarest value occurs in {min(smallest.values(), default=0):,} rows",
+            else f"the rarest value occurs in {counted(min(smallest.values(), default=0), 'row')}",
             fix="a smaller k, or all rows in one block",
             kind=self.kind,
         )
@@ -212,7 +213,9 @@ class AtMostValues(EachColumnClaim):
         return Finding(
             claim=f"at most {self.most:,} different values in each of {', '.join(self.columns)}",
             held=not over,
-            found=f"more in {column_counts(over)}" if over else f"at most {max(shown.values(), default=0):,}",
+            found=f"more in {counted_by_column(over, 'value')}"
+            if over
+            else f"at most {max(shown.values(), default=0):,}",
             fix=FAULT,
             kind=self.kind,
         )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato.methods.claims.base import FAULT, Claim, ClaimKind, Evidence, Finding, listed
+from sfumato.methods.claims.base import FAULT, Claim, ClaimKind, Evidence, Finding, counted, listed
 from sfumato.table.kinds import Kind
 
 
@@ -52,7 +52,7 @@ class RowsAccountedFor(Claim[RowCounts]):
         return Finding(
             claim=f"no row lost or duplicated; {allowed} suppressed",
             held=tally.once and suppressed <= self.suppressed_at_most * tally.original * (1 + 1e-12),
-            found=f"{tally.original:,} rows in, {tally.released:,} out, {suppressed:,} suppressed"
+            found=f"{counted(tally.original, 'row')} in, {tally.released:,} out, {suppressed:,} suppressed"
             + ("" if tally.once else "; some released rows are duplicates or have no original row"),
             fix="a larger share of suppressed rows" if tally.once else FAULT,
             kind=self.kind,
@@ -85,7 +85,7 @@ class ColumnsAllowed(Claim[ReleasedNames]):
         return Finding(
             claim=f"only these columns are released: {listed(self.names)}",
             held=not others,
-            found=f"also {listed(others)}" if others else f"{len(tally.names)} columns",
+            found=f"also {listed(others)}" if others else counted(len(tally.names), "column"),
             fix=FAULT,
             kind=self.kind,
         )

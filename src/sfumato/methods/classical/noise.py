@@ -1,4 +1,4 @@
-"""Additive noise, the oldest mask and the benchmark for every other (TL §2.3.1, equations 2.2–2.4)."""
+"""Additive noise, the oldest masking method and a baseline for the others (TL §2.3.1, equations 2.2–2.4)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ KINDS: tuple[Kind, ...] = ("correlated", "uncorrelated")
 
 @dataclass(frozen=True, kw_only=True)
 class Noise(MatrixMethod):
-    """Add normal noise whose variance is a share ``level`` of the data's own.
+    """Add normal noise whose variance is ``level`` times the variance of the data.
 
-    "correlated" noise has the covariance b·Σ (2.4), "uncorrelated" only its diagonal (2.3). With ``correct`` the masked
-    rows are drawn towards the mean by Kim's formula, so that mean and (for correlated noise) covariance of the matrix
-    are those of the original in expectation. Every row still has an original, and in more than a few columns most can
-    be matched back, whatever the level: it promises no privacy.
+    "correlated" noise has the covariance b·Σ (TL 2.4), "uncorrelated" noise only its diagonal (TL 2.3). With
+    ``correct`` the noisy rows are shrunk towards the mean by Kim's formula, so that the mean and, for correlated noise,
+    the covariance of the matrix equal those of the original in expectation. Each released row still comes from one
+    original row. With more than a few columns most rows can be matched to their originals, even at high levels: the
+    method promises no privacy.
 
     Examples
     --------
@@ -42,24 +43,32 @@ class Noise(MatrixMethod):
     name: ClassVar[str] = "noise"
     noted: ClassVar[Mapping[str, str]] = {
         **MatrixMethod.noted,
-        "noise level": "variance of the noise as a share of that of the data",
-        "corrected": "whether mean and variance were given back",
+        "noise level": "variance of the noise, as a multiple of the variance of the data",
+        "corrected": "whether mean and variance were corrected",
     }
 
     kind: Kind = option(
-        Choice(KINDS), "Whether the noise of different columns is correlated.", default="correlated", reported=True
+        Choice(KINDS),
+        "Whether the noise of different columns has the same correlations as the data.",
+        default="correlated",
+        reported=True,
     )
     level: float = option(
         Number(above=0.0),
         "Variance of the noise (b), as a multiple of the variance of the data.",
         default=0.1,
-        unit="variances",
+        unit="variances of the data",
         reported=True,
     )
-    correct: bool = option(Flag(), "Give back mean and variance.", default=True, reported=True)
+    correct: bool = option(
+        Flag(),
+        "Shrink the noisy values so that means and variances equal those of the data in expectation.",
+        default=True,
+        reported=True,
+    )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> NoisePlan:
-        """Nothing is decided before the rows are seen."""
+        """Make the plan; the noise is drawn when a block is transformed."""
         return NoisePlan(self.setup(survey, schema, randomness), self)
 
 
@@ -81,8 +90,8 @@ class NoisePlan(MatrixPlan):
             noise = white @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
         masked = matrix + np.sqrt(level) * noise
         # Kim: (x̃ + (d₁ − 1) μ) / d₁ with d₁ = √(1 + b)
-        drawn_in = np.sqrt(1.0 + level) if self.method.correct else 1.0
-        return np.asarray((masked + (drawn_in - 1.0) * mean) / drawn_in)
+        shrinkage = np.sqrt(1.0 + level) if self.method.correct else 1.0
+        return np.asarray((masked + (shrinkage - 1.0) * mean) / shrinkage)
 
     @property
     def notes(self) -> Mapping[str, object]:

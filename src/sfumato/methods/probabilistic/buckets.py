@@ -1,4 +1,4 @@
-"""Groups of neighbouring values of one numeric column, and what is shown for each of them (LT §4.1)."""
+"""Groups of neighbouring values of one numeric column, and what is released for each group (LT §4.1)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ SHOWN: tuple[Shown, ...] = ("median", "mean", "range", "label")
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Buckets:
-    """Groups of neighbouring values. Cut by value, or by rank where equal values may fall into two groups.
+    """Groups of neighbouring values, cut by value, or by rank if equal values may be in different groups.
 
-    ``low`` and ``high`` are the least and the largest value in each group, or the ends of the cell it stands for.
+    ``low`` and ``high`` are the smallest and the largest value of each group, or the ends of the cell around it.
     """
 
     name: str
@@ -37,26 +37,26 @@ class Buckets:
     high: NDArray[np.float64]
     median: NDArray[np.float64]  # a value of the group
     mean: NDArray[np.float64]
-    sizes: NDArray[np.float64]  # rows; estimated where the column is known by a summary
-    cuts: NDArray[np.float64] | None  # least value of each group but the first; None: by rank
-    ties: NDArray[np.float64] = field(
-        default_factory=lambda: np.zeros(0)
-    )  # values that stand in several groups, rising
-    tie_ranks: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # rows with smaller ones
+    sizes: NDArray[np.float64]  # rows; estimated if only a summary of the column is known
+    cuts: NDArray[np.float64] | None  # smallest value of each group but the first; None: cut by rank
+    ties: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # values in several groups, sorted
+    tie_ranks: NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros(0, dtype=np.int64)
+    )  # rows with smaller values
     missing: int = 0
-    hidden: int = -1  # the group that is shown as missing, so that few missing values are not alone
+    hidden: int = -1  # the group that is released as missing, so that a few missing values do not stand out
     shown: Shown = "median"
 
     @classmethod
     def of_ranks(cls, table: Table, name: str, ends: NDArray[np.int64], *, shown: Shown) -> Buckets:
-        """Groups of rows in the order of their values, each up to one of these ranks."""
+        """Make groups of rows, sorted by value, that end at these ranks."""
         numbers = table.numbers(name)
         present = np.sort(numbers[~np.isnan(numbers)])
         starts = np.append(0, ends)[:-1]
         sizes = (ends - starts).astype(np.float64)
         low, high = present[starts], present[ends - 1]
         ties = np.unique(low[1:][low[1:] == high[:-1]])
-        offset = present[0] if len(present) else 0.0  # sums keep more digits near zero
+        offset = present[0] if len(present) else 0.0  # sums are more accurate near zero
         return cls(
             name=name,
             kind=table.kinds[name],
@@ -75,7 +75,7 @@ class Buckets:
 
     @classmethod
     def of_points(cls, table: Table, name: str, points: Points, ends: NDArray[np.int64], *, shown: Shown) -> Buckets:
-        """Groups of points, each up to one of these ends: equal values stay together."""
+        """Make groups of points that end at these positions; equal values stay together."""
         starts = np.append(0, ends)[:-1]
         values, weights = points.values, points.weights
         before = np.concatenate([[0.0], np.cumsum(weights)])
@@ -100,20 +100,20 @@ class Buckets:
 
     @property
     def values(self) -> int:
-        """Number of different cells that can be shown, a missing one included."""
+        """Number of different cells that can be released, including a missing one."""
         return len(self.sizes) - (self.hidden >= 0) + (self.missing > 0)
 
     @property
     def rank_difference(self) -> int:
-        """Sum over rows of how far a row's rank is from that of the median of its group (LT Definition 8)."""
+        """Sum over the rows of the distance between a row's rank and the median rank of its group (LT Definition 8)."""
         sizes = np.rint(self.sizes).astype(np.int64)
         return int((sizes * sizes // 4).sum())
 
     def as_cells(self, domain: tuple[float, float] | None = None) -> Buckets:
-        """The same groups with ends that touch, so that every value of the domain lies in one of them.
+        """Return the same groups with touching ends, so that every value of the domain is in one of them.
 
-        Whole numbers and days end one before the next group. Without a declared domain the outermost ends are the least
-        and the largest value.
+        A group of integers or days ends one before the next group. Without a declared domain the outermost ends are the
+        smallest and the largest value.
         """
         if self.cuts is None or not len(self.sizes):
             return self
@@ -125,7 +125,7 @@ class Buckets:
         return replace(self, low=low, high=high)
 
     def spanning(self, ends: tuple[float, float]) -> Buckets:
-        """The same groups, the outer ones reaching at least to these ends: a summary may not hold the extremes."""
+        """Return the same groups, extended to at least these ends, because a summary may not contain the extremes."""
         if not len(self.sizes):
             return self
         low, high = self.low.copy(), self.high.copy()
@@ -133,7 +133,7 @@ class Buckets:
         return replace(self, low=low, high=high)
 
     def anonymous(self, k: int | None) -> Buckets:
-        """The same groups, one of them shown as missing where fewer than k rows are missing or present."""
+        """Return the same groups, one of them released as missing if fewer than k rows are missing or present."""
         present = float(self.sizes.sum())
         if k is None or not self.missing or not len(self.sizes) or (self.missing >= k and present >= k):
             return self
@@ -141,34 +141,34 @@ class Buckets:
 
     @property
     def released_names(self) -> tuple[str, ...]:
-        """Names of the columns that leave for this one."""
+        """Names of the columns that are released for this one."""
         return interval_names(self.name) if self.shown == "range" else (self.name,)
 
     @property
     def by_rank(self) -> bool:
-        """Whether equal values fall into two groups, by the order of their rows."""
+        """Whether equal values are in different groups, assigned by the order of their rows."""
         return bool(len(self.ties))
 
     @property
     def code_size(self) -> int:
-        """Groups, and one more for what is shown as missing."""
+        """Number of groups, plus one for what is released as missing."""
         return len(self.sizes) + 1
 
     def codes(self, table: Table) -> NDArray[np.int64]:
-        """The group of each row, the number after the last where it is shown as missing."""
+        """Return the group of each row; the number of groups if it is released as missing."""
         numbers = table.numbers(self.name)
         is_missing = np.isnan(numbers)
         cuts = self.low[1:] if self.cuts is None else self.cuts
         codes = np.searchsorted(cuts, numbers, side="right")
         if len(self.ties):
-            self._deal_out(codes, numbers)
+            self._assign_ties(codes, numbers)
         codes[is_missing] = len(self.sizes)
         if self.hidden >= 0:
             codes[codes == self.hidden] = len(self.sizes)
         return codes
 
-    def _deal_out(self, codes: NDArray[np.int64], numbers: NDArray[np.float64]) -> None:
-        """Give the rows of a value that stands in several groups to these groups, as many as each holds."""
+    def _assign_ties(self, codes: NDArray[np.int64], numbers: NDArray[np.float64]) -> None:
+        """Assign the rows of a value that is in several groups to these groups, according to their sizes."""
         place = np.searchsorted(self.ties, numbers)
         tied = np.flatnonzero(self.ties[np.minimum(place, len(self.ties) - 1)] == numbers)
         order = tied[np.argsort(place[tied], kind="stable")]
@@ -178,13 +178,13 @@ class Buckets:
         codes[order] = np.searchsorted(np.cumsum(self.sizes), ranks, side="right")
 
     def show(self, codes: NDArray[np.int64]) -> tuple[Recoded, ...]:
-        """The released columns: one, or two for a range."""
+        """Return the released columns: one, or two for a range."""
         if self.shown == "range":
             low, high = self.released_names
             ends = _cells(self.low, self.type), _cells(self.high, self.type)
             return (Recoded(low, _each(ends[0], codes), self.kind), Recoded(high, _each(ends[1], codes), self.kind))
         if self.shown == "label":
-            return (Recoded(self.name, _each(pa.array(self.words, pa.string()), codes), Kind.NOMINAL),)
+            return (Recoded(self.name, _each(pa.array(self.labels, pa.string()), codes), Kind.NOMINAL),)
         if self.shown == "median":
             return (Recoded(self.name, _each(_cells(self.median, self.type), codes), self.kind),)
         if self.kind is Kind.DATE:
@@ -193,16 +193,16 @@ class Buckets:
 
     @property
     def note(self) -> dict[str, object]:
-        """What was done, in words and aggregates."""
+        """A description of the recoding, in text and aggregate numbers."""
         return {
-            "how": f"{len(self.sizes):,} groups of neighbouring values, shown by their {self.shown}",
+            "how": f"{len(self.sizes):,} groups of neighbouring values, each released as its {self.shown}",
             "values after": self.values,
             "rank difference": self.rank_difference,
         }
 
     @property
-    def words(self) -> list[str]:
-        """What a label says of each group."""
+    def labels(self) -> list[str]:
+        """The label of each group."""
         low, high = (_cells(ends, self.type).cast(pa.string()).to_pylist() for ends in (self.low, self.high))
         if self.kind is Kind.CONTINUOUS:
             return [f"[{first:.12g}, {last:.12g}]" for first, last in zip(self.low, self.high, strict=True)]
@@ -210,10 +210,10 @@ class Buckets:
 
 
 def quantile_ends(weights: NDArray[np.float64], buckets: int) -> NDArray[np.int64]:
-    """Ends (exclusive) of at most ``buckets`` runs of points of nearly equal weight, at the points nearest to that.
+    """Return the ends (exclusive) of at most ``buckets`` runs of points of nearly equal weight.
 
-    With points of one row the runs have ⌊n/b⌋ or ⌈n/b⌉ rows (LT Definition 9), which no other choice of b runs betters
-    in rank difference.
+    With one row per point the runs have ⌊n/b⌋ or ⌈n/b⌉ rows (LT Definition 9). No other choice of b runs has a smaller
+    rank difference.
     """
     if not len(weights):
         return np.zeros(0, dtype=np.int64)
@@ -227,13 +227,13 @@ def quantile_ends(weights: NDArray[np.float64], buckets: int) -> NDArray[np.int6
 
 
 def merged_to(k: int, ends: NDArray[np.int64], sizes: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The ends that stay when runs of fewer than k rows join their neighbours."""
+    """Return the ends that remain when runs of fewer than k rows are joined to their neighbours."""
     merged = merge_small(np.floor(sizes).astype(np.int64), k)
     return ends[np.append(np.diff(merged) > 0, True)] if len(ends) else ends
 
 
 def _cuts(last: NDArray[np.float64], first: NDArray[np.float64], kind: Kind) -> NDArray[np.float64]:
-    """Where a group begins: halfway to the one before for measured numbers, so that a face is nobody's value."""
+    """Return where groups begin: for continuous numbers halfway to the previous group, so that no end is a value."""
     if kind is not Kind.CONTINUOUS:
         return first
     middle = last + (first - last) / 2.0
@@ -241,7 +241,7 @@ def _cuts(last: NDArray[np.float64], first: NDArray[np.float64], kind: Kind) -> 
 
 
 def _cells(numbers: NDArray[np.float64], kind: pa.DataType) -> pa.Array:
-    """Numbers of a column in its own type, by the units of :meth:`Table.numbers`."""
+    """Convert numbers of a column, in the units of :meth:`Table.numbers`, to the type of the column."""
     if pt.is_date(kind):
         return pa.array(numbers.astype(np.int32)).cast(pa.date32()).cast(kind)
     if pt.is_timestamp(kind):
@@ -252,5 +252,5 @@ def _cells(numbers: NDArray[np.float64], kind: pa.DataType) -> pa.Array:
 
 
 def _each(cells: pa.Array, codes: NDArray[np.int64]) -> pa.Array:
-    """One cell a row; the code after the last cell is a missing one."""
+    """Return one cell per row; the code after the last cell means missing."""
     return pa.concat_arrays([cells, pa.nulls(1, cells.type)]).take(pa.array(codes))

@@ -1,4 +1,4 @@
-"""Categories made coarser: by a tree, by pooling the rare ones, or by joining neighbours in their order (LT §4.2)."""
+"""Recodings that generalize categories: by a tree, by pooling rare values, or by joining neighbours (LT §4.2)."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from sfumato.table.kinds import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-POOL = ("other", "any other", "all others")  # a pool is called by the first word that is not a value
+POOL = ("other", "any other", "all others")  # a pool gets the first name that is not a value of the column
 
 
 def with_at_most(most: int, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
-    """At most ``most`` different words, a missing one included: by the column's tree, its order, or a pool."""
+    """Recode to at most ``most`` different cells, a missing one included: by the column's tree, its order or a pool."""
     missing_values = distinct.values.null_count
     tree = tree_for(column, distinct.values)
     if tree is None and kind is not Kind.ORDERED:
         return pooled(column.name, distinct, _most_frequent(distinct.counts, most))
     if most - missing_values < 1:
-        return _worded(column.name, distinct, [None] * len(distinct.values), how="left empty")
+        return _recoded(column.name, distinct, [None] * len(distinct.values), how="left empty")
     if tree is None:
         return joined(column.name, distinct, buckets=most - missing_values)
     cut = cut_with_at_most(_counted(column.name, distinct, tree), most - missing_values)
@@ -40,7 +40,7 @@ def with_at_most(most: int, column: Column, kind: Kind, distinct: Distinct) -> V
 
 
 def with_at_least(k: int, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
-    """At least k rows for every word: by the column's tree, its order, or a pool."""
+    """Recode so that every released cell is in at least k rows: by the column's tree, its order or a pool."""
     tree = tree_for(column, distinct.values)
     if tree is not None:
         cut = lowest_cut(_counted(column.name, distinct, tree), k)
@@ -52,16 +52,16 @@ def with_at_least(k: int, column: Column, kind: Kind, distinct: Distinct) -> Val
 
 
 def pooled(name: str, distinct: Distinct, keep: NDArray[np.bool_]) -> ValueMap:
-    """Keep some values as they are and pool the others under one word."""
+    """Keep some values as they are and pool the others under one name."""
     named = texts(distinct.values)
-    pool = next(word for word in POOL if word not in named)
+    pool = next(pool_name for pool_name in POOL if pool_name not in named)
     shown = [None if text == MISSING else text for text in named]
-    words = [word if kept else pool for word, kept in zip(shown, keep, strict=True)]
-    return _worded(name, distinct, words, how=f"{int((~keep).sum()):,} rare values pooled")
+    cells = [text if kept else pool for text, kept in zip(shown, keep, strict=True)]
+    return _recoded(name, distinct, cells, how=f"{int((~keep).sum()):,} rare values pooled")
 
 
 def _most_frequent(counts: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
-    """Which values stay when at most ``most`` words may be shown: all, or the most frequent and one pool."""
+    """Mark the values to keep if at most ``most`` cells may be released: all, or the most frequent and one pool."""
     if len(counts) <= most:
         return np.ones(len(counts), dtype=bool)
     keep = np.zeros(len(counts), dtype=bool)
@@ -70,7 +70,7 @@ def _most_frequent(counts: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
 
 
 def _frequent(counts: NDArray[np.int64], k: int) -> NDArray[np.bool_]:
-    """Which values stay when every word must stand in at least k rows: the fewest rows are pooled."""
+    """Mark the values to keep if every cell must be in at least k rows; as few rows as possible are pooled."""
     order = np.argsort(counts, kind="stable")
     rising = np.cumsum(counts[order])
     alone = int((counts < k).sum())
@@ -83,46 +83,47 @@ def _frequent(counts: NDArray[np.int64], k: int) -> NDArray[np.bool_]:
 
 
 def cut_tree(name: str, distinct: Distinct, tree: Tree, cut: Sequence[Branch]) -> ValueMap:
-    """Show the branch of the cut that covers each value; a missing value stays missing."""
+    """Replace each value by the branch of the cut that covers it; a missing value stays missing."""
     places = tree.positions(distinct.values, column=name)
-    word_of = [*CountedTree(tree, np.zeros(tree.size, np.int64)).words(cut), None]  # −1, a missing value, is the last
+    # a missing value has position −1, the last element
+    branch_names = [*CountedTree(tree, np.zeros(tree.size, np.int64)).names(cut), None]
     levels = sorted({branch.level for branch in cut})
     how = f"level {levels[0]} of its tree" if len(levels) == 1 else f"levels {levels[0]} to {levels[-1]} of its tree"
-    return _worded(name, distinct, [word_of[place] for place in places], how=how)
+    return _recoded(name, distinct, [branch_names[place] for place in places], how=how)
 
 
 def _counted(name: str, distinct: Distinct, tree: Tree) -> CountedTree:
-    """The tree with the rows that hold each of its values."""
+    """Return the tree with the number of rows of each of its values."""
     places = tree.positions(distinct.values, column=name)
     present = places >= 0
     return CountedTree(tree, np.bincount(places[present], distinct.counts[present], tree.size).astype(np.int64))
 
 
 def joined(name: str, distinct: Distinct, *, buckets: int, k: int = 1) -> ValueMap:
-    """Join neighbours of an ordered column into at most ``buckets`` runs of nearly equal size, each of k rows."""
+    """Join neighbouring values of an ordered column to at most ``buckets`` runs of similar size, each of k rows."""
     named = [text for text in texts(distinct.values) if text != MISSING]
-    counts = distinct.counts[: len(named)]  # the missing one is last
+    counts = distinct.counts[: len(named)]  # a missing value comes last
     ends = quantile_ends(counts.astype(np.float64), buckets)
     ends = merged_to(k, ends, np.diff(np.cumsum(counts)[ends - 1], prepend=0).astype(np.float64))
-    words: list[str | None] = []
+    cells: list[str | None] = []
     for start, end in zip(np.append(0, ends)[:-1].tolist(), ends.tolist(), strict=True):
-        words += [named[start] if end - start == 1 else f"{named[start]}–{named[end - 1]}"] * (end - start)
-    words += [None] * (len(distinct.values) - len(named))
-    return _worded(name, distinct, words, how=f"neighbours joined to {len(ends):,} runs")
+        cells += [named[start] if end - start == 1 else f"{named[start]}–{named[end - 1]}"] * (end - start)
+    cells += [None] * (len(distinct.values) - len(named))
+    return _recoded(name, distinct, cells, how=f"neighbouring values joined to {len(ends):,} runs")
 
 
 def _hiding_few_missing(coarse: ValueMap, k: int) -> ValueMap:
-    """The same words, except that the rarest is shown as missing where fewer than k rows are missing or present."""
-    words: list[str | None] = coarse.cells.to_pylist()
+    """Return the same recoding, but release the rarest cell as missing if fewer than k rows are missing or present."""
+    cells: list[str | None] = coarse.cells.to_pylist()
     rows: dict[str | None, int] = {}
-    for word, count in zip(words, coarse.distinct.counts, strict=True):
-        rows[word] = rows.get(word, 0) + int(count)
-    present = sum(count for word, count in rows.items() if word is not None)
+    for cell, count in zip(cells, coarse.distinct.counts, strict=True):
+        rows[cell] = rows.get(cell, 0) + int(count)
+    present = sum(count for cell, count in rows.items() if cell is not None)
     if None not in rows or present == 0 or (rows[None] >= k and present >= k):
         return coarse
-    rarest = min((word for word in rows if word is not None), key=lambda word: rows[word])
-    return replace(coarse, cells=pa.array([None if word == rarest else word for word in words], pa.string()))
+    rarest = min((cell for cell in rows if cell is not None), key=lambda cell: rows[cell])
+    return replace(coarse, cells=pa.array([None if cell == rarest else cell for cell in cells], pa.string()))
 
 
-def _worded(name: str, distinct: Distinct, words: Sequence[str | None], *, how: str) -> ValueMap:
-    return ValueMap(name=name, kind=Kind.NOMINAL, distinct=distinct, cells=pa.array(words, pa.string()), how=how)
+def _recoded(name: str, distinct: Distinct, cells: Sequence[str | None], *, how: str) -> ValueMap:
+    return ValueMap(name=name, kind=Kind.NOMINAL, distinct=distinct, cells=pa.array(cells, pa.string()), how=how)

@@ -1,7 +1,7 @@
-"""What the methods share that make each quasi-identifier anonymous by itself.
+"""The base of the methods that make each quasi-identifier anonymous by itself.
 
-Numbers and dates are grouped as the method says; ordered categories are joined to runs; other categories are cut at
-their tree, or the rare ones are pooled.
+Numbers and dates are grouped by the method. Ordered categories are joined to runs. Other categories are generalized by
+their tree or, without a tree, by pooling rare values.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from sfumato.methods.claims import Claim
     from sfumato.randomness import Randomness
 
-MOST_VALUES = 1_000_000  # of one categorical column
+MOST_VALUES = 1_000_000  # largest number of values of a categorical column
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What every column must reach: at least k rows for each value shown, or at most so many values."""
+    """What every column must reach: at least k rows per released value, or at most ``buckets`` values."""
 
     k: int | None
     buckets: int | None = None
 
     def groups(self, rows: float) -> int:
-        """Number of groups to divide this many rows into."""
+        """Return the number of groups into which this many rows are divided."""
         return self.buckets if self.buckets is not None else max(1, int(rows // (self.k or 1)))
 
     def coarsened(self, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
-        """Categories that reach the goal; a missing value does not count among the buckets."""
+        """Return a recoding of categories that reaches the goal; a missing value does not count as a bucket."""
         if self.buckets is not None:
             return with_at_most(self.buckets + distinct.values.null_count, column, kind, distinct)
         return with_at_least(self.k or 1, column, kind, distinct)
@@ -63,11 +63,11 @@ class ColumnwiseMethod(Method):
 
     @abstractmethod
     def questions(self, survey: Survey, name: str) -> Sequence[Question[Any]]:
-        """What must be known of a numeric column."""
+        """Return the survey questions about a numeric column."""
 
     @abstractmethod
     def group(self, survey: Survey, answers: Answers, name: str, randomness: Randomness) -> Buckets:
-        """The groups of one numeric column, from the answers to these questions."""
+        """Return the groups of one numeric column, from the answers to its questions."""
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> RecodingPlan:
         """Recode each quasi-identifier, from the survey alone."""
@@ -88,7 +88,7 @@ class ColumnwiseMethod(Method):
 
 
 def recoding_plan(schema: Schema, recodings: list[Recoding], goal: Goal, parts: int) -> RecodingPlan:
-    """The plan of these recodings, with the promises that go with them."""
+    """Return the plan for these recodings, with its promises."""
     quasi = schema.names(Role.QUASI)
     released = {name: (name,) for name in quasi} | {recoding.name: recoding.released_names for recoding in recodings}
     return RecodingPlan(
@@ -101,16 +101,14 @@ def recoding_plan(schema: Schema, recodings: list[Recoding], goal: Goal, parts: 
 
 
 def truth_of(recodings: Sequence[Recoding]) -> tuple[Containment, ...]:
-    """The promise that ranges and words hold what they stand for; medians and means promise nothing of the kind."""
+    """Return the promise that released ranges and categories contain the original values; not for medians and means."""
     ranges = tuple(one.name for one in recodings if isinstance(one, Buckets) and one.shown == "range")
     covers = {one.name: one.covers for one in recodings if isinstance(one, ValueMap)}
-    columns = (*ranges, *covers)  # a group may be shown as missing, which says nothing about its values
+    columns = (*ranges, *covers)  # a group may be released as missing, which says nothing about its values
     return (Containment(columns=columns, covers=covers, empty_is_unknown=True),) if columns else ()
 
 
 def require_rows(rows: int, k: int | None) -> None:
-    """Raise when there are fewer rows than k."""
+    """Raise if there are fewer than k rows."""
     if k is not None and rows < k:
-        raise CannotRelease(
-            f"At least {k:,} rows are needed to hide everyone among {k:,}.", found=f"{rows:,}", fix="a smaller k"
-        )
+        raise CannotRelease(f"The table must have at least k = {k:,} rows.", found=f"{rows:,} rows", fix="a smaller k")

@@ -1,10 +1,10 @@
-"""Probabilistic anonymity, the whole of it: a budget of combinations, shared over columns and spent.
+"""Probabilistic anonymity: an anonymity budget is divided between the columns, and each column is generalized to it.
 
-    population, k, β → budget D' → a number of values for each column → quantiles, tree cuts, pools → a verified release
+    population, k, β → budget D' → number of values per column → quantiles, tree cuts, pools → verified release
 
-LT's budget holds for equally likely combinations. Real columns depend on each other and have rare values, so the plan
-also estimates, from the rows themselves, how many of them find k people who look alike, and lowers the budget until
-enough of them do. ``budget="any"`` takes the budget that holds whatever the distribution is.
+LT's budget holds for equally likely combinations. Real columns depend on each other and have rare values. The plan
+therefore also estimates, from the rows, how many rows match at least k people, and lowers the budget until enough of
+them do. ``budget="any"`` uses the budget that holds for every distribution.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 
 Basis = Literal["exact", "chernoff", "any"]
 BASES: tuple[Basis, ...] = ("exact", "chernoff", "any")
-TRIES = 14  # halvings of the budget's logarithm
+TRIES = 14  # bisection steps on the logarithm of the budget
 
 
 @dataclass(frozen=True, kw_only=True)
 class Generalize(Method):
-    """Make quasi-identifiers coarser until everyone matches at least k people of a population, at the least distortion.
+    """Generalize quasi-identifiers until every row matches at least k people of a population, with little distortion.
 
-    With a population, each row matches at least ``k`` of its people with probability 1 − ``beta``. Without one, the
-    table is its own population: rows that match fewer than k others, at most a share ``beta``, are left out, and the
-    release is k-anonymous. (Lodha and Thomas.)
+    With a ``population``, each row matches at least ``k`` of its people with probability 1 − ``beta``. Without one, the
+    table is its own population and the release is k-anonymous: rows in groups of fewer than k rows, at most a share
+    ``beta``, are suppressed. (Lodha and Thomas.)
 
     Examples
     --------
@@ -66,54 +66,59 @@ class Generalize(Method):
     name: ClassVar[str] = "generalize"
     noted: ClassVar[Mapping[str, str]] = {
         "combinations before": "number of possible combinations of values",
-        "combinations after": "the same after recoding",
+        "combinations after": "number of possible combinations after recoding",
         "combinations allowed": "the anonymity budget",
-        "share of rows that find k people alike, expected": "estimated from the rows",
+        "expected share of rows that match k people": "estimated from the rows",
         "values before": "number of values of each column",
-        "values after": "the same after recoding",
-        "columns": "what was done to each column",
+        "values after": "number of values of each column after recoding",
+        "columns": "how each column was recoded",
     }
 
     k: int = option(
-        Whole(at_least=1), "Smallest number of people who must match each row.", unit="people", reported=True
+        Whole(at_least=1),
+        "Smallest number of people of the population that each row must match in the quasi-identifiers.",
+        unit="people",
+        reported=True,
     )
     population: float | None = option(
         OrNone(Checked("whole number of people, at least k", lambda value, name: require_population(value))),
-        "People an intruder may choose from, those of the table among them. None: the rows of the table.",
+        "Number of people among whom an intruder searches, including those of the table. None: the rows of the table.",
         default=None,
-        unit="people",
         reported=True,
     )
     beta: float = option(
         Probability(),
-        "Largest share of rows that may match fewer than k people; without a population, that may be left out.",
+        "Largest share of rows that may match fewer than k people. Without a population, the largest share of rows "
+        "that may be suppressed.",
         default=0.1,
         unit="share of rows",
         reported=True,
     )
     importance: Mapping[str, float] | None = option(
         OrNone(Checked("number above 0 for each named column", lambda value, name: require_importance(value))),
-        "How much detail each column keeps, relative to the others. 1 for columns that are not named.",
+        "Relative importance of each column: more important columns keep more values. 1 for columns that are not "
+        "named; None: 1 for all.",
         default=None,
         reported=True,
     )
     budget: Basis = option(
         Choice(BASES),
-        'How the number of allowed combinations is computed: "exact" by the binomial tail, "chernoff" by the formula '
-        'of Lodha and Thomas, "any" for every distribution of the combinations.',
+        'How the number of allowed combinations of values is computed: "exact" from the binomial tail, "chernoff" from '
+        'the formula of Lodha and Thomas, "any" so that it holds for every distribution of the combinations.',
         default="exact",
         reported=True,
     )
     within: int = option(
         Whole(at_least=1),
-        "Smallest number of rows of the release itself that must look alike; others, at most beta, are left out.",
+        "Smallest number of released rows that must be equal in the quasi-identifiers. Rows in smaller groups, at most "
+        "a share beta, are suppressed.",
         default=1,
         unit="rows",
         reported=True,
     )
     represent: Shown = option(
         Choice(SHOWN),
-        "What is shown for a group of numbers: its range (two columns), its median or mean, or a label.",
+        "What is released for a group of numbers: its range (two columns), its median or mean, or a label.",
         default="range",
         reported=True,
     )
@@ -122,11 +127,11 @@ class Generalize(Method):
         super().__post_init__()
         if self.population is not None and self.population < self.k:
             raise OptionError(
-                "The population must hold at least k people.", found=f"population {self.population:,.0f}, k {self.k:,}"
+                "The population must have at least k people.", found=f"population {self.population:,.0f}, k {self.k:,}"
             )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> RecodingPlan:
-        """Spend the budget on the columns, from the survey alone."""
+        """Choose the recodings of the columns within the budget, from the survey alone."""
         require_rows(survey.rows, self.alike)
         quasi = _QuasiIdentifiers.of(survey, schema, self)
         most = self.combinations(quasi.population)
@@ -141,7 +146,7 @@ class Generalize(Method):
                 "combinations before": math.prod(quasi.sizes.values()),
                 "combinations after": math.prod(spent.values.values()),
                 "combinations allowed": most,
-                "share of rows that find k people alike, expected": round(spent.matches.share, 6),
+                "expected share of rows that match k people": round(spent.matches.share, 6),
                 "values before": dict(quasi.sizes),
                 "values after": dict(spent.values),
             },
@@ -151,13 +156,13 @@ class Generalize(Method):
         )
 
     def combinations(self, population: int) -> int:
-        """The budget: how many combinations may be shown."""
+        """Return the budget: the number of combinations that may be released."""
         found = anonymity_budget(population, self.k, self.beta)
         return {"exact": found.exact, "chernoff": found.chernoff, "any": found.any_distribution}[self.budget]
 
     @property
     def alike(self) -> int:
-        """Rows of the release that look alike, at the fewest."""
+        """Smallest number of released rows that are equal in the quasi-identifiers."""
         return max(self.k, self.within) if self.population is None else self.within
 
     def _promises(self, population: int, most: int, released: Mapping[str, tuple[str, ...]]) -> tuple[Claim[Any], ...]:
@@ -177,7 +182,7 @@ class Generalize(Method):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Spent:
-    """A budget spent: what is done to each column, and what comes of it."""
+    """The recodings for one budget, and their result."""
 
     recodings: tuple[Recoding, ...]
     values: Mapping[str, int]
@@ -186,16 +191,16 @@ class _Spent:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _QuasiIdentifiers:
-    """What the plan knows of the quasi-identifiers."""
+    """What the plan knows about the quasi-identifiers."""
 
     method: Generalize
     schema: Schema
     names: tuple[str, ...]
     sample: Sample
     population: int
-    points: Mapping[str, Points]  # of the sampled numeric ones
-    facts: Mapping[str, ColumnFacts]  # of the same, in the whole table
-    distinct: Mapping[str, Distinct]  # of the others
+    points: Mapping[str, Points]  # of the numeric columns, in the sample
+    facts: Mapping[str, ColumnFacts]  # of the numeric columns, in the whole table
+    distinct: Mapping[str, Distinct]  # of the other columns
 
     @classmethod
     def of(cls, survey: Survey, schema: Schema, method: Generalize) -> _QuasiIdentifiers:
@@ -223,17 +228,17 @@ class _QuasiIdentifiers:
 
     @cached_property
     def sizes(self) -> dict[str, int]:
-        """Values of each column, a missing one included."""
+        """Number of values of each column, including a missing one."""
         counted = {name: facts.distinct_values + (facts.missing > 0) for name, facts in self.facts.items()}
         counted |= {name: len(distinct.values) for name, distinct in self.distinct.items()}
         return {name: counted[name] for name in self.names}
 
     def _ends(self, name: str) -> tuple[float, float]:
-        """Declared or found ends of a numeric column."""
+        """Return the declared or observed ends of a numeric column."""
         return self.schema[name].domain or (self.facts[name].low, self.facts[name].high)
 
     def spend(self, most: int) -> _Spent:
-        """The recodings of the largest budget up to ``most`` that enough rows find k people alike with."""
+        """Return the recodings for the largest budget up to ``most`` with which enough rows match k people."""
         spent = self._spent(most)
         if self._is_enough(spent):
             return spent
@@ -249,10 +254,10 @@ class _QuasiIdentifiers:
         return spent
 
     def _is_enough(self, spent: _Spent) -> bool:
-        """Whether enough rows find k people in the population (which one budget promises anyhow) and in the table."""
+        """Return whether enough rows match k people of the population (budget "any" ensures this) and in the table."""
         least = 1.0 - self.method.beta
-        finds_people = self.method.budget == "any" or spent.matches.share >= least
-        return finds_people and spent.matches.share_within >= least
+        matches_people = self.method.budget == "any" or spent.matches.share >= least
+        return matches_people and spent.matches.share_within >= least
 
     def _spent(self, budget: int) -> _Spent:
         recodings = self._recodings(budget)
@@ -272,7 +277,7 @@ class _QuasiIdentifiers:
         return _Spent(recodings=tuple(recodings), values=values, matches=matches)
 
     def _recodings(self, budget: int) -> list[Recoding]:
-        """One column after the other takes its share; what a tree or a tie leaves of it goes to those that follow."""
+        """Give each column its share of the budget; what a tree or ties leave unused goes to the next columns."""
         found: list[Recoding] = []
         left, waiting = budget, dict(self.sizes)
         for name in sorted(self.distinct, key=lambda name: self.sizes[name]) + list(self.points):
@@ -289,7 +294,7 @@ class _QuasiIdentifiers:
         return with_at_most(most, self.schema[name], self.sample.table.kinds[name], self.distinct[name])
 
     def _buckets(self, name: str, most: int) -> Buckets:
-        """At most ``most`` values of a numeric column, a missing one included."""
+        """Group a numeric column into at most ``most`` values, including a missing one."""
         points = replace(self.points[name], missing=self.facts[name].missing)
         ends = quantile_ends(points.weights, max(1, most - (points.missing > 0)))
         buckets = Buckets.of_points(self.sample.table, name, points, ends, shown=self.method.represent)
@@ -303,9 +308,9 @@ def _people(population: float | None, rows: int) -> int:
     people = require_population(population)
     if people < rows:
         raise OptionError(
-            "The population must hold the people of the table.",
+            "The population must include the people of the table.",
             found=f"population {people:,}, {rows:,} rows",
-            fix="a population at least as large, or None for the table itself",
+            fix="a population of at least the number of rows, or None to use the table itself",
         )
     return people
 
@@ -316,5 +321,5 @@ def _require_known(importance: Mapping[str, float] | None, names: tuple[str, ...
         raise OptionError(
             "Only quasi-identifiers can have an importance.",
             found=f"importance of {', '.join(map(repr, unknown))}",
-            fix=f"the importance of {', '.join(map(repr, names))}",
+            fix=f"give the importance of {', '.join(map(repr, names))} only",
         )

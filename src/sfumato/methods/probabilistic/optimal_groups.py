@@ -1,4 +1,4 @@
-"""Optimal grouping of each column: no other groups of at least k cost less (LT §4.1, dynamic programming)."""
+"""Optimal grouping of each column: groups of at least k rows with the lowest total cost (LT §4.1)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COSTS: dict[str, int] = {
     "width": grouping_1d.WIDTH,
     "centre": grouping_1d.CENTRE,
 }
-NATURAL: dict[str, Shown] = {"squared": "mean", "median": "median"}  # what the cost measures the distance to
+NATURAL: dict[str, Shown] = {"squared": "mean", "median": "median"}  # the centre from which the cost measures
 
 Ties = Literal["split", "together"]
 TIES: tuple[Ties, ...] = ("split", "together")
@@ -38,9 +38,10 @@ TIES: tuple[Ties, ...] = ("split", "together")
 
 @dataclass(frozen=True, kw_only=True)
 class OptimalGroups(ColumnwiseMethod):
-    """Put the values of each numeric quasi-identifier into groups of at least k, at the least cost there is.
+    """Group the values of each numeric quasi-identifier optimally: at least k rows per group, at the lowest cost.
 
-    Each column is anonymous by itself; columns together are not. It needs the whole table in memory.
+    The groups are found by dynamic programming (Lodha and Thomas). Each column is k-anonymous by itself; the columns
+    together are not. The whole table must be in memory.
 
     Examples
     --------
@@ -51,25 +52,27 @@ class OptimalGroups(ColumnwiseMethod):
     """
 
     name: ClassVar[str] = "optimal-groups"
-    noted: ClassVar[Mapping[str, str]] = {"columns": "what was done to each column"}
+    noted: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
 
     k: int = option(Whole(at_least=1), "Smallest number of rows in a group.", unit="rows", reported=True)
     cost: Cost = option(
         Choice(tuple(COSTS)),
-        'What is minimised: "squared" distances to the mean, distances to the "median", rows × radius around a member '
-        '("cellular"), rows × "width", or the largest width of all ("centre").',
+        'What is minimised: the sum of squared distances to the group mean ("squared") or of distances to the group '
+        '"median"; the sum over groups of rows × radius around a member ("cellular") or of rows × "width"; or the '
+        'width of the widest group ("centre").',
         default="squared",
         reported=True,
     )
     represent: Shown | None = option(
         OrNone(Choice(SHOWN)),
-        "What is shown for a group. None: the mean or median that the cost measures from, else the range.",
+        "What is released for a group: its median, its mean, its range (two columns), or a label. None: the mean or "
+        "median from which the cost measures distances, otherwise the range.",
         default=None,
         reported=True,
     )
     ties: Ties = option(
         Choice(TIES),
-        'Whether equal values may fall into two groups ("split") or stay "together", at some cost.',
+        'Whether equal values may be split between groups ("split") or are kept "together", at a higher cost.',
         default="split",
         reported=True,
     )
@@ -98,7 +101,7 @@ class OptimalGroups(ColumnwiseMethod):
         return Buckets.of_points(sample, name, points, ends, shown=shown).anonymous(self.k)
 
     def ends(self, values: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Ends of the cheapest groups of rising values; one group where there are fewer than k rows."""
+        """Return the ends of the cheapest groups of sorted values; one group if there are fewer than k rows."""
         if counts.sum() < self.k:
             return np.array([len(values)] if len(values) else [], dtype=np.int64)
         ends: NDArray[np.int64] = grouping_1d.cheapest_groups(values, counts, self.k, COSTS[self.cost])[0]

@@ -29,7 +29,7 @@ class CombinationCounts:
     def merge(self, other: CombinationCounts) -> CombinationCounts:
         """Add up the rows of equal combinations."""
         groups = KeyedGroups.of_keys(np.concatenate([self.hashes, other.hashes]))
-        return CombinationCounts(groups.keys, sums(groups, np.concatenate([self.counts, other.counts])))
+        return CombinationCounts(groups.keys.values, sums(groups, np.concatenate([self.counts, other.counts])))
 
     @property
     def combinations(self) -> Combinations:

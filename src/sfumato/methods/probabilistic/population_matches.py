@@ -1,14 +1,15 @@
-"""How likely the row of a release finds at least k people of a population who look like it.
+"""The probability that a released row matches at least k people of a population.
 
-LT takes all D' combinations for equally likely. Here the released rows themselves are asked. A row whose combination
-stands in c of the N rows is one of c, and the N − 1 others say how frequent its combination is in the population. Where
-they say little, the shares of its single values, multiplied, stand in: the posterior mean of its probability is
+LT assumes that all D' combinations are equally likely. Here the frequencies are estimated from the released rows. For a
+row whose combination occurs in c of the N rows, the N − 1 other rows indicate how frequent the combination is in the
+population. Where they are few, the product of the shares of the row's single values is used as a prior. The posterior
+mean of the probability of the combination is
 
-    (c − 1 + A·π)/(N − 1 + A),   π = the product of the shares of its values,
+    (c − 1 + A·π)/(N − 1 + A),   π = the product of the shares of its values.
 
-with the weight A chosen by the leave-one-out likelihood: as large (as independent columns) as the rows do not refute.
-The people who look alike then follow a negative binomial distribution. If the table is the whole population, c is
-the answer itself.
+The weight A is the largest (nearest to independent columns) that the leave-one-out likelihood does not reject. The
+number of matching people then has a negative binomial distribution. If the table is the whole population, c is that
+number itself.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from sfumato.table.groups import first_rows, refine
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NOT_REFUTED = 2.0  # of log-likelihood below the best: 95 % confidence, for one parameter
+NOT_REFUTED = 2.0  # accepted difference to the largest log-likelihood: 95 % confidence, for one parameter
 WEIGHTS_TRIED = 41
 
 
 @dataclass(frozen=True, repr=False)
 class ShownColumn:
-    """What is shown in a column, as numbers from 0 to below ``size``."""
+    """The released values of a column as codes, from 0 to ``size`` − 1."""
 
     codes: NDArray[np.int32]
     size: int
@@ -39,24 +40,24 @@ class ShownColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class Matches:
-    """Rows of a release and the people of the population who look like them."""
+    """How many rows of a release match enough people of the population."""
 
-    share: float  # of rows that find at least k people, expected; from 0 to 1
-    share_within: float  # of rows that are in a group of at least so many rows as were asked for; from 0 to 1
-    smallest_group: int  # rows of the release that look alike, at the fewest
+    share: float  # expected share of rows that match at least k people, from 0 to 1
+    share_within: float  # share of rows in groups of at least ``within`` rows, from 0 to 1
+    smallest_group: int  # smallest number of equal rows in the release
     groups: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Combinations:
-    """The different combinations of shown values: the rows of each, and the number of its value in each column."""
+    """The different combinations of released values: the rows of each, and the code of its value in each column."""
 
     counts: NDArray[np.int64]  # (combinations,)
-    codes: tuple[NDArray[np.int64], ...]  # for each column, of each combination: from 0 to below the number of values
+    codes: tuple[NDArray[np.int64], ...]  # one array per column: the code of each combination, from 0
 
     @classmethod
     def of(cls, columns: Sequence[ShownColumn], rows: int) -> Combinations:
-        """The combinations of columns that are known row by row."""
+        """Return the combinations of columns that are given row by row."""
         labels = np.zeros(rows, dtype=np.int64)
         for column in columns:
             labels = refine(labels, column.codes, column.size)
@@ -65,14 +66,14 @@ class Combinations:
 
     @property
     def rows(self) -> int:
-        """Number of rows of all combinations."""
+        """Total number of rows."""
         return int(self.counts.sum())
 
 
 def expected_matches(combinations: Combinations, population: int, k: int, *, within: int = 1) -> Matches:
-    """Expected share of rows that at least ``k`` of ``population`` people match in all columns.
+    """Estimate the share of rows that match at least ``k`` of ``population`` people in all columns.
 
-    Beside it, counted: the share of rows that at least ``within`` rows of the table match, themselves included.
+    Also count the share of rows that match at least ``within`` rows of the table, including themselves.
     """
     rows, counts = combinations.rows, combinations.counts.astype(np.float64)
     found = Matches(
@@ -89,14 +90,14 @@ def expected_matches(combinations: Combinations, population: int, k: int, *, wit
     weight = _weight_of_independence(counts, independent, rows, population)
     others = population - rows
     odds = others / (others + rows - 1.0 + weight)
-    probability = _finds_enough(counts, counts - 1.0 + weight * independent, odds, k)
+    probability = _match_probability(counts, counts - 1.0 + weight * independent, odds, k)
     return replace(found, share=float(counts @ probability / rows))
 
 
 def _weight_of_independence(
     counts: NDArray[np.float64], independent: NDArray[np.float64], rows: int, population: int
 ) -> float:
-    """The largest A that the leave-one-out likelihood does not refute."""
+    """Return the largest A that the leave-one-out likelihood does not reject."""
     tried = np.geomspace(1.0, 1e4 * population, WEIGHTS_TRIED)
     likelihood = [
         counts @ np.log(counts - 1.0 + weight * independent) - rows * np.log(rows - 1.0 + weight) for weight in tried
@@ -104,10 +105,12 @@ def _weight_of_independence(
     return float(tried[np.flatnonzero(np.array(likelihood) >= max(likelihood) - NOT_REFUTED)[-1]])
 
 
-def _finds_enough(counts: NDArray[np.float64], shape: NDArray[np.float64], odds: float, k: int) -> NDArray[np.float64]:
-    """P[c + NB ≥ k] for each group; the negative binomial tail is an incomplete beta function."""
-    kinds, place = np.unique(np.stack([counts, np.round(np.log(shape), 3)]), axis=1, return_inverse=True)
-    still_needed = np.maximum(k - kinds[0], 0.0)
-    tail = betainc(np.maximum(still_needed, 1.0), np.exp(kinds[1]), odds)
+def _match_probability(
+    counts: NDArray[np.float64], shape: NDArray[np.float64], odds: float, k: int
+) -> NDArray[np.float64]:
+    """Return P[c + NB ≥ k] for each group; the negative binomial tail is an incomplete beta function."""
+    distinct, place = np.unique(np.stack([counts, np.round(np.log(shape), 3)]), axis=1, return_inverse=True)
+    still_needed = np.maximum(k - distinct[0], 0.0)
+    tail = betainc(np.maximum(still_needed, 1.0), np.exp(distinct[1]), odds)
     enough: NDArray[np.float64] = np.where(still_needed == 0.0, 1.0, tail)[place.ravel()]
     return enough

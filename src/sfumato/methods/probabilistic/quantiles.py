@@ -1,7 +1,7 @@
-"""The quantile transformation: groups of equal size, which of all groups of k shift ranks least (LT Theorem 5).
+"""The quantile transformation: groups of equal size, which minimise the rank difference for given k (LT Theorem 5).
 
-Cuts come from the whole column, from a random sample, or from a sketch whose error is certain. Rows then find their
-group by binary search, and groups that fall under k join a neighbour.
+Cuts come from the whole column, from a random sample, or from a sketch with a guaranteed error. Rows are assigned to
+groups by binary search, and groups of fewer than k rows are joined to a neighbour.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
     from sfumato.randomness import Randomness
     from sfumato.table.table import Table
 
-DELTA = 0.01  # probability that a sample fails, where none is said
+DELTA = 0.01  # default probability that a sample fails to meet epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quantiles(ColumnwiseMethod):
-    """Put the values of each numeric quasi-identifier into groups of equal size.
+    """Group the values of each numeric quasi-identifier into groups of equal size.
 
-    Groups have at least ``k`` rows, or there are ``buckets`` of them. Each column is anonymous by itself; columns
-    together are not. Cuts are exact by default; ``sample`` and ``epsilon`` take them from less.
+    Groups have at least ``k`` rows, or there are ``buckets`` groups. With ``k`` each column is k-anonymous by itself;
+    the columns together are not. Cuts are exact by default; ``sample`` and ``epsilon`` make them approximate and
+    faster. (Lodha and Thomas.)
 
     Examples
     --------
@@ -47,53 +48,54 @@ class Quantiles(ColumnwiseMethod):
     """
 
     name: ClassVar[str] = "quantiles"
-    noted: ClassVar[Mapping[str, str]] = {"columns": "what was done to each column"}
+    noted: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
 
     k: int | None = option(
         OrNone(Whole(at_least=1)),
-        "Smallest number of rows in a group. Give k or buckets, one of the two.",
+        "Smallest number of rows in a group. Give either k or buckets.",
         default=None,
         unit="rows",
         reported=True,
     )
     buckets: int | None = option(
         OrNone(Whole(at_least=1)),
-        "Number of groups in each column, instead of k. It promises no privacy.",
+        "Number of groups in each column, instead of k. With buckets the method promises no privacy.",
         default=None,
         unit="groups",
         reported=True,
     )
     sample: int | None = option(
         OrNone(Whole(at_least=1)),
-        "Take the cuts from that many random rows.",
+        "Number of random rows from which the cuts are computed. None: all rows.",
         default=None,
         unit="rows",
         reported=True,
     )
     epsilon: float | None = option(
         OrNone(Probability()),
-        "Let the rank of a cut be wrong by this share of the rows: with certainty, from a sketch, or with delta with "
-        "probability 1 − delta, from a sample.",
+        "Largest error of the rank of a cut, as a share of the rows. Without delta a sketch guarantees it; with delta "
+        "a sample meets it with probability 1 − delta. None: no error.",
         default=None,
         unit="share of rows",
         reported=True,
     )
     delta: float | None = option(
         OrNone(Probability()),
-        "Probability that a sample fails to meet epsilon, for each column. 0.01 with a sample where it is not given.",
+        "Probability, for each column, that a sample fails to meet epsilon. Used only with epsilon or sample; None "
+        "with sample: 0.01.",
         default=None,
         reported=True,
     )
     represent: Shown = option(
         Choice(SHOWN),
-        "What is shown for a group: its median or mean, its range (two columns), or a label.",
+        "What is released for a group: its median or mean, its range (two columns), or a label.",
         default="median",
         reported=True,
     )
     ties: Ties = option(
         Choice(TIES),
-        'Whether equal values may fall into two groups ("split") or stay "together". With a sample, a sketch or a '
-        "table in blocks they stay together.",
+        'Whether equal values may be split between groups ("split") or are kept "together". With a sample, with a '
+        "sketch, and in tables that are processed in blocks, they are always kept together.",
         default="split",
         reported=True,
     )
@@ -101,11 +103,11 @@ class Quantiles(ColumnwiseMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.k is None) == (self.buckets is None):
-            raise OptionError("Quantiles need k or buckets, one of the two.", found="both" if self.k else "neither")
+            raise OptionError("Quantiles needs either k or buckets.", found="both" if self.k else "neither")
         if self.sample is not None and self.epsilon is not None:
-            raise OptionError("The cuts come from a sample or are within epsilon, one of the two.", found="both")
+            raise OptionError("At most one of sample and epsilon may be given.", found="both")
         if self.delta is not None and self.epsilon is None and self.sample is None:
-            raise OptionError("delta is the probability that epsilon or the sample fails.", found="delta alone")
+            raise OptionError("delta must be given together with epsilon or sample.", found="delta alone")
 
     @property
     def goal(self) -> Goal:
@@ -117,7 +119,7 @@ class Quantiles(ColumnwiseMethod):
         return self.sample is None and self.epsilon is None
 
     def _cuts_by_rank(self, survey: Survey) -> bool:
-        """Whether groups are cut by rank, so that equal values may fall into two groups."""
+        """Return whether groups are cut by rank, so that equal values may be in different groups."""
         return self.is_exact and self.ties == "split" and is_whole(survey)
 
     def questions(self, survey: Survey, name: str) -> Sequence[Question[Any]]:
@@ -127,7 +129,7 @@ class Quantiles(ColumnwiseMethod):
 
     @property
     def _asks_points(self) -> bool:
-        """Whether the cuts come from all rows: exactly, or from a sketch whose error is certain."""
+        """Whether the cuts come from all rows: exactly, or from a sketch with a guaranteed error."""
         return self.sample is None and self.delta is None
 
     @property
@@ -145,7 +147,7 @@ class Quantiles(ColumnwiseMethod):
         can_count = survey.sample.is_whole
         ends = self._ends(points, margin=points.error if can_count else 2.0 * points.error)
         buckets = self._buckets(sample, name, points, ends)
-        if points.error and can_count:  # rows can be counted, so no estimate decides
+        if points.error and can_count:  # sizes are counted and not estimated
             counted = _counted(buckets, sample)
             merged = merged_to(self.k or 1, ends, counted)
             if len(merged) < len(ends):
@@ -166,7 +168,7 @@ class Quantiles(ColumnwiseMethod):
         return replace(points, missing=answers[MissingIn(name)])
 
     def _ends(self, points: Points, *, margin: float) -> NDArray[np.int64]:
-        """Ends of the groups; for k, of groups that hold k rows even if they lose ``margin`` of them."""
+        """Return the ends of the groups; with k, groups have k rows even if their estimate is ``margin`` too high."""
         if self.k is None:
             return quantile_ends(points.weights, self.goal.groups(points.rows))
         least = self.k + math.ceil(margin)
@@ -180,5 +182,5 @@ class Quantiles(ColumnwiseMethod):
 
 
 def _counted(buckets: Buckets, table: Table) -> NDArray[np.float64]:
-    """Rows that fall into each group."""
+    """Count the rows of each group."""
     return np.bincount(buckets.codes(table), minlength=buckets.code_size)[:-1].astype(np.float64)

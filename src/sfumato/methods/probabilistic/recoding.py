@@ -1,4 +1,4 @@
-"""Methods that recode each column by itself: what one recoding is, and the plan that carries them all out."""
+"""Recodings of single columns, and the plan that applies them."""
 
 from __future__ import annotations
 
@@ -37,56 +37,56 @@ class Recoded:
 
 
 class Recoding(Protocol):
-    """What is done to the cells of one column, by their values alone or by their ranks."""
+    """A change of the cells of one column, by their values or by their ranks."""
 
     @property
     def name(self) -> str:
-        """The column."""
+        """Name of the column."""
         ...
 
     @property
     def values(self) -> int:
-        """Number of different cells that can be shown, a missing one included."""
+        """Number of different cells that can be released, including a missing one."""
         ...
 
     @property
     def released_names(self) -> tuple[str, ...]:
-        """Names of the columns that leave for it."""
+        """Names of the columns that are released for it."""
         ...
 
     def codes(self, table: Table) -> NDArray[np.int64]:
-        """A number for what is shown in each row, equal where the same is shown, from 0 to below ``code_size``."""
+        """Return an integer code of the released cell of each row, from 0 to ``code_size`` − 1."""
         ...
 
     @property
     def code_size(self) -> int:
-        """Above every code."""
+        """Upper bound of the codes, exclusive."""
         ...
 
     @property
     def by_rank(self) -> bool:
-        """Whether what is shown depends on the other rows too, and not on the row's own value alone."""
+        """Whether the released cell depends on other rows, and not only on the row's own value."""
         ...
 
     def show(self, codes: NDArray[np.int64]) -> tuple[Recoded, ...]:
-        """The columns that leave, from the codes."""
+        """Return the released columns for these codes."""
         ...
 
     @property
     def note(self) -> Mapping[str, Any]:
-        """What was done, in words and aggregates."""
+        """A description of the recoding, in text and aggregate numbers."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ValueMap:
-    """A column in which each value is shown as another cell, usually a coarser one for several values."""
+    """A recoding that maps each value to a released cell, usually a coarser one that several values share."""
 
     name: str
-    kind: Kind  # of what is shown
-    distinct: Distinct  # the values, a missing one among them, and the rows that hold each
-    cells: pa.Array  # what is shown for each value
-    how: str
+    kind: Kind  # of the released column
+    distinct: Distinct  # the original values, including a missing one, with their numbers of rows
+    cells: pa.Array  # released cell of each value
+    how: str  # description for the manifest
 
     @cached_property
     def _encoded(self) -> pa.DictionaryArray:
@@ -94,7 +94,7 @@ class ValueMap:
 
     @property
     def values(self) -> int:
-        """Number of different cells that can be shown, a missing one included."""
+        """Number of different cells that can be released, including a missing one."""
         return len(self._encoded.dictionary)
 
     @property
@@ -110,7 +110,7 @@ class ValueMap:
         return (self.name,)
 
     def codes(self, table: Table) -> NDArray[np.int64]:
-        """What is shown in each row, numbered."""
+        """Return an integer code of the released cell of each row."""
         coded = table.coded(self.name)
         known = pc.index_in(coded.values, value_set=self.distinct.values).to_numpy(zero_copy_only=False)
         codes: NDArray[np.int64] = self._encoded.indices.to_numpy()[known.astype(np.int64)][coded.codes]
@@ -121,12 +121,12 @@ class ValueMap:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether every value is shown as it is."""
+        """Whether every value is released as it is."""
         return bool(self._as_they_are.all())
 
     @property
     def covers(self) -> dict[str | None, frozenset[str | None]]:
-        """The values that each cell stands for, all as text, None for a missing one."""
+        """The original values of each released cell, all as text; None for a missing one."""
         covered: dict[str | None, set[str | None]] = {}
         shown_texts, value_texts = (part.cast(pa.string()).to_pylist() for part in (self.cells, self.distinct.values))
         for shown, value in zip(shown_texts, value_texts, strict=True):
@@ -135,7 +135,7 @@ class ValueMap:
 
     @property
     def note(self) -> dict[str, object]:
-        """What was done, in words and aggregates."""
+        """A description of the recoding, in text and aggregate numbers."""
         changed = int(self.distinct.counts[~self._as_they_are].sum())
         return {"how": self.how, "values after": self.values, "rows coarsened": changed}
 
@@ -146,23 +146,23 @@ class ValueMap:
 
 
 def texts(values: pa.Array) -> list[str]:
-    """Values as text, the missing one by its word."""
+    """Return values as text; a missing value is the word for it."""
     return [MISSING if text is None else text for text in values.cast(pa.string()).to_pylist()]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RecodingPlan(Plan):
-    """Recode some columns and keep the others.
+    """Recode some columns and release the others as they are.
 
-    ``within`` is the least number of released rows that must look alike in the released quasi-identifiers: smaller
-    groups are left out. Blocks, where an engine wants them, hold whole groups.
+    ``within`` is the smallest number of released rows that must be equal in the released quasi-identifiers; smaller
+    groups are suppressed. If the engine works in blocks, each block contains whole groups.
     """
 
-    columns: tuple[str, ...]  # all that may leave, in order
+    columns: tuple[str, ...]  # original columns that may be released, in order
     quasi: tuple[str, ...]
     recodings: tuple[Recoding, ...]
     promises: tuple[Claim[Any], ...] = ()
-    said: Mapping[str, Any] = field(default_factory=dict)
+    said: Mapping[str, Any] = field(default_factory=dict)  # notes for the manifest
     within: int = 1
     suppressed_at_most: float = 0.0  # share of rows
     parts: int = 1
@@ -172,13 +172,13 @@ class RecodingPlan(Plan):
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise SchemaError(
-                "A range leaves as two columns, x_low and x_high, and these names must be free.",
-                found=f"{', '.join(map(repr, repeated))} already there",
-                fix="rename the columns, or show something else than a range",
+                "A range is released as two columns, x_low and x_high, so these names must not be in use.",
+                found=f"{', '.join(map(repr, repeated))} already in the table",
+                fix="rename the columns, or release something other than a range",
             )
 
     def released_names(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Names of the columns that leave for these."""
+        """Return the names of the columns that are released for these."""
         by_name = {recoding.name: recoding.released_names for recoding in self.recodings}
         return tuple(released for name in names for released in by_name.get(name, (name,)))
 
@@ -198,11 +198,11 @@ class RecodingPlan(Plan):
 
     @property
     def needs_whole_table(self) -> bool:
-        """Whether a column is grouped by rank, so that equal values may fall into two groups."""
+        """Whether a column is grouped by rank, so that equal values may be in different groups."""
         return any(recoding.by_rank for recoding in self.recodings)
 
     def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Rows that will look alike in the quasi-identifiers go to one block, whatever their other columns are."""
+        """Return the block of each row: rows that will be equal in the quasi-identifiers go to the same block."""
         by_name = {recoding.name: recoding for recoding in self.recodings}
         shown = [
             mixed_bits(by_name[name].codes(rows).astype(np.uint64) + np.uint64(place))

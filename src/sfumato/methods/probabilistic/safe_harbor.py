@@ -1,7 +1,7 @@
-"""HIPAA's safe harbour as a policy: the 18 kinds of identifiers removed or made coarse (45 CFR 164.514(b)(2)).
+"""The HIPAA safe harbor rule as a method: 18 kinds of identifiers are removed or generalized (45 CFR 164.514(b)(2)).
 
-It is a rule about columns and no promise about people: rows may stay unique. LT Examples 6 to 8 compare it with
-probabilistic anonymity; ``Generalize`` gives the latter.
+It is a rule about columns and makes no promise about people: rows may remain unique. LT Examples 6 to 8 compare it with
+probabilistic anonymity, which ``Generalize`` provides.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from sfumato.disclosure.hipaa import (
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.claims import Claim, ClaimKind, Evidence, Finding
+from sfumato.methods.claims.base import counted
 from sfumato.methods.probabilistic.columnwise import MOST_VALUES, truth_of
 from sfumato.methods.probabilistic.recoding import RecodingPlan, ValueMap
 from sfumato.params import Checked, OrNone, Whole, option, require_choice
@@ -50,17 +51,17 @@ if TYPE_CHECKING:
 
 NO_ZIP = "000"
 ALWAYS_OPEN = (
-    "Do you know of anything left that could identify someone, alone or together with other information? "
-    "Safe harbour does not hold if you do (45 CFR 164.514(b)(2)(ii)).",
-    "Are relatives, employers or household members named in any column that is kept?",
-    "Does a year that is kept tell of an age over 89?",
-    "Rows may still be the only ones with their combination of values: see quasi_identifiers.",
+    "Do you know of any remaining information that could identify someone, alone or combined with other information? "
+    "If so, the safe harbor rule is not met (45 CFR 164.514(b)(2)(ii)).",
+    "Are relatives, employers or household members named in any released column?",
+    "Does a released year reveal an age over 89?",
+    "Are there rows with a unique combination of values? The rule does not check this; see quasi_identifiers.",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SafeHarborInspection:
-    """What was recognised, and what a person still must decide."""
+    """The recognised columns, and the questions that a person must decide."""
 
     findings: tuple[IdentifierFinding, ...]
     open_questions: tuple[str, ...]
@@ -68,22 +69,22 @@ class SafeHarborInspection:
 
 def _require_decisions(value: object, name: str) -> None:
     if not isinstance(value, Mapping):
-        raise OptionError(f"{name} must map columns to decisions.", found=type(value).__name__)
+        raise OptionError(f'{name} must map columns to "keep" or "remove".', found=type(value).__name__)
     for column, decision in value.items():
         require_choice(decision, name=f"the decision for {column!r}", choices=("keep", "remove"))
 
 
 def _require_zip3(value: object, name: str) -> None:
     if not isinstance(value, Set) or any(len(str(code)) != 3 or not str(code).isdigit() for code in value):
-        raise OptionError(f"{name} must be a set of codes of three digits.", found=type(value).__name__)
+        raise OptionError(f"{name} must be a set of three-digit codes.", found=type(value).__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SafeHarbor(Method):
-    """Apply HIPAA's safe harbour rule: remove the 18 kinds of identifiers, or make them coarse where the rule says so.
+    """Apply the HIPAA safe harbor rule: remove 18 kinds of identifiers, or generalize them where the rule allows it.
 
-    ZIP codes keep three digits (000 for areas of 20,000 people or fewer), dates keep their year, ages from 90 on become
-    90. It is a rule about columns: rows may stay unique.
+    ZIP codes keep three digits (000 for areas of 20,000 people or fewer), dates keep their year, and ages of 90 and
+    more become 90. It is a rule about columns: rows may remain unique.
 
     Examples
     --------
@@ -98,46 +99,46 @@ class SafeHarbor(Method):
     noted: ClassVar[Mapping[str, str]] = {
         "removed": "columns that were removed",
         "findings": "columns that were recognised, with confidence, reason and action",
-        "a person must decide": "questions that stay open",
-        "columns": "what was done to each column",
+        "open questions": "questions that a person must decide",
+        "columns": "how each column was recoded",
     }
 
     decided: Mapping[str, str] | None = option(
         OrNone(Checked('"keep" or "remove" for each named column', _require_decisions)),
-        "What a person has decided about columns that are in doubt.",
+        "Decisions about columns, which override the recognition: whether to keep or remove each. None: no decision, "
+        "so doubtful columns are kept and listed as open questions.",
         default=None,
     )
     small_zip3: frozenset[str] | None = option(
-        OrNone(Checked("set of codes of three digits", _require_zip3)),
+        OrNone(Checked("set of three-digit codes", _require_zip3)),
         "Three-digit ZIP code areas of 20,000 people or fewer. None: the list of the 2000 Census.",
         default=None,
     )
     year: int | None = option(
         OrNone(Whole(at_least=1900)),
-        "Year in which ages are counted from years of birth. None: this year.",
+        "Calendar year for which ages are computed from years of birth. None: the current year.",
         default=None,
-        unit="calendar years",
     )
 
     def inspect(self, table: Any) -> SafeHarborInspection:
-        """What looks like an identifier, with confidence and reason, and the questions that stay open."""
+        """Return the columns that look like identifiers, with confidence and reason, and the open questions."""
         return self.inspect_cells(cells_of(as_table(table)))
 
     def inspect_cells(self, columns: Sequence[ColumnCells]) -> SafeHarborInspection:
-        """The same, from the distinct cells of each column."""
+        """Do the same from the distinct cells of each column."""
         findings = find_identifiers(columns, self._limits)
         doubts = tuple(
-            f"Is {finding.column!r} one of «{finding.identifier}»? {finding.reason.capitalize()}."
+            f'Does {finding.column!r} belong to "{finding.identifier}"? {finding.reason.capitalize()}.'
             for finding in findings
             if finding.action is Action.DECIDE and finding.column not in (self.decided or {})
         )
         return SafeHarborInspection(findings=findings, open_questions=(*doubts, *ALWAYS_OPEN))
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> RecodingPlan:
-        """Recognise and act, from the survey alone."""
+        """Recognise identifiers and choose the recodings, from the survey alone."""
         names = [column.name for column in schema.columns]
         if survey.rows < 2:
-            raise CannotRelease("One person cannot be told from nobody else: more rows are needed.", found="1 row")
+            raise CannotRelease("The table must have at least 2 rows.", found=f"{survey.rows}", fix="add rows")
         answers = survey.ask(_questions(names))
         inspection = self.inspect_cells([_cells(answers, name) for name in names])
         actions = self._actions(inspection)
@@ -164,13 +165,13 @@ class SafeHarbor(Method):
                     }
                     for found in inspection.findings
                 ],
-                "a person must decide": list(inspection.open_questions),
+                "open questions": list(inspection.open_questions),
             },
             parts=blocks_wanted(survey),
         )
 
     def _actions(self, inspection: SafeHarborInspection) -> dict[str, Action]:
-        """What is done to each column; doubtful ones are kept until a person decides."""
+        """Return the action for each column; doubtful columns are kept until a person decides."""
         found: dict[str, Action] = {
             one.column: one.action for one in inspection.findings if one.action is not Action.DECIDE
         }
@@ -191,7 +192,7 @@ class SafeHarbor(Method):
             )
         if action is Action.NINETY:
             cells = pc.min_element_wise(distinct.values, SHOWN_AGE, skip_nulls=False)
-            return ValueMap(name=name, kind=Kind.WHOLE, distinct=distinct, cells=cells, how="ages from 90 on are 90")
+            return ValueMap(name=name, kind=Kind.WHOLE, distinct=distinct, cells=cells, how="ages over 89 become 90")
         years = _years(distinct.values)
         if is_called(name, BIRTH_NAMES):
             years = pc.max_element_wise(years, self._limits.earliest_birth, skip_nulls=False)
@@ -207,7 +208,7 @@ class SafeHarbor(Method):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReleasedCells:
-    """The distinct cells of each released column, and the numbers of rows: what identifiers are recognised by."""
+    """The distinct cells of each released column and the numbers of rows, from which identifiers are recognised."""
 
     kinds: Mapping[str, Kind]
     rows: int
@@ -216,14 +217,14 @@ class ReleasedCells:
 
     @classmethod
     def of(cls, released: Table) -> ReleasedCells:
-        """The distinct cells of one block."""
+        """Return the distinct cells of one block."""
         columns = dict(zip(released.names, released.arrow.columns, strict=True))
         missing = {name: int(column.null_count) for name, column in columns.items()}
         cells = {name: _distinct_cells(column) for name, column in columns.items()}
         return cls(released.kinds, released.rows, missing, cells)
 
     def merge(self, other: ReleasedCells) -> ReleasedCells:
-        """The distinct cells of both."""
+        """Return the distinct cells of both."""
         kinds = {**other.kinds, **self.kinds}
         return ReleasedCells(
             kinds,
@@ -245,7 +246,7 @@ class ReleasedCells:
 
 @dataclass(frozen=True, kw_only=True)
 class NoIdentifierLeft(Claim[ReleasedCells]):
-    """No released column is recognised as one of the 18 kinds, except what a person decided to keep."""
+    """No released column is recognised as one of the 18 kinds, except those that a person decided to keep."""
 
     kind: ClassVar[ClaimKind] = "privacy"
 
@@ -268,25 +269,25 @@ class NoIdentifierLeft(Claim[ReleasedCells]):
         return Finding(
             claim="no released column is recognised as one of the 18 identifiers of the HIPAA safe harbor rule",
             held=not left,
-            found=", ".join(left) if left else f"none in {len(tally.cells)} columns",
-            fix="decide whether to keep or remove these columns",
+            found=", ".join(left) if left else f"none in {counted(len(tally.cells), 'column')}",
+            fix="decide whether to keep or to remove these columns (option decided)",
             kind=self.kind,
         )
 
     @property
     def protects(self) -> tuple[str, ...]:
-        """All released columns: the rule itself says what may be released as it is."""
+        """All released columns, because the rule itself says which may be released as they are."""
         return self.columns
 
 
 def _distinct_cells(column: pa.ChunkedArray) -> pa.Array:
-    """The distinct cells of a column, without the missing one; a dictionary is only another way to store words."""
+    """Return the distinct cells of a column, without the missing one; a dictionary is decoded to its values."""
     cells = column.cast(column.type.value_type) if pt.is_dictionary(column.type) else column
     return pc.unique(cells.drop_null())
 
 
 def _joined(one: pa.Array | None, other: pa.Array | None) -> pa.Array:
-    """The distinct cells of both; one block may not have the column, or no cell in it and so another type."""
+    """Return the distinct cells of both; a block may lack the column, or have no cell in it and so another type."""
     if one and other:
         return pc.unique(pa.chunked_array([one, other]))
     return one or other or pa.nulls(0)
@@ -298,7 +299,7 @@ def _questions(names: Sequence[str]) -> list[Question[Any]]:
 
 
 def _cells(answers: Answers, name: str) -> ColumnCells:
-    """What a survey tells of a column; of very many values the most frequent ones."""
+    """Return the cells of a column from the survey; if there are very many values, the most frequent ones."""
     cells = answers[DistinctIn(name, MOST_VALUES)].values.drop_null()
     return _column_cells(name, answers[FactsOf(name, count_distinct=True)], cells)
 
@@ -311,7 +312,7 @@ def _column_cells(name: str, facts: ColumnFacts, cells: pa.Array) -> ColumnCells
 
 @cache
 def small_zip3() -> frozenset[str]:
-    """Three-digit ZIP code areas of 20,000 people or fewer, as the package's data file lists them with its source."""
+    """Return the three-digit ZIP code areas of 20,000 people or fewer; the package's data file names the source."""
     text = resources.files(__package__).joinpath("zip3_of_20000_or_fewer.csv").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return frozenset(lines[1:])
@@ -328,7 +329,7 @@ def _three_digits(values: pa.Array, small: frozenset[str]) -> pa.Array:
 
 
 def _years(values: pa.Array) -> pa.Array:
-    """Years of dates, or of text that holds them with four digits; what cannot be read is left empty."""
+    """Return the years of dates, or of text with four-digit years; what cannot be read becomes missing."""
     if pt.is_date(values.type) or pt.is_timestamp(values.type):
         return pc.year(values)
     if pt.is_integer(values.type):

@@ -1,8 +1,8 @@
-"""The budget of combinations, shared over columns (LT §3.1).
+"""The division of an anonymity budget between columns (LT §3.1).
 
-With d values in a column its rank difference falls as 1/d. With w_i the importance of a column, the loss is Σ w_i/d_i;
-for a given product of the d_i it is least when every d_i is proportional to w_i. A column with fewer values than its
-share keeps them all, and the rest is shared again.
+The rank difference of a column with d values is proportional to 1/d. With w_i the importance of a column, the loss is
+Σ w_i/d_i. For a given product of the d_i it is smallest when every d_i is proportional to w_i. A column with fewer
+values than its share keeps all its values, and the rest of the budget is divided between the others.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from sfumato.params import require_int, require_number
 def share_budget(
     budget: int, sizes: Mapping[str, int], importance: Mapping[str, float] | None = None
 ) -> dict[str, int]:
-    """How many values each column may have: at least 1, at most its size, with a product of at most ``budget``.
+    """Return how many values each column may have: from 1 to its size, with a product of at most ``budget``.
 
-    ``sizes`` are the values that the columns have; ``importance`` says how much each one matters (1 by default).
+    ``sizes`` are the numbers of values of the columns; ``importance`` is the relative importance of each (default 1).
     """
     budget = require_int(budget, name="budget", at_least=1)
     if not sizes:
@@ -31,10 +31,10 @@ def share_budget(
 
 
 def real_shares(budget: float, sizes: Mapping[str, int], importance: Mapping[str, float]) -> dict[str, float]:
-    """LT equation (1) between 1 and the size of each column: d_i = w_i·s with the one scale s that uses the budget up.
+    """Solve LT equation (1), clipped to the range from 1 to the size of each column: d_i = w_i·s.
 
-    LT takes columns with fewer values than their share out one after the other; the scale that comes of it is found
-    here by bisection, which also minds columns whose share would be less than one value.
+    The scale s is the one that uses up the budget. LT removes columns with fewer values than their share one by one.
+    Here the scale is found by bisection, which also handles columns whose share would be less than one value.
     """
     wanted = min(math.log(budget), sum(math.log(size) for size in sizes.values()))
 
@@ -53,7 +53,7 @@ def real_shares(budget: float, sizes: Mapping[str, int], importance: Mapping[str
 
 
 def require_importance(importance: Mapping[str, float] | None) -> None:
-    """Raise unless it maps columns to positive numbers, or is None."""
+    """Raise unless ``importance`` maps columns to positive numbers, or is None."""
     if importance is None:
         return
     if not isinstance(importance, Mapping):
@@ -65,7 +65,7 @@ def require_importance(importance: Mapping[str, float] | None) -> None:
 def _filled(
     budget: int, sizes: Mapping[str, int], importance: Mapping[str, float], values: dict[str, int]
 ) -> dict[str, int]:
-    """One value more where it saves most, as long as the product allows: what rounding down left over."""
+    """Use what rounding down left over: add one value where it saves most, as long as the product allows it."""
     product = math.prod(values.values())
     while True:
         room = [

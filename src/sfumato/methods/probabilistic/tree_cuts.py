@@ -1,7 +1,7 @@
-"""Where to cut a generalization tree: as low as the promise allows, and not at one level everywhere (LT §4.2).
+"""Cuts of a generalization tree: as low as the promise allows, and not necessarily at one level (LT §4.2).
 
-A cut is a set of nodes that covers every value once. A row loses (leaves of its node − 1)/(leaves of the tree − 1): 0
-for a value shown as it is, 1 for the root.
+A cut is a set of nodes that covers every value once. The loss of a row is (leaves of its node − 1)/(leaves of the
+tree − 1): 0 for a value released as it is, 1 for the root.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Branch(NamedTuple):
-    """A node: its level (0 for values) and its position there."""
+    """A node of a tree: its level (0 for values) and its position on that level."""
 
     level: int
     position: int
 
 
 class CountedTree:
-    """A tree with the number of rows that hold each value; branches without rows do not count."""
+    """A tree with the number of rows of each value; branches without rows are ignored."""
 
     def __init__(self, tree: Tree, rows: NDArray[np.int64]) -> None:
         self.tree = tree
@@ -37,7 +37,7 @@ class CountedTree:
         return Branch(self.tree.levels - 1, 0)
 
     def span(self, branch: Branch) -> tuple[int, int]:
-        """First leaf, and the one after the last."""
+        """Return the first leaf of a branch, and the leaf after its last."""
         starts = self.tree.starts[branch.level]
         return int(starts[branch.position]), int(starts[branch.position + 1])
 
@@ -46,12 +46,12 @@ class CountedTree:
         return int(self._rows_before[end] - self._rows_before[first])
 
     def loss(self, branch: Branch) -> float:
-        """Loss summed over its rows."""
+        """Return the loss summed over the rows of a branch."""
         first, end = self.span(branch)
         return self.rows(branch) * (end - first - 1) / max(1, self.tree.size - 1)
 
     def children(self, branch: Branch) -> list[Branch]:
-        """The branches one level below that have rows; none below a value."""
+        """Return the branches one level below that have rows; none below a value."""
         if branch.level == 0:
             return []
         first, end = self.span(branch)
@@ -59,25 +59,25 @@ class CountedTree:
         below = [Branch(branch.level - 1, position) for position in range(int(low), int(high))]
         return [child for child in below if self.rows(child)]
 
-    def words(self, cut: Iterable[Branch]) -> list[str | None]:
-        """The name of the branch that covers each leaf; None for a leaf without rows that none covers."""
-        words: list[str | None] = [None] * self.tree.size
+    def names(self, cut: Iterable[Branch]) -> list[str | None]:
+        """Return the name of the branch that covers each leaf; None for a leaf that no branch covers (without rows)."""
+        names: list[str | None] = [None] * self.tree.size
         for branch in cut:
             first, end = self.span(branch)
-            words[first:end] = [self.tree.names[branch.level][branch.position]] * (end - first)
-        return words
+            names[first:end] = [self.tree.names[branch.level][branch.position]] * (end - first)
+        return names
 
     def level_cut(self, level: int) -> list[Branch]:
-        """All branches of one level that have rows."""
+        """Return all branches of one level that have rows."""
         branches = [Branch(level, position) for position in range(len(self.tree.names[level]))]
         return [branch for branch in branches if self.rows(branch)]
 
 
 def cut_with_at_most(counted: CountedTree, most: int) -> list[Branch]:
-    """A cut of at most ``most`` branches that loses little.
+    """Return a cut of at most ``most`` branches with a small loss.
 
-    The lowest level that is narrow enough, or a mixed cut where that loses less: from the root down, the branch whose
-    division saves most for each branch it adds is divided next.
+    It is the lowest level with few enough branches, or a mixed cut if that loses less. The mixed cut starts at the root
+    and repeatedly divides the branch whose division saves most per added branch.
     """
     levels = (counted.level_cut(level) for level in range(counted.tree.levels))
     plain = next((cut for cut in levels if 0 < len(cut) <= most), [counted.root])
@@ -92,7 +92,7 @@ def _divided(counted: CountedTree, most: int) -> list[Branch]:
 
     def wait(branch: Branch) -> None:
         children = counted.children(branch)
-        while len(children) == 1:  # nothing is added by going down here
+        while len(children) == 1:  # going down adds no branch
             branch = children[0]
             children = counted.children(branch)
         if not children:
@@ -115,7 +115,7 @@ def _divided(counted: CountedTree, most: int) -> list[Branch]:
 
 
 def lowest_cut(counted: CountedTree, k: int) -> list[Branch]:
-    """The lowest cut in which every branch has at least k rows."""
+    """Return the lowest cut in which every branch has at least k rows."""
     cut, waiting = [], [counted.root]
     while waiting:
         branch = waiting.pop()

@@ -1,4 +1,4 @@
-"""Spectral anonymization: the operation is done in a basis that fits the data, and not in the columns (TL)."""
+"""Spectral anonymization: the data are perturbed in a basis that is adapted to them, not in the columns (TL)."""
 
 from sfumato.methods.spectral.histograms import RecursiveHistogram as RecursiveHistogram
 from sfumato.methods.spectral.histograms import SpectralHistogram as SpectralHistogram

@@ -1,7 +1,7 @@
-"""The smallest clusters that still hide everybody (TL §5.2.3): as private as not being in the table at all.
+"""The smallest private cluster size (TL §5.2.3): people are as well hidden as people who are not in the table.
 
-The reference for each person is the table without that person: a sample of the same population that does not hold them,
-so it tells what could be known of somebody who did not take part. It needs no holdout.
+The reference for each person is the table without that person. It is a sample of the same population that does not
+contain the person, so it shows what can be learnt about people who did not take part. No holdout is needed.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 NEIGHBOURS = 5  # the k of ambiguity and uncertainty (TL §4.2.1)
-ROWS = 4000  # people that the search looks at
-STEP = 2**0.25  # ratio of one size tried to the one before
-LEVEL = 0.5  # a size is private when a shift as large would come by chance half of the time
-# Rows of the test, chosen by TL §5.2.1 so that it sees a shift of 5 % in distance and of 10 % in the others
+ROWS = 4000  # people that are examined
+STEP = 2**0.25  # ratio of successive sizes
+LEVEL = 0.5  # a size is private if a shift of this size occurs by chance at least half of the time
+# Rows of the test, as in TL §5.2.1, so that it detects a shift of 5 % in distance and of 10 % in the other measures
 TEST_ROWS = {"distance": 1296, "ambiguity": 324, "uncertainty": 324}
 
 
 def smallest_private_size(plan_of: Callable[[int], MatrixPlan], table: Table, setup: MatrixSetup, floor: int) -> int:
-    """The smallest size, from ``floor`` upward, at which no measure falls below the reference.
+    """Return the smallest size, at least ``floor``, at which no measure falls below the reference.
 
-    The whole sample in one cluster, where no smaller size is private enough.
+    If no smaller size is private enough, it is the size of the whole sample.
     """
-    draw = setup.randomness.stream("cluster size")
-    people = table if table.rows <= ROWS else table.take(draw.choice(table.rows, ROWS, replace=False))
+    generator = setup.randomness.stream("cluster size")
+    people = table if table.rows <= ROWS else table.take(generator.choice(table.rows, ROWS, replace=False))
     points = setup.encoder.encode(people) / np.sqrt(setup.encoder.width)
     reference = prediction_from_others(points, NEIGHBOURS)
     size = float(floor)
@@ -45,10 +45,10 @@ def smallest_private_size(plan_of: Callable[[int], MatrixPlan], table: Table, se
 
 
 def not_below(measured: Prediction, reference: Prediction) -> bool:
-    """Whether all three measures pass the one-sided Kolmogorov–Smirnov test of TL §5.2.1.
+    """Return whether all three measures pass the one-sided Kolmogorov–Smirnov test of TL §5.2.1.
 
-    The shift is estimated from all people and judged as if the planned number had been drawn (P[D > d] ≈ exp(−n d²) for
-    two samples of n), so that the answer does not hang on who is drawn.
+    The shift is estimated from all people and tested as if the planned number n had been drawn (P[D > d] ≈ exp(−n d²)
+    for two samples of n), so that the result does not depend on a random choice of people.
     """
     return all(
         np.exp(-rows * downward_shift(getattr(measured, name), getattr(reference, name)) ** 2) > LEVEL

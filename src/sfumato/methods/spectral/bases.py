@@ -1,8 +1,8 @@
-"""Bases in which the columns of a matrix have nothing to do with each other: uncorrelated, or independent.
+"""Bases in which the components of a matrix are uncorrelated or independent.
 
-Every basis writes the matrix as ``centre + scores @ loadings`` with white scores (mean 0, variance 1, uncorrelated), as
-many as the matrix has rank: constant and collinear columns, and more columns than rows, take no score and come back as
-they were.
+Every basis writes the matrix as ``centre + scores @ loadings`` with white scores (mean 0, variance 1, uncorrelated).
+There are as many scores as the rank of the matrix: constant and collinear columns add no score and are reproduced
+exactly, also if there are more columns than rows.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BasisWord = Literal["svd", "robust"]
-BASES: tuple[BasisWord, ...] = ("svd", "robust")
+BasisName = Literal["svd", "robust"]
+BASES: tuple[BasisName, ...] = ("svd", "robust")
 
-NEGLIGIBLE = 1e-9  # a singular value below this share of the largest is rounding
-ICA_ROUNDS = 100  # normal data never settles, and any rotation of it serves
+NEGLIGIBLE = 1e-9  # a singular value below this share of the largest is a rounding error
+ICA_ROUNDS = 100  # normal data never converge, and any rotation of them will do
 ICA_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, repr=False)
 class Basis:
-    """A matrix as white scores and what they load on."""
+    """A matrix as white scores and their loadings."""
 
     centre: NDArray[np.float64]  # (columns,)
-    scores: NDArray[np.float64]  # (rows, rank): mean 0, variance 1 (divided by the rows), uncorrelated
+    scores: NDArray[np.float64]  # (rows, rank): mean 0, variance 1 (divisor: rows), uncorrelated
     loadings: NDArray[np.float64]  # (rank, columns)
 
     @property
@@ -37,16 +37,16 @@ class Basis:
         return len(self.loadings)
 
     def matrix(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The matrix that has these scores."""
+        """Return the matrix with these scores."""
         return self.centre + scores @ self.loadings
 
     def rotated(self, rotation: NDArray[np.float64]) -> Basis:
-        """The same matrix in rotated scores: a rotation of white scores is white."""
+        """Return the same matrix with rotated scores; a rotation of white scores is white."""
         return Basis(self.centre, self.scores @ rotation, rotation.T @ self.loadings)
 
 
 def principal(matrix: NDArray[np.float64]) -> Basis:
-    """Singular vectors of the centred matrix: A = U D Vᵀ, the scores being √rows·U (TL §4.1.1)."""
+    """Return the basis of the singular vectors of the centred matrix: A = U D Vᵀ with scores √rows·U (TL §4.1.1)."""
     centre = matrix.mean(axis=0)
     left, singular, right = np.linalg.svd(matrix - centre, full_matrices=False)
     rank = int((singular > NEGLIGIBLE * max(singular.max(initial=0.0), np.finfo(float).tiny)).sum())
@@ -55,10 +55,10 @@ def principal(matrix: NDArray[np.float64]) -> Basis:
 
 
 def invariant(matrix: NDArray[np.float64]) -> Basis:
-    """Invariant coordinates: the covariance and a scatter that outliers hardly move, made diagonal together.
+    """Return the basis of invariant coordinates, which diagonalises the covariance and a robust scatter matrix jointly.
 
-    The second scatter gives the white scores Cauchy weights 1/(1 + |s|²/rank), so its directions are those of the bulk
-    (after Perkonoja and Virta, 2026, who replace the principal components by invariant coordinates).
+    The robust scatter gives the white scores Cauchy weights 1/(1 + |s|²/rank), so that outliers hardly influence its
+    directions (after Perkonoja and Virta, 2026, who replace principal components by invariant coordinates).
     """
     basis = principal(matrix)
     if basis.rank < 2:
@@ -68,30 +68,30 @@ def invariant(matrix: NDArray[np.float64]) -> Basis:
     return basis.rotated(np.linalg.eigh(scatter)[1])
 
 
-def independent(matrix: NDArray[np.float64], draw: np.random.Generator) -> Basis:
-    """Independent components by FastICA: symmetric, contrast log cosh (Hyvärinen; TL §5.1)."""
+def independent(matrix: NDArray[np.float64], generator: np.random.Generator) -> Basis:
+    """Return the basis of independent components, by symmetric FastICA with contrast log cosh (Hyvärinen; TL §5.1)."""
     basis = principal(matrix)
     if basis.rank < 2:
         return basis
-    return basis.rotated(unmixing(basis.scores, draw).rotation)
+    return basis.rotated(unmixing(basis.scores, generator).rotation)
 
 
 @dataclass(frozen=True, repr=False)
 class Unmixing:
-    """The rotation that FastICA ended with, and how it ended."""
+    """The rotation found by FastICA, and whether it converged."""
 
     rotation: NDArray[np.float64]
     rounds: int
     converged: bool
 
 
-def unmixing(scores: NDArray[np.float64], draw: np.random.Generator) -> Unmixing:
-    """The rotation of white scores that makes them most independent.
+def unmixing(scores: NDArray[np.float64], generator: np.random.Generator) -> Unmixing:
+    """Return the rotation of white scores that makes them as independent as possible.
 
-    One that has not converged is a rotation all the same: the swap is as private with it, and a little less faithful.
+    Without convergence the result is still a rotation: the swap is equally private and slightly less accurate.
     """
     rows, rank = scores.shape
-    rotation = np.linalg.qr(draw.standard_normal((rank, rank)))[0]
+    rotation = np.linalg.qr(generator.standard_normal((rank, rank)))[0]
     change = np.inf
     for step in range(1, ICA_ROUNDS + 1):
         bent = np.tanh(scores @ rotation)

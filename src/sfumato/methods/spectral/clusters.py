@@ -1,9 +1,9 @@
-"""Spectral clustering of the rows of a matrix into parts of about a given size (TL §5.1, equations 5.1–5.4).
+"""Spectral clustering of the rows of a matrix into clusters of about a given size (TL §5.1, equations 5.1–5.4).
 
-A few thousand rows are clustered exactly: affinities, their normalised matrix, its leading eigenvectors, k-means on
-the normalised rows of those. More rows are first cut into pieces by the same eigenvectors, taken from the affinities to
-some landmarks (Nyström's way), and each piece is cut again until it is small enough to be clustered exactly. So the
-cost is that of rows × landmarks for each level, and not of rows².
+A few thousand rows are clustered exactly: affinities, their normalised matrix, its leading eigenvectors, and k-means on
+the normalised rows of these. More rows are first divided into pieces by eigenvectors that are computed from the
+affinities to some landmarks (Nyström method), and each piece is divided again until it is small enough to be clustered
+exactly. The cost per level is rows × landmarks instead of rows².
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from sfumato.kernels.eigenvectors import leading_eigenpairs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-EXACT_ROWS = 3000  # up to here all affinities are computed
-PIECE_ROWS = 2000  # the pieces of a larger table are cut to this
+EXACT_ROWS = 3000  # largest number of rows for which all affinities are computed
+PIECE_ROWS = 2000  # largest number of rows of a piece of a larger table
 LANDMARKS = 256
-PIECES = 32  # at most so many at one level
-SCALE_ROWS = 500  # rows whose median distance gives the scale of the affinity
-EIGENVECTOR_TOLERANCE = 1e-4  # relative; k-means does not see more
-FITTED_ROWS = 10_000  # rows that the pieces are learnt from
-BLOCK = 16_384  # rows whose affinities to the landmarks are held at a time
+PIECES = 32  # largest number of pieces per level
+SCALE_ROWS = 500  # rows whose median distance is the scale of the affinity
+EIGENVECTOR_TOLERANCE = 1e-4  # relative; more accuracy does not change the result of k-means
+FITTED_ROWS = 10_000  # rows to which k-means is fitted
+BLOCK = 16_384  # rows whose affinities to the landmarks are in memory at the same time
 
 Part = TypeVar("Part")
 Answer = TypeVar("Answer")
@@ -36,15 +36,15 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, kw_only=True)
 class Clustering:
-    """How rows are parted."""
+    """How rows are divided into clusters."""
 
-    size: int  # rows that a cluster should have on average
-    floor: int  # rows that every cluster must have, unless there is only one
+    size: int  # average number of rows per cluster
+    floor: int  # smallest number of rows per cluster, unless there is only one
 
-    def __call__(self, matrix: NDArray[np.float64], draw: np.random.Generator) -> NDArray[np.int64]:
-        """The cluster of each row, from 0 to clusters − 1, each with at least ``floor`` rows."""
-        pieces = _pieces(matrix, np.arange(len(matrix)), draw)
-        seeds = draw.integers(2**31, size=len(pieces))
+    def __call__(self, matrix: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
+        """Return the cluster of each row, from 0 to clusters − 1, each with at least ``floor`` rows."""
+        pieces = _pieces(matrix, np.arange(len(matrix)), generator)
+        seeds = generator.integers(2**31, size=len(pieces))
         parts = side_by_side(
             lambda job: exact(matrix[pieces[job]], round(len(pieces[job]) / self.size), int(seeds[job])),
             range(len(pieces)),
@@ -58,14 +58,14 @@ class Clustering:
 
 
 def exact(matrix: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.int64]:
-    """Spectral clustering with all affinities: S = exp(−|x − y|²/2σ²), zero on the diagonal; D^(−½) S D^(−½)."""
+    """Cluster with all affinities: S = exp(−|x − y|²/2σ²), zero on the diagonal, normalised to D^(−½) S D^(−½)."""
     if clusters < 2:
         return np.zeros(len(matrix), dtype=np.int64)
     affinity = _squared_distances(matrix, matrix)
     affinity *= -0.5 / _scale_squared(affinity)
     np.exp(affinity, out=affinity)
     np.fill_diagonal(affinity, 0.0)
-    # a row so far out that it has no affinity to any other is its own direction; it is merged with the nearest cluster
+    # a row without affinity to any other row gets its own direction; it is merged with the nearest cluster later
     root = 1.0 / np.sqrt(np.maximum(affinity.sum(axis=1), np.finfo(float).tiny ** 0.5))
     affinity *= root[:, None]
     affinity *= root
@@ -74,7 +74,7 @@ def exact(matrix: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.i
 
 
 def merged(matrix: NDArray[np.float64], labels: NDArray[np.int64], floor: int) -> NDArray[np.int64]:
-    """Labels in which every cluster under ``floor`` rows has joined the one with the nearest mean, smallest first."""
+    """Merge every cluster of fewer than ``floor`` rows with the cluster with the nearest mean, smallest first."""
     sizes = np.bincount(labels).astype(np.float64)
     sums = np.zeros((len(sizes), matrix.shape[1]))
     for column in range(matrix.shape[1]):
@@ -94,31 +94,34 @@ def merged(matrix: NDArray[np.float64], labels: NDArray[np.int64], floor: int) -
 
 
 def side_by_side(work: Callable[[Part], Answer], parts: Iterable[Part]) -> list[Answer]:
-    """Work on parts at the same time, one thread a processor, each with one thread of linear algebra."""
+    """Process parts in parallel, one thread per processor, each with single-threaded linear algebra."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1), ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(work, parts))
 
 
-def _pieces(matrix: NDArray[np.float64], rows: NDArray[np.int64], draw: np.random.Generator) -> list[NDArray[np.int64]]:
-    """Rows cut by landmarks until every piece is small; a whole table up to EXACT_ROWS is left in one."""
+def _pieces(
+    matrix: NDArray[np.float64], rows: NDArray[np.int64], generator: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Divide rows by landmarks until every piece is small; a whole table of up to EXACT_ROWS rows is one piece."""
     if len(rows) <= (EXACT_ROWS if len(rows) == len(matrix) else PIECE_ROWS):
         return [rows]
-    labels = _by_landmarks(matrix[rows], min(PIECES, -(-len(rows) * 3 // (PIECE_ROWS * 2))), draw)
-    if np.bincount(labels).max() > 0.9 * len(rows):  # nothing to cut along: rows that are all alike, or nearly
-        labels = draw.integers(-(-len(rows) // PIECE_ROWS) + 1, size=len(rows))
+    labels = _by_landmarks(matrix[rows], min(PIECES, -(-len(rows) * 3 // (PIECE_ROWS * 2))), generator)
+    if np.bincount(labels).max() > 0.9 * len(rows):  # there are no clusters, because the rows are nearly equal
+        labels = generator.integers(-(-len(rows) // PIECE_ROWS) + 1, size=len(rows))
     pieces = [rows[labels == label] for label in np.unique(labels)]
-    return [part for piece in pieces for part in _pieces(matrix, piece, draw)]
+    return [part for piece in pieces for part in _pieces(matrix, piece, generator)]
 
 
-def _by_landmarks(matrix: NDArray[np.float64], pieces: int, draw: np.random.Generator) -> NDArray[np.int64]:
-    """Spectral clustering by affinities to random rows only (Chen and Cai, 2011).
+def _by_landmarks(matrix: NDArray[np.float64], pieces: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Cluster by the affinities to random rows, the landmarks (Chen and Cai, 2011).
 
-    With Z the affinities to the landmarks, rows made to sum to one, the eigenvectors of Z diag(1/colsum) Zᵀ are the
-    left singular vectors of Z diag(colsum)^(−½): rows × landmarks work, and an eigenproblem of landmarks × landmarks.
+    With Z the affinities to the landmarks, normalised so that rows sum to one, the eigenvectors of Z diag(1/colsum) Zᵀ
+    are the left singular vectors of Z diag(colsum)^(−½). The work is rows × landmarks, plus an eigenproblem of size
+    landmarks × landmarks.
     """
-    marks = matrix[draw.choice(len(matrix), LANDMARKS, replace=False)]
+    marks = matrix[generator.choice(len(matrix), LANDMARKS, replace=False)]
     narrow = _scale_squared(_squared_distances(marks, marks))
     blocks = range(0, len(matrix), BLOCK)
     gram, total = np.zeros((LANDMARKS, LANDMARKS)), np.zeros(LANDMARKS)
@@ -132,13 +135,13 @@ def _by_landmarks(matrix: NDArray[np.float64], pieces: int, draw: np.random.Gene
     embedded = np.empty((len(matrix), pieces))
     for start in blocks:
         embedded[start : start + BLOCK] = _to_landmarks(matrix[start : start + BLOCK], marks, narrow) @ leading
-    return _k_means(_unit_rows(embedded), pieces, int(draw.integers(2**31)))
+    return _k_means(_unit_rows(embedded), pieces, int(generator.integers(2**31)))
 
 
 def _to_landmarks(rows: NDArray[np.float64], marks: NDArray[np.float64], narrow: float) -> NDArray[np.float64]:
-    """Affinities to the landmarks, each row summing to one."""
+    """Return the affinities to the landmarks, normalised so that each row sums to one."""
     affinity = _squared_distances(rows, marks)
-    affinity -= affinity.min(axis=1, keepdims=True)  # the nearest has affinity one, so that no row loses all of them
+    affinity -= affinity.min(axis=1, keepdims=True)  # the nearest has affinity one, so that no row has only zeros
     affinity *= -0.5 / narrow
     np.exp(affinity, out=affinity)
     affinity /= affinity.sum(axis=1, keepdims=True)
@@ -167,8 +170,8 @@ def _unit_rows(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 def _k_means(points: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.int64]:
     from sklearn.cluster import KMeans
 
-    draw = np.random.default_rng(seed)
-    fitted = points if len(points) <= FITTED_ROWS else draw.choice(points, FITTED_ROWS, axis=0, replace=False)
+    generator = np.random.default_rng(seed)
+    fitted = points if len(points) <= FITTED_ROWS else generator.choice(points, FITTED_ROWS, axis=0, replace=False)
     distinct = len(np.unique(fitted.round(12), axis=0))
     model = KMeans(min(clusters, distinct), n_init=3, random_state=seed)
     return np.asarray(model.fit(fitted).predict(points), dtype=np.int64)

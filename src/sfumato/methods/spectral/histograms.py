@@ -1,4 +1,4 @@
-"""Recursive histogram sanitization, in the columns and in their spectral basis (TL §4.1.2, Figure 4-2)."""
+"""Recursive histogram sanitization, in the columns and in the spectral basis (TL §4.1.2, Figure 4-2)."""
 
 from __future__ import annotations
 
@@ -29,36 +29,41 @@ if TYPE_CHECKING:
 class HistogramMethod(MatrixMethod):
     """Group the rows and replace every row by the mean of its group."""
 
-    noted: ClassVar[Mapping[str, str]] = {**MatrixMethod.noted, "masking": "what rows of a group are replaced by"}
+    noted: ClassVar[Mapping[str, str]] = {**MatrixMethod.noted, "masking": "what the rows of a group are replaced by"}
 
     k: int = option(
-        Whole(at_least=2), "Number of rows that a group should have, at least.", default=5, unit="rows", reported=True
+        Whole(at_least=2),
+        "Intended smallest number of rows in a group: cells of fewer than 2k rows are not divided.",
+        default=5,
+        unit="rows",
+        reported=True,
     )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> HistogramPlan:
-        """Nothing is decided before the rows are seen."""
+        """Make the plan; the groups are formed when a block is transformed."""
         if survey.rows < self.k:
             raise CannotRelease(
-                f"A group of {self.k} needs as many rows.", found=f"{survey.rows} rows", fix="a smaller k, or more rows"
+                f"The table must have at least k = {self.k} rows.", found=f"{survey.rows} rows", fix="a smaller k"
             )
         return HistogramPlan(self.setup(survey, schema, randomness, least_rows=BLOCK_ROWS + 20 * self.k), self)
 
     @property
     def anonymous(self) -> bool:
-        """Whether every group is sure to have k rows."""
+        """Whether every group is guaranteed to have k rows."""
         return True
 
     @abstractmethod
     def groups(self, matrix: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The group of each row of the matrix, from 0 upward."""
+        """Return the group of each row of the matrix, numbered from 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecursiveHistogram(HistogramMethod):
-    """Cut every column of the matrix at its median at once, again and again while a cell has 2k rows or more.
+    """Divide cells at the medians of all columns at once, repeatedly while a cell has 2k rows or more.
 
-    In more than a few columns the first cut already leaves most rows alone in their cell, so nothing is anonymized: it
-    stands here as the method that :class:`SpectralHistogram` mends, and promises no group size and no privacy.
+    Each row is replaced by the mean of its cell. With more than a few columns the first division already leaves most
+    rows alone in their cells, so that nothing is anonymized. The method is provided for comparison with
+    :class:`SpectralHistogram`, which corrects this. It promises no group size and no privacy.
 
     Examples
     --------
@@ -91,10 +96,10 @@ class RecursiveHistogram(HistogramMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class SpectralHistogram(HistogramMethod):
-    """Cut the principal component of the largest range at its median, one at a time, while a cell has 2k rows or more.
+    """Divide cells at the median of their widest principal component, repeatedly while a cell has 2k rows or more.
 
-    Every released row is then equal to at least k − 1 others in all columns. Variances shrink: what lies within a group
-    is averaged away.
+    Each row is replaced by the mean of its cell, so every released row is equal to at least k − 1 others in all
+    columns. Variances become smaller, because the variation within groups is lost. (Lasko.)
 
     Examples
     --------
@@ -110,7 +115,7 @@ class SpectralHistogram(HistogramMethod):
         from sfumato.kernels.median_cells import median_cells
 
         basis = principal(matrix)
-        lengths = np.linalg.norm(basis.loadings, axis=1)  # T = U D: white scores times the size of their loadings
+        lengths = np.linalg.norm(basis.loadings, axis=1)  # T = U D: white scores times the norms of their loadings
         return median_cells(basis.scores * lengths, self.k)
 
 

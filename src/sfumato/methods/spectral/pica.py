@@ -32,11 +32,11 @@ def _require_cluster_size(value: object, name: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionedIca(MatrixMethod):
-    """Swap independent components within clusters of similar people: relations of any form stay.
+    """Swap independent components within clusters of similar people: nonlinear relations are kept, too.
 
-    Smaller clusters keep more of the structure and hide people less. With ``cluster_size="auto"`` they are as small as
-    they can be while prediction distance, ambiguity and uncertainty stay those of people who are not in the table. It
-    promises no privacy: assess the release. (Lasko.)
+    Smaller clusters keep more of the structure and protect people less. With ``cluster_size="auto"`` they are as small
+    as possible while prediction distance, ambiguity and uncertainty are not below those of people who are not in the
+    table. The method promises no privacy: assess the release. (Lasko.)
 
     Examples
     --------
@@ -49,43 +49,47 @@ class PartitionedIca(MatrixMethod):
     name: ClassVar[str] = "pica"
     noted: ClassVar[Mapping[str, str]] = {
         **MatrixMethod.noted,
-        "cluster size": "rows that a cluster should have on average",
-        "floor": "rows that every cluster has at least",
+        "cluster size": "average number of rows per cluster",
+        "floor": "smallest number of rows in a cluster",
     }
 
     cluster_size: int | Literal["auto"] = option(
         Checked('whole number of rows, at least 2, or "auto"', _require_cluster_size),
-        'Number of rows that a cluster should have on average, or "auto" for the smallest private one.',
+        'Average number of rows in a cluster, or "auto" for the smallest size that is private.',
         default=200,
-        unit="rows",
         reported=True,
     )
     floor: int = option(
         Whole(at_least=2),
-        "Smallest number of rows in a cluster. Clusters under about 50 rows tell who was in the table.",
+        "Smallest number of rows in a cluster. Clusters of fewer than about 50 rows reveal who is in the table.",
         default=50,
         unit="rows",
         reported=True,
     )
     repair: bool = option(
-        Flag(), "Keep mean and covariance of every cluster exactly, in the matrix.", default=False, reported=True
+        Flag(),
+        "Keep the mean and covariance of every cluster exactly, in the units of the matrix.",
+        default=False,
+        reported=True,
     )
     variant: Variant = option(
         Choice(VARIANTS),
-        'How a component is swapped: "permute" its values, "flip" random signs, or draw an "orthogonal" direction.',
+        'How a component is swapped: "permute" its values between rows, "flip" its signs at random, or replace it by a '
+        'random "orthogonal" direction.',
         default="permute",
         reported=True,
     )
     winsorise: float = option(
         Share(),
-        "Share of each tail of the components that is drawn in before the swap.",
+        "Share of the rows in each tail of a component that are clipped, before the swap, to the quantile at which the "
+        "tail begins.",
         default=0.0,
         unit="rows",
         reported=True,
     )
     marginals: Marginals = option(
         Choice(MARGINALS),
-        'Whether each column\'s own distribution is brought back ("restored"), or not ("free").',
+        'Whether the distribution of each column is approximately "restored" after the swap, or left "free".',
         default="free",
         reported=True,
     )
@@ -94,20 +98,20 @@ class PartitionedIca(MatrixMethod):
         super().__post_init__()
         if self.cluster_size != "auto" and self.cluster_size < self.floor:
             raise OptionError(
-                "cluster_size must not be below floor.",
-                found=f"{self.cluster_size} and {self.floor}",
-                fix="a larger cluster_size; a smaller floor lets an intruder tell who was in the table",
+                "cluster_size must be at least floor.",
+                found=f"cluster_size {self.cluster_size}, floor {self.floor}",
+                fix="a larger cluster_size; a smaller floor would reveal who is in the table",
             )
-        _ = self.swap  # checks what its options mean together
+        _ = self.swap  # checks the combination of its options
 
     @property
     def swap(self) -> Swap:
-        """How the components are swapped: as the draw falls, because clusters have few rows a component."""
-        drawn = None if self.variant == "flip" else 1.0
-        return Swap(variant=self.variant, repair=self.repair, tolerance=drawn, winsorise=self.winsorise)
+        """How the components are swapped: without a limit on correlations, as clusters have few rows per component."""
+        tolerance = None if self.variant == "flip" else 1.0
+        return Swap(variant=self.variant, repair=self.repair, tolerance=tolerance, winsorise=self.winsorise)
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> PicaPlan:
-        """Decide the size of the clusters."""
+        """Choose the size of the clusters."""
         setup = self.setup(survey, schema, randomness)
         if self.cluster_size != "auto":
             return PicaPlan(setup, self, int(self.cluster_size))
@@ -132,13 +136,13 @@ class PicaPlan(MatrixPlan):
         labels = clustering(matrix, randomness.stream(f"clusters {number}"))
         order = np.argsort(labels, kind="stable")
         clusters = np.split(order, np.cumsum(np.bincount(labels))[:-1])
-        draws = randomness.stream(f"swap {number}").spawn(len(clusters))
+        generators = randomness.stream(f"swap {number}").spawn(len(clusters))
         changed = np.empty_like(matrix)
 
         def swap(cluster: int) -> None:
             rows = clusters[cluster]
-            basis = independent(matrix[rows], draws[cluster])
-            changed[rows] = basis.matrix(self.method.swap(basis.scores, draws[cluster]))
+            basis = independent(matrix[rows], generators[cluster])
+            changed[rows] = basis.matrix(self.method.swap(basis.scores, generators[cluster]))
 
         side_by_side(swap, range(len(clusters)))
         restored = self.method.marginals == "restored" and self.setup.decoding == "largest"

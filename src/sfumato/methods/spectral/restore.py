@@ -1,9 +1,9 @@
-"""What a swap loses in the columns' own units, given back: means and covariances, or the columns' own distributions.
+"""Restoration, in the units of the columns, of what a swap loses: means and covariances, or marginal distributions.
 
-Logarithms, limits and rounding come between the scores and the columns, so white scores alone do not keep the moments
-of the columns. Where both the moments and the limits are asked for, two steps alternate: draw the numbers into their
-limits, then map them by the smallest linear change to the wanted mean and covariance. The original nearly meets both,
-so there is something to converge to.
+Logarithms, limits and rounding come between scores and columns, so white scores alone do not preserve the moments of
+the columns. If both the moments and the limits are required, two steps alternate: clip the numbers to their limits,
+then map them to the wanted mean and covariance by the smallest linear change. Since the original nearly meets both
+requirements, the iteration can converge.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ Marginals = Literal["free", "restored"]
 MARGINALS: tuple[Marginals, ...] = ("free", "restored")
 
 ROUNDS = 400
-EXACT = 1e-11  # relative error of mean and covariance at which the moments count as kept
-NEGLIGIBLE = 1e-13  # an eigenvalue below this share of the largest is rounding
-COMMON = 5  # people that a category must have for its share to be restored
+EXACT = 1e-11  # relative error of mean and covariance up to which moments count as kept
+NEGLIGIBLE = 1e-13  # an eigenvalue below this share of the largest is a rounding error
+COMMON = 5  # smallest number of people in a category whose share is restored
 SHARE_ROUNDS = 50
 
 
 @dataclass(frozen=True, repr=False)
 class Restored:
-    """Numbers with the wanted moments, and how they were reached."""
+    """Numbers with the wanted moments, and a record of the iteration."""
 
     numbers: NDArray[np.float64]
     error: float  # largest relative error of a mean or a covariance
     rounds: int
-    within: bool  # whether they also lie in their limits
+    within: bool  # whether they are also within their limits
 
 
 def with_moments(
@@ -44,13 +44,13 @@ def with_moments(
     low: NDArray[np.float64],
     high: NDArray[np.float64],
 ) -> Restored:
-    """Numbers with the means and covariances of ``like``, within limits where that can be had."""
+    """Return numbers with the means and covariances of ``like``, within limits if possible."""
     mean, spread = like.mean(axis=0), like.std(axis=0)
     scale = np.where(spread > 0.0, spread, 1.0)
     target = (like - mean) / scale
     wanted = target.T @ target / len(like)
     bottom, top = (low - mean) / scale, (high - mean) / scale
-    first = _mapped(_mapped((numbers - mean) / scale, wanted), wanted)  # once more for the last digits
+    first = _mapped(_mapped((numbers - mean) / scale, wanted), wanted)  # the second step corrects the last digits
     current = first
     for step in range(1, ROUNDS + 1):
         inside = np.clip(current, bottom, top)
@@ -62,12 +62,12 @@ def with_moments(
 
 
 def with_marginals(
-    numbers: NDArray[np.float64], like: NDArray[np.float64], draw: np.random.Generator
+    numbers: NDArray[np.float64], like: NDArray[np.float64], generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Numbers whose ranks are kept and whose values follow the distribution of ``like``, column by column.
+    """Return numbers with the same ranks whose values follow the distribution of ``like``, column by column.
 
-    A value is taken between two neighbouring values of ``like`` and not at one of them, so that few of them leave as
-    they are. Correlations of heavy-tailed columns suffer: that is the price.
+    A value is interpolated between two neighbouring values of ``like``, so that few of them are released unchanged.
+    Correlations of heavy-tailed columns become less accurate.
     """
     restored = np.empty_like(numbers)
     for column in range(numbers.shape[1]):
@@ -77,16 +77,16 @@ def with_marginals(
             continue
         rank = np.empty(len(numbers))
         rank[np.argsort(numbers[:, column], kind="stable")] = np.arange(len(numbers))
-        share = (rank + draw.uniform(size=len(numbers))) / len(numbers)
+        share = (rank + generator.uniform(size=len(numbers))) / len(numbers)
         restored[:, column] = np.interp(share * known.size - 0.5, np.arange(known.size), known)
     return restored
 
 
 def with_shares(changed: NDArray[np.float64], like: NDArray[np.float64], code: Encoder) -> NDArray[np.float64]:
-    """A matrix whose categories, read by the largest indicator, are as common as in ``like``; so are missing numbers.
+    """Return a matrix in which categories (by the largest indicator) and missing numbers are as common as in ``like``.
 
-    Each indicator is raised or lowered in all rows alike, so the rows nearest to a category get it. Categories of fewer
-    than five people stay as the swap left them: their number is theirs to hide.
+    Each indicator is shifted by the same amount in all rows, so the rows nearest to a category get it. Categories of
+    fewer than five people are left as they are, so that their number is not disclosed.
     """
     shared = changed.copy()
     for category in code.categories:
@@ -102,7 +102,7 @@ def with_shares(changed: NDArray[np.float64], like: NDArray[np.float64], code: E
 
 
 def _offsets(scores: NDArray[np.float64], wanted: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What to add to each column so that it is the largest in as many rows as wanted, one column after the other."""
+    """Return what to add to each column so that it is the largest in the wanted number of rows, column by column."""
     offsets = np.zeros(scores.shape[1])
     common = np.flatnonzero((wanted >= COMMON) & (wanted < len(scores)))
     for _ in range(SHARE_ROUNDS):
@@ -118,10 +118,10 @@ def _offsets(scores: NDArray[np.float64], wanted: NDArray[np.int64]) -> NDArray[
 
 
 def _mapped(numbers: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The smallest linear change of the numbers that gives them mean 0 and the wanted covariance.
+    """Apply the smallest linear change that gives the numbers mean 0 and the wanted covariance.
 
-    Whiten them, turn the white scores so that they lie as near as can be to where they were (a Procrustes problem), and
-    give them the wanted loadings: the map of optimal transport between two normal laws, at any rank.
+    The numbers are whitened, rotated to be as close as possible to the original numbers (a Procrustes problem), and
+    given the wanted loadings. This is the optimal transport map between two normal distributions, for any rank.
     """
     centred = numbers - numbers.mean(axis=0)
     loadings = _loadings(centred.T @ centred / len(centred))
@@ -132,14 +132,14 @@ def _mapped(numbers: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArra
 
 
 def _loadings(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """L with LᵀL the covariance: its eigenvectors by the roots of their eigenvalues, (rank, columns)."""
+    """Return L (rank, columns) with LᵀL the covariance: its eigenvectors times the square roots of the eigenvalues."""
     values, vectors = np.linalg.eigh(covariance)
     real = values > NEGLIGIBLE * max(values.max(initial=0.0), np.finfo(float).tiny)
     return np.asarray((vectors[:, real] * np.sqrt(values[real])).T)
 
 
 def _error(numbers: NDArray[np.float64], wanted: NDArray[np.float64]) -> float:
-    """Largest difference of a mean (in standard deviations) or of a covariance (of standardised columns)."""
+    """Return the largest error of a mean (in standard deviations) or of a covariance (of standardised columns)."""
     if not numbers.shape[1]:
         return 0.0
     mean = numbers.mean(axis=0)

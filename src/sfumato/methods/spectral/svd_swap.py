@@ -1,4 +1,4 @@
-"""SVD swapping: permute each singular vector by itself and rebuild (TL §4.1.1, Figure 4-1)."""
+"""SVD swapping: permute each singular vector independently and rebuild the matrix (TL §4.1.1, Figure 4-1)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.methods.claims import MomentsKept
 from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup
-from sfumato.methods.spectral.bases import BASES, BasisWord, invariant, principal
+from sfumato.methods.spectral.bases import BASES, BasisName, invariant, principal
 from sfumato.methods.spectral.restore import MARGINALS, Marginals, with_marginals, with_moments, with_shares
 from sfumato.methods.spectral.swap import VARIANTS, Swap, Variant
 from sfumato.params import Choice, Flag, Number, OrNone, Share, option
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SvdSwap(MatrixMethod):
-    """Swap the values of each singular vector between rows and rebuild the table: linear relations stay.
+    """Swap the values of each singular vector between rows and rebuild the table: linear relations are kept.
 
-    With ``repair`` the means and covariances of the numeric columns are kept to rounding, in their own units. Without
-    it components are permuted until they hardly correlate. What is not linear is lost. It promises no privacy: assess
-    the release. (Lasko.)
+    With ``repair`` the means and covariances of the numeric columns are kept up to rounding errors. Without it the
+    components are permuted until they are nearly uncorrelated. Nonlinear relations are lost. The method promises no
+    privacy: assess the release. (Lasko.)
 
     Examples
     --------
@@ -49,44 +49,51 @@ class SvdSwap(MatrixMethod):
         "variant": "how components were swapped",
     }
 
-    repair: bool = option(Flag(), "Keep means and covariances exactly.", default=True, reported=True)
-    tolerance: float | None = option(
-        OrNone(Number(above=0.0)),
-        "Largest correlation of swapped components where there is no repair. None: 0.1/√rows; 1: as drawn.",
-        default=None,
-        unit="correlation",
+    repair: bool = option(
+        Flag(),
+        "Keep the means and covariances of the numeric columns up to rounding errors.",
+        default=True,
         reported=True,
     )
-    basis: BasisWord = option(
+    tolerance: float | None = option(
+        OrNone(Number(above=0.0)),
+        "Largest correlation between swapped components, at most 1; used only without repair. None: 0.1/√rows. 1: no "
+        "limit.",
+        default=None,
+        reported=True,
+    )
+    basis: BasisName = option(
         Choice(BASES),
-        'Basis of the components: "svd" for singular vectors, "robust" for invariant coordinates, for tables with '
-        "outliers.",
+        'Basis of the components: "svd" (singular vectors), or "robust" (invariant coordinates, for tables with '
+        "outliers).",
         default="svd",
         reported=True,
     )
     variant: Variant = option(
         Choice(VARIANTS),
-        'How a component is swapped: "permute" its values, "flip" random signs, or draw an "orthogonal" direction.',
+        'How a component is swapped: "permute" its values between rows, "flip" its signs at random, or replace it by a '
+        'random "orthogonal" direction.',
         default="permute",
         reported=True,
     )
     winsorise: float = option(
         Share(),
-        "Share of each tail of the components that is drawn in before the swap.",
+        "Share of the rows in each tail of a component that are clipped, before the swap, to the quantile at which the "
+        "tail begins.",
         default=0.0,
         unit="rows",
         reported=True,
     )
     marginals: Marginals = option(
         Choice(MARGINALS),
-        'Whether each column\'s own distribution is brought back, nearly ("restored"), or not ("free").',
+        'Whether the distribution of each column is approximately "restored" after the swap, or left "free".',
         default="free",
         reported=True,
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.swap  # checks what its options mean together
+        _ = self.swap  # checks the combination of its options
 
     @property
     def swap(self) -> Swap:
@@ -94,7 +101,7 @@ class SvdSwap(MatrixMethod):
         return Swap(variant=self.variant, repair=self.repair, tolerance=self.tolerance, winsorise=self.winsorise)
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SvdSwapPlan:
-        """Everything is decided here but the draws."""
+        """Make the plan; the swaps are drawn when a block is transformed."""
         return SvdSwapPlan(self.setup(survey, schema, randomness), self)
 
 
@@ -107,8 +114,8 @@ class SvdSwapPlan(MatrixPlan):
 
     def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         basis = principal(matrix) if self.method.basis == "svd" else invariant(matrix)
-        draw = self.setup.randomness.stream(f"swap {number}")
-        changed = basis.matrix(self.method.swap(basis.scores, draw))
+        generator = self.setup.randomness.stream(f"swap {number}")
+        changed = basis.matrix(self.method.swap(basis.scores, generator))
         restored = self.method.marginals == "restored" and self.setup.decoding == "largest"
         return with_shares(changed, matrix, self.setup.encoder) if restored else changed
 

@@ -1,4 +1,4 @@
-"""What boxes say about a statistic: the value at midpoints, what is certain, what is attained, what is linear."""
+"""What boxes imply for a statistic: value at the midpoints, and guaranteed, attained and linear intervals."""
 
 from sfumato.statistics.bounds.budget import EstimateBudget
 from sfumato.statistics.bounds.enclosure import Enclosure, Witness

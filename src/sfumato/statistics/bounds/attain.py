@@ -1,8 +1,8 @@
-"""Choices of values that push a statistic as high as a local search can.
+"""Local search for a choice of values in the boxes that makes a statistic as large as possible.
 
-At a choice with mean E and covariance S, the statistic changes to first order by the influence of each record, which
-for every statistic here is a product of two linear combinations L₁ · L₂. So let each box take the values where its
-product is largest, look at the new moments, and repeat while the statistic grows.
+At a choice with mean E and covariance S, the statistic changes to first order by the influence of each record. For
+every statistic here this influence is a product of two linear combinations L₁ · L₂. Each step moves every box to the
+values where its product is largest and recomputes the moments, as long as the statistic increases.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     Lines = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-MOST_STEPS = 60
+MAX_STEPS = 60
 RESTARTS = 20
-ROUNDS = 8  # times a ceiling is asked for
+ROUNDS = 8  # largest number of upper bounds that are computed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Choice:
-    """Values in the boxes with their weights, and the statistic there."""
+    """Values in the boxes with their weights, and the statistic of these values."""
 
     value: float
     points: NDArray[np.float64]
@@ -41,38 +41,42 @@ class Choice:
     moments: Moments
 
 
-class Ascent:
-    """Local search for one statistic: ``value`` of moments, and the two ``lines`` whose product is the influence."""
+class LocalSearch:
+    """Local search for one statistic.
+
+    ``value`` computes the statistic from moments, and ``lines`` returns the two linear combinations whose product is
+    the influence of a record.
+    """
 
     def __init__(
         self,
         problem: ScaledBoxes,
         value: Callable[[Moments], float],
         lines: Callable[[Moments], Lines | None],
-        fine: float,
+        smallest_gain: float,
         offset: Callable[[Moments], float] = lambda moments: 0.0,
     ) -> None:
         self.problem = problem
         self.value = value
         self.lines = lines
-        self.fine = fine  # a step that gains less is the last
+        self.smallest_gain = smallest_gain  # a step with a smaller gain is the last one
         self.offset = offset
 
     def at(self, points: NDArray[np.float64], weight: NDArray[np.float64]) -> Choice:
-        """The statistic at a choice; −∞ where it is not defined."""
+        """Evaluate the statistic at a choice; −∞ if it is not defined."""
         moments = Moments.of(points, weight)
         value = self.value(moments) if moments.weight > 0.0 else math.nan
         return Choice(-math.inf if math.isnan(value) else value, points, weight, moments)
 
-    def climb(self, start: Choice, rng: np.random.Generator) -> Choice:
-        """Improve a choice until nothing does."""
-        best, failures = start, 0
-        for _ in range(MOST_STEPS):
+    def climb(self, initial: Choice, rng: np.random.Generator) -> Choice:
+        """Improve a choice until no step increases the statistic."""
+        best, failures = initial, 0
+        for _ in range(MAX_STEPS):
             lines = self.lines(best.moments)
             if lines is None:
                 break
             points, weight = self.problem.points(*lines, self.offset(best.moments))
-            if failures:  # the whole step overshot: take it for some boxes only
+            if failures:  # the full step was too large: move only some of the boxes
                 keep = rng.random(len(points)) < 0.5**failures
                 points = np.where(keep[:, None], points, best.points)
                 weight = np.where(keep, weight, best.weight)
@@ -80,7 +84,7 @@ class Ascent:
             if trial.value > best.value + 1e-14 * abs(best.value):
                 gain = trial.value - best.value
                 best, failures = trial, 0
-                if gain <= self.fine:
+                if gain <= self.smallest_gain:
                     break
             elif failures == 4:
                 break
@@ -88,77 +92,81 @@ class Ascent:
                 failures += 1
         return best
 
-    def start(self) -> Choice:
-        """A climb from the midpoints."""
+    def from_midpoints(self) -> Choice:
+        """Climb from the midpoints."""
         problem = self.problem
         return self.climb(self.at(problem.midpoints, problem.weight + problem.extra), np.random.default_rng(0))
 
-    def restarted(self, best: Choice, enough: float) -> Choice:
-        """The best of more climbs, from random corners; only tables of few boxes need them, and only these get them.
+    def with_restarts(self, best: Choice, enough: float) -> Choice:
+        """Return the best of several climbs from random corners; larger tables get fewer, because they need fewer.
 
-        The generator has a fixed seed because this is a search and no draw: it must give the same answer each time.
+        The generator has a fixed seed, because an optimisation must return the same result every time.
         """
         problem, rng = self.problem, np.random.default_rng(0)
-        everything = problem.weight + problem.extra
-        for _ in range(min(RESTARTS, 4000 // max(len(everything), 1))):
+        full_weight = problem.weight + problem.extra
+        for _ in range(min(RESTARTS, 4000 // max(len(full_weight), 1))):
             if best.value >= enough:
                 break
             corners = np.where(rng.random(problem.low.shape) < 0.5, problem.high, problem.low)
-            best = max(best, self.climb(self.at(corners, everything), rng), key=lambda choice: choice.value)
+            best = max(best, self.climb(self.at(corners, full_weight), rng), key=lambda choice: choice.value)
         return best
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ceiling:
-    """A bound that no choice exceeds; where the bound may be looked for next; and a choice that comes near it."""
+class UpperBound:
+    """An upper bound for all choices, the value from which to compute the next bound, and a choice near the bound."""
 
     outer: float
-    aim: float
-    near: Choice | None = None
+    next_target: float
+    nearby: Choice | None = None
 
 
-def close_in(ascent: Ascent, ceiling: Callable[[float, Choice], Ceiling], slack: float) -> End:
-    """Bring the ceiling and the best choice together, as far as ``slack``.
+def tighten(search: LocalSearch, upper_bound: Callable[[float, Choice], UpperBound], slack: float) -> End:
+    """Bring the upper bound and the best choice together until they differ by at most about ``slack``.
 
-    ``ceiling(κ, choice)`` bounds the statistic by asking how far it can exceed κ; the answer is sharp for κ near the
-    truth, so it is asked again when a better choice turns up, or when its own aim is clearly below its bound.
+    ``upper_bound(κ, choice)`` bounds the statistic by bounding how far it can exceed κ. The bound is tight if κ is near
+    the true maximum. It is therefore computed again when a better choice is found, or when its ``next_target`` is
+    clearly below the bound.
     """
-    choice, outer = ascent.start(), math.inf
+    choice, outer = search.from_midpoints(), math.inf
     if choice.value == -math.inf:
-        choice = ascent.restarted(choice, math.inf)
+        choice = search.with_restarts(choice, math.inf)
     if choice.value == -math.inf:
         return End(math.inf, math.nan, None, None)
     at = choice.value
     for _ in range(ROUNDS):
-        found = ceiling(at, choice)
+        found = upper_bound(at, choice)
         outer = min(outer, found.outer)
         better = choice
-        if found.near is not None:
-            better = max(choice, ascent.climb(found.near, np.random.default_rng(1)), key=lambda one: one.value)
+        if found.nearby is not None:
+            better = max(choice, search.climb(found.nearby, np.random.default_rng(1)), key=lambda trial: trial.value)
         if slack < outer - better.value < math.inf:
-            better = ascent.restarted(better, outer - slack)
+            better = search.with_restarts(better, outer - slack)
         rise, choice = better.value - choice.value, better
         if outer - choice.value <= 2.0 * slack:
             break
-        at = choice.value if rise > slack else found.aim
+        at = choice.value if rise > slack else found.next_target
         if at >= outer - slack:
             break
     return End(max(outer, choice.value), choice.value, choice.points, choice.weight)
 
 
 def attained_by_slopes(statistic: Statistic, boxes: WeightedBoxes) -> Enclosure:
-    """A user's own function of moments: nothing is certain, but the ends that its derivatives point to are attained."""
-    lowest, highest = (_pushed(statistic, boxes, sign) for sign in (-1.0, 1.0))
+    """Enclose a custom function of moments by following its derivatives.
+
+    The guaranteed interval is infinite, because nothing is known about the function; only the inner ends are attained.
+    """
+    lowest, highest = (_followed_gradient(statistic, boxes, sign) for sign in (-1.0, 1.0))
     inner_low, inner_high = (
         math.nan if witness is None else statistic.value(witness.moments) for witness in (lowest, highest)
     )
     return Enclosure(-math.inf, math.inf, inner_low, inner_high, lowest, highest)
 
 
-def _pushed(statistic: Statistic, boxes: WeightedBoxes, sign: float) -> Witness | None:
+def _followed_gradient(statistic: Statistic, boxes: WeightedBoxes, sign: float) -> Witness | None:
     weight, points = boxes.weight + boxes.extra, boxes.midpoints
     best, best_value = None, -math.inf
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         witness = Witness(boxes.box, points, weight)
         value = sign * statistic.value(witness.moments)
         if math.isnan(value) or value <= best_value:

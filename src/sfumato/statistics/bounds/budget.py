@@ -1,4 +1,4 @@
-"""How long an estimate may take, and how tight its interval must be."""
+"""Limits for the computation of an estimate: time, and width of the interval."""
 
 from __future__ import annotations
 
@@ -14,15 +14,28 @@ DEFAULT_GAP = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateBudget:
-    """When to stop narrowing the interval of an estimate. With a smaller budget it is wider, but still guaranteed.
+    """When to stop narrowing the interval of an estimate.
 
-    ``seconds``
-        Time for one statistic with all its parts, at least 0; 20 by default, which only regressions on three or more
-        columns and very large tables use up.
-    ``gap``
-        Share of the interval that need not be attained, at least 0; 1e-4 by default.
+    A smaller budget gives a wider interval, which is still guaranteed.
 
-    Example: ``release.estimate("mean(age)", budget=sf.EstimateBudget(seconds=1))``.
+    Parameters
+    ----------
+    seconds : float, optional
+        Time for one statistic with all its parts, in seconds, at least 0. The default is 20 seconds, which only
+        regressions on three or more columns and very large tables use up.
+    gap : float, optional
+        Share of the guaranteed interval that need not be attained by some choice of values, at least 0. The computation
+        stops early when the gap is reached. The default is 1e-4.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> boxes = sf.read_release(
+    ...     {"age_low": [20, 30, 50], "age_high": [21, 31, 51], "income_low": [1, 2, 4], "income_high": [2, 3, 5]}
+    ... )
+    >>> estimate = boxes.estimate("corr(age, income)", budget=sf.EstimateBudget(seconds=5, gap=0.01))
+    >>> estimate.low <= estimate.value <= estimate.high
+    True
     """
 
     seconds: float | None = None
@@ -35,28 +48,34 @@ class EstimateBudget:
             require_number(self.gap, name="gap", at_least=0.0)
 
     def deadlines(self, parts: int) -> Iterator[Deadline]:
-        """One deadline per part of a statistic; time that earlier parts do not use goes to the later ones."""
+        """Yield one deadline per part of a statistic; time that earlier parts do not use is given to later ones.
+
+        Parameters
+        ----------
+        parts : int
+            Number of parts.
+        """
         started = time.monotonic()
-        whole = DEFAULT_SECONDS if self.seconds is None else self.seconds
+        total = DEFAULT_SECONDS if self.seconds is None else self.seconds
         for part in range(parts):
-            left = max(whole - (time.monotonic() - started), 0.0)
+            left = max(total - (time.monotonic() - started), 0.0)
             yield Deadline(left / (parts - part), DEFAULT_GAP if self.gap is None else self.gap)
 
 
 @dataclass
 class Deadline:
-    """When an estimate must stop, and the gap at which it may stop earlier."""
+    """The time at which a computation must stop, and the gap at which it may stop earlier."""
 
     seconds: float
     gap: float
     started: float = field(default_factory=time.monotonic)
 
     def share(self, parts: int) -> Deadline:
-        """The deadline of the next of ``parts`` parts: an equal share of the time that is left."""
+        """Return the deadline of the next of ``parts`` parts: an equal share of the remaining time."""
         left = max(self.seconds - (time.monotonic() - self.started), 0.0)
         return Deadline(left / parts, self.gap)
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is spent."""
+        """Whether the time is used up."""
         return time.monotonic() - self.started > self.seconds

@@ -1,9 +1,9 @@
-"""Highest coefficient of a linear regression, with any number of regressors; the lowest by mirroring the response.
+"""Highest coefficient of a linear regression with any number of regressors; the lowest by mirroring the response.
 
-Write the regressors, the constant among them, as functions z_j (whose coefficient c is asked for) and f (the others).
-The slope of a single regressor is found as a covariance is: with z̃ = z_j − η the regressor less its mean, for every κ
-and γ, (c − κ) Σ w z̃² = Σ w (y − κ z_j − γ)(z_j − η), a sum of products as in :mod:`.supremum`, and
-c ≤ κ + bound / (least Σ w z̃²). Every other coefficient is found by :mod:`.cones`.
+Write the regressors, including the constant, as functions z_j (the one with the coefficient c in question) and f (the
+others). The slope of a single regressor is bounded like a covariance: with z̃ = z_j − η, the regressor minus its mean,
+for every κ and γ, (c − κ) Σ w z̃² = Σ w (y − κ z_j − γ)(z_j − η). This is a sum of products as in :mod:`.supremum`, and
+c ≤ κ + bound / (least Σ w z̃²). Every other coefficient is bounded by :mod:`.cones`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.attain import Ascent, Ceiling, Choice, close_in
+from sfumato.statistics.bounds.attain import Choice, LocalSearch, UpperBound, tighten
 from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.cones import Cones, second_moments
 from sfumato.statistics.bounds.enclosure import End
 from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes
-from sfumato.statistics.bounds.supremum import Form, supremum
+from sfumato.statistics.bounds.supremum import LinearPair, supremum
 from sfumato.statistics.moments import Moments
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A coefficient as functions of (1, y, x₁ …): the response, the regressor in question, the others (one a row)."""
+    """A coefficient as functions of (1, y, x₁ …).
+
+    The functions are the response, the regressor in question, and the other regressors (one per row).
+    """
 
     response: NDArray[np.float64]
     regressor: NDArray[np.float64]
@@ -39,21 +42,21 @@ class Target:
 
     @classmethod
     def slope(cls, regressors: int, which: int) -> Target:
-        """The slope of a regressor (from 0), whatever the columns' centres."""
+        """Return the slope of a regressor (counted from 0); it does not depend on the centres of the columns."""
         unit = np.eye(regressors + 2)
         others = [unit[0], *(unit[2 + i] for i in range(regressors) if i != which)]
         return cls(unit[1], unit[2 + which], np.array(others))
 
     @classmethod
     def intercept(cls, origin: NDArray[np.float64]) -> Target:
-        """The intercept: regressors count from ``origin``, which is zero in the table's units."""
+        """Return the intercept; ``origin`` is the zero of the regressors in the units of the table."""
         unit = np.eye(len(origin) + 2)
         others = np.array([unit[2 + i] - origin[i] * unit[0] for i in range(len(origin))])
         return cls(unit[1], unit[0], others)
 
     @property
     def functions(self) -> NDArray[np.float64]:
-        """All regressors, the one in question first."""
+        """All regressors, with the one in question first."""
         return np.vstack([self.regressor, self.others])
 
     @property
@@ -64,7 +67,10 @@ class Target:
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """A regression at some moments: the coefficient, the others' coefficients, and those of regressor on others."""
+    """A regression for given moments.
+
+    ``gamma`` are the coefficients of the other regressors, and ``eta`` those of a regression of the regressor on them.
+    """
 
     coefficient: float
     gamma: NDArray[np.float64]
@@ -73,23 +79,23 @@ class _Fit:
 
 
 def _fit(target: Target, moments: Moments) -> _Fit | None:
-    """Least squares from the second moments of (1, z)."""
-    of_all = second_moments(np.vstack([target.functions, target.response]), moments)
-    gram = of_all[:-1, :-1]
+    """Compute least squares from the second moments of (1, z); None if the regressors are collinear."""
+    moments_of_all = second_moments(np.vstack([target.functions, target.response]), moments)
+    gram = moments_of_all[:-1, :-1]
     scale = np.sqrt(np.maximum(np.diag(gram), 0.0))
     if not (scale > 0.0).all():
         return None
     gram = gram / np.outer(scale, scale)
     if np.linalg.eigvalsh(gram)[0] < 1e-13:
         return None
-    solution = np.linalg.solve(gram, of_all[:-1, -1] / scale) / scale
+    solution = np.linalg.solve(gram, moments_of_all[:-1, -1] / scale) / scale
     eta = np.linalg.solve(gram[1:, 1:], gram[1:, 0]) * scale[0] / scale[1:]
     residual = float(scale[0] ** 2 / np.linalg.inv(gram)[0, 0])
     return _Fit(float(solution[0]), solution[1:], eta, residual)
 
 
 def highest_coefficient(problem: ScaledBoxes, target: Target, slack: float, deadline: Deadline) -> End:
-    """Upper end of the coefficient's range."""
+    """Compute the upper end of the range of the coefficient."""
 
     def value(moments: Moments) -> float:
         fit = _fit(target, moments)
@@ -102,44 +108,47 @@ def highest_coefficient(problem: ScaledBoxes, target: Target, slack: float, dead
         residual = target.response - fit.coefficient * target.regressor - fit.gamma @ target.others
         return residual, target.regressor - fit.eta @ target.others
 
-    ascent = Ascent(problem, value, lines, slack / 100.0)
-    find = _mean_ceiling if target.is_mean else _cone_ceiling
-    return close_in(ascent, find(ascent, target, slack, deadline), slack)
+    search = LocalSearch(problem, value, lines, slack / 100.0)
+    make_bound = _single_slope_bound if target.is_mean else _coefficient_bound
+    return tighten(search, make_bound(search, target, slack, deadline), slack)
 
 
-def _mean_ceiling(
-    ascent: Ascent, target: Target, slack: float, deadline: Deadline
-) -> Callable[[float, Choice], Ceiling]:
-    """The slope of the only regressor: η is its mean."""
-    problem = ascent.problem
+def _single_slope_bound(
+    search: LocalSearch, target: Target, slack: float, deadline: Deadline
+) -> Callable[[float, Choice], UpperBound]:
+    """Return the upper bound for the slope of a single regressor, where η is its mean."""
+    problem = search.problem
     least = problem.least_spread(int(np.flatnonzero(target.regressor[1:])[0]))
 
-    def ceiling(at: float, choice: Choice) -> Ceiling:
+    def upper_bound(at: float, choice: Choice) -> UpperBound:
         fit = _fit(target, choice.moments)
         if fit is None or least <= 0.0:
-            return Ceiling(math.inf, math.inf)
-        form = Form(target.response - at * target.regressor, target.regressor)
-        found = supremum(problem, form, float(fit.eta[0]), float(fit.gamma[0]), slack * least / 2.0, deadline)
+            return UpperBound(math.inf, math.inf)
+        pair = LinearPair(target.response - at * target.regressor, target.regressor)
+        found = supremum(problem, pair, float(fit.eta[0]), float(fit.gamma[0]), slack * least / 2.0, deadline)
         outer = at + max(found.bound, 0.0) / least
-        near = ascent.at(*problem.points(*form.lines(found.gamma, found.eta)))
-        return Ceiling(outer + 8.0 * EPS * (abs(outer) + 1.0), at + max(found.bound, 0.0) / fit.residual, near)
+        nearby = search.at(*problem.points(*pair.lines(found.gamma, found.eta)))
+        return UpperBound(outer + 8.0 * EPS * (abs(outer) + 1.0), at + max(found.bound, 0.0) / fit.residual, nearby)
 
-    return ceiling
+    return upper_bound
 
 
-def _cone_ceiling(
-    ascent: Ascent, target: Target, slack: float, deadline: Deadline
-) -> Callable[[float, Choice], Ceiling]:
-    """Any coefficient: the cones begin at the best choice, so they are asked again only for a better one."""
-    cones = Cones(ascent.problem, target.response, target.functions, deadline)
+def _coefficient_bound(
+    search: LocalSearch, target: Target, slack: float, deadline: Deadline
+) -> Callable[[float, Choice], UpperBound]:
+    """Return the upper bound for any coefficient.
 
-    def ceiling(at: float, choice: Choice) -> Ceiling:
+    The cones start from the best choice, so they are searched again only for a better choice.
+    """
+    cones = Cones(search.problem, target.response, target.functions, deadline)
+
+    def upper_bound(at: float, choice: Choice) -> UpperBound:
         fit = _fit(target, choice.moments)
         if fit is None:
-            return Ceiling(math.inf, math.inf)
-        peak = cones.peak(np.append(fit.coefficient, fit.gamma), choice.moments, choice.value + slack / 2.0)
-        residual = target.response - peak.coefficients @ target.functions
-        near = ascent.at(*ascent.problem.points(residual, peak.edge @ target.functions))
-        return Ceiling(peak.bound, math.inf, near)
+            return UpperBound(math.inf, math.inf)
+        found = cones.bound(np.append(fit.coefficient, fit.gamma), choice.moments, choice.value + slack / 2.0)
+        residual = target.response - found.coefficients @ target.functions
+        nearby = search.at(*search.problem.points(residual, found.edge @ target.functions))
+        return UpperBound(found.bound, math.inf, nearby)
 
-    return ceiling
+    return upper_bound

@@ -1,24 +1,25 @@
 """Highest coefficient of a regression with any number of regressors: branch and bound over directions of residuals.
 
-Write x for the regressors, the constant among them, x_j for the one whose coefficient c is asked for. By Frisch and
-Waugh there are coefficients λ with λ_j > 0 such that λ·x is orthogonal to all x but x_j. So for *every* b
+Write x for the regressors, including the constant, and x_j for the one with the coefficient c in question. By Frisch
+and Waugh there are coefficients λ with λ_j > 0 such that λ·x is orthogonal to all x except x_j. Therefore for *every* b
 
     (c − b_j) Σ ω (λ·x)²  =  λ_j Σ ω (λ·x)(y − b·x).
 
-If λ lies in the cone of some edges v_k, the sum on the right is a combination, with weights that are not negative, of
+If λ lies in the cone of some edges v_k, the sum on the right is a combination, with nonnegative weights, of
 
     h_k(b)  =  Σ ω max over the box of (v_k·x)(y − b·x),
 
-each of which is convex in b. So c ≤ b_j for all data whose λ lies in the cone, if b makes every h_k ≤ 0. It need not
-quite: with d the sum of the edges and q_k = Σ ω min (v_k·x)(d·x), going on by t·d lowers h_k by at least t·q_k, hence
+each of which is convex in b. So c ≤ b_j for all data whose λ lies in the cone, if b makes every h_k ≤ 0. This need not
+hold exactly: with d the sum of the edges and q_k = Σ ω min (v_k·x)(d·x), moving b by t·d lowers h_k by at least t·q_k,
+hence
 
     c  ≤  b_j + d_j · max_k h_k(b)₊ / q_k     if all q_k > 0,
 
-whatever b is. Cones that cover the half-space λ_j ≥ 0 cover all data. They begin with the λ of the best choice known
-as a common edge, and the one with the highest bound is halved until that bound is near the choice.
+for every b. Cones that cover the half-space λ_j ≥ 0 cover all data. The first cones share the λ of the best known
+choice as an edge. The cone with the highest bound is then halved until that bound is near the choice.
 
-Nothing has to be known about λ beforehand; the bound is infinite only as long as some cone is too wide to exclude that
-the regressors are collinear. Rounding an edge moves it by far less than what each h_k is rounded up by.
+Nothing has to be known about λ in advance. The bound is infinite only as long as some cone is so wide that collinear
+regressors cannot be excluded. Rounding moves an edge by much less than the amount by which each h_k is rounded up.
 """
 
 from __future__ import annotations
@@ -33,27 +34,27 @@ import numpy as np
 
 from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.descent import Descent
-from sfumato.statistics.bounds.scaled_boxes import EPS, NOTHING, ScaledBoxes
+from sfumato.statistics.bounds.scaled_boxes import EPS, NEGLIGIBLE, ScaledBoxes
 from sfumato.statistics.moments import Moments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOST_CONES = 200_000
-FIRST_CUTS = 32  # times 2^m: cuts before it is asked whether they are of use
-NEARER_STEPS = 20  # towards collinear data
-NARROWEST = 1.0 - 5e-7  # cosine: a cone of a thousandth that may hold collinear data leaves nothing worth knowing
-MOST_AXES = 12  # a fan has 2^axes cones
+MAX_CONES = 200_000
+FIRST_CUTS = 32  # times 2^m: number of cuts before progress is checked
+COLLINEAR_STEPS = 20  # largest number of steps towards collinear data
+NARROWEST = 1.0 - 5e-7  # cosine of 0.001: if a narrower cone may hold collinear data, no useful bound exists
+MAX_AXES = 12  # there are 2^axes initial cones
 
 
 @dataclass(order=True)
 class _Cone:
     priority: float
-    breadth: float  # of equal bounds the narrowest comes first: it shows soonest that there is no bound
-    edges: NDArray[np.float64] = field(compare=False)  # (m, m), one a row; coefficients, that of x_j first
-    start: NDArray[np.float64] = field(compare=False)  # the best b known
-    depth: NDArray[np.float64] | None = field(compare=False)  # the q_k; None where one is not positive
-    is_open: bool = field(compare=False)  # whether a better b is to be looked for
+    breadth: float  # among equal bounds the narrowest comes first: it shows soonest that there is no bound
+    edges: NDArray[np.float64] = field(compare=False)  # (m, m), one edge per row; coefficient of x_j first
+    start: NDArray[np.float64] = field(compare=False)  # the best known b
+    rates: NDArray[np.float64] | None = field(compare=False)  # the q_k; None if one of them is not positive
+    can_improve: bool = field(compare=False)  # whether a better b is still to be searched
 
     @property
     def bound(self) -> float:
@@ -61,8 +62,11 @@ class _Cone:
 
 
 @dataclass(frozen=True, eq=False)
-class Peak:
-    """No choice has a coefficient above ``bound``; one near it would have residuals λ·x and coefficients b."""
+class ConeBound:
+    """An upper bound for the coefficient of all choices.
+
+    A choice near the bound would have residuals ``edge``·x and the regression coefficients ``coefficients``.
+    """
 
     bound: float
     edge: NDArray[np.float64]
@@ -70,89 +74,97 @@ class Peak:
 
 
 class Cones:
-    """The search, for one coefficient: ``response`` and ``functions`` (x_j first) as linear forms in (1, columns)."""
+    """Branch and bound for one coefficient.
+
+    ``response`` and ``functions`` (x_j first) are linear forms in (1, columns).
+    """
 
     def __init__(
         self, problem: ScaledBoxes, response: NDArray[np.float64], functions: NDArray[np.float64], deadline: Deadline
     ) -> None:
-        self.problem = problem.pooled()
+        self.problem = problem.merged()
         self.response = response
         self.functions = functions
         self.deadline = deadline
 
-    def peak(self, b: NDArray[np.float64], moments: Moments, enough: float) -> Peak:
-        """Bound the coefficient, as far as ``enough``, beginning with the coefficients and moments of a good choice."""
+    def bound(self, b: NDArray[np.float64], moments: Moments, enough: float) -> ConeBound:
+        """Bound the coefficient, starting from the coefficients and moments of a good choice; stop at ``enough``."""
         gram = second_moments(self.functions, moments)
-        heap = self._fan(gram, b, enough)
+        heap = self._initial_cones(gram, b, enough)
         if not heap:
-            return Peak(math.inf, b, b)
-        tops: list[float] = []
-        while heap[0].bound > enough and len(heap) < MOST_CONES and not self.deadline.is_over:
-            tops.append(heap[0].bound - enough)
-            if _is_stuck(tops, FIRST_CUTS * 2 ** len(gram)) or self._is_hopeless(heap[0], gram):
+            return ConeBound(math.inf, b, b)
+        gaps: list[float] = []
+        while heap[0].bound > enough and len(heap) < MAX_CONES and not self.deadline.is_over:
+            gaps.append(heap[0].bound - enough)
+            if _is_stuck(gaps, FIRST_CUTS * 2 ** len(gram)) or self._is_too_narrow(heap[0], gram):
                 break
             worst = heapq.heappop(heap)
-            if worst.is_open:
+            if worst.can_improve:
                 heapq.heappush(heap, self._refined(worst, enough))
                 continue
-            i, j = self._longest(worst, gram)
+            i, j = self._edges_to_split(worst, gram)
             middle = _scaled(worst.edges[i] + worst.edges[j], gram)
             for edge in (i, j):
                 edges = worst.edges.copy()
                 edges[edge] = middle
-                heapq.heappush(heap, self._begun(edges, worst, worst.start, enough))
-        return Peak(heap[0].bound, heap[0].edges.sum(axis=0), heap[0].start)
+                heapq.heappush(heap, self._new_cone(edges, worst, worst.start, enough))
+        return ConeBound(heap[0].bound, heap[0].edges.sum(axis=0), heap[0].start)
 
-    def _fan(self, gram: NDArray[np.float64], b: NDArray[np.float64], enough: float) -> list[_Cone]:
-        """Cones that cover λ_j ≥ 0: each has the choice's own λ and one end of every axis within λ_j = 0.
+    def _initial_cones(self, gram: NDArray[np.float64], b: NDArray[np.float64], enough: float) -> list[_Cone]:
+        """Return cones that cover λ_j ≥ 0.
 
-        None where the data may be collinear, or there are more axes than can be covered.
+        The edges of each cone are the λ of the choice and one end of every axis within λ_j = 0. The list is empty if
+        the data may be collinear, or if there are too many axes.
         """
         m = len(gram)
-        if m - 1 > MOST_AXES or not self.problem.weight.any() or self._is_collinear(gram):
+        if m - 1 > MAX_AXES or not self.problem.weight.any() or self._is_collinear(gram):
             return []
         first = _scaled(np.append(1.0, -np.linalg.solve(gram[1:, 1:], gram[1:, 0])), gram)
         values, vectors = np.linalg.eigh(gram[1:, 1:])
-        axes = np.column_stack([np.zeros(m - 1), vectors.T / np.sqrt(np.maximum(values, NOTHING))[:, None]])
-        fan = []
+        axes = np.column_stack([np.zeros(m - 1), vectors.T / np.sqrt(np.maximum(values, NEGLIGIBLE))[:, None]])
+        cones = []
         for signs in itertools.product((1.0, -1.0), repeat=m - 1):
-            fan.append(self._begun(np.vstack([first, axes * np.array(signs)[:, None]]), None, b, enough))
-        heapq.heapify(fan)
-        return fan
+            cones.append(self._new_cone(np.vstack([first, axes * np.array(signs)[:, None]]), None, b, enough))
+        heapq.heapify(cones)
+        return cones
 
-    def _begun(self, edges: NDArray[np.float64], parent: _Cone | None, b: NDArray[np.float64], enough: float) -> _Cone:
-        """A cone with the bound that the coefficients b of its parent give; never above the parent's own."""
-        bound, depth = math.inf if parent is None else parent.bound, None
-        depths = -self.problem.largest_each(-(edges.sum(axis=0) @ self.functions), edges @ self.functions)[0]
-        if (depths > 0.0).all():
-            depth = depths
-            descent = self._descent(edges, depth, enough)
+    def _new_cone(
+        self, edges: NDArray[np.float64], parent: _Cone | None, b: NDArray[np.float64], enough: float
+    ) -> _Cone:
+        """Return a cone with the bound that the coefficients b of its parent give, at most the bound of the parent."""
+        bound, rates = math.inf if parent is None else parent.bound, None
+        found = -self.problem.largest_each(-(edges.sum(axis=0) @ self.functions), edges @ self.functions)[0]
+        if (found > 0.0).all():
+            rates = found
+            descent = self._descent(edges, rates, enough)
             descent.begin(b)
             bound = min(bound, _rounded_up(descent))
         breadth = 1.0 if parent is None else parent.breadth / 2.0
-        return _Cone(-bound, breadth, edges, b, depth, is_open=depth is not None)
+        return _Cone(-bound, breadth, edges, b, rates, can_improve=rates is not None)
 
     def _refined(self, cone: _Cone, enough: float) -> _Cone:
-        """The same cone with the best b that a search finds."""
-        assert cone.depth is not None
-        descent = self._descent(cone.edges, cone.depth, enough)
+        """Return the same cone with the best b that a search finds."""
+        assert cone.rates is not None
+        descent = self._descent(cone.edges, cone.rates, enough)
         descent.run(cone.start, cone.bound)
         bound = min(cone.bound, _rounded_up(descent))
-        return _Cone(-bound, cone.breadth, cone.edges, descent.at, cone.depth, is_open=False)
+        return _Cone(-bound, cone.breadth, cone.edges, descent.at, cone.rates, can_improve=False)
 
-    def _descent(self, edges: NDArray[np.float64], depth: NDArray[np.float64], enough: float) -> Descent:
-        """The bound of a cone as a function of b."""
+    def _descent(self, edges: NDArray[np.float64], rates: NDArray[np.float64], enough: float) -> Descent:
+        """Return the bound of a cone as a function of b."""
         lines = edges @ self.functions
 
         def evaluate(b: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
             values, slopes = self.problem.largest_each(self.response - b @ self.functions, lines)
-            return values / depth, -(slopes @ self.functions.T) / depth[:, None]
+            return values / rates, -(slopes @ self.functions.T) / rates[:, None]
 
         return Descent(evaluate, float(edges[:, 0].sum()), enough, self.deadline)
 
-    def _longest(self, cone: _Cone, gram: NDArray[np.float64]) -> tuple[int, int]:
-        """The two edges to part: those with the widest angle or, while the bound is infinite, those between which the
-        boxes leave the least to distinguish the data from collinear ones.
+    def _edges_to_split(self, cone: _Cone, gram: NDArray[np.float64]) -> tuple[int, int]:
+        """Return the two edges between which to split the cone.
+
+        These are the edges with the widest angle. As long as the bound is infinite, they are the edges between which
+        the boxes can least exclude collinear data.
         """
         i, j = np.triu_indices(len(gram), 1)
         if math.isfinite(cone.bound):
@@ -164,15 +176,15 @@ class Cones:
             widest = int(np.argmin(least - most))
         return int(i[widest]), int(j[widest])
 
-    def _is_hopeless(self, cone: _Cone, gram: NDArray[np.float64]) -> bool:
-        """Whether a cone that may hold collinear data is too narrow for its bound to be worth knowing."""
+    def _is_too_narrow(self, cone: _Cone, gram: NDArray[np.float64]) -> bool:
+        """Return whether a cone that may hold collinear data is too narrow for a useful bound."""
         return math.isinf(cone.bound) and float((cone.edges @ gram @ cone.edges.T).min()) > NARROWEST
 
     def _is_collinear(self, gram: NDArray[np.float64]) -> bool:
-        """Whether some choice makes the regressors collinear: go where the least combination is nearest to zero."""
+        """Return whether some choice makes the regressors collinear: minimise the smallest combination step by step."""
         least = math.inf
-        for _ in range(NEARER_STEPS):
-            scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), NOTHING))
+        for _ in range(COLLINEAR_STEPS):
+            scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), NEGLIGIBLE))
             line = (np.linalg.eigh(gram * np.outer(scale, scale))[1][:, 0] * scale) @ self.functions
             nearer = -self.problem.largest(-line, line)[0]
             if nearer <= 0.0 or nearer > 0.9 * least:
@@ -182,7 +194,7 @@ class Cones:
 
 
 def second_moments(functions: NDArray[np.float64], moments: Moments) -> NDArray[np.float64]:
-    """Σ ω f fᵀ / Σ ω of linear forms in (1, columns)."""
+    """Compute Σ ω f fᵀ / Σ ω of linear forms in (1, columns)."""
     mean = np.concatenate([[1.0], moments.mean])
     second = np.outer(mean, mean)
     second[1:, 1:] += moments.covariance
@@ -191,16 +203,19 @@ def second_moments(functions: NDArray[np.float64], moments: Moments) -> NDArray[
 
 
 def _rounded_up(descent: Descent) -> float:
-    """The value found, and what rounding may have taken from it."""
+    """Return the value found plus an upper bound of its rounding error."""
     start = float(descent.at[0])
     return descent.value + 8.0 * EPS * (abs(start) + descent.value - start)
 
 
 def _scaled(edge: NDArray[np.float64], gram: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same direction with mean square 1."""
+    """Return the same direction with mean square 1."""
     return edge / math.sqrt(float(edge @ gram @ edge))
 
 
-def _is_stuck(tops: list[float], first: int) -> bool:
-    """Whether twice as many cuts have not halved what is open: then it is the duality gap, which no cut closes."""
-    return len(tops) > 2 * first and tops[-1] > 0.5 * tops[len(tops) // 2]
+def _is_stuck(gaps: list[float], first: int) -> bool:
+    """Return whether doubling the number of cuts has not halved the gap.
+
+    The rest is then the duality gap, which no cut closes.
+    """
+    return len(gaps) > 2 * first and gaps[-1] > 0.5 * gaps[len(gaps) // 2]

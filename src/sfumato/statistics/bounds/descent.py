@@ -1,6 +1,7 @@
-"""Least value of a linear function plus a multiple of the largest of several convex ones.
+"""Minimise a linear function plus a multiple of the largest of several convex functions.
 
-Whatever point the search visits gives a valid bound, so it may end anywhere; it ends when the bound is low enough.
+Every point that the search visits gives a valid bound, so the search may stop at any time. It stops when the bound is
+low enough.
 """
 
 from __future__ import annotations
@@ -23,19 +24,22 @@ if TYPE_CHECKING:
 QUADRATIC_STEPS = 15
 QUADRATIC_RUNS = 3
 PLANE_STEPS = 12
-FIRST_RADIUS = 0.05  # of the first of these, in units of the point itself
+FIRST_RADIUS = 0.05  # of the first plane step, relative to the point
 
 
-class _EndedError(Exception):
+class _SearchEnded(Exception):
     """The value is low enough, or the time is over."""
 
 
 @dataclass(eq=False)
 class Descent:
-    """Minimise b₀ + lever · max(0, v₁(b), …, v_K(b)) over b, as far as ``enough``; the v are convex."""
+    """Minimisation of b₀ + factor · max(0, v₁(b), …, v_K(b)) over b, where the v are convex.
+
+    The search stops when the value is at most ``enough``.
+    """
 
     evaluate: Callable[[NDArray[np.float64]], Values]
-    lever: float
+    factor: float
     enough: float
     deadline: Deadline
     value: float = math.inf
@@ -43,25 +47,25 @@ class Descent:
     seen: dict[bytes, Values] = field(default_factory=dict)
 
     def visit(self, b: NDArray[np.float64]) -> Values:
-        """The convex functions at a point; ends the search when there is nothing left to do."""
+        """Evaluate the convex functions at a point; end the search if the value is low enough or the time is over."""
         key = b.tobytes()
         if key not in self.seen:
             self.seen[key] = self.evaluate(b)
-            value = float(b[0] + self.lever * max(float(self.seen[key][0].max()), 0.0))
+            value = float(b[0] + self.factor * max(float(self.seen[key][0].max()), 0.0))
             if value < self.value:
                 self.value, self.at = value, b.copy()
             if self.value <= self.enough or self.deadline.is_over:
-                raise _EndedError
+                raise _SearchEnded
         return self.seen[key]
 
     def begin(self, start: NDArray[np.float64]) -> None:
-        """Look at one point only."""
-        with contextlib.suppress(_EndedError):
+        """Evaluate one point only."""
+        with contextlib.suppress(_SearchEnded):
             self.visit(start)
 
     def run(self, start: NDArray[np.float64], parent: float) -> None:
-        """Sequential quadratic steps; then, where these stop short of what a ``parent`` had, cutting planes."""
-        with contextlib.suppress(_EndedError):
+        """Make sequential quadratic steps, then cutting-plane steps if the bound of the ``parent`` hardly improves."""
+        with contextlib.suppress(_SearchEnded):
             self.visit(start)
             for _ in range(QUADRATIC_RUNS):
                 before = self.value
@@ -72,29 +76,29 @@ class Descent:
                 self._plane_steps()
 
     def _quadratic_steps(self) -> None:
-        """Least b₀ + lever · t with every function below t ≥ 0, in units of what is open."""
+        """Minimise b₀ + factor · t subject to t ≥ 0 and every function at most t, in units of the remaining gap."""
         from scipy.optimize import minimize
 
-        m, open_ = len(self.at), max(self.value - self.enough, 1e-300)
-        slope = np.append(np.eye(m)[0], self.lever) / open_
-        above = max(float(self.visit(self.at)[0].max()), 0.0)
+        m, gap = len(self.at), max(self.value - self.enough, 1e-300)
+        slope = np.append(np.eye(m)[0], self.factor) / gap
+        largest = max(float(self.visit(self.at)[0].max()), 0.0)
         ones = np.ones((len(self.visit(self.at)[0]), 1))
         minimize(
-            lambda z: (z[0] + self.lever * z[m] - self.enough) / open_,
-            np.append(self.at, above),
+            lambda z: (z[0] + self.factor * z[m] - self.enough) / gap,
+            np.append(self.at, largest),
             jac=lambda z: slope,
             bounds=[(None, None)] * m + [(0.0, None)],
             constraints={
                 "type": "ineq",
-                "fun": lambda z: (z[m] - self.visit(z[:m])[0]) / open_,
-                "jac": lambda z: np.hstack([-self.visit(z[:m])[1], ones]) / open_,
+                "fun": lambda z: (z[m] - self.visit(z[:m])[0]) / gap,
+                "jac": lambda z: np.hstack([-self.visit(z[:m])[1], ones]) / gap,
             },
             method="SLSQP",
             options={"maxiter": QUADRATIC_STEPS, "ftol": 1e-3},
         )
 
     def _plane_steps(self) -> None:
-        """The tangents of all points visited bound the functions from below: go where they are least, nearby."""
+        """Minimise the tangents of all visited points, which bound the functions from below, within a trust region."""
         from scipy.optimize import linprog
 
         m = len(self.at)
@@ -103,14 +107,14 @@ class Descent:
             slopes = [np.hstack([slope, -np.ones((len(value), 1))]) for value, slope in self.seen.values()]
             offsets = [slope @ np.frombuffer(key) - value for key, (value, slope) in self.seen.items()]
             found = linprog(
-                np.append(np.eye(m)[0], self.lever),
+                np.append(np.eye(m)[0], self.factor),
                 A_ub=np.vstack(slopes),
                 b_ub=np.concatenate(offsets),
                 bounds=[*zip(self.at - radius, self.at + radius, strict=True), (0.0, None)],
                 method="highs",
             )
             if found.status != 0 or found.fun > self.value - 0.1 * (self.value - self.enough):
-                return  # even the tangents are hardly lower
+                return  # even the lower bound is hardly lower
             before = self.value
             self.visit(found.x[:m])
             if before - self.value < 0.3 * (before - found.fun):

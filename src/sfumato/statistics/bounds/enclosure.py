@@ -1,4 +1,4 @@
-"""What is known of one statistic, and the choices of values that show it."""
+"""Enclosures of a statistic, and the choices of values that attain their ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Witness:
-    """A choice of values in the boxes: ``weight[i]`` of box ``box[i]`` stands at ``points[i]``."""
+    """A choice of values in the boxes: ``weight[i]`` of box ``box[i]`` is located at ``points[i]``."""
 
     box: NDArray[np.int64]  # (M,)
     points: NDArray[np.float64]  # (M, n)
@@ -30,9 +30,9 @@ class Witness:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Enclosure:
-    """``low``–``high`` holds the statistic of every choice; ``lowest`` and ``highest`` are choices at the inner ends.
+    """An interval ``low``–``high`` that contains the statistic of every choice, and choices that attain the inner ends.
 
-    Where no choice is known for which the statistic is defined, they are None and the inner ends NaN.
+    ``lowest`` and ``highest`` are None and the inner ends NaN if no choice is known for which the statistic is defined.
     """
 
     low: float
@@ -43,9 +43,9 @@ class Enclosure:
     highest: Witness | None
 
     def __post_init__(self) -> None:
-        """Put the attained ends in order: rounding may turn them round or carry them past what is certain.
+        """Order the attained ends, because rounding may swap them or move them outside the guaranteed interval.
 
-        Where the search for one end found only choices that leave the statistic undefined, the other end stands for it.
+        If the search for one end found only choices that leave the statistic undefined, the other end replaces it.
         """
         found = [
             (min(max(value, self.low), self.high), witness)
@@ -62,8 +62,9 @@ class Enclosure:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class End:
-    """The upper end of an enclosure in scaled units: no choice exceeds ``outer``, and ``points`` (one a box) attain
-    ``inner`` with these weights.
+    """The upper end of an enclosure in scaled units.
+
+    No choice exceeds ``outer``, and ``points`` (one per box) with these weights attain ``inner``.
     """
 
     outer: float

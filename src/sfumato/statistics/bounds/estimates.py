@@ -1,4 +1,4 @@
-"""From a statistic and boxes to an Estimate: each statistic finds its own enclosure here."""
+"""Compute an Estimate from a statistic and boxes, with the method that fits the statistic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sfumato.statistics.bounds.coefficients import Target, highest_coefficient
 from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
 from sfumato.statistics.bounds.pairs import highest_correlation, highest_covariance
 from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes
-from sfumato.statistics.bounds.single import mean_enclosure, no_spread, sd_enclosure, variance_enclosure
+from sfumato.statistics.bounds.single import mean_enclosure, sd_enclosure, variance_enclosure, zero_spread
 from sfumato.statistics.bounds.tallies import count_tally, quantile_tally, sum_tally
 from sfumato.statistics.conditions import ALWAYS, Conditional, Count, Quantile, Sum
 from sfumato.statistics.counted_boxes import CountedBoxes
@@ -27,13 +27,13 @@ from sfumato.statistics.statistic import Statistic
 from sfumato.statistics.weighted_boxes import WeightedBoxes
 
 FINEST = 1e-7  # width, in standard deviations, below which an interval counts as a point
-DEALT = 4000  # records up to which each stands for itself: 1/N matters there
+MAX_SPLIT_RECORDS = 4000  # up to this number of records each gets its own box, because terms of order 1/N matter
 
 
 def estimate(
     statistic: Statistic, intervals: CountedBoxes, budget: EstimateBudget | None = None
 ) -> tuple[Estimate, ...]:
-    """One Estimate for each part of the statistic."""
+    """Return one Estimate per part of the statistic."""
     parts = statistic.parts()
     deadlines = (budget or EstimateBudget()).deadlines(len(parts))
     return tuple(_estimate(part, intervals, deadline) for part, deadline in zip(parts, deadlines, strict=True))
@@ -42,7 +42,7 @@ def estimate(
 def _estimate(statistic: Statistic, intervals: CountedBoxes, deadline: Deadline) -> Estimate:
     inner, boxes = boxes_for(statistic, intervals)
     if isinstance(inner, Count | Sum | Quantile):
-        return _tallied(statistic, inner, boxes)
+        return _tally_estimate(statistic, inner, boxes)
     value, half = linear_interval(inner, boxes)
     enclosure = _enclose(inner, boxes, half, deadline)
     return Estimate(
@@ -58,8 +58,8 @@ def _estimate(statistic: Statistic, intervals: CountedBoxes, deadline: Deadline)
     )
 
 
-def _tallied(statistic: Statistic, inner: Count | Sum | Quantile, boxes: WeightedBoxes) -> Estimate:
-    """Counts, sums and quantiles: the interval is exact, so the linear one is the same."""
+def _tally_estimate(statistic: Statistic, inner: Count | Sum | Quantile, boxes: WeightedBoxes) -> Estimate:
+    """Estimate counts, sums and quantiles; the interval is exact, so the linear one is the same."""
     if isinstance(inner, Count):
         tally = count_tally(boxes)
     else:
@@ -78,14 +78,14 @@ def _tallied(statistic: Statistic, inner: Count | Sum | Quantile, boxes: Weighte
 
 
 def enclose(statistic: Statistic, intervals: CountedBoxes, budget: EstimateBudget | None = None) -> Enclosure:
-    """The enclosure of a single characteristic, with the choices of values that attain its ends."""
+    """Return the enclosure of a single characteristic, with the choices of values that attain its ends."""
     inner, boxes = boxes_for(statistic, intervals)
     deadline = next((budget or EstimateBudget()).deadlines(1))
     return _enclose(inner, boxes, linear_interval(inner, boxes)[1], deadline)
 
 
 def boxes_for(statistic: Statistic, intervals: CountedBoxes) -> tuple[Statistic, WeightedBoxes]:
-    """The statistic without its condition, and the records that it is to be computed from."""
+    """Return the statistic without its condition, and the records from which to compute it."""
     if isinstance(statistic, Count):
         return statistic, intervals.meeting((), statistic.condition)
     inner, condition = statistic, ALWAYS
@@ -93,16 +93,16 @@ def boxes_for(statistic: Statistic, intervals: CountedBoxes) -> tuple[Statistic,
         inner, condition = statistic.statistic, statistic.condition
     boxes = intervals.meeting(inner.columns, condition)
     if not len(boxes.weight):
-        what = "is complete and meets the condition" if condition.predicates else "is complete"
+        requirement = "is complete and meets the condition" if condition.predicates else "is complete"
         raise StatisticError(
-            f"{statistic} needs at least one record that {what}.",
-            found=f"{int(intervals.count.sum())} records, none of which can be one (or all of weight zero)",
+            f"{statistic} needs at least one record that {requirement}.",
+            found=f"{int(intervals.count.sum())} records, none of which qualifies or has a positive weight",
         )
     return inner, boxes
 
 
 def linear_interval(statistic: Statistic, boxes: WeightedBoxes) -> tuple[float, float]:
-    """C̃ at the midpoints and Δ = Σ w Σᵢ aᵢΔᵢ with the sensitivities there (XK §II)."""
+    """Compute C̃ at the midpoints and Δ = Σ w Σᵢ aᵢΔᵢ with the sensitivities there (XK §II)."""
     weight, middle = boxes.likely_weight, boxes.midpoints
     moments = Moments.of(middle, weight)
     slopes = sensitivities(statistic, moments, middle)
@@ -112,40 +112,42 @@ def linear_interval(statistic: Statistic, boxes: WeightedBoxes) -> tuple[float, 
 
 
 def _enclose(statistic: Statistic, boxes: WeightedBoxes, half: float, deadline: Deadline) -> Enclosure:
-    """Each statistic by its own way; ``half`` is the linear half-width, which says how fine is fine enough."""
+    """Enclose the statistic with its own method; the linear half-width ``half`` determines the precision."""
     if isinstance(statistic, Mean):
         return mean_enclosure(boxes)
     if isinstance(statistic, Variance):
         return variance_enclosure(boxes, deadline)
     if isinstance(statistic, Sd):
         return sd_enclosure(boxes, deadline)
-    boxes = boxes.dealt(DEALT)
+    boxes = boxes.split_into_records(MAX_SPLIT_RECORDS)
     if not isinstance(statistic, Covariance | Correlation | Coefficient):
         return attained_by_slopes(statistic, boxes)
     problem = ScaledBoxes.of(boxes)
     if isinstance(statistic, Covariance):
         if boxes.is_one_record:
-            return no_spread(boxes)
+            return zero_spread(boxes)
         scale = Scale(float(problem.unit.prod()))
         slack = _slack(half, scale, deadline)
-        return _both(statistic, boxes, problem, scale, deadline, lambda p, c: highest_covariance(p, slack, c))
+        return _two_sided(statistic, boxes, problem, scale, deadline, lambda p, c: highest_covariance(p, slack, c))
     if isinstance(statistic, Correlation):
         slack = _slack(half, Scale(1.0), deadline)
-        return _both(statistic, boxes, problem, Scale(1.0), deadline, lambda p, c: highest_correlation(p, slack, c))
+        return _two_sided(
+            statistic, boxes, problem, Scale(1.0), deadline, lambda p, c: highest_correlation(p, slack, c)
+        )
     scale, target = _coefficient(statistic, problem)
     slack = _slack(half, scale, deadline)
-    return _both(statistic, boxes, problem, scale, deadline, lambda p, c: highest_coefficient(p, target, slack, c))
+    return _two_sided(statistic, boxes, problem, scale, deadline, lambda p, c: highest_coefficient(p, target, slack, c))
 
 
 def _slack(half: float, scale: Scale, deadline: Deadline) -> float:
-    """How much of an end may stay open, in scaled units: a share of the linear width, and no less than rounding."""
+    """Compute how far an end may be from an attained value, in scaled units: a share of the linear width."""
     width = 2.0 * half / scale.unit if math.isfinite(half) else 1.0
     return deadline.gap * max(width, FINEST)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A statistic in the table's units is ``shift`` + ``unit`` × the statistic in scaled units."""
+    """A statistic in the units of the table is ``shift`` + ``unit`` × the statistic in scaled units."""
 
     unit: float
     shift: float = 0.0
@@ -160,7 +162,7 @@ def _coefficient(statistic: Coefficient, problem: ScaledBoxes) -> tuple[Scale, T
     return Scale(float(problem.unit[0] / problem.unit[1 + which])), Target.slope(len(regressors), which)
 
 
-def _both(
+def _two_sided(
     statistic: Statistic,
     boxes: WeightedBoxes,
     problem: ScaledBoxes,
@@ -168,7 +170,7 @@ def _both(
     deadline: Deadline,
     highest: Callable[[ScaledBoxes, Deadline], End],
 ) -> Enclosure:
-    """Both ends, in the table's units: the lower one is the upper one of the mirrored problem."""
+    """Compute both ends in the units of the table; the lower end is the upper end of the mirrored problem."""
     top = highest(problem, deadline.share(2))
     bottom = highest(problem.mirrored(), deadline.share(1))
     high, low = scale.shift + scale.unit * top.outer, scale.shift - scale.unit * bottom.outer
@@ -181,11 +183,11 @@ def _both(
     if bottom.points is not None:
         bottom = replace(bottom, points=bottom.points * np.where(np.arange(problem.columns) == 0, -1.0, 1.0))
     lowest, inner_low = _attained(statistic, problem.witness(boxes, bottom))
-    highest_, inner_high = _attained(statistic, problem.witness(boxes, top))
-    return Enclosure(low, high, inner_low, inner_high, lowest, highest_)
+    highest_choice, inner_high = _attained(statistic, problem.witness(boxes, top))
+    return Enclosure(low, high, inner_low, inner_high, lowest, highest_choice)
 
 
 def _attained(statistic: Statistic, witness: Witness | None) -> tuple[Witness | None, float]:
-    """A choice with its value, or none where rounding to the table's units leaves the statistic undefined."""
+    """Return a choice and its value; None and NaN if rounding to the table's units leaves the statistic undefined."""
     value = math.nan if witness is None else statistic.value(witness.moments)
     return (None if math.isnan(value) else witness), value

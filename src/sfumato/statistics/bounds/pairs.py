@@ -1,4 +1,7 @@
-"""Highest covariance and correlation of two columns; the lowest are the highest of a mirrored column, turned round."""
+"""Highest covariance and correlation of two columns.
+
+The lowest ones are those of a mirrored column with the sign changed.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.attain import Ascent, Ceiling, Choice, close_in
+from sfumato.statistics.bounds.attain import Choice, LocalSearch, UpperBound, tighten
 from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.enclosure import End
 from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes
-from sfumato.statistics.bounds.supremum import Form, Supremum, is_stuck, lowered, minimise_on_a_line, supremum
+from sfumato.statistics.bounds.supremum import (
+    LinearPair,
+    Supremum,
+    is_stuck,
+    minimise_on_a_line,
+    minus_constant,
+    supremum,
+)
 from sfumato.statistics.moments import Moments
 
 if TYPE_CHECKING:
@@ -22,53 +32,60 @@ if TYPE_CHECKING:
 
     from sfumato.statistics.bounds.attain import Lines
 
-MOST_RATIO_CELLS = 80
+MAX_RATIO_CELLS = 80
 RATIO_PATIENCE = 16
-MOST_RATIOS = 12  # tried for the upper end of a negative correlation
-NEXT_RATIO = 0.02  # how far apart the first two are, in ln t
+MAX_RATIOS = 12  # largest number of ratios that are tried for the upper end of a negative correlation
+FIRST_RATIO_STEP = 0.02  # distance of the first two ratios, in ln t
 
 
 def highest_covariance(problem: ScaledBoxes, slack: float, deadline: Deadline) -> End:
-    """C = Σ w (x − Ex) y is a sum of products once Ex is known, so the cells are ranges of Ex and γ stands for Ey."""
+    """Compute the upper end of a covariance.
+
+    C = Σ w (x − Ex) y is a sum of products for a given Ex, so the cells are ranges of Ex, and γ takes the place of Ey.
+    """
     return _highest_covariance(problem, np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0]), slack, deadline)
 
 
 def highest_variance(problem: ScaledBoxes, sign: float, slack: float, deadline: Deadline) -> End:
-    """The variance (or, with ``sign`` −1, minus the variance) of a column when some weights are open."""
+    """Compute the upper end of the variance of a column with open weights; of minus the variance if ``sign`` is −1."""
     return _highest_covariance(problem, np.array([0.0, sign]), np.array([0.0, 1.0]), slack, deadline)
 
 
 def _highest_covariance(
     problem: ScaledBoxes, first: NDArray[np.float64], second: NDArray[np.float64], slack: float, deadline: Deadline
 ) -> End:
-    """Highest covariance of two linear combinations."""
+    """Compute the upper end of the covariance of two linear combinations."""
     least_weight = float(problem.weight.sum())
 
     def lines(moments: Moments) -> Lines:
-        return lowered(first, float(first[1:] @ moments.mean)), lowered(second, float(second[1:] @ moments.mean))
+        first_mean, second_mean = (float(line[1:] @ moments.mean) for line in (first, second))
+        return minus_constant(first, first_mean), minus_constant(second, second_mean)
 
     def value(moments: Moments) -> float:
         return float(first[1:] @ moments.covariance @ second[1:])
 
-    def ceiling(at: float, choice: Choice) -> Ceiling:
+    def upper_bound(at: float, choice: Choice) -> UpperBound:
         if least_weight == 0.0:
-            reach = problem.reach(first) * problem.reach(second)
-            return Ceiling(reach, reach)
-        form = Form(first, second, at)
+            reach = problem.half_range(first) * problem.half_range(second)
+            return UpperBound(reach, reach)
+        pair = LinearPair(first, second, at)
         eta, gamma = (float(line[1:] @ choice.moments.mean) for line in (second, first))
-        found = supremum(problem, form, eta, gamma, slack * least_weight / 2.0, deadline)
+        found = supremum(problem, pair, eta, gamma, slack * least_weight / 2.0, deadline)
         outer = at + max(found.bound, 0.0) / least_weight
-        near = ascent.at(*problem.points(*form.lines(found.gamma, found.eta), at))
-        return Ceiling(outer + 8.0 * EPS * abs(outer), outer, near)
+        near = search.at(*problem.points(*pair.lines(found.gamma, found.eta), at))
+        return UpperBound(outer + 8.0 * EPS * abs(outer), outer, near)
 
-    ascent = Ascent(problem, value, lines, slack / 100.0, value)
-    return close_in(ascent, ceiling, slack)
+    search = LocalSearch(problem, value, lines, slack / 100.0, value)
+    return tighten(search, upper_bound, slack)
 
 
-def _sloping_lines(
+def _correlation_lines(
     r: float, ratio: float, mean: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """L₁ L₂ = u v − (r/2)(t u² + v²/t) for u, v = x, y less their means and t = ``ratio``; −1 ≤ r ≤ 1."""
+    """Return L₁ and L₂ with L₁ L₂ = u v − (r/2)(t u² + v²/t), where u, v are x, y minus their means and t is ``ratio``.
+
+    r must be from −1 to 1.
+    """
     a = math.sqrt((1.0 + math.sqrt(max(1.0 - r * r, 0.0))) / 2.0)
     b = r / (2.0 * a)
     x, y = math.sqrt(ratio), 1.0 / math.sqrt(ratio)
@@ -78,17 +95,20 @@ def _sloping_lines(
 
 
 def _ratio(choice: Choice) -> float:
-    """σy/σx."""
+    """Return σy/σx."""
     return float(choice.moments.sd[1] / choice.moments.sd[0])
 
 
-def _raised(r: float, excess: float, least: float) -> float:
-    """r + excess/least, rounded up; an excess below zero is no use, since it may come with any denominator."""
+def _correlation_bound(r: float, excess: float, least: float) -> float:
+    """Return r + excess/least, rounded up; a negative excess counts as 0, since it may come with any denominator."""
     return r + max(excess, 0.0) / least * (1.0 + 8.0 * EPS) + 8.0 * EPS
 
 
-class _Ratios:
-    """Bounds of R_t = 2C/(t Vx + Vy/t), which is r where t is the data's own ratio σy/σx, and nearer 0 elsewhere."""
+class _RatioBounds:
+    """Bounds of R_t = 2C/(t Vx + Vy/t).
+
+    R_t equals the correlation r if t is the ratio σy/σx of the data, and is closer to 0 otherwise.
+    """
 
     def __init__(self, problem: ScaledBoxes, deadline: Deadline) -> None:
         self.problem = problem
@@ -97,52 +117,52 @@ class _Ratios:
         self.most = (problem.largest_spread(0), problem.largest_spread(1))
 
     def bound(self, r: float, ratio: float, choice: Choice, slack: float) -> float:
-        """At least R_t of every choice, for t = ``ratio``; sharp when r is near it."""
+        """Compute an upper bound of R_t over all choices, for t = ``ratio``; it is tight if r is near it."""
         least = self._least_mean_square(ratio)
         if least <= 0.0:
             return 1.0
-        return _raised(r, self._excess(r, ratio, choice.moments.mean, slack * least)[0].bound, least)
+        return _correlation_bound(r, self._excess(r, ratio, choice.moments.mean, slack * least)[0].bound, least)
 
-    def ceiling_below_zero(self, r: float, choice: Choice, ascent: Ascent, slack: float) -> Ceiling:
-        """At least R_t of every choice for the best t, when r < 0.
+    def upper_bound_below_zero(self, r: float, choice: Choice, search: LocalSearch, slack: float) -> UpperBound:
+        """Compute an upper bound of R_t over all choices for the best t, if r < 0.
 
-        The excess of C over (r/2)(t Vx + Vy/t) is then convex in ln t, and so is its maximum over all choices. Where
+        The excess of C over (r/2)(t Vx + Vy/t) is then convex in ln t, and so is its maximum over all choices. If
         choices with different ratios are equally good, t must lie between their ratios.
         """
         near, enough = choice, slack * self._least_mean_square(_ratio(choice))
         if enough <= 0.0:
-            return Ceiling(1.0, 1.0)
+            return UpperBound(1.0, 1.0)
 
         def evaluate(log_ratio: float) -> tuple[float, float]:
             nonlocal near
             t = math.exp(log_ratio)
-            found, form = self._excess(r, t, near.moments.mean, enough)
-            near = ascent.at(*self.problem.points(*form.lines(found.gamma, found.eta)))
+            found, pair = self._excess(r, t, near.moments.mean, enough)
+            near = search.at(*self.problem.points(*pair.lines(found.gamma, found.eta)))
             x, y = np.diag(near.moments.covariance)
             return found.bound, float(-r / 2.0 * near.moments.weight * (t * x - y / t))
 
         start = math.log(_ratio(choice))
-        excess, best = minimise_on_a_line(evaluate, start, NEXT_RATIO, enough, self.deadline, MOST_RATIOS)
-        outer = _raised(r, excess, self._least_mean_square(math.exp(best)))
+        excess, best = minimise_on_a_line(evaluate, start, FIRST_RATIO_STEP, enough, self.deadline, MAX_RATIOS)
+        outer = _correlation_bound(r, excess, self._least_mean_square(math.exp(best)))
         step = excess / (choice.moments.weight * float(choice.moments.sd.prod()))
-        return Ceiling(outer, r + step if excess > enough else (choice.value + outer) / 2.0, near)
+        return UpperBound(outer, r + step if excess > enough else (choice.value + outer) / 2.0, near)
 
     def _least_mean_square(self, ratio: float) -> float:
-        """At most ½ (t Vx + Vy/t) of every choice."""
+        """Compute a lower bound of ½ (t Vx + Vy/t) over all choices."""
         return (ratio * self.least[0] + self.least[1] / ratio) / 2.0
 
-    def _excess(self, r: float, ratio: float, mean: NDArray[np.float64], enough: float) -> tuple[Supremum, Form]:
-        """By how much C can exceed (r/2)(t Vx + Vy/t); ``mean`` is where to look first."""
-        first, second = _sloping_lines(r, ratio, np.zeros(2))
+    def _excess(self, r: float, ratio: float, mean: NDArray[np.float64], enough: float) -> tuple[Supremum, LinearPair]:
+        """Bound by how much C can exceed (r/2)(t Vx + Vy/t); ``mean`` is the initial guess."""
+        first, second = _correlation_lines(r, ratio, np.zeros(2))
         eta, gamma = (float(line[1:] @ mean) for line in (second, first))
-        form = Form(first, second)
-        return supremum(self.problem, form, eta, gamma, enough, self.deadline), form
+        pair = LinearPair(first, second)
+        return supremum(self.problem, pair, eta, gamma, enough, self.deadline), pair
 
     def bound_over_all(self, r: float, choice: Choice, slack: float) -> float:
-        """At least r of every choice with C > 0: r ≤ R_t · cosh(h) where the data's ratio is within e^±h of t.
+        """Compute an upper bound of r over all choices with C > 0: r ≤ R_t · cosh(h) if the ratio is within e^±h of t.
 
-        (Chords of the root √(Vx Vy) lie below it.) So the possible ratios are covered by cells: a small one about the
-        attained ratio and long ones away from it, which are cut where needed.
+        (Chords of the root √(Vx Vy) lie below it.) The possible ratios are therefore covered by cells: a small one
+        around the attained ratio and long ones away from it, which are split if needed.
         """
         low, high = math.log(self.least[1] / self.most[0]) / 2.0, math.log(self.most[1] / self.least[0]) / 2.0
         margin = 1e-12 * (1.0 + max(abs(low), abs(high)))
@@ -158,14 +178,14 @@ class _Ratios:
 
         heap = [(-bounded(left, right), left, right) for left, right in itertools.pairwise(edges)]
         heapq.heapify(heap)
-        tops: list[float] = []
-        for _ in range(MOST_RATIO_CELLS):
+        gaps: list[float] = []
+        for _ in range(MAX_RATIO_CELLS):
             worst, left, right = heap[0]
-            tops.append(-worst - target)
+            gaps.append(-worst - target)
             if (
-                tops[-1] <= slack
+                gaps[-1] <= slack
                 or right - left < near / 2.0
-                or is_stuck(tops, RATIO_PATIENCE)
+                or is_stuck(gaps, RATIO_PATIENCE)
                 or self.deadline.is_over
             ):
                 break
@@ -176,8 +196,11 @@ class _Ratios:
 
 
 def highest_correlation(problem: ScaledBoxes, slack: float, deadline: Deadline) -> End:
-    """r > 0: the largest R_t over all ratios t. r ≤ 0: R_t at one good t bounds r, since R_t is nearer 0."""
-    ratios = _Ratios(problem, deadline)
+    """Compute the upper end of a correlation.
+
+    For r > 0 it is the largest R_t over all ratios t. For r ≤ 0, R_t at one good t bounds r, since R_t is closer to 0.
+    """
+    ratios = _RatioBounds(problem, deadline)
 
     @functools.cache
     def never_positive() -> bool:
@@ -189,16 +212,16 @@ def highest_correlation(problem: ScaledBoxes, slack: float, deadline: Deadline) 
 
     def lines(moments: Moments) -> Lines | None:
         r = value(moments)
-        return None if math.isnan(r) else _sloping_lines(r, float(moments.sd[1] / moments.sd[0]), moments.mean)
+        return None if math.isnan(r) else _correlation_lines(r, float(moments.sd[1] / moments.sd[0]), moments.mean)
 
-    def ceiling(at: float, choice: Choice) -> Ceiling:
+    def upper_bound(at: float, choice: Choice) -> UpperBound:
         if at <= 0.0 and never_positive():
-            return ratios.ceiling_below_zero(at, choice, ascent, slack / 2.0)
+            return ratios.upper_bound_below_zero(at, choice, search, slack / 2.0)
         if min(ratios.least) <= 0.0 or at >= 1.0:
-            return Ceiling(1.0, 1.0)
+            return UpperBound(1.0, 1.0)
         outer = min(ratios.bound_over_all(max(at, 0.0), choice, slack / 4.0), 1.0)
-        return Ceiling(outer, outer)
+        return UpperBound(outer, outer)
 
-    ascent = Ascent(problem, value, lines, slack / 100.0)
-    end = close_in(ascent, ceiling, slack)
+    search = LocalSearch(problem, value, lines, slack / 100.0)
+    end = tighten(search, upper_bound, slack)
     return End(min(end.outer, 1.0), end.inner, end.points, end.weight)

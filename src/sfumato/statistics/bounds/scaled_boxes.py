@@ -1,4 +1,4 @@
-"""Boxes in units in which rounding can be bounded: centred, scaled by powers of two, weights that sum to about 1."""
+"""Boxes in units in which rounding can be bounded: centred, scaled by powers of two, weights with a sum of about 1."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sfumato.statistics.weighted_boxes import WeightedBoxes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["EPS", "NOTHING", "ScaledBoxes", "largest_mean"]
+__all__ = ["EPS", "NEGLIGIBLE", "ScaledBoxes", "largest_mean"]
 
-NOTHING = 1e-20  # a sum of squares, in scaled units, that differs from zero by rounding only
+NEGLIGIBLE = 1e-20  # sum of squares, in scaled units, below which it differs from zero only by rounding
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScaledBoxes:
-    """Boxes z = (x − centre)/unit with their weights; ``extra`` weight may be there or not."""
+    """Boxes z = (x − centre)/unit with their weights; ``extra`` weight may count or not."""
 
     low: NDArray[np.float64]  # (G, n)
     high: NDArray[np.float64]  # (G, n)
@@ -31,11 +31,11 @@ class ScaledBoxes:
     extra: NDArray[np.float64]  # (G,)
     centre: NDArray[np.float64]  # (n,)
     unit: NDArray[np.float64]  # (n,), powers of two
-    magnitude: NDArray[np.float64]  # (n + 1, n + 1), Σ (weight + extra) · |(1, z)| |(1, z)|ᵀ, for the rounding errors
+    magnitude: NDArray[np.float64]  # (n + 1, n + 1), Σ (weight + extra) · |(1, z)| |(1, z)|ᵀ, for rounding errors
 
     @classmethod
     def of(cls, boxes: WeightedBoxes) -> ScaledBoxes:
-        """Scale the boxes, so that columns of any size meet on equal terms."""
+        """Scale the boxes, so that all columns have a similar magnitude."""
         moments = Moments.of(boxes.midpoints, boxes.likely_weight)
         spread = np.maximum(moments.sd, boxes.likely_weight @ boxes.half_widths / moments.weight)
         unit = np.array([2.0 ** round(math.log2(s)) if s > 0.0 else 1.0 for s in spread])
@@ -59,14 +59,14 @@ class ScaledBoxes:
         centre: NDArray[np.float64],
         unit: NDArray[np.float64],
     ) -> ScaledBoxes:
-        """A problem from scaled boxes."""
+        """Return a problem from boxes that are scaled already."""
         reach = np.column_stack([np.ones(len(low)), np.maximum(np.abs(low), np.abs(high))])
         magnitude = (reach * (weight + extra)[:, None]).T @ reach
         low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
         return cls(low, high, weight, extra, centre, unit, magnitude)
 
     def mirrored(self) -> ScaledBoxes:
-        """The same records with the first column's sign turned: lowest becomes highest."""
+        """Return the same records with the sign of the first column changed: the lowest value becomes the highest."""
         low, high, centre = self.low.copy(), self.high.copy(), self.centre.copy()
         low[:, 0], high[:, 0] = -self.high[:, 0], -self.low[:, 0]
         centre[0] = -centre[0]
@@ -85,9 +85,10 @@ class ScaledBoxes:
     def largest(
         self, first: NDArray[np.float64], second: NDArray[np.float64], offset: float = 0.0
     ) -> tuple[float, NDArray[np.float64]]:
-        """At least Σ ω (L₁L₂ − offset) for every choice of values and extra weights, and its derivative by ``first``.
+        """Compute an upper bound of Σ ω (L₁L₂ − offset) over all choices, and its derivative by ``first``.
 
-        The rounding errors of the sum are bounded by a multiple of the sum of magnitudes, and added.
+        A choice consists of values and extra weights. A bound of the rounding errors, which is a multiple of the sum of
+        magnitudes, is added.
         """
         from sfumato.kernels.enclosure_products import BLOCK, largest_product_sum
 
@@ -99,7 +100,7 @@ class ScaledBoxes:
     def largest_each(
         self, first: NDArray[np.float64], seconds: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The same for one L₁ with each of several L₂ (one a row), without offset."""
+        """Compute the same bounds for one L₁ with each of several L₂ (one per row), without offset."""
         from sfumato.kernels.enclosure_products import BLOCK, largest_product_sums
 
         totals, slopes = largest_product_sums(self.low, self.high, self.weight, self.extra, first, seconds)
@@ -108,13 +109,13 @@ class ScaledBoxes:
         return totals + steps * EPS * terms, slopes
 
     def squares(self, lines: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """About the least and the largest Σ weight · L² of each of several combinations (one a row); no bounds."""
+        """Approximate the least and the largest Σ weight · L² of several combinations (one per row); no bounds."""
         centre = np.abs(lines[:, 0] + self.midpoints @ lines[:, 1:].T)
         half = (self.high - self.low) / 2.0 @ np.abs(lines[:, 1:]).T
         return self.weight @ np.maximum(centre - half, 0.0) ** 2, self.weight @ (centre + half) ** 2
 
-    def pooled(self) -> ScaledBoxes:
-        """The same problem with records that follow each other in equal boxes counted together: sums are the same."""
+    def merged(self) -> ScaledBoxes:
+        """Return the same problem with consecutive equal boxes merged; all sums stay the same."""
         if len(self.low) < 2:
             return self
         differs = ((self.low[1:] != self.low[:-1]) | (self.high[1:] != self.high[:-1])).any(axis=1)
@@ -125,14 +126,14 @@ class ScaledBoxes:
     def points(
         self, first: NDArray[np.float64], second: NDArray[np.float64], offset: float = 0.0
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Values that attain the largest sum, and the weights with which they do."""
+        """Return values that attain the largest sum, and their weights."""
         from sfumato.kernels.enclosure_products import best_points
 
         points, products = best_points(self.low, self.high, first, second)
         return points, np.where(products > offset, self.weight + self.extra, self.weight)
 
     def mean_range(self, line: NDArray[np.float64]) -> tuple[float, float]:
-        """Least and largest mean of a linear combination (constant first) over all choices."""
+        """Compute the least and the largest mean of a linear combination (constant first) over all choices."""
         middle = line[0] + self.midpoints @ line[1:]
         half = (self.high - self.low) / 2.0 @ np.abs(line[1:])
         top = largest_mean(middle + half, self.weight, self.extra)[0]
@@ -140,30 +141,30 @@ class ScaledBoxes:
         rounding = (len(middle) + 100.0 * self.columns) * EPS * float((np.abs(middle) + half).max())
         return bottom - rounding, top + rounding
 
-    def reach(self, line: NDArray[np.float64]) -> float:
-        """At least half the range of a linear combination over all records."""
+    def half_range(self, line: NDArray[np.float64]) -> float:
+        """Compute an upper bound of half the range of a linear combination over all records."""
         middle = self.midpoints @ line[1:]
         half = (self.high - self.low) / 2.0 @ np.abs(line[1:])
         return float((middle + half).max() - (middle - half).min()) / 2.0 * (1.0 + 1e-12)
 
     def least_spread(self, column: int) -> float:
-        """At most Σ ω (z − E)² of a column for every choice: the extra weights can only add to it."""
+        """Compute a lower bound of Σ ω (z − E)² of a column over all choices; extra weights only increase the sum."""
         bound = least_sum_of_squares(self.low[:, column], self.high[:, column], self.weight).bound
-        return bound if bound > NOTHING else 0.0
+        return bound if bound > NEGLIGIBLE else 0.0
 
     def largest_spread(self, column: int) -> float:
-        """At least Σ ω (z − E)² of a column for every choice."""
+        """Compute an upper bound of Σ ω (z − E)² of a column over all choices."""
         return largest_sum_of_squares(self.low[:, column], self.high[:, column], self.weight + self.extra).bound
 
-    def to_data(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Scaled values in the units of the table."""
+    def to_table_units(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Convert scaled values to the units of the table."""
         return self.centre + points * self.unit
 
     def witness(self, boxes: WeightedBoxes, end: End) -> Witness | None:
-        """A choice in the table's own units, inside the boxes to the last bit."""
+        """Return a choice in the units of the table, clipped so that it lies exactly inside the boxes."""
         if end.points is None or end.weight is None:
             return None
-        inside = np.clip(self.to_data(end.points), boxes.low, boxes.high)
+        inside = np.clip(self.to_table_units(end.points), boxes.low, boxes.high)
         joins = (end.weight > self.weight) & (boxes.extra > 0.0)
         return Witness(boxes.box, inside, np.where(joins, boxes.weight + boxes.extra, boxes.weight))
 
@@ -171,7 +172,7 @@ class ScaledBoxes:
 def largest_mean(
     value: NDArray[np.float64], weight: NDArray[np.float64], extra: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.bool_]]:
-    """Largest weighted mean, and which extra weights join for it: those whose value is above it."""
+    """Compute the largest weighted mean, and which extra weights count for it: those with a value above the mean."""
     if not extra.any():
         return float((weight * value).sum() / weight.sum()), np.zeros(len(value), dtype=bool)
     order = np.argsort(-value)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def mean_enclosure(boxes: WeightedBoxes) -> Enclosure:
-    """[Σ w l, Σ w u], exact; a record that may be missing counts where it pulls the mean outward."""
+    """Compute [Σ w l, Σ w u], exactly; a record that may be missing counts if that widens the interval."""
     low, lowest = _mean_end(boxes, boxes.low[:, 0], -1.0)
     high, highest = _mean_end(boxes, boxes.high[:, 0], 1.0)
     inner_low, inner_high = (float(end.moments.mean[0]) for end in (lowest, highest))
@@ -37,40 +37,40 @@ def _mean_end(boxes: WeightedBoxes, ends: NDArray[np.float64], sign: float) -> t
     return end + sign * rounding, Witness(boxes.box, ends[:, None], weight)
 
 
-def no_spread(boxes: WeightedBoxes) -> Enclosure:
-    """The variance or covariance of a single record."""
+def zero_spread(boxes: WeightedBoxes) -> Enclosure:
+    """Return the variance or covariance of a single record, which is zero."""
     here = Witness(boxes.box, boxes.midpoints, boxes.weight)
     return Enclosure(0.0, 0.0, 0.0, 0.0, here, here)
 
 
 def variance_enclosure(boxes: WeightedBoxes, deadline: Deadline) -> Enclosure:
-    """Population variance; that of a single record is zero, whatever its box."""
+    """Enclose the population variance; that of a single record is zero for every box."""
     if boxes.is_one_record:
-        return no_spread(boxes)
+        return zero_spread(boxes)
     problem = ScaledBoxes.of(boxes)
     unit = float(problem.unit[0]) ** 2
-    ends = _certain_variance(boxes, problem) if boxes.is_certain else _open_variance(boxes, problem, deadline)
+    ends = _certain_variance(boxes, problem) if boxes.is_certain else _uncertain_variance(boxes, problem, deadline)
     low, high = max(ends.low, 0.0) * unit * (1.0 - 8.0 * EPS), ends.high * unit * (1.0 + 8.0 * EPS)
-    high = math.nextafter(high, math.inf) if ends.high > 0.0 else high  # a square may be too small for a number
+    high = math.nextafter(high, math.inf) if ends.high > 0.0 else high  # the square may underflow
     assert ends.lowest is not None and ends.highest is not None
     inner_low, inner_high = (float(end.moments.covariance[0, 0]) for end in (ends.lowest, ends.highest))
     return Enclosure(low, high, inner_low, inner_high, ends.lowest, ends.highest)
 
 
 def sd_enclosure(boxes: WeightedBoxes, deadline: Deadline) -> Enclosure:
-    """Population standard deviation: the roots of the variance's ends."""
-    of_variance = variance_enclosure(boxes, deadline)
-    low, high = math.sqrt(of_variance.low) * (1.0 - 2.0 * EPS), math.sqrt(of_variance.high) * (1.0 + 2.0 * EPS)
-    inner_low, inner_high = math.sqrt(of_variance.inner_low), math.sqrt(of_variance.inner_high)
-    return Enclosure(low, high, inner_low, inner_high, of_variance.lowest, of_variance.highest)
+    """Enclose the population standard deviation by the roots of the ends of the variance."""
+    variance = variance_enclosure(boxes, deadline)
+    low, high = math.sqrt(variance.low) * (1.0 - 2.0 * EPS), math.sqrt(variance.high) * (1.0 + 2.0 * EPS)
+    inner_low, inner_high = math.sqrt(variance.inner_low), math.sqrt(variance.inner_high)
+    return Enclosure(low, high, inner_low, inner_high, variance.lowest, variance.highest)
 
 
 def _certain_variance(boxes: WeightedBoxes, problem: ScaledBoxes) -> Enclosure:
-    """In scaled units, for known weights: the sorted algorithms of :mod:`.spread`."""
+    """Enclose the variance in scaled units for known weights, with the sorting algorithms of :mod:`.spread`."""
     low, high, weight = problem.low[:, 0], problem.high[:, 0], problem.weight
     total = float(weight.sum())
     least, most = least_sum_of_squares(low, high, weight), largest_sum_of_squares(low, high, weight)
-    near = np.clip(problem.to_data(np.array([[least.centre]])), boxes.low, boxes.high)
+    near = np.clip(problem.to_table_units(np.array([[least.centre]])), boxes.low, boxes.high)
     up = farthest_ends(low, high, weight, boxes.parts, most.centre)
     highest = Witness(
         np.concatenate([boxes.box, boxes.box]),
@@ -81,8 +81,8 @@ def _certain_variance(boxes: WeightedBoxes, problem: ScaledBoxes) -> Enclosure:
     return Enclosure(least.bound / total, most.bound / total, math.nan, math.nan, lowest, highest)
 
 
-def _open_variance(boxes: WeightedBoxes, problem: ScaledBoxes, deadline: Deadline) -> Enclosure:
-    """In scaled units, when it is open which records are complete: as a covariance of the column with itself."""
+def _uncertain_variance(boxes: WeightedBoxes, problem: ScaledBoxes, deadline: Deadline) -> Enclosure:
+    """Enclose the variance in scaled units for open weights, as the covariance of the column with itself."""
     slack = deadline.gap * problem.largest_spread(0)
     bottom, top = highest_variance(problem, -1.0, slack, deadline), highest_variance(problem, 1.0, slack, deadline)
     return Enclosure(

@@ -1,9 +1,9 @@
 """Least and largest sum of squares of interval data about its own mean, both in O(N log N).
 
-The least one is exact: Σ w dist(e, [l, u])² is jointly convex in the data and e. The largest one is NP-hard in general,
-yet min over e of Σ w max((l−e)², (u−e)²) exceeds it by at most the square of one record's weight × half-width (Ferson,
+The least sum is exact: Σ w dist(e, [l, u])² is jointly convex in the data and e. The largest sum is NP-hard in general,
+but min over e of Σ w max((l−e)², (u−e)²) exceeds it by at most the square of one record's weight × half-width (Ferson,
 Ginzburg, Kreinovich, Longpré and Aviles 2002; Dantsin, Kreinovich, Wolpert and Xiang 2006; de Angelis 2024). Boxes may
-nest, overlap and repeat.
+be nested, overlap and repeat.
 """
 
 from __future__ import annotations
@@ -30,30 +30,35 @@ class SumOfSquares:
 def least_sum_of_squares(
     low: NDArray[np.float64], high: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> SumOfSquares:
-    """A lower bound, exact up to rounding; attained by clipping ``centre`` to each interval."""
+    """Compute a lower bound, exact up to rounding; it is attained by clipping ``centre`` to each interval."""
     total = float(weight.sum())
     if total == 0.0:
         return SumOfSquares(0.0, 0.0)
     centre = _nearest_centre(low, high, weight)
-    apart = np.maximum(np.maximum(low - centre, centre - high), 0.0)
-    pulls = weight * apart
+    distance = np.maximum(np.maximum(low - centre, centre - high), 0.0)
+    weighted = weight * distance
     # rounding leaves f(e*) ≥ f(e) − |f'(e)| · |e* − e|, where e* is a mean of clipped values
-    tilt = 2.0 * abs(float(np.where(low > centre, pulls, -pulls).sum())) + 4.0 * len(low) * EPS * float(pulls.sum())
+    slope = 2.0 * abs(float(np.where(low > centre, weighted, -weighted).sum()))
+    slope += 4.0 * len(low) * EPS * float(weighted.sum())
     reach = float((weight * (high - low)).sum()) / total + 4.0 * EPS * abs(centre)
-    rounding = (len(low) + 16) * EPS * float((pulls * apart).sum()) + _slips(low, high, pulls)
-    return SumOfSquares(max(0.0, float((pulls * apart).sum()) - rounding - tilt * reach), centre)
+    squares = float((weighted * distance).sum())
+    rounding = (len(low) + 16) * EPS * squares + _end_rounding(low, high, weighted)
+    return SumOfSquares(max(0.0, squares - rounding - slope * reach), centre)
 
 
-def _slips(low: NDArray[np.float64], high: NDArray[np.float64], pulls: NDArray[np.float64]) -> float:
-    """What a last-bit error in the ends themselves can make of Σ pulls · ends: the ends come from a subtraction."""
-    return 8.0 * EPS * float((pulls * np.maximum(np.abs(low), np.abs(high))).sum())
+def _end_rounding(low: NDArray[np.float64], high: NDArray[np.float64], factors: NDArray[np.float64]) -> float:
+    """Bound the effect of rounding errors in the ends on Σ factors · ends; the ends result from a subtraction."""
+    return 8.0 * EPS * float((factors * np.maximum(np.abs(low), np.abs(high))).sum())
 
 
 def _nearest_centre(low: NDArray[np.float64], high: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
-    """Where f(e) = Σ w dist(e, [l, u])² is least: f' is piecewise linear and increasing, so a search over its kinks."""
+    """Find the minimum of f(e) = Σ w dist(e, [l, u])².
+
+    f' is piecewise linear and increasing, so the interval between two kinks that contains its root is searched.
+    """
     by_low, by_high = np.argsort(low), np.argsort(high)
     lows, highs = low[by_low], high[by_high]
-    # sums over the intervals wholly below e (prefixes by high) and wholly above e (suffixes by low)
+    # sums over the intervals entirely below e (prefixes by high) and entirely above e (suffixes by low)
     below_w, below_s = (np.concatenate([[0.0], np.cumsum(s)]) for s in (weight[by_high], (weight * high)[by_high]))
     above_w, above_s = (
         np.concatenate([np.cumsum(s[::-1])[::-1], [0.0]]) for s in (weight[by_low], (weight * low)[by_low])
@@ -76,15 +81,15 @@ def _nearest_centre(low: NDArray[np.float64], high: NDArray[np.float64], weight:
 def largest_sum_of_squares(
     low: NDArray[np.float64], high: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> SumOfSquares:
-    """An upper bound: g(e) = Σ w max((l−e)², (u−e)²) at its minimum."""
+    """Compute an upper bound: the minimum of g(e) = Σ w max((l−e)², (u−e)²)."""
     centre = _farthest_centre(low, high, weight)
-    apart = np.maximum(np.abs(low - centre), np.abs(high - centre))
-    squares = float((weight * apart**2).sum())
-    return SumOfSquares(squares * (1.0 + (len(low) + 16) * EPS) + _slips(low, high, weight * apart), centre)
+    distance = np.maximum(np.abs(low - centre), np.abs(high - centre))
+    squares = float((weight * distance**2).sum())
+    return SumOfSquares(squares * (1.0 + (len(low) + 16) * EPS) + _end_rounding(low, high, weight * distance), centre)
 
 
 def _farthest_centre(low: NDArray[np.float64], high: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
-    """Where the mean m(e) of the farther ends crosses e: m falls step by step as e passes midpoints."""
+    """Find where the mean m(e) of the farther ends equals e: m decreases stepwise as e passes midpoints."""
     total = float(weight.sum())
     if total == 0.0:
         return 0.0
@@ -93,10 +98,10 @@ def _farthest_centre(low: NDArray[np.float64], high: NDArray[np.float64], weight
     steps = middle[order]
     mean = np.concatenate([[0.0], np.cumsum((weight * (low - high))[order])]) + float((weight * high).sum())
     mean /= total
-    passed = int(np.searchsorted(np.append(steps, np.inf) - mean, 0.0, side="left"))  # how many midpoints e has passed
+    passed = int(np.searchsorted(np.append(steps, np.inf) - mean, 0.0, side="left"))  # number of midpoints below e
     floor = steps[passed - 1] if passed > 0 else -np.inf
-    roof = steps[passed] if passed < len(steps) else np.inf
-    return float(min(max(mean[passed], floor), roof))
+    ceiling = steps[passed] if passed < len(steps) else np.inf
+    return float(min(max(mean[passed], floor), ceiling))
 
 
 def farthest_ends(
@@ -106,24 +111,24 @@ def farthest_ends(
     parts: NDArray[np.int64],
     centre: float,
 ) -> NDArray[np.float64]:
-    """A choice with (nearly) the largest variance: the share of each box's records that stand at its high end.
+    """Return a choice with (nearly) the largest variance: the share of each box's records at its high end.
 
     Boxes with midpoints below ``centre`` (where the bound was found) go to their low ends, those above to their high
-    ends. Those whose midpoint it is are dealt out record by record, the largest first, so that the mean comes as near
-    to the centre as it can: the variance misses the bound by the square of what is left, at most one record's
-    weight × half-width.
+    ends. The records of boxes with their midpoint at the centre are divided between both ends, the largest box first,
+    so that the mean comes as close to the centre as possible. The variance misses the bound by the square of the
+    remaining distance, which is at most one record's weight × half-width.
     """
     half = (high - low) / 2.0
     middle = low + half
     share = (middle > centre).astype(np.float64)
     rounding = 1e-12 * (abs(centre) + float(half.max(initial=0.0)))
     tied = np.flatnonzero((np.abs(middle - centre) <= rounding) & (weight * half > 0.0))
-    apart = weight * (low + share * (high - low) - centre)
-    apart[tied] = 0.0
-    off = float(apart.sum())  # how far the mean is from the centre, times the total weight
+    distance = weight * (low + share * (high - low) - centre)
+    distance[tied] = 0.0
+    off = float(distance.sum())  # distance of the mean from the centre, times the total weight
     for g in tied[np.argsort(-(weight * half / parts)[tied], kind="stable")]:
         reach = float(weight[g] * half[g])
-        up = min(max(round((1.0 - off / reach) / 2.0 * int(parts[g])), 0), int(parts[g]))
-        share[g] = up / parts[g]
+        at_high_end = min(max(round((1.0 - off / reach) / 2.0 * int(parts[g])), 0), int(parts[g]))
+        share[g] = at_high_end / parts[g]
         off += (2.0 * share[g] - 1.0) * reach
     return share

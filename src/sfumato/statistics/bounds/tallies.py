@@ -1,6 +1,6 @@
-"""Counts, sums and quantiles: certain and possible, exact by sorting.
+"""Counts, sums and quantiles: exact intervals by sorting.
 
-A record that may or may not meet a condition counts where that pushes the answer outward.
+A record that may or may not meet a condition counts if that widens the interval.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tally:
-    """A best guess, the interval of all that is possible, and what of it is attained."""
+    """A best guess, the interval of all possible values, and its attained part."""
 
     value: float
     low: float
@@ -29,7 +29,7 @@ class Tally:
 
 
 def count_tally(boxes: WeightedBoxes) -> Tally:
-    """Total weight of the records that count."""
+    """Compute the total weight of the records that count."""
     low, high = float(boxes.weight.sum()), float((boxes.weight + boxes.extra).sum())
     whole = all(float(weight).is_integer() for weight in (low, high))
     rounding = 0.0 if whole else len(boxes.weight) * EPS * high
@@ -37,7 +37,7 @@ def count_tally(boxes: WeightedBoxes) -> Tally:
 
 
 def sum_tally(boxes: WeightedBoxes) -> Tally:
-    """Σ w x of one column."""
+    """Compute Σ w x of one column."""
     low, high = boxes.low[:, 0], boxes.high[:, 0]
     bottom = float((boxes.weight * low + boxes.extra * np.minimum(low, 0.0)).sum())
     top = float((boxes.weight * high + boxes.extra * np.maximum(high, 0.0)).sum())
@@ -48,9 +48,10 @@ def sum_tally(boxes: WeightedBoxes) -> Tally:
 
 
 def quantile_tally(boxes: WeightedBoxes, share: float) -> Tally:
-    """A quantile grows with every value, so its ends are quantiles of the ends.
+    """Compute a quantile; it increases with every value, so its ends are quantiles of the ends.
 
-    Records that may not count join at the low ends up to the lowest quantile, and at the high ends from the highest.
+    For the lowest quantile, records that may not count are added at low ends up to it. For the highest quantile, they
+    are added at high ends from it upward.
     """
     low, high = boxes.low[:, 0], boxes.high[:, 0]
     value = _quantile(boxes.midpoints[:, 0], boxes.likely_weight, share)
@@ -66,7 +67,7 @@ def quantile_tally(boxes: WeightedBoxes, share: float) -> Tally:
 def _lowest_quantile(
     values: NDArray[np.float64], weight: NDArray[np.float64], extra: NDArray[np.float64], share: float
 ) -> float:
-    """The smallest v that can have a share of the weight at or below it, extra weight joining only there."""
+    """Compute the smallest v that can have a share of the weight at or below it, with extra weight added only there."""
     order = np.argsort(values, kind="stable")
     joined = np.cumsum(extra[order])
     below = np.cumsum(weight[order]) + joined
@@ -76,7 +77,7 @@ def _lowest_quantile(
 
 
 def _quantile(values: NDArray[np.float64], weight: NDArray[np.float64], share: float) -> float:
-    """The mean of the smallest v with at least a share of the weight at or below it, and with more than the share."""
+    """Compute the mean of the smallest v with at least the share of the weight at or below it and that with more."""
     order = np.argsort(values, kind="stable")
     order = order[weight[order] > 0.0]
     below = np.cumsum(weight[order])

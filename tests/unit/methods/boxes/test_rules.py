@@ -233,8 +233,8 @@ class TestEffects:
         assert 0.4 < first.touched < 0.6
         assert first.width_with < 0.9 * first.width_without
         assert second.width_with > 1.1 * second.width_without
-        assert "narrower there" in str(first)
-        assert "wider there" in str(second)
+        assert "narrower in income" in str(first)
+        assert "wider in age" in str(second)
 
     def test_a_rule_that_is_true_of_nobody_did_nothing(self, people):
         boxes = sf.Boxes(

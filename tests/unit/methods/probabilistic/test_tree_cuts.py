@@ -52,8 +52,8 @@ def test_a_mixed_cut_never_loses_more_than_the_best_single_level(counts, most):
 
 def test_a_mixed_cut_divides_where_it_saves_most():
     counted = CountedTree(TREE, np.array([50, 50, 1, 1, 1, 1, 1]))
-    words = counted.words(cut_with_at_most(counted, 4))
-    assert words == ["a1", "a2", "b", "b", "b", "digits", "digits"]
+    names = counted.names(cut_with_at_most(counted, 4))
+    assert names == ["a1", "a2", "b", "b", "b", "digits", "digits"]
 
 
 @given(rows, st.integers(1, 12))

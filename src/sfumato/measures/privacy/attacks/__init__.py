@@ -1,6 +1,6 @@
-"""Attacks on a release, each with a control on people who are not in it.
+"""Attacks on a release, each with a control group of people who are not in it.
 
-What an intruder learns of people outside as well as of people inside is knowledge about the population, and what the
-release is for. Only what is learnt of those inside *beyond* that is the release's doing, so every attack is run twice:
-on people of the original, and on people of the reference, who never entered it (Giomi et al., 2023).
+What an intruder learns about people outside as well as inside is knowledge about the population, which is the purpose
+of a release. Only what is learnt about people inside *beyond* that is disclosed by the release. Every attack is
+therefore run twice: on people of the original, and on people of the reference, who are not in it (Giomi et al., 2023).
 """

@@ -1,4 +1,4 @@
-"""What can be guessed of one column from all the others? The nearest released row lends its value."""
+"""Attribute inference: guessing one column from all others, by the value of the nearest released row."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from sfumato.table.encoder import Encoder
 
 TARGETS = 1000  # people attacked on each side
-PAIRS = 2 * 10**9  # distances that all columns together may cost
-CLOSE = 0.05  # a number is guessed when it is right to this share of itself
+PAIRS = 2 * 10**9  # largest number of distances computed for all columns together
+CLOSE = 0.05  # a guess of a number is correct if its relative error is at most this
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inference:
-    """The gain for one column."""
+    """The risk of one column."""
 
     column: str
     risk: Risk
 
 
 def inferences(subject: MeasuredRelease) -> tuple[Inference, ...]:
-    """Attack every column in turn; nothing without a reference or with a single column."""
+    """Attack every column; return nothing without a reference or with a single column."""
     if subject.others is None or subject.reference_matrix is None or len(subject.names) < 2:
         return ()
-    draw = subject.draw("inference")
+    generator = subject.generator("inference")
     targets = max(50, min(TARGETS, PAIRS // (2 * len(subject.names) * len(subject.rows))))
-    inside = subject.original_matrix[draw.permutation(len(subject.original_matrix))[:targets]]
-    outside = subject.reference_matrix[draw.permutation(len(subject.reference_matrix))[:targets]]
+    inside = subject.original_matrix[generator.permutation(len(subject.original_matrix))[:targets]]
+    outside = subject.reference_matrix[generator.permutation(len(subject.reference_matrix))[:targets]]
     code, released = subject.code, subject.released_matrix
     return tuple(
         Inference(
@@ -50,7 +50,7 @@ def inferences(subject: MeasuredRelease) -> tuple[Inference, ...]:
 
 
 def inference_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """The mean over columns, and the column that gains most."""
+    """Yield the risk over all columns, and that of the worst column."""
     found = inferences(subject)
     if not found:
         return
@@ -61,23 +61,23 @@ def inference_scores(subject: MeasuredRelease) -> Iterator[Score]:
     everything = Risk.of(inside, trials, outside, trials)
     yield everything.score("inference of a column", f"over {len(found)} columns, {attacks} people each")
     worst = max(found, key=lambda one: one.risk.low)
-    # the largest of many intervals is above 0 now and then by chance, so it gives no verdict of its own
-    yield replace(worst.risk.score("inference of a column, largest", f"of column {worst.column!r}"), passed=None)
+    # the largest of many intervals is sometimes above 0 by chance, so it gives no verdict
+    yield replace(worst.risk.score("inference of a column, largest", f"column {worst.column!r}"), passed=None)
 
 
 def _hits(code: Encoder, column: str, people: NDArray[np.float64], released: NDArray[np.float64]) -> tuple[int, int]:
-    """People whose value in the column the nearest row (by the other columns) tells, and people attacked."""
+    """Count the people whose value is that of the row that is nearest in the other columns, and the people attacked."""
     own = code.columns(column)
     rest = np.setdiff1d(np.arange(code.width), own)
     row = nearest(people[:, rest], released[:, rest], 1).index[:, 0]
     for category in code.categories:
         if category.name == column:
-            right = people[:, own].argmax(axis=1) == released[row][:, own].argmax(axis=1)
-            return int(right.sum()), len(people)
+            correct = people[:, own].argmax(axis=1) == released[row][:, own].argmax(axis=1)
+            return int(correct.sum()), len(people)
     number = next(number for number in code.numbers if number.name == column)
     true, guess = number.natural(people), number.natural(released[row])
-    right = np.abs(guess - true) <= CLOSE * np.abs(true) + 1e-12
+    correct = np.abs(guess - true) <= CLOSE * np.abs(true) + 1e-12
     if number.missing is not None:
         is_missing, guessed = people[:, number.missing] > 0.0, released[row, number.missing] > 0.0
-        right = np.where(is_missing | guessed, is_missing & guessed, right)
-    return int(right.sum()), len(people)
+        correct = np.where(is_missing | guessed, is_missing & guessed, correct)
+    return int(correct.sum()), len(people)

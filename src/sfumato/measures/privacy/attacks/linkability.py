@@ -1,4 +1,4 @@
-"""Do two halves of a person's columns lead to the same released row? Then the release links them."""
+"""Linkability: whether two halves of a person's columns lead to the same released row."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from sfumato.measures.scores import Score
 
 TARGETS = 2000  # people attacked on each side
-PAIRS = 2 * 10**9  # distances that the attack may cost
+PAIRS = 2 * 10**9  # largest number of distances computed
 
 
 def linkability(subject: MeasuredRelease) -> Risk | None:
-    """Split the columns in two at random; success where both halves have the same nearest row."""
+    """Split the columns at random into two halves; an attack succeeds if both halves have the same nearest row."""
     if subject.others is None or subject.reference_matrix is None or len(subject.names) < 2:
         return None
-    draw = subject.draw("linkability")
-    names = draw.permutation(list(subject.names))
+    generator = subject.generator("linkability")
+    names = generator.permutation(list(subject.names))
     first = np.concatenate([subject.code.columns(name) for name in names[: len(names) // 2]])
     second = np.setdiff1d(np.arange(subject.code.width), first)
     targets = max(50, min(TARGETS, PAIRS // (4 * len(subject.rows))))
-    inside = subject.original_matrix[draw.permutation(len(subject.original_matrix))[:targets]]
-    outside = subject.reference_matrix[draw.permutation(len(subject.reference_matrix))[:targets]]
+    inside = subject.original_matrix[generator.permutation(len(subject.original_matrix))[:targets]]
+    outside = subject.reference_matrix[generator.permutation(len(subject.reference_matrix))[:targets]]
     released = subject.released_matrix
 
     def linked(people: NDArray[np.float64]) -> int:
@@ -41,7 +41,7 @@ def linkability(subject: MeasuredRelease) -> Risk | None:
 
 
 def linkability_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """The risk of being linked; nothing without a reference or with a single column."""
+    """Yield the risk of being linked; nothing without a reference or with a single column."""
     risk = linkability(subject)
     if risk is not None:
-        yield risk.score("linkability", "both halves of the columns lead to the same row")
+        yield risk.score("linkability", "both halves of the columns have the same nearest row")

@@ -1,8 +1,8 @@
-"""Was this person in the table? Two intruders who hold the release and a sample of the population.
+"""Membership inference: was this person in the table? Two attacks with the release and a sample of the population.
 
-The first takes people near a released row for members. The second compares how dense the release is at a person with
-how dense the population is there (after DOMIAS, van Breugel et al., 2023): rows gather where members are, and an
-unusual member is given away by a row that nobody else explains.
+The first attack takes people who are close to a released row for members. The second compares the density of the
+release at a person with the density of the population there (after DOMIAS, van Breugel et al., 2023): released rows are
+dense where members are, and an unusual member is revealed by a row that no one else explains.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
     from sfumato.measures.measured_release import MeasuredRelease
 
-TARGETS = 5000  # members and outsiders who are attacked, at most so many of each
-NEIGHBOURS = 5  # nearest rows that a density is estimated from
-NO_DISTANCE = 1e-9  # standard deviations: nearer points are the same point, and have a density all the same
-FALSE_POSITIVES = 0.01  # outsiders that an intruder is ready to accuse
-WORST = 0.01  # share of the people who are hardest to hide: those far from everybody else
+TARGETS = 5000  # largest number of members, and of outsiders, who are attacked
+NEIGHBOURS = 5  # nearest rows from which a density is estimated
+NO_DISTANCE = 1e-9  # smallest distance, in standard deviations, so that the density of equal points is finite
+FALSE_POSITIVES = 0.01  # share of outsiders whom the intruder accepts to classify as members
+WORST = 0.01  # share of the people who are hardest to hide, because they are far from everybody else
 
 
 @dataclass(frozen=True, kw_only=True)
 class Membership:
     """How well one score distinguishes members from outsiders."""
 
-    area: Interval  # area under the curve; 0.5 is blind
-    caught: Interval  # share of members accused when one outsider in a hundred is
-    worst_area: Interval  # area under the curve among the people who are hardest to hide
+    area: Interval  # area under the ROC curve; 0.5 is guessing
+    detected: Interval  # share of members detected at a false-positive rate of 1 %
+    worst_area: Interval  # area under the ROC curve among the people who are hardest to hide
     members: int
     outsiders: int
 
@@ -46,14 +46,14 @@ def membership(
     unusual_inside: NDArray[np.float64],
     unusual_outside: NDArray[np.float64],
 ) -> Membership:
-    """From the scores of members and outsiders (higher: more likely a member) and how unusual each of them is."""
-    accused = np.quantile(outside, 1.0 - FALSE_POSITIVES, method="higher")
-    # one bound for both sides: as unusual as the most unusual hundredth of the outsiders, and at least twenty of them
+    """Evaluate the scores of members and outsiders (higher: more likely a member), given how unusual each person is."""
+    threshold = np.quantile(outside, 1.0 - FALSE_POSITIVES, method="higher")
+    # one bound for both sides: as unusual as the most unusual 1 % of the outsiders, and at least twenty of them
     few = min(len(outside), max(20, round(WORST * len(outside))))
     bound = np.partition(unusual_outside, len(outside) - few)[len(outside) - few]
     return Membership(
         area=area_under_curve(inside, outside),
-        caught=share(int((inside > accused).sum()), len(inside)),
+        detected=share(int((inside > threshold).sum()), len(inside)),
         worst_area=area_under_curve(inside[unusual_inside >= bound], outside[unusual_outside >= bound]),
         members=len(inside),
         outsiders=len(outside),
@@ -61,17 +61,20 @@ def membership(
 
 
 def membership_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Both attacks; nothing without a reference, one half of which plays the outsiders and the other the population."""
+    """Yield the scores of both attacks; nothing without a reference.
+
+    One half of the reference are the outsiders, the other half is the sample of the population.
+    """
     if subject.others is None or len(subject.others) < 2:
         return
-    draw = subject.draw("membership")
-    order = draw.permutation(len(subject.others))
+    generator = subject.generator("membership")
+    order = generator.permutation(len(subject.others))
     half = len(order) // 2
     outsiders, population = subject.others[order[:half]][:TARGETS], subject.others[order[half:]]
-    members = subject.people[draw.permutation(len(subject.people))[:TARGETS]]
+    members = subject.people[generator.permutation(len(subject.people))[:TARGETS]]
     everyone = np.concatenate([members, outsiders])
-    in_release = find(everyone, subject.rows, min(NEIGHBOURS, len(subject.rows)), draw).neighbours.distance
-    around = find(everyone, population, min(NEIGHBOURS, len(population)), draw).neighbours.distance
+    in_release = find(everyone, subject.rows, min(NEIGHBOURS, len(subject.rows)), generator).neighbours.distance
+    around = find(everyone, population, min(NEIGHBOURS, len(population)), generator).neighbours.distance
     unusual = around.mean(axis=1)
     scores = {"nearest row": -in_release[:, 0], "density ratio": _emptiness(around) - _emptiness(in_release)}
     for name, score in scores.items():
@@ -81,19 +84,19 @@ def membership_scores(subject: MeasuredRelease) -> Iterator[Score]:
 
 
 def _emptiness(distances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How thinly points lie around each person, from the distances to the nearest few: minus a logarithm of density."""
+    """Return minus the logarithm of the density at each person, up to a constant, from the distances of neighbours."""
     logarithms = np.log(np.maximum(distances[:, [0, -1]], NO_DISTANCE))
     return np.asarray(logarithms.sum(axis=1))
 
 
 def _as_scores(name: str, found: Membership) -> Iterator[Score]:
     rows = found.members + found.outsiders
-    blind = "area under the curve; 0.5 is blind"
-    chance = f"when {FALSE_POSITIVES:.0%} of outsiders are accused too"
-    for label, value, note, blindly in (
-        (f"membership by {name}", found.area, blind, 0.5),
-        (f"membership by {name}, hardest to hide", found.worst_area, blind, 0.5),
-        (f"members caught by {name}", found.caught, chance, 2.0 * FALSE_POSITIVES),
+    area = "area under the ROC curve; 0.5 is guessing"
+    rate = f"share of members detected at a false-positive rate of {FALSE_POSITIVES:.0%}"
+    for label, value, note, by_guessing in (
+        (f"membership by {name}", found.area, area, 0.5),
+        (f"membership by {name}, hardest to hide", found.worst_area, area, 0.5),
+        (f"members detected by {name}", found.detected, rate, 2.0 * FALSE_POSITIVES),
     ):
         yield Score(
             name=label,
@@ -103,7 +106,7 @@ def _as_scores(name: str, found: Membership) -> Iterator[Score]:
             high=value.high,
             better="lower",
             rows=rows,
-            passed=value.low <= blindly,
-            gain=max(0.0, (value.low - blindly) / (1.0 - blindly)),
+            passed=value.low <= by_guessing,
+            gain=max(0.0, (value.low - by_guessing) / (1.0 - by_guessing)),
             note=note,
         )

@@ -1,4 +1,4 @@
-"""Risk above control: what an attack gains on people inside that it does not gain on people outside."""
+"""Risk relative to a control group: how much more often an attack succeeds on people inside than on people outside."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sfumato.measures.scores import Score
 
 @dataclass(frozen=True, kw_only=True)
 class Risk:
-    """Success of an attack inside and outside, and what of it is the release's doing (Giomi et al., 2023).
+    """The success rates of an attack inside and outside, and the risk that the release causes (Giomi et al., 2023).
 
-    ``value`` is (inside − outside)/(1 − outside), from 0 (no gain) to 1 (all that could be gained was), with a 95 %
-    interval by propagation of the two rates' errors.
+    ``value`` is (inside − outside)/(1 − outside), from 0 (no gain) to 1 (every attack succeeds). Its 95 % interval
+    comes from propagation of the errors of the two rates.
     """
 
-    inside: float  # rate of success on people of the original
-    outside: float  # rate of success on people of the reference
+    inside: float  # success rate on people of the original
+    outside: float  # success rate on people of the reference
     value: float
     low: float
     high: float
@@ -27,7 +27,7 @@ class Risk:
 
     @classmethod
     def of(cls, inside: int, inside_trials: int, outside: int, outside_trials: int) -> Risk:
-        """From successes and trials on both sides, by Wilson's estimates of the two rates."""
+        """Compute the risk from successes and trials on both sides, with Wilson's estimates of the two rates."""
         main, control = _wilson(inside, inside_trials), _wilson(outside, outside_trials)
         left = max(1.0 - control.rate, 1e-12)
         value = (main.rate - control.rate) / left
@@ -42,12 +42,12 @@ class Risk:
         )
 
     @property
-    def caught(self) -> bool:
-        """Whether the attack surely gains something: the interval lies above 0."""
+    def is_significant(self) -> bool:
+        """Whether the interval is above 0, so that the attack gains something with 95 % confidence."""
         return self.low > 0.0
 
     def score(self, name: str, note: str) -> Score:
-        """The risk as a score; it passes when no gain is sure."""
+        """Return the risk as a score, which passes unless the gain is significant."""
         return Score(
             name=name,
             family="privacy",
@@ -56,9 +56,9 @@ class Risk:
             high=self.high,
             better="lower",
             rows=self.attacks,
-            passed=not self.caught,
+            passed=not self.is_significant,
             gain=self.low,
-            note=f"{note}; {self.inside:.1%} succeed inside, {self.outside:.1%} outside",
+            note=f"{note}; success rate {self.inside:.1%} inside the table, {self.outside:.1%} outside",
         )
 
 

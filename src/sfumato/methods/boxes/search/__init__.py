@@ -1,4 +1,4 @@
-"""The search beyond the asymptotic optimum (XK §V): evolution of partitions from the greedy one."""
+"""The search for better boxes (XK §V): an evolutionary search that starts from the greedy partition."""
 
 from sfumato.methods.boxes.search.budget import Progress, SearchBudget
 from sfumato.methods.boxes.search.evolution import Found, search

@@ -1,4 +1,4 @@
-"""How long a search may take, and what it reports while it runs."""
+"""The limit of a search, and the progress that it reports."""
 
 from __future__ import annotations
 
@@ -12,25 +12,44 @@ from sfumato.params import require_int, require_number
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a search has come."""
+    """The progress of a search.
 
-    share: float  # of the budget, from 0 to 1
+    Attributes
+    ----------
+    share : float
+        Share of the budget that is spent, from 0 to 1.
+    rounds : int
+        Rounds completed.
+    gain : float
+        Share of the initial cost that is saved so far, from 0 to 1.
+    """
+
+    share: float
     rounds: int
-    gain: float  # share of the start's cost that is saved so far, from 0 to 1
+    gain: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchBudget:
-    """Limit a search by time or by rounds: exactly one of the two must be given.
+    """The limit of a search for better boxes, by time or by rounds. Exactly one of the two must be given.
 
-    ``seconds``
-        Time limit, above 0. Compiling kernels is not counted. What the search finds depends on the machine.
-    ``rounds``
-        Number of rounds, at least 1. With a seed, the result is the same on every machine.
-    ``progress``
-        Function that is called with a :class:`Progress` after each round; by default progress is logged.
+    Parameters
+    ----------
+    seconds : float, optional
+        Time limit in seconds, above 0. Compilation of kernels is not counted. The result depends on the speed of the
+        machine. Default: no time limit.
+    rounds : int, optional
+        Number of rounds, at least 1. With a seed, the result is the same on every machine. Default: no limit on rounds.
+    progress : callable, optional
+        Function that is called with a :class:`Progress` after each round. Default: progress is logged.
 
-    Example: ``sf.Boxes(k=5, search=sf.SearchBudget(rounds=100))``.
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [20, 21, 22, 40, 41, 42, 60, 61, 62], "income": [10, 12, 11, 30, 31, 35, 20, 21, 25]}
+    >>> method = sf.Boxes(k=3, search=sf.SearchBudget(rounds=5))
+    >>> method.release(people, schema={"age": "quasi", "income": "quasi"}, seed=1).table.rows
+    9
     """
 
     seconds: float | None = None
@@ -40,7 +59,7 @@ class SearchBudget:
     def __post_init__(self) -> None:
         if (self.seconds is None) == (self.rounds is None):
             raise OptionError(
-                "A search budget needs exactly one of seconds and rounds.",
+                "A search budget must have exactly one of seconds and rounds.",
                 found="neither" if self.seconds is None else "both",
                 fix="SearchBudget(seconds=60) or SearchBudget(rounds=100)",
             )
@@ -53,7 +72,7 @@ class SearchBudget:
         return f"{self.seconds:g} s" if self.seconds is not None else f"{self.rounds} rounds"
 
     def split(self, searches: int) -> SearchBudget:
-        """The budget of each of several searches in a row: they share the seconds, but each has all rounds."""
+        """Return the budget of each of several consecutive searches: seconds are shared, rounds are not."""
         return self if self.seconds is None else replace(self, seconds=self.seconds / searches)
 
 
@@ -67,12 +86,12 @@ class SpentBudget:
 
     @property
     def seconds(self) -> float:
-        """Time since the start."""
+        """Time since the start, in seconds."""
         return time.monotonic() - self.started
 
     @property
     def share(self) -> float:
-        """The share of the budget that is spent, from 0 to 1."""
+        """Share of the budget that is spent, from 0 to 1."""
         if self.budget.seconds is not None:
             return min(self.seconds / self.budget.seconds, 1.0)
         assert self.budget.rounds is not None

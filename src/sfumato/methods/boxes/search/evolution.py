@@ -1,9 +1,9 @@
-"""Evolution of partitions on islands, from the greedy one and never below it.
+"""An evolutionary search on islands, which starts from the greedy partition and never returns a worse one.
 
-Each island holds one partition. In a round every island betters its own in a few places (mutation) and then takes from
-its neighbour whatever is cheaper there, region by region (crossover), so that what one finds spreads to all. Both steps
-keep k and ℓ and can only lower the cost that they follow; the partition that is kept at the end is the best one by
-measure, and the start if none is better.
+Each island holds one partition. In a round every island improves its partition in a few places (mutation) and then
+takes the cheaper regions from its neighbour (crossover), so that improvements spread to all islands. Both steps
+preserve k and ℓ and never increase the cost that they minimise. The result is the partition with the best measured
+cost, or the start if none is better.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.search.budget import SearchBudget
     from sfumato.methods.boxes.search.judges import Judge
 
-ISLANDS = 4  # whatever the number of cores, so that a seed means the same everywhere
-EPOCHS = 12  # times that the partition is measured and the fitness laid anew, more often at first
-LOG_EVERY = 5.0  # seconds between two lines of the log
+ISLANDS = 4  # independent of the number of cores, so that a seed gives the same result on every machine
+EPOCHS = 12  # number of times the partition is measured and the fitness updated, more often at the beginning
+LOG_EVERY = 5.0  # seconds between two log lines
 
 log = logging.getLogger("sfumato")
 
 
 @dataclass(frozen=True, repr=False)
 class Found:
-    """The best partition that a search found, and how."""
+    """The best partition that a search found, with a summary of the search."""
 
     leaves: Leaves
     trace: SearchTrace
@@ -52,21 +52,21 @@ def search(
     budget: SearchBudget,
     generators: Sequence[np.random.Generator],
 ) -> Found:
-    """Better a partition until the budget is spent or the user interrupts; one generator an island.
+    """Improve a partition until the budget is spent or the user interrupts; one generator per island.
 
-    ``start`` must have its cuts noted unless overlap is allowed.
+    ``start`` must contain its cuts unless overlap is allowed.
     """
     moves: Moves[Any] = ExchangeMoves.of(problem, start) if overlap == "allowed" else CutMoves(problem)
     islands = _Islands(moves, judge, start, generators)
     islands.warm_up()
     reporter, stop = _Reporter(SpentBudget(budget)), "budget"
-    try:  # an interrupt that comes while kernels run waits for their end, a second at most, and their round is lost
+    try:  # an interrupt while kernels run takes effect when they end, within about a second; their round is lost
         for epoch in range(1, EPOCHS + 1):
             if islands.evolve(reporter, until=(epoch / EPOCHS) ** 2):
-                islands.take_stock()
+                islands.measure()
     except KeyboardInterrupt:
         stop = "interrupted"
-        islands.take_stock()
+        islands.measure()
     unit = 2.0 * judge.weight
     trace = SearchTrace(
         overlap=overlap,
@@ -83,7 +83,7 @@ def search(
 
 
 class _Islands:
-    """One partition an island, and the best of all by measure."""
+    """One partition per island, and the best measured partition."""
 
     def __init__(
         self, moves: Moves[Any], judge: Judge, start: Leaves, generators: Sequence[np.random.Generator]
@@ -96,12 +96,12 @@ class _Islands:
         self.steps = moves.steps(start.count, len(generators))
 
     def warm_up(self) -> None:
-        """Compile what is needed, so that the budget is spent on the search."""
+        """Compile the kernels, so that the budget is spent on the search only."""
         self.moves.mutate(self.start, self.first.fitness, 0, self.generators[0])
         self.moves.cross(self.start, self.start, self.first.fitness)
 
     def evolve(self, reporter: _Reporter, *, until: float) -> bool:
-        """Rounds of mutation and crossover up to a share of the budget; whether there were any."""
+        """Run rounds of mutation and crossover up to a share of the budget; return whether there were any."""
         moves, fitness = self.moves, self.latest.fitness
         base, rounds = moves.cost(self.start, fitness), reporter.spent.rounds
         with ThreadPoolExecutor(min(os.cpu_count() or 1, len(self.generators))) as pool:
@@ -117,23 +117,23 @@ class _Islands:
                 reporter.report(1.0 - moves.cost(self.states[0], fitness) / base if base > 0.0 else 0.0)
         return reporter.spent.rounds > rounds
 
-    def take_stock(self) -> None:
-        """Measure the cheapest partition, keep it if it is the best so far, and lead on from it, or back if astray."""
+    def measure(self) -> None:
+        """Measure the cheapest partition and keep it if it is the best; return to the best if it is far worse."""
         moves, fitness = self.moves, self.latest.fitness
         leaves = moves.leaves(min(self.states, key=lambda state: moves.cost(state, fitness)))
         self.latest = self.judge.measure(leaves, self.latest)
         if self.latest.is_better_than(self.best):
             self.best, self.leaves = self.latest, leaves
-        elif self.latest.is_astray:
+        elif self.latest.is_too_wide:
             self.states = [moves.begin(self.leaves)] * len(self.states)
 
 
 @dataclass
 class _Reporter:
-    """Reports how far a search has come: to a callable after each round, or else to the log every few seconds."""
+    """Reports the progress of a search: to a callable after each round, or to the log every few seconds."""
 
     spent: SpentBudget
-    logged: float = 0.0  # time of the last line of the log
+    logged: float = 0.0  # time of the last log line
 
     def report(self, gain: float) -> None:
         self.spent.rounds += 1

@@ -1,8 +1,8 @@
-"""What a partition is worth: by the linear widths of its boxes, or by the exact widths of the kept statistics.
+"""The cost of a partition, from the first-order widths of its boxes or from the exact widths of the kept statistics.
 
-The exact width cannot be computed for every change, but it can be followed: around the two choices of values that
-attain its ends it is a sum over boxes of largest values of quadratic forms (XK §V), and with every new partition that
-is measured the forms are laid anew.
+The exact width cannot be computed for every change, but it can be tracked: near the two choices of values at which its
+ends are attained, it is a sum over boxes of the largest values of quadratic forms (XK §V). The forms are recomputed
+for every partition that is measured.
 """
 
 from __future__ import annotations
@@ -31,77 +31,77 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.sensitivities import Kept
     from sfumato.statistics.statistic import Statistic
 
-STATISTICS = 6  # more kept statistics than this are followed by their linear widths
-RECORDS = 200_000  # and so are those of more records
+STATISTICS = 6  # with more kept statistics than this, first-order widths are used
+RECORDS = 200_000  # with more records than this, too
 LEAST_SCALE, MOST_SCALE = 0.05, 4.0
-LEEWAY = 1.01  # the columns that no kept statistic names may cost this × what they did at the start
-ASTRAY = 1.03  # what has become wider by more than this is not followed on
+LEEWAY = 1.01  # columns that no kept statistic uses may cost this × their cost at the start
+TOO_WIDE = 1.03  # a partition in which something is wider than this × its width at the start is abandoned
 MOST_PULL = 4.0
-SPARE = 0.95  # a kept statistic that is wider than this × its width at the start is to count for more
-FIRMNESS = 2.0  # and so much the more; far more makes the widths swing
-ACCURACY = EstimateBudget(seconds=5.0)  # of a measured width: that of an estimate from the release
+SPARE = 0.95  # a kept statistic that is wider than this × its width at the start gets a larger weight
+FIRMNESS = 2.0  # exponent of that increase; much larger values make the widths oscillate
+ACCURACY = EstimateBudget(seconds=5.0)  # for a measured width: the same as for an estimate from a release
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Measured:
-    """A partition, measured. Costs are Σ_C (p_C / Δ0_C) · width of C, times the sum of all sampling weights.
+    """A measured partition. Costs are Σ_C (p_C / Δ0_C) · width of C, times the sum of all sampling weights.
 
-    The gain of a search is to go to the kept statistics, and nobody is to pay for it: neither the columns that none of
-    them names, which earn nothing where they become narrower, nor one kept statistic for another. What was about to
-    widen counts for more in the fitness from here on.
+    A search should make the kept statistics narrower, but not at the expense of the other columns or of another kept
+    statistic; narrower other columns do not count as an improvement. What has become too wide gets a larger weight in
+    the fitness of the next rounds.
     """
 
     kept: float  # cost of the kept statistics
-    others: float  # cost of the columns that none of them names
-    allowed: float  # what those cost at the start
-    scale: float  # by which their weights are multiplied in the fitness, so that they come near to that
+    others: float  # cost of the columns that no kept statistic uses
+    allowed: float  # cost of these columns at the start
+    scale: float  # factor of their weights in the fitness, chosen so that their cost stays close to ``allowed``
     widths: tuple[Width, ...]
     at_start: tuple[Width, ...]
-    pulls: tuple[float, ...]  # by which the share of each kept statistic is multiplied in the fitness, from 1 up
-    fitness: Fitness  # what leads on from here
+    pulls: tuple[float, ...]  # factor of the share of each kept statistic in the fitness, at least 1
+    fitness: Fitness  # to be minimised from here on
 
     @property
     def cost(self) -> float:
-        """What the partition is judged by."""
+        """The total cost, by which partitions are compared."""
         return self.kept + max(self.others, self.allowed)
 
     @property
     def is_nowhere_wider(self) -> bool:
-        """Whether no kept statistic that is followed is wider than at the start, nor the other columns, or hardly."""
+        """Whether no tracked statistic is wider than at the start, and the other columns cost hardly more."""
         return self._widest <= 1.0 and self.others <= LEEWAY * self.allowed
 
     @property
-    def is_astray(self) -> bool:
-        """Whether something has become so much wider that it is better to go back than on."""
-        return max(self._widest, self.others / self.allowed if self.allowed > 0.0 else 0.0) > ASTRAY
+    def is_too_wide(self) -> bool:
+        """Whether something has become so much wider that the search should return to the best partition."""
+        return max(self._widest, self.others / self.allowed if self.allowed > 0.0 else 0.0) > TOO_WIDE
 
     @property
     def _widest(self) -> float:
-        """The largest width of a kept statistic, in units of its width at the start."""
+        """The largest width of a tracked statistic, relative to its width at the start."""
         pairs = zip(self.widths, self.at_start, strict=True)
         return max((now.width / then.width for now, then in pairs if then.width > 0.0), default=0.0)
 
     def is_better_than(self, other: Measured) -> bool:
-        """Whether it costs less, the kept statistics alone no more, and nothing is wider than at the start."""
+        """Return whether it costs less, with kept statistics that cost no more, and nothing wider than at the start."""
         return self.cost < other.cost and self.kept <= other.kept and self.is_nowhere_wider
 
 
 class Judge(Protocol):
-    """What measures partitions."""
+    """Measures partitions."""
 
     @property
     def weight(self) -> float:
-        """The sum of all sampling weights: what costs are divided by to be widths."""
+        """The sum of all sampling weights; costs divided by it are widths."""
         ...
 
     def measure(self, leaves: Leaves, earlier: Measured | None = None) -> Measured:
-        """What the partition is worth, and the fitness to follow near it; ``earlier`` is what led here."""
+        """Return the cost of a partition and the fitness near it; ``earlier`` is the previous measurement."""
         ...
 
 
 @dataclass(frozen=True, repr=False)
 class LinearJudge:
-    """By the weighted sum of widths alone."""
+    """Measures the weighted sum of widths."""
 
     problem: PartitionProblem
     weight: float
@@ -115,49 +115,49 @@ class LinearJudge:
 
 
 @dataclass(frozen=True, repr=False)
-class Followed:
-    """A kept statistic whose exact width is measured: its columns are numeric axes without a missing value."""
+class Tracked:
+    """A kept statistic whose exact width is tracked; its columns are numeric axes without missing values."""
 
     statistic: Statistic
     share: float  # p_C / Δ0_C
     axes: tuple[int, ...]
-    is_linear: bool  # its width is linear in the widths of the boxes: a mean
-    slopes: NDArray[np.float64]  # |g_E|, of each of its axes: the weights, where it is linear
+    is_linear: bool  # whether its width is linear in the widths of the boxes, as for a mean
+    slopes: NDArray[np.float64]  # |g_E| for each of its axes: the weights, if it is linear
 
 
 @dataclass(frozen=True, repr=False)
 class ExactJudge:
-    """By the exact widths of the kept statistics, and the linear widths of everything else."""
+    """Measures the exact widths of the kept statistics and the first-order widths of everything else."""
 
     problem: PartitionProblem
     edges: Edges
     axes: Axes
-    followed: tuple[Followed, ...]
+    tracked: tuple[Tracked, ...]
     sampling: NDArray[np.float64]
-    named: NDArray[np.float32]  # the weights of the kept statistics, without those followed ones that are not linear
-    unnamed: NDArray[np.float32]  # the weights of the other columns
+    named: NDArray[np.float32]  # weights of the kept statistics, without the tracked statistics that are not linear
+    unnamed: NDArray[np.float32]  # weights of the other columns
 
     @classmethod
     def of(
         cls, problem: PartitionProblem, edges: Edges, axes: Axes, kept: Sequence[Kept], sampling: NDArray[np.float64]
     ) -> ExactJudge | None:
-        """A judge of these statistics; None where their exact widths cannot be followed."""
+        """Return a judge of these statistics; None if their exact widths cannot be tracked."""
         if len(kept) > STATISTICS or len(problem.values) > RECORDS:
             return None
-        followed = tuple(one for one in (_followed(one, problem, axes, sampling) for one in kept) if one is not None)
-        if not followed:
+        tracked = tuple(one for one in (_tracked(one, problem, axes, sampling) for one in kept) if one is not None)
+        if not tracked:
             return None
-        touched = {name for one in kept for name in one.statistic.columns}
-        is_named = np.array([axis.name in touched for axis in axes.all])
+        used = {name for one in kept for name in one.statistic.columns}
+        is_named = np.array([axis.name in used for axis in axes.all])
         linear = problem.weights.astype(np.float64)
-        for one in followed:
+        for one in tracked:
             if not one.is_linear:
                 points = problem.values[:, one.axes]
                 slopes = sensitivities(one.statistic, Moments.of(points, sampling), points)
                 linear[:, one.axes] -= one.share * sampling[:, None] * slopes
-        linear[linear < 1e-6 * problem.weights] = 0.0  # what rounding leaves
+        linear[linear < 1e-6 * problem.weights] = 0.0  # rounding errors
         named, unnamed = (np.where(chosen, linear, 0.0).astype(np.float32) for chosen in (is_named, ~is_named))
-        return cls(problem, edges, axes, followed, sampling, named, unnamed)
+        return cls(problem, edges, axes, tracked, sampling, named, unnamed)
 
     @property
     def weight(self) -> float:
@@ -167,11 +167,11 @@ class ExactJudge:
         enclosures = self._enclosures(leaves)
         widths = tuple(
             Width(name=str(one.statistic), width=_width(found))
-            for one, found in zip(self.followed, enclosures, strict=True)
+            for one, found in zip(self.tracked, enclosures, strict=True)
         )
         curved = sum(
             one.share * self.weight * found.width
-            for one, found in zip(self.followed, widths, strict=True)
+            for one, found in zip(self.tracked, widths, strict=True)
             if not one.is_linear
         )
         others = _cost(self.problem, linear_fitness(self.unnamed), leaves)
@@ -197,7 +197,7 @@ class ExactJudge:
         faces = self.edges.faces(leaves, self.problem.values[:, : len(numbers)], numbers)
         weight = np.add.reduceat(self.sampling[leaves.order], leaves.starts[:-1])
         found = []
-        for one in self.followed:
+        for one in self.tracked:
             columns = one.statistic.columns
             ends = faces.low[:, one.axes], faces.high[:, one.axes]
             intervals = CountedBoxes.make(columns, *ends, count=leaves.sizes, weight=weight)
@@ -209,7 +209,7 @@ class ExactJudge:
 
         columns, forms = [], []
         weights = self.named + np.float32(scale) * self.unnamed
-        for one, found, pull in zip(self.followed, enclosures, pulls, strict=True):
+        for one, found, pull in zip(self.tracked, enclosures, pulls, strict=True):
             if one.is_linear:
                 weights[:, one.axes] += ((pull - 1.0) * one.share * self.sampling[:, None] * one.slopes).astype(
                     np.float32
@@ -231,13 +231,16 @@ class ExactJudge:
 def judge_of(
     problem: PartitionProblem, edges: Edges, axes: Axes, kept: Sequence[Kept], sampling: NDArray[np.float64] | None
 ) -> Judge:
-    """By exact widths where the kept statistics allow it, else by linear ones. ``sampling`` are sampling weights."""
+    """Return a judge of exact widths if the kept statistics allow it, else of first-order widths.
+
+    ``sampling`` are the sampling weights.
+    """
     weight = np.ones(len(problem.values)) if sampling is None else np.nan_to_num(sampling)
     return ExactJudge.of(problem, edges, axes, kept, weight) or LinearJudge(problem, float(weight.sum()))
 
 
-def _followed(one: Kept, problem: PartitionProblem, axes: Axes, sampling: NDArray[np.float64]) -> Followed | None:
-    """A kept statistic as it is followed; None where its columns are no numeric axes, or lack values, or are many."""
+def _tracked(one: Kept, problem: PartitionProblem, axes: Axes, sampling: NDArray[np.float64]) -> Tracked | None:
+    """Return the statistic for tracking; None unless its columns are one or two numeric axes without missing values."""
     place = {axis.name: number for number, axis in enumerate(axes.numbers) if not axis.has_missing}
     names = one.statistic.columns
     if len(names) > 2 or any(name not in place for name in names):
@@ -249,11 +252,11 @@ def _followed(one: Kept, problem: PartitionProblem, axes: Axes, sampling: NDArra
         return None
     gradient = one.statistic.gradient(moments)
     is_linear = not gradient.covariance.any()
-    return Followed(one.statistic, one.importance / wanted, chosen, is_linear, np.abs(gradient.mean))
+    return Tracked(one.statistic, one.importance / wanted, chosen, is_linear, np.abs(gradient.mean))
 
 
 def linear_fitness(weights: NDArray[np.float32]) -> Fitness:
-    """The weighted sum of widths."""
+    """Return the fitness that is the weighted sum of widths."""
     from sfumato.kernels.search_fitness import Fitness
 
     nothing = np.zeros(len(weights))
@@ -261,7 +264,10 @@ def linear_fitness(weights: NDArray[np.float32]) -> Fitness:
 
 
 def _form(statistic: Statistic, moments: Moments, factor: float) -> list[float]:
-    """The influence function at these moments as a quadratic form: g_E·(x − E) + (x − E)ᵀG(x − E), times a factor."""
+    """Return the influence function at these moments, times a factor, as the coefficients of a quadratic form.
+
+    The form is g_E·(x − E) + (x − E)ᵀG(x − E).
+    """
     gradient = statistic.gradient(moments)
     mean, slope, bend = moments.mean, factor * gradient.mean, factor * gradient.covariance
     if len(mean) == 1:
@@ -270,14 +276,14 @@ def _form(statistic: Statistic, moments: Moments, factor: float) -> list[float]:
 
 
 def _pull(earlier: float, now: Width, then: Width) -> float:
-    """How hard to pull at a kept statistic that is so wide now and was so wide at the start."""
+    """Return the factor of a kept statistic in the fitness, from its width now and at the start."""
     if then.width <= 0.0:
         return 1.0
     return float(np.clip(earlier * (now.width / (SPARE * then.width)) ** FIRMNESS, 1.0, MOST_PULL))
 
 
 def _width(enclosure: Enclosure) -> float:
-    """The guaranteed width, or the attained one where nothing is guaranteed."""
+    """Return the guaranteed width, or the attained width if there is no guarantee."""
     width = enclosure.high - enclosure.low
     return width if math.isfinite(width) else enclosure.inner_high - enclosure.inner_low
 

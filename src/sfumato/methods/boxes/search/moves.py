@@ -1,7 +1,7 @@
-"""What a search may do to boxes: cut anew within their tree, or exchange records between them.
+"""The changes that a search may make to boxes: replace cuts within their tree, or exchange records between them.
 
-*CutMoves* keep the boxes a true subdivision: only cuts move. *ExchangeMoves* let boxes overlap, which finds narrower
-ones and gives up the geometry that a subdivision has. Both hold k and ℓ at every step.
+With *CutMoves* the boxes remain a true subdivision: only cuts change. With *ExchangeMoves* boxes may overlap, which
+gives narrower boxes that are no longer a subdivision. Both preserve k and ℓ at every step.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ if TYPE_CHECKING:
     from sfumato.kernels.partition import PartitionProblem
     from sfumato.kernels.search_fitness import Fitness
 
-NEIGHBOURS = 12  # records near each record, among which it may look for a group
-DIMENSIONS = 3  # up to which the neighbours of all records are found by one tree
-PORTION = 2048  # records, in the order of the boxes, among which they are found beyond
+NEIGHBOURS = 12  # neighbours of each record, whose groups it may join
+DIMENSIONS = 3  # up to this number of dimensions one tree finds the neighbours of all records
+PORTION = 2048  # with more dimensions, neighbours are found among this many records in the order of the boxes
 
 State = TypeVar("State")
 
 
 class Moves(Protocol, Generic[State]):
-    """How partitions of one kind are changed; a state is never changed in place."""
+    """The changes of partitions of one kind; a state is never changed in place."""
 
     def begin(self, leaves: Leaves) -> State:
-        """The state of a partition."""
+        """Return the state of a partition."""
         ...
 
     def leaves(self, state: State) -> Leaves:
-        """The partition of a state."""
+        """Return the partition of a state."""
         ...
 
     def cost(self, state: State, fitness: Fitness) -> float:
-        """What its boxes cost."""
+        """Return the cost of the boxes of a state."""
         ...
 
     def mutate(self, state: State, fitness: Fitness, steps: int, generator: np.random.Generator) -> State:
-        """A state that costs at most as much, changed in up to ``steps`` places."""
+        """Return a state that is changed in up to ``steps`` places and does not cost more."""
         ...
 
     def cross(self, one: State, other: State, fitness: Fitness) -> State:
-        """The cheaper of two states, region by region."""
+        """Combine two states: in each region the cheaper one."""
         ...
 
     def steps(self, boxes: int, islands: int) -> int:
-        """Steps in a round: few enough that the islands seldom meet, and that a round takes about a second at most."""
+        """Return the steps of a round: so few that islands rarely change the same boxes and a round takes a second."""
         ...
 
 
 @dataclass(frozen=True, repr=False)
 class CutMoves:
-    """Cuts move, boxes stay a subdivision. A state is the partition itself."""
+    """Only cuts change; the boxes remain a subdivision. A state is the partition itself."""
 
     problem: PartitionProblem
 
@@ -91,14 +91,14 @@ class CutMoves:
 
 @dataclass(frozen=True, repr=False)
 class ExchangeMoves:
-    """Records change places, boxes may overlap. A state is the box of each record."""
+    """Records are exchanged; boxes may overlap. A state is the box of each record."""
 
     problem: PartitionProblem
     near: NDArray[np.int64]  # (records, neighbours)
 
     @classmethod
     def of(cls, problem: PartitionProblem, leaves: Leaves) -> ExchangeMoves:
-        """Look for the neighbours of each record in the space that is scaled by the axes' mean weights."""
+        """Find the neighbours of each record in the space scaled by the mean weights of the axes."""
         scale = problem.weights.mean(axis=0, dtype=np.float64)
         matters = scale > 0.0
         places = problem.values[:, matters] * scale[matters] if matters.any() else problem.values
@@ -126,8 +126,8 @@ class ExchangeMoves:
     ) -> NDArray[np.int64]:
         from sfumato.kernels.search_groups import regroup
 
-        bettered: NDArray[np.int64] = regroup(self.problem, fitness, state, self.near, steps, generator)
-        return bettered
+        improved: NDArray[np.int64] = regroup(self.problem, fitness, state, self.near, steps, generator)
+        return improved
 
     def cross(self, one: NDArray[np.int64], other: NDArray[np.int64], fitness: Fitness) -> NDArray[np.int64]:
         from sfumato.kernels.search_groups import cross_groups
@@ -136,14 +136,14 @@ class ExchangeMoves:
         return child
 
     def steps(self, boxes: int, islands: int) -> int:
-        return int(np.clip(boxes // (14 * islands), 4, 500))  # 14 groups are in a window on average
+        return int(np.clip(boxes // (14 * islands), 4, 500))  # a window has 14 groups on average
 
 
 def neighbours(places: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The records nearest to each record (itself may be among them); in many dimensions nearest in its part of space.
+    """Return the nearest records of each record (which may include itself); in many dimensions, approximately.
 
-    ``order`` has records of one part of space together; a portion of it stands for the whole where a tree over all
-    records would have to look at most of them.
+    In many dimensions a tree over all records would have to visit most of them. Neighbours are then found within
+    portions of ``order``, which lists records that are close in space one after the other.
     """
     from scipy.spatial import cKDTree
 
@@ -159,7 +159,7 @@ def neighbours(places: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray
 
 
 def _open(leaves: Leaves) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64]]:
-    """Order, marks of first places, and cuts, as copies to work on."""
+    """Return copies of the order, the marks of first places, and the cuts, which may be changed in place."""
     begins = np.zeros(len(leaves.order), dtype=np.bool_)
     begins[leaves.starts[:-1]] = True
     return leaves.order.copy(), begins, leaves.cuts.copy()
