@@ -68,7 +68,8 @@ class Generalize(Method):
         "combinations before": "number of possible combinations of values",
         "combinations after": "the same after recoding",
         "combinations allowed": "the anonymity budget",
-        "share of rows that find k people alike, expected": "estimated from the rows",
+        "share of rows that match k people, expected": "estimated from the rows",
+        "share of rows that match k people, at least": "a lower limit with 95 % confidence",
         "values before": "number of values of each column",
         "values after": "the same after recoding",
         "columns": "what was done to each column",
@@ -141,7 +142,8 @@ class Generalize(Method):
                 "combinations before": math.prod(quasi.sizes.values()),
                 "combinations after": math.prod(spent.values.values()),
                 "combinations allowed": most,
-                "share of rows that find k people alike, expected": round(spent.matches.share, 6),
+                "share of rows that match k people, expected": round(spent.matches.share, 6),
+                "share of rows that match k people, at least": math.floor(1e6 * spent.matches.share_at_least) / 1e6,
                 "values before": dict(quasi.sizes),
                 "values after": dict(spent.values),
             },
@@ -251,7 +253,7 @@ class _QuasiIdentifiers:
     def _is_enough(self, spent: _Spent) -> bool:
         """Whether enough rows find k people in the population (which one budget promises anyhow) and in the table."""
         least = 1.0 - self.method.beta
-        finds_people = self.method.budget == "any" or spent.matches.share >= least
+        finds_people = self.method.budget == "any" or spent.matches.share_at_least >= least
         return finds_people and spent.matches.share_within >= least
 
     def _spent(self, budget: int) -> _Spent:
