@@ -146,13 +146,16 @@ def promising_cuts(problem, rows, generator, axis_of, place_of):
 
 
 @jit
-def lay_best(problem, fitness, rows, breadth, generator, enough, branch):
+def lay_best(problem, fitness, rows, breadth, generator, enough, branch, effort):
     """Lay the cheapest boxes found when ``breadth`` cuts of every cell are followed; their cost.
 
     What cannot cost less than ``enough`` is left early; the branch is then of no use, and the cost infinite. The
-    weights of the problem say what promises much, the fitness what it comes to.
+    weights of the problem say what promises much, the fitness what it comes to. ``effort[0]`` is the number of records
+    that may still be looked at: when it is spent, only the best cut of a cell is followed. Without it, ties that make
+    cuts very uneven would make the work grow with the breadth to the power of the number of boxes.
     """
     count = len(rows)
+    effort[0] -= count
     if count < 2 * problem.k:
         return lay_one(problem, fitness, rows, branch)
     if count < 3 * problem.k:
@@ -163,12 +166,14 @@ def lay_best(problem, fitness, rows, breadth, generator, enough, branch):
         return lay_one(problem, fitness, rows, branch)
     own, keys, tried, best = np.empty_like(rows), np.empty(count), empty_branch(count), enough
     for number in range(found):
+        if number > 0 and effort[0] <= 0:
+            break
         place = place_of[number]
         sort_along(problem.values, rows, axis_of[number], own, keys)
         left, right = side(tried, 0, place), side(tried, place, count)
-        cost = lay_best(problem, fitness, own[:place], breadth, generator, best, left)
+        cost = lay_best(problem, fitness, own[:place], breadth, generator, best, left, effort)
         if cost < best:
-            cost += lay_best(problem, fitness, own[place:], breadth, generator, best - cost, right)
+            cost += lay_best(problem, fitness, own[place:], breadth, generator, best - cost, right, effort)
         if cost < best:
             best = cost
             right.cuts[:, 2:] += place
