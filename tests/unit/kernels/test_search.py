@@ -241,7 +241,9 @@ class TestBranches:
         ways = [way for way in slow_subdivisions(problem, range(9)) if len(way) == 3]  # 2 axes × cuts at 3 and 6
         least = min(sum(slow_cost(problem, fitness, box) for box in way) for way in ways)
         assert cost == pytest.approx(least, rel=1e-5, abs=1e-5)
-        none = search_branches.lay_best(problem, fitness, np.arange(9), 4, generator, 0.99 * cost, branch, np.array([10**6]))
+        none = search_branches.lay_best(
+            problem, fitness, np.arange(9), 4, generator, 0.99 * cost, branch, np.array([10**6])
+        )
         assert none == np.inf
 
 

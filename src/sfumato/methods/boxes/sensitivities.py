@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sfumato.survey.survey import Survey
     from sfumato.table.table import Table
 
-ACCURACY = 0.1  # wanted of a kept statistic: a share of its value or natural scale, whichever is larger
+ACCURACY = 0.1  # wanted of a kept statistic, as a share of its natural scale
 UNNAMED_ACCURACY = 0.5  # wanted of a statistic that is not named, as a share of its natural scale
 RANGE_IN_SD = 6.0  # a set of all values counts as wide as this many standard deviations
 
@@ -46,12 +46,8 @@ class Kept:
     accuracy: float | None  # Δ0_C, in the unit of the statistic; None: the default
 
     def wanted(self, moments: Moments) -> float:
-        """Δ0_C: as given, or 10 % of the value or of the natural scale, whichever is larger."""
-        if self.accuracy is not None:
-            return self.accuracy
-        value, scale = self.statistic.value(moments), self.statistic.scale(moments)
-        sizes = [abs(size) for size in (value, scale) if math.isfinite(size)]
-        return ACCURACY * max(sizes, default=math.nan)
+        """Δ0_C: as given, or 10 % of the natural scale, which does not depend on where a column's zero lies."""
+        return ACCURACY * self.statistic.scale(moments) if self.accuracy is None else self.accuracy
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,7 +104,7 @@ def kept_statistics(
     return tuple(
         Kept(
             statistic=part,
-            importance=(1.0 if share is None else share) * len(wholes) / total,
+            importance=(1.0 if share is None else share) * len(wholes) / total / len(whole.parts()),
             accuracy=wanted,
         )
         for whole, share, wanted in zip(wholes, importances, accuracies, strict=True)
