@@ -16,6 +16,7 @@ from sfumato.kernels.partition import both_diverse, may_cut, note_cut, sort
 from sfumato.kernels.search_fitness import box_cost, highest
 from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, clear, least_cost, width
 
+ANYWHERE = 0.1  # how often cuts are not held to multiples of k, so that a part may end in fewer boxes
 NOISE = 0.1  # the promise of a cut is raised by up to this share, so that equals come in any order
 
 
@@ -114,6 +115,7 @@ def promising_cuts(problem, rows, generator, axis_of, place_of):
     tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
     own, keys, costs = np.empty_like(rows), np.empty(count), np.empty(count + 1)
     promise, found = np.full(breadth, np.inf), 0
+    anywhere = generator.random() < ANYWHERE
     for axis in range(axes):
         sort_along(values, rows, axis, own, keys)
         if keys[0] == keys[count - 1]:
@@ -122,7 +124,7 @@ def promising_cuts(problem, rows, generator, axis_of, place_of):
         for position in range(1, count - k + 1):
             add(tally, bits, values, weights, set_start, own[position - 1])
             costs[position] = np.inf
-            if may_cut(keys, k, position, axis >= axes - len(set_start)):
+            if (anywhere and position >= k) or may_cut(keys, k, position, axis >= axes - len(set_start)):
                 costs[position] = least_cost(tally, set_start, position // k)
         clear(tally, bits)
         for position in range(count - 1, k - 1, -1):
