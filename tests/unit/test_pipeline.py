@@ -33,7 +33,9 @@ def people() -> Table:
 
 def test_right_matches_are_counted(people):
     rates = {
-        method.name: release_and_assess(method, people, schema=ROLES, seed=1).assessment["correct nearest matches"].value
+        method.name: release_and_assess(method, people, schema=ROLES, seed=1)
+        .assessment["correct nearest matches"]
+        .value
         for method in (Noise(level=0.01), SvdSwap(), SpectralHistogram(k=5), Boxes(k=5))
     }
     assert rates["noise"] > 0.9

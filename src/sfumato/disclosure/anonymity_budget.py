@@ -104,11 +104,17 @@ def require_population(value: Any) -> int:
 def _exact(n: int, k: int, beta: float) -> int:
     """Return the largest integer D' with P[Bin(n, 1/D') ≥ k] ≥ 1 − β.
 
-    The tail is the regularised incomplete beta function I_p(k, n − k + 1). Its numerical inverse is accurate to only a
-    few digits, so it is used as the start of a bisection over integers.
+    The tail is the regularised incomplete beta function I_p(k, n − k + 1). SciPy's inverse of it is only a first guess:
+    for large k it can be wrong by several per cent. So the bracket is widened until the tail itself says that one end
+    holds and the other fails, and then bisected over whole numbers.
     """
-    start = 1.0 / float(betaincinv(k, n - k + 1, 1.0 - beta))
-    holds, fails = max(1, math.floor(start * (1.0 - 1e-6))), math.ceil(start * (1.0 + 1e-6)) + 1
+    guess = max(1, math.floor(1.0 / float(betaincinv(k, n - k + 1, 1.0 - beta))))
+    holds, fails, step = guess, guess + 1, 1
+    while holds > 1 and _fewer_than(k, n, 1.0 / holds) > beta:
+        holds, fails, step = max(1, holds - step), holds, 2 * step
+    step = 1
+    while _fewer_than(k, n, 1.0 / fails) <= beta:
+        holds, fails, step = fails, fails + step, 2 * step
     while fails - holds > 1:
         middle = (holds + fails) // 2
         if _fewer_than(k, n, 1.0 / middle) <= beta:

@@ -16,6 +16,7 @@ from sfumato.kernels.partition import both_diverse, may_cut, note_cut, sort
 from sfumato.kernels.search_fitness import box_cost, highest
 from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, clear, least_cost, width
 
+ANYWHERE = 0.1  # how often cuts are not held to multiples of k, so that a part may end in fewer boxes
 NOISE = 0.1  # the promise of a cut is raised by up to this share, so that equals come in any order
 
 
@@ -114,6 +115,7 @@ def promising_cuts(problem, rows, generator, axis_of, place_of):
     tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
     own, keys, costs = np.empty_like(rows), np.empty(count), np.empty(count + 1)
     promise, found = np.full(breadth, np.inf), 0
+    anywhere = generator.random() < ANYWHERE
     for axis in range(axes):
         sort_along(values, rows, axis, own, keys)
         if keys[0] == keys[count - 1]:
@@ -122,7 +124,7 @@ def promising_cuts(problem, rows, generator, axis_of, place_of):
         for position in range(1, count - k + 1):
             add(tally, bits, values, weights, set_start, own[position - 1])
             costs[position] = np.inf
-            if may_cut(keys, k, position, axis >= axes - len(set_start)):
+            if (anywhere and position >= k) or may_cut(keys, k, position, axis >= axes - len(set_start)):
                 costs[position] = least_cost(tally, set_start, position // k)
         clear(tally, bits)
         for position in range(count - 1, k - 1, -1):
@@ -146,13 +148,16 @@ def promising_cuts(problem, rows, generator, axis_of, place_of):
 
 
 @jit
-def lay_best(problem, fitness, rows, breadth, generator, enough, branch):
+def lay_best(problem, fitness, rows, breadth, generator, enough, branch, effort):
     """Lay the cheapest boxes found when ``breadth`` cuts of every cell are followed; their cost.
 
     What cannot cost less than ``enough`` is left early; the branch is then of no use, and the cost infinite. The
-    weights of the problem say what promises much, the fitness what it comes to.
+    weights of the problem say what promises much, the fitness what it comes to. ``effort[0]`` is the number of records
+    that may still be looked at: when it is spent, only the best cut of a cell is followed. Without it, ties that make
+    cuts very uneven would make the work grow with the breadth to the power of the number of boxes.
     """
     count = len(rows)
+    effort[0] -= count
     if count < 2 * problem.k:
         return lay_one(problem, fitness, rows, branch)
     if count < 3 * problem.k:
@@ -163,12 +168,14 @@ def lay_best(problem, fitness, rows, breadth, generator, enough, branch):
         return lay_one(problem, fitness, rows, branch)
     own, keys, tried, best = np.empty_like(rows), np.empty(count), empty_branch(count), enough
     for number in range(found):
+        if number > 0 and effort[0] <= 0:
+            break
         place = place_of[number]
         sort_along(problem.values, rows, axis_of[number], own, keys)
         left, right = side(tried, 0, place), side(tried, place, count)
-        cost = lay_best(problem, fitness, own[:place], breadth, generator, best, left)
+        cost = lay_best(problem, fitness, own[:place], breadth, generator, best, left, effort)
         if cost < best:
-            cost += lay_best(problem, fitness, own[place:], breadth, generator, best - cost, right)
+            cost += lay_best(problem, fitness, own[place:], breadth, generator, best - cost, right, effort)
         if cost < best:
             best = cost
             right.cuts[:, 2:] += place

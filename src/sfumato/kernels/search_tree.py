@@ -17,6 +17,7 @@ SHAKE = 1.0  # largest standard deviation of the logarithm of a shaken weight
 TILT = 0.3  # part of it that all records share
 WAYS = 40.0  # ways to cut a part that are followed to the end at most, or nearly so
 BROADEST = 8  # cuts of a cell that are followed at most
+EFFORT = 400  # times that a record of a part may be looked at, on average; some 40 ways × 10 levels
 
 
 @jit
@@ -90,7 +91,8 @@ def recut(problem, fitness, order, begins, cuts, parts, generator):
         judged, branch = fitness_of(fitness, rows), empty_branch(count)
         before = runs_cost(part, judged, np.arange(count), begins[first:last])
         breadth = breadth_of(count / problem.k, generator)
-        if lay_best(part, judged, np.arange(count), breadth, generator, before, branch) >= before:
+        effort = np.array([EFFORT * count])
+        if lay_best(part, judged, np.arange(count), breadth, generator, before, branch, effort) >= before:
             continue
         if runs_cost(part, judged, branch.order, branch.begins) < before:  # and not only by rounding
             order[first:last], begins[first:last] = rows[branch.order], branch.begins

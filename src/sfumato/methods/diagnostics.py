@@ -92,8 +92,9 @@ class Optimality:
     """
 
     achieved: float
-    asymptotic: float
+    asymptotic: float  # NaN where no limit holds
     shrunk: float
+    reason: str = ""  # why no limit holds: values repeat or are missing; empty where one does
 
     @property
     def ratio(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import reduce
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -28,9 +29,10 @@ def verify(claims: Iterable[Claim[Any]], evidences: Iterable[Evidence]) -> tuple
     recounts = [Recount(claim) for claim in claims]
     with ThreadPoolExecutor() as pool:
         for evidence in evidences:
-            for _ in pool.map(Recount.add, recounts, repeat(evidence)):
+            block = replace(evidence)  # a copy, so that groups cached in it are freed with it
+            for _ in pool.map(Recount.add, recounts, repeat(block)):
                 pass
-            del evidence  # free it before the next one is made
+            del evidence, block  # before the next one is made
         findings = tuple(pool.map(Recount.finding, recounts))
     require_held(findings)
     return findings

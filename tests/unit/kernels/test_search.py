@@ -237,11 +237,13 @@ class TestBranches:
     def test_when_all_cuts_are_followed_nothing_is_cheaper(self, values, seed):
         problem = problem_of(values)
         fitness, branch, generator = fitness_of(problem), search_branches.empty_branch(9), np.random.default_rng(seed)
-        cost = search_branches.lay_best(problem, fitness, np.arange(9), 4, generator, np.inf, branch)
+        cost = search_branches.lay_best(problem, fitness, np.arange(9), 4, generator, np.inf, branch, np.array([10**6]))
         ways = [way for way in slow_subdivisions(problem, range(9)) if len(way) == 3]  # 2 axes × cuts at 3 and 6
         least = min(sum(slow_cost(problem, fitness, box) for box in way) for way in ways)
         assert cost == pytest.approx(least, rel=1e-5, abs=1e-5)
-        none = search_branches.lay_best(problem, fitness, np.arange(9), 4, generator, 0.99 * cost, branch)
+        none = search_branches.lay_best(
+            problem, fitness, np.arange(9), 4, generator, 0.99 * cost, branch, np.array([10**6])
+        )
         assert none == np.inf
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from sfumato.errors import GuaranteeNotMet
 from sfumato.methods.claims import Evidence, KAnonymity, RowsAccountedFor
+from sfumato.methods.claims.base import counted
 from sfumato.release.manifest import Manifest
 from sfumato.release.verify import Recount, verify
 from sfumato.table.table import Table
@@ -75,7 +76,7 @@ def test_no_tally_is_merged_more_often_than_the_logarithm_of_the_blocks(blocks):
     recount = Recount(Counting(k=2, columns=("a",)))
     for number in range(blocks):
         recount.add(block(number, number))
-    assert recount.finding().found == f"smallest group 2, {blocks} groups"
+    assert recount.finding().found == f"smallest group 2, {counted(blocks, 'group')}"
     assert max(depth.values(), default=0) <= np.ceil(np.log2(blocks)) + 1
 
 

@@ -177,7 +177,10 @@ class TestDecoding:
         code = Encoder.fit(table(c=["a", "b"]))
         untouched = np.tile([1.0, -1.0], (4000, 1))
         shares = [
-            code.decode(untouched, generator=np.random.default_rng(3), shares=rule).arrow.column("c").to_pylist().count("a")
+            code.decode(untouched, generator=np.random.default_rng(3), shares=rule)
+            .arrow.column("c")
+            .to_pylist()
+            .count("a")
             / 4000
             for rule in (class_probabilities, shares_of)
         ]

@@ -55,6 +55,9 @@ def partition(
     from sfumato.kernels import partition as kernel
 
     rows = len(values)
+    line = None if median else _only_axis(values, weights, axes, protected)
+    if line is not None and rows >= k:
+        return _along_line(values[:, line], weights[:, line], line, k, note_cuts=note_cuts)
     problem = problem_of(values, weights, axes, k=k, protected=protected, median=median)
     order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
     cuts = np.empty((rows if note_cuts else 0, 4))
@@ -64,6 +67,31 @@ def partition(
     with ThreadPoolExecutor(cores) as pool:
         list(pool.map(lambda cell: kernel.split(problem, order, begins, cuts, *cell, 0), pairwise(cells)))
     return Leaves(order, np.append(np.flatnonzero(begins), rows), cuts)
+
+
+def _only_axis(
+    values: NDArray[np.float64], weights: NDArray[np.float32], axes: Axes, protected: Protected
+) -> int | None:
+    """The numeric axis that alone carries any cost, where boxes need no diversity; None where there is no such axis."""
+    if protected.l > 1 and protected.values.shape[1]:
+        return None
+    costly = np.flatnonzero((weights.sum(axis=0, dtype=np.float64) > 0.0) & (np.ptp(values, axis=0) > 0.0))
+    return int(costly[0]) if len(costly) == 1 and costly[0] < len(axes.numbers) else None
+
+
+def _along_line(
+    values: NDArray[np.float64], weights: NDArray[np.float32], axis: int, k: int, *, note_cuts: bool
+) -> Leaves:
+    """The cheapest boxes along one axis."""
+    from sfumato.kernels.line_partition import cheapest_ends, note_line_cuts
+
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    starts = np.concatenate([[0], cheapest_ends(ordered, weights[order].astype(np.float64), k)])
+    cuts = np.empty((len(order) if note_cuts else 0, 4))
+    if note_cuts:
+        note_line_cuts(ordered, starts, axis, cuts)
+    return Leaves(order, starts, cuts)
 
 
 def problem_of(

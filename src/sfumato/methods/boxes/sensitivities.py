@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.survey.survey import Survey
     from sfumato.table.table import Table
 
-ACCURACY = 0.1  # wanted accuracy of a kept statistic: share of its value or of its natural scale, whichever is larger
+ACCURACY = 0.1  # wanted accuracy of a kept statistic: share of its natural scale
 UNNAMED_ACCURACY = 0.5  # wanted accuracy of a statistic that is not kept: share of its natural scale
 RANGE_IN_SD = 6.0  # width of a set of all values, in standard deviations
 
@@ -47,12 +47,8 @@ class Kept:
     accuracy: float | None  # Δ0_C, in the unit of the statistic; None: the default
 
     def wanted(self, moments: Moments) -> float:
-        """Return Δ0_C: as given, or 10 % of the value or of the natural scale, whichever is larger."""
-        if self.accuracy is not None:
-            return self.accuracy
-        value, scale = self.statistic.value(moments), self.statistic.scale(moments)
-        sizes = [abs(size) for size in (value, scale) if math.isfinite(size)]
-        return ACCURACY * max(sizes, default=math.nan)
+        """Return Δ0_C: as given, or 10 % of the natural scale, which does not depend on where a column's zero lies."""
+        return ACCURACY * self.statistic.scale(moments) if self.accuracy is None else self.accuracy
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,7 +105,7 @@ def kept_statistics(
     return tuple(
         Kept(
             statistic=part,
-            importance=(1.0 if share is None else share) * len(wholes) / total,
+            importance=(1.0 if share is None else share) * len(wholes) / total / len(whole.parts()),
             accuracy=wanted,
         )
         for whole, share, wanted in zip(wholes, importances, accuracies, strict=True)

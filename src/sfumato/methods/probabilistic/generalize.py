@@ -68,7 +68,8 @@ class Generalize(Method):
         "combinations before": "number of possible combinations of values",
         "combinations after": "number of possible combinations after recoding",
         "combinations allowed": "the anonymity budget",
-        "expected share of rows that match k people": "estimated from the rows",
+        "share of rows that match k people, expected": "estimated from the rows",
+        "share of rows that match k people, at least": "a lower limit with 95 % confidence",
         "values before": "number of values of each column",
         "values after": "number of values of each column after recoding",
         "columns": "how each column was recoded",
@@ -146,7 +147,8 @@ class Generalize(Method):
                 "combinations before": math.prod(quasi.sizes.values()),
                 "combinations after": math.prod(spent.values.values()),
                 "combinations allowed": most,
-                "expected share of rows that match k people": round(spent.matches.share, 6),
+                "share of rows that match k people, expected": round(spent.matches.share, 6),
+                "share of rows that match k people, at least": math.floor(1e6 * spent.matches.share_at_least) / 1e6,
                 "values before": dict(quasi.sizes),
                 "values after": dict(spent.values),
             },
@@ -256,7 +258,7 @@ class _QuasiIdentifiers:
     def _is_enough(self, spent: _Spent) -> bool:
         """Return whether enough rows match k people of the population (budget "any" ensures this) and in the table."""
         least = 1.0 - self.method.beta
-        matches_people = self.method.budget == "any" or spent.matches.share >= least
+        matches_people = self.method.budget == "any" or spent.matches.share_at_least >= least
         return matches_people and spent.matches.share_within >= least
 
     def _spent(self, budget: int) -> _Spent:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from sfumato.methods.claims import Claim, ClaimKind, Evidence, Finding
-from sfumato.methods.probabilistic.population_matches import Combinations, expected_matches
+from sfumato.methods.probabilistic.population_matches import Combinations, Matches, expected_matches
 from sfumato.table.group_counts import KeyedGroups, sums
 from sfumato.table.groups import first_rows, group_labels, refine
 from sfumato.table.hashing import column_hashes, combination_hashes
@@ -76,12 +76,14 @@ class ProbabilisticAnonymity(Claim[CombinationCounts]):
         shown = tally.combinations
         combinations = math.prod(int(codes.max(initial=-1)) + 1 for codes in shown.codes)
         found = expected_matches(shown, self.population, self.k)
+        counted = self.population == shown.rows
         return Finding(
-            claim=f"every row matches at least {self.k:,} of {self.population:,} people in {', '.join(self.columns)} "
-            f"with probability {1.0 - self.beta:g}",
-            held=combinations <= self.most and (self.any_distribution or found.share >= 1.0 - self.beta),
-            found=f"{combinations:,} combinations of at most {self.most:,}; {found.share:.1%} of the rows expected to "
-            f"match so many; smallest group in the table itself {found.smallest_group:,}",
+            claim=f"at least {1.0 - self.beta:.1%} of the rows match at least {self.k:,} of {self.population:,} people in "
+            f"{', '.join(self.columns)}" + ("" if counted else ", with 95 % confidence"),
+            held=combinations <= self.most and (self.any_distribution or found.share_at_least >= 1.0 - self.beta),
+            found=f"{combinations:,} combinations of at most {self.most:,}; "
+            + (f"{found.share:.1%} of the rows, counted" if counted else _estimated(found))
+            + f"; smallest group in the table itself {found.smallest_group:,}",
             fix="a larger beta, a smaller k, or fewer quasi-identifiers",
             kind=self.kind,
         )
@@ -89,3 +91,10 @@ class ProbabilisticAnonymity(Claim[CombinationCounts]):
     @property
     def protects(self) -> tuple[str, ...]:
         return tuple(name for names in self.columns.values() for name in names) if self.k > 1 else ()
+
+
+def _estimated(found: Matches) -> str:
+    return (
+        f"an estimated {found.share:.1%} of the rows, at least {found.share_at_least:.1%} with 95 % confidence, "
+        "if the table is a random sample of the population"
+    )

@@ -1,21 +1,28 @@
-"""The probability that a released row matches at least k people of a population.
+"""How many rows of a release match at least k people of a population, when the table is a random sample of it.
 
-LT assumes that all D' combinations are equally likely. Here the frequencies are estimated from the released rows. For a
-row whose combination occurs in c of the N rows, the N − 1 other rows indicate how frequent the combination is in the
-population. Where they are few, the product of the shares of the row's single values is used as a prior. The posterior
-mean of the probability of the combination is
+LT treats all D' combinations as equally likely and their shares in the population as known. Both are estimated here
+from the released rows. Take a combination (cell) with c of the m rows. Its probability p in the population is given a
+gamma prior with mean π, the product of the shares of its values, and the relative variance
 
-    (c − 1 + A·π)/(N − 1 + A),   π = the product of the shares of its values.
+    v + 1/(A·π),   v = Σ_j (1/s_j − 1/m),
 
-The weight A is the largest (nearest to independent columns) that the leave-one-out likelihood does not reject. The
-number of matching people then has a negative binomial distribution. If the table is the whole population, c is that
-number itself.
+where s_j is the number of rows that share its value in column j. The first part is the sampling error of the shares: a
+group that holds s sampled values has a Beta(s, m + 1 − s) distributed share (a sum of uniform spacings), whether it was
+cut at the sample's quantiles or given. The second part is how far columns depend on each other: A is large where they
+are independent. The c − 1 other rows update the prior, and the people who match follow a negative binomial
+distribution.
+
+A is not known either. The leave-one-out likelihood of the rows gives a 95 % confidence set for it, and the *lower
+limit* takes the least favourable A of that set and subtracts 1.64 standard errors of the share. If the table is the
+whole population, c is the answer itself.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +35,9 @@ if TYPE_CHECKING:
 
 NOT_REFUTED = 2.0  # accepted difference to the largest log-likelihood: 95 % confidence, for one parameter
 WEIGHTS_TRIED = 41
+WEIGHTS_COMPARED = 5  # of those that are not refuted, for the lower limit
+ONE_SIDED = 1.645  # standard errors below the estimate: 95 % confidence
+STEP = 1e-3  # relative change of a probability, for its derivative
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,9 +52,10 @@ class ShownColumn:
 class Matches:
     """How many rows of a release match enough people of the population."""
 
-    share: float  # expected share of rows that match at least k people, from 0 to 1
-    share_within: float  # share of rows in groups of at least ``within`` rows, from 0 to 1
-    smallest_group: int  # smallest number of equal rows in the release
+    share: float  # of rows that match at least k people, expected; from 0 to 1
+    share_at_least: float  # the same, as a lower limit with 95 % confidence; equal where the population is counted
+    share_within: float  # of rows that are in a group of at least so many rows as were asked for; from 0 to 1
+    smallest_group: int  # rows of the release that look alike, at the fewest
     groups: int
 
 
@@ -77,40 +88,88 @@ def expected_matches(combinations: Combinations, population: int, k: int, *, wit
     """
     rows, counts = combinations.rows, combinations.counts.astype(np.float64)
     found = Matches(
-        share=float(counts[counts >= k].sum() / rows),
+        share=(counted := float(counts[counts >= k].sum() / rows)),
+        share_at_least=counted,
         share_within=float(counts[counts >= within].sum() / rows),
         smallest_group=int(counts.min()),
         groups=len(counts),
     )
     if population == rows or found.share == 1.0:
         return found
-    independent = np.ones(len(counts))
-    for codes in combinations.codes:
-        independent *= (np.bincount(codes, weights=counts) / rows)[codes]
-    weight = _weight_of_independence(counts, independent, rows, population)
-    others = population - rows
-    odds = others / (others + rows - 1.0 + weight)
-    probability = _match_probability(counts, counts - 1.0 + weight * independent, odds, k)
-    return replace(found, share=float(counts @ probability / rows))
+    model = _CellModel.of(combinations, population)
+    return replace(found, share=model.share(model.likeliest, k), share_at_least=model.lower_limit(k))
 
 
-def _weight_of_independence(
-    counts: NDArray[np.float64], independent: NDArray[np.float64], rows: int, population: int
-) -> float:
-    """Return the largest A that the leave-one-out likelihood does not reject."""
-    tried = np.geomspace(1.0, 1e4 * population, WEIGHTS_TRIED)
-    likelihood = [
-        counts @ np.log(counts - 1.0 + weight * independent) - rows * np.log(rows - 1.0 + weight) for weight in tried
-    ]
-    return float(tried[np.flatnonzero(np.array(likelihood) >= max(likelihood) - NOT_REFUTED)[-1]])
+@dataclass(frozen=True, eq=False, repr=False)
+class _CellModel:
+    """The cells of a release, and what their rows say of their probabilities in the population."""
 
+    combinations: Combinations
+    counts: NDArray[np.float64]  # rows of each cell
+    independent: NDArray[np.float64]  # π
+    relative_variance: NDArray[np.float64]  # v
+    rows: int
+    population: int
 
-def _match_probability(
-    counts: NDArray[np.float64], shape: NDArray[np.float64], odds: float, k: int
-) -> NDArray[np.float64]:
-    """Return P[c + NB ≥ k] for each group; the negative binomial tail is an incomplete beta function."""
-    distinct, place = np.unique(np.stack([counts, np.round(np.log(shape), 3)]), axis=1, return_inverse=True)
-    still_needed = np.maximum(k - distinct[0], 0.0)
-    tail = betainc(np.maximum(still_needed, 1.0), np.exp(distinct[1]), odds)
-    enough: NDArray[np.float64] = np.where(still_needed == 0.0, 1.0, tail)[place.ravel()]
-    return enough
+    @classmethod
+    def of(cls, combinations: Combinations, population: int) -> _CellModel:
+        rows, counts = combinations.rows, combinations.counts.astype(np.float64)
+        independent, variance = np.ones(len(counts)), np.zeros(len(counts))
+        for codes in combinations.codes:
+            shown = np.bincount(codes, weights=counts)[codes]
+            independent *= shown / rows
+            variance += 1.0 / shown - 1.0 / rows
+        return cls(combinations, counts, independent, variance, rows, population)
+
+    def prior(self, weight: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Shape and rate of the gamma prior of each cell's probability, for a weight A of independence."""
+        shape = 1.0 / (self.relative_variance + 1.0 / (weight * self.independent))
+        return shape, shape / self.independent
+
+    @cached_property
+    def _weights(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Values of A, and the leave-one-out log-likelihood of the rows under each."""
+        tried = np.geomspace(1.0, 1e4 * self.population, WEIGHTS_TRIED)
+        likelihood = []
+        for weight in tried:
+            shape, rate = self.prior(weight)
+            likelihood.append(self.counts @ np.log((shape + self.counts - 1.0) / (rate + self.rows - 1.0)))
+        return tried, np.array(likelihood)
+
+    @property
+    def likeliest(self) -> float:
+        """The A that the rows make most likely."""
+        tried, likelihood = self._weights
+        return float(tried[np.argmax(likelihood)])
+
+    def probabilities(self, weight: float, k: int, *, factor: float = 1.0) -> NDArray[np.float64]:
+        """P[at least k people match] of each cell; ``factor`` multiplies its expected probability."""
+        shape, rate = self.prior(weight)
+        others = self.population - self.rows
+        still_needed = np.maximum(k - self.counts, 0.0)
+        odds = others / (others + (rate + self.rows - 1.0) / factor)
+        tail = betainc(np.maximum(still_needed, 1.0), shape + self.counts - 1.0, odds)
+        return np.where(still_needed == 0.0, 1.0, tail)
+
+    def share(self, weight: float, k: int) -> float:
+        """Expected share of rows that match at least k people."""
+        return float(self.counts @ self.probabilities(weight, k) / self.rows)
+
+    def lower_limit(self, k: int) -> float:
+        """The share for the least favourable A that is not refuted, less 1.64 of its standard errors."""
+        tried, likelihood = self._weights
+        kept = tried[likelihood >= likelihood.max() - NOT_REFUTED]
+        some = kept[np.unique(np.linspace(0, len(kept) - 1, WEIGHTS_COMPARED).astype(np.int64))]
+        worst = min(some.tolist(), key=lambda weight: self.share(weight, k))
+        return max(0.0, self.share(worst, k) - ONE_SIDED * self._standard_error(worst, k))
+
+    def _standard_error(self, weight: float, k: int) -> float:
+        """Standard error of the share: chance in each cell, and errors of values' shares, common to many cells."""
+        probability = self.probabilities(weight, k)
+        part = self.counts / self.rows
+        variance = float((part**2 * probability * (1.0 - probability)).sum())
+        slope = part * (self.probabilities(weight, k, factor=1.0 + STEP) - probability) / STEP
+        for codes in self.combinations.codes:
+            shown = np.maximum(np.bincount(codes, weights=self.counts), 1.0)
+            variance += float((np.bincount(codes, weights=slope) ** 2 * (1.0 / shown - 1.0 / self.rows)).sum())
+        return math.sqrt(variance)

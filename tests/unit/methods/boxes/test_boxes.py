@@ -275,3 +275,35 @@ def test_the_limit_is_near_what_was_achieved_on_smooth_data():
     assert limit.shrunk == pytest.approx(limit.asymptotic * 4 / 6)
     mondrian = sf.Boxes(k=5, keep=["mean(x)", "mean(y)"], cut="median").release(data, seed=1).optimality()
     assert mondrian.ratio > 1.2 * limit.ratio
+
+
+class TestOptimality:
+    def test_does_not_depend_on_the_scale_of_sampling_weights(self):
+        draw = np.random.default_rng(2)
+        data = pd.DataFrame(draw.normal(size=(2000, 2)), columns=["x", "y"])
+        boxes = sf.Boxes(k=5, keep=["mean(x)"])
+        roles = {"x": "quasi", "y": "quasi", "weight": "weight"}
+        one, hundred = (
+            boxes.release(data.assign(weight=weight), schema=roles, seed=1).optimality() for weight in (1.0, 100.0)
+        )
+        assert hundred.achieved == pytest.approx(one.achieved, rel=1e-6)
+        assert hundred.shrunk == pytest.approx(one.shrunk, rel=1e-6)
+
+    @pytest.mark.parametrize(
+        ("spoil", "reason"), [(lambda x: x.round(), "repeat"), (lambda x: x.where(x < 1), "missing")]
+    )
+    def test_no_limit_is_given_where_theory_has_none(self, spoil, reason):
+        data = pd.DataFrame(np.random.default_rng(2).normal(size=(500, 2)), columns=["x", "y"])
+        found = sf.Boxes(k=5).release(data.assign(x=spoil(data.x)), seed=1).optimality()
+        assert np.isnan(found.shrunk)
+        assert np.isnan(found.ratio)
+        assert reason in found.reason
+        assert found.achieved > 0.0
+
+
+def test_means_are_kept_alike_wherever_their_columns_have_their_zero():
+    draw = np.random.default_rng(5)
+    data = pd.DataFrame({"x": 1970 + draw.normal(size=2000), "y": draw.normal(size=2000)})
+    release = sf.Boxes(k=5, keep=["mean(x)", "mean(y)"], others=0.0).release(data, seed=1)
+    widths = [one.linear_high - one.linear_low for one in map(release.estimate, ("mean(x)", "mean(y)"))]
+    assert 0.7 <= widths[0] / widths[1] <= 1.4

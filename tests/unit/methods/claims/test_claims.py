@@ -61,7 +61,7 @@ class TestDiversity:
         claim = Diversity(l=2, columns=("g",), column="illness")
         finding = claim.measure(evidence(self.released))
         assert not finding.held
-        assert finding.found == "1 groups with fewer, of 2"
+        assert finding.found == "fewer in 1 of 2 groups"
         assert Diversity(l=1, columns=("g",), column="illness").measure(evidence(self.released)).held
 
     def test_follows_a_hidden_column_back_to_its_rows(self):
@@ -124,13 +124,13 @@ class TestContainment:
     @pytest.mark.parametrize(
         ("column", "cells", "named"),
         [
-            ("age_high", [40, 40, 40], "'age' (1 rows)"),
+            ("age_high", [40, 40, 40], "'age' (1 row)"),
             ("age_missing", [0, 0, 0], "'age' (3 rows)"),
             ("age_missing", [2, 2, 2], "'age' (3 rows)"),
-            ("city", ["Rom|Ulm", "Rom|Ulm", "Rom|Ulm"], "'city' (1 rows)"),
-            ("city", ["Ulmen|(missing)", "(missing)", "Rom"], "'city' (1 rows)"),
-            ("pay", [1.5, 2.6, None], "'pay' (1 rows)"),
-            ("pay", [1.5, 2.5, 3.5], "'pay' (1 rows)"),
+            ("city", ["Rom|Ulm", "Rom|Ulm", "Rom|Ulm"], "'city' (1 row)"),
+            ("city", ["Ulmen|(missing)", "(missing)", "Rom"], "'city' (1 row)"),
+            ("pay", [1.5, 2.6, None], "'pay' (1 row)"),
+            ("pay", [1.5, 2.5, 3.5], "'pay' (1 row)"),
         ],
     )
     def test_counts_the_values_outside(self, column, cells, named):
@@ -164,7 +164,7 @@ class TestContainment:
         days = pa.array([10, 20, 30], pa.int32()).cast(pa.date32())
         released = Table.from_arrow(pa.table({"born_low": days.take([0, 0, 0]), "born_high": days.take([2, 2, 1])}))
         finding = Containment(columns=("born",)).measure(evidence(released, Table.from_arrow(pa.table({"born": days}))))
-        assert finding.found == "values outside in 'born' (1 rows)"
+        assert finding.found == "values outside in 'born' (1 row)"
 
 
 class TestRowsAccountedFor:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.methods.claims import AtMostValues, Containment, Diversity, EachColumnAnonymous, Evidence, KAnonymity
+from sfumato.methods.claims.base import counted
 from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnonymity
 from sfumato.methods.probabilistic.population_matches import Combinations, ShownColumn, expected_matches
 from sfumato.table.kinds import Kind
@@ -41,7 +42,7 @@ def found_in_halves(claim, rows, cut):
 def test_k_anonymity_counts_equal_rows(rows, cut, k):
     sizes = Counter((x, w) for x, w, _ in rows)
     finding = found_in_halves(KAnonymity(k=k, columns=("x", "w")), rows, cut)
-    assert finding.found == f"smallest group {min(sizes.values()):,}, {len(sizes):,} groups"
+    assert finding.found == f"smallest group {min(sizes.values()):,}, {counted(len(sizes), 'group')}"
     assert finding.held == (min(sizes.values()) >= k)
 
 
@@ -62,7 +63,7 @@ def test_diversity_counts_the_largest_choice_of_different_values(rows, cut, l, e
     poor = sum(different(of_group) < l for of_group in values.values())
     finding = found_in_halves(Diversity(l=l, columns=("w",), column="v", epsilon=epsilon), rows, cut)
     assert finding.held == (poor == 0)
-    assert finding.found == (f"{poor} groups with fewer, of {len(values)}" if poor else f"all of {len(values)} groups")
+    assert finding.found == f"{f'fewer in {poor}' if poor else 'all'} of {counted(len(values), 'group')}"
 
 
 @given(ROWS, st.integers(0, 14), st.integers(1, 4))
@@ -130,6 +131,8 @@ def test_containment_judges_row_by_row(rows, cut, counts_missing, unknown):
     claim = Containment(columns=("x",), empty_is_unknown=unknown)
     finding = claim.measure(seen(rows))
     assert finding.held == (outside == 0)
-    assert finding.found == (f"values outside in 'x' ({outside} rows)" if outside else f"{len(rows)} rows inside")
+    assert finding.found == (
+        f"values outside in 'x' ({counted(outside, 'row')})" if outside else f"{counted(len(rows), 'row')} inside"
+    )
     halves = [claim.tally(seen(part)) for part in (rows[cut:], rows[:cut])]
     assert claim.finding(claim.merge(*halves)) == finding

@@ -82,6 +82,7 @@ class SpentBudget:
 
     budget: SearchBudget
     rounds: int = 0
+    reserved: float = 0.0  # seconds that must stay for what comes after the rounds
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -93,6 +94,6 @@ class SpentBudget:
     def share(self) -> float:
         """Share of the budget that is spent, from 0 to 1."""
         if self.budget.seconds is not None:
-            return min(self.seconds / self.budget.seconds, 1.0)
+            return min((self.seconds + self.reserved) / self.budget.seconds, 1.0)
         assert self.budget.rounds is not None
         return min(self.rounds / self.budget.rounds, 1.0)

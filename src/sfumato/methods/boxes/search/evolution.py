@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 ISLANDS = 4  # independent of the number of cores, so that a seed gives the same result on every machine
 EPOCHS = 12  # number of times the partition is measured and the fitness updated, more often at the beginning
 LOG_EVERY = 5.0  # seconds between two log lines
+LONGEST_ROUND = 0.5  # seconds
+ROUND_SHARE = 0.05  # share of a budget of seconds that one round may take
 
 log = logging.getLogger("sfumato")
 
@@ -63,7 +65,9 @@ def search(
     try:  # an interrupt while kernels run takes effect when they end, within about a second; their round is lost
         for epoch in range(1, EPOCHS + 1):
             if islands.evolve(reporter, until=(epoch / EPOCHS) ** 2):
+                begun = time.monotonic()
                 islands.measure()
+                reporter.spent.reserved = time.monotonic() - begun  # the next time will take about as long
     except KeyboardInterrupt:
         stop = "interrupted"
         islands.measure()
@@ -106,6 +110,7 @@ class _Islands:
         base, rounds = moves.cost(self.start, fitness), reporter.spent.rounds
         with ThreadPoolExecutor(min(os.cpu_count() or 1, len(self.generators))) as pool:
             while reporter.spent.share < until:
+                begun = time.monotonic()
                 tasks = pool.map(
                     lambda state, generator: moves.mutate(state, fitness, self.steps, generator),
                     self.states,
@@ -115,7 +120,16 @@ class _Islands:
                 neighbours = mutants[-1:] + mutants[:-1]
                 self.states = list(pool.map(lambda one, other: moves.cross(one, other, fitness), mutants, neighbours))
                 reporter.report(1.0 - moves.cost(self.states[0], fitness) / base if base > 0.0 else 0.0)
+                self._keep_rounds_short(time.monotonic() - begun, reporter.spent.budget)
         return reporter.spent.rounds > rounds
+
+    def _keep_rounds_short(self, seconds: float, budget: SearchBudget) -> None:
+        """Take fewer steps where a round takes long, so that the time limit is met and Ctrl-C is heard soon.
+
+        A budget of rounds is to mean the same on every machine, so its rounds stay as they are.
+        """
+        if budget.seconds is not None and seconds > min(LONGEST_ROUND, ROUND_SHARE * budget.seconds):
+            self.steps = max(1, self.steps // 2)
 
     def measure(self) -> None:
         """Measure the cheapest partition and keep it if it is the best; return to the best if it is far worse."""

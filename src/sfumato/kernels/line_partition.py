@@ -1,0 +1,56 @@
+"""Boxes along one axis: no other groups of at least k neighbouring records cost less.
+
+The cost of a group is (Σ a) · width, as in :mod:`sfumato.kernels.partition`. A group of 2k records or more never costs
+less than its two parts, so groups of k to 2k − 1 are enough, and dynamic programming over the sorted records takes
+rows × k steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.kernels.jit import jit
+
+
+@jit
+def cheapest_ends(values, weights, k):
+    """Ends of the cheapest groups of rising values, with the weight of each record; at least k values are needed."""
+    count = len(values)
+    total = np.zeros(count + 1)
+    for place in range(count):
+        total[place + 1] = total[place] + weights[place]
+    best, size = np.full(count + 1, np.inf), np.zeros(count + 1, np.int64)
+    best[0] = 0.0
+    for end in range(k, count + 1):
+        for records in range(k, min(2 * k - 1, end) + 1):
+            first = end - records
+            cost = best[first] + (total[end] - total[first]) * (values[end - 1] - values[first])
+            if cost < best[end]:
+                best[end], size[end] = cost, records
+    ends = np.empty(count // k, np.int64)
+    groups, end = 0, count
+    while end > 0:
+        ends[groups] = end
+        groups += 1
+        end -= size[end]
+    return ends[:groups][::-1].copy()
+
+
+@jit
+def note_line_cuts(values, starts, axis, cuts):
+    """Note the cuts between groups as a balanced tree, as :func:`sfumato.kernels.partition.split` notes them.
+
+    ``values`` are sorted, ``starts`` are the first places of the groups and, last, the number of records.
+    """
+    stack = [(0, len(starts) - 1)]
+    while len(stack) > 0:
+        first, last = stack.pop()
+        if last - first < 2:
+            continue
+        middle = (first + last) // 2
+        place = starts[middle]
+        cut = cuts[place]
+        cut[0], cut[1] = axis, 0.5 * (values[place - 1] + values[place])
+        cut[2], cut[3] = starts[first], starts[last]
+        stack.append((first, middle))
+        stack.append((middle, last))

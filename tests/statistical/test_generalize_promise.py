@@ -1,0 +1,171 @@
+"""Generalize promises for the table that the user has: a random sample of the population, cut at its own quantiles.
+
+In ten universes of 200,000 people a sample is released, and the share of its rows that match at least k people is
+counted in the universe itself. The promise is made with 95 % confidence, so it may be broken in one release of twenty:
+the number of broken promises must lie inside its binomial limits. The control is the estimate that takes the sample's
+shares as the population's, which breaks the promise plainly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import binom
+
+from sfumato.engines.memory import MemorySurvey
+from sfumato.methods.probabilistic import population_matches
+from sfumato.methods.probabilistic.generalize import Generalize
+from sfumato.randomness import Randomness
+from sfumato.schema.schema import Schema
+from sfumato.table.table import Table
+
+PEOPLE = 200_000
+ALLOWED = 0.05  # share of releases in which the promise may be broken
+
+
+def independent(draw):
+    return [draw.random(PEOPLE) for _ in range(3)]
+
+
+def correlated(draw):
+    common = draw.normal(size=PEOPLE)
+    return [draw.normal(size=PEOPLE) + 0.6 * common for _ in range(3)]
+
+
+def nearly_equal(draw):
+    common = draw.normal(size=PEOPLE)
+    return [0.3 * draw.normal(size=PEOPLE) + common for _ in range(3)]
+
+
+def clustered(draw):
+    centres = 4.0 * draw.normal(size=(12, 3))
+    return list((centres[draw.integers(0, 12, PEOPLE)] + draw.normal(size=(PEOPLE, 3))).T)
+
+
+def heavy_tailed(draw):
+    return [draw.pareto(1.1, PEOPLE) for _ in range(3)]
+
+
+def functional(draw):
+    x = draw.random(PEOPLE)
+    return [x, np.sin(6.0 * x) + 0.05 * draw.normal(size=PEOPLE), draw.random(PEOPLE)]
+
+
+def zipf(draw):
+    return [np.minimum(draw.zipf(1.5, PEOPLE), 200).astype(str) for _ in range(4)]
+
+
+def with_binary_columns(draw):
+    return [draw.normal(size=PEOPLE), draw.normal(size=PEOPLE), draw.random(PEOPLE) < 0.3, draw.random(PEOPLE) < 0.5]
+
+
+def five_columns(draw):
+    common = draw.normal(size=PEOPLE)
+    return [draw.normal(size=PEOPLE) + 0.5 * common for _ in range(5)]
+
+
+def whole_numbers(draw):
+    age = draw.integers(0, 90, PEOPLE)
+    return [age, age // 10 * 3 + draw.integers(0, 2, PEOPLE), draw.integers(0, 50, PEOPLE)]
+
+
+UNIVERSES = [
+    independent,
+    correlated,
+    nearly_equal,
+    clustered,
+    heavy_tailed,
+    functional,
+    zipf,
+    with_binary_columns,
+    five_columns,
+    whole_numbers,
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What was stated of a release, and what is true."""
+
+    stated: float
+    true: float
+
+
+def tried(universe, seed: int, *, rows: int, k: int, beta: float) -> Outcome:
+    draw = np.random.default_rng(seed)
+    columns = {f"c{place}": pa.array(cells) for place, cells in enumerate(universe(draw))}
+    people = pa.table(columns)
+    chosen = draw.choice(PEOPLE, rows, replace=False)
+    table = Table.from_arrow(people.take(pa.array(chosen)))
+    schema = Schema.for_table(table, dict.fromkeys(table.names, "quasi"))
+    plan = Generalize(population=PEOPLE, k=k, beta=beta).plan(MemorySurvey(table), schema, Randomness(seed))
+    shown = {recoding.name: recoding for recoding in plan.recodings}
+    cell = np.zeros(PEOPLE, dtype=np.int64)
+    for name in table.names:
+        codes = codes_of(shown.get(name), people.column(name), table.kinds[name])
+        cell = np.unique(cell * (int(codes.max()) + 2) + codes, return_inverse=True)[1]
+    true = float((np.bincount(cell)[cell[chosen]] >= k).mean())
+    return Outcome(stated=plan.notes["share of rows that match k people, at least"], true=true)
+
+
+def codes_of(recoding, cells: pa.ChunkedArray, kind) -> np.ndarray:
+    """What would be shown for each person of the universe; somebody whose value the sample lacks matches nobody."""
+    if recoding is None:
+        return np.asarray(cells.combine_chunks().dictionary_encode().indices)
+    if kind.is_numeric:
+        return recoding.codes(Table(pa.table({recoding.name: cells}), {recoding.name: kind}))
+    shown = dict(zip(recoding.distinct.values.to_pylist(), recoding.cells.to_pylist(), strict=True))
+    words = {word: number for number, word in enumerate(dict.fromkeys(shown.values()), start=1)}
+    return np.array([words[shown[value]] if value in shown else 0 for value in cells.to_pylist()])
+
+
+def promise_is_kept(outcomes: list[Outcome], beta: float) -> bool:
+    broken = sum(outcome.true < 1.0 - beta for outcome in outcomes)
+    return broken <= binom.ppf(0.999, len(outcomes), ALLOWED)
+
+
+def all_outcomes(seeds: int, rows: int, k: int, beta: float) -> list[Outcome]:
+    return [tried(universe, seed, rows=rows, k=k, beta=beta) for universe in UNIVERSES for seed in range(seeds)]
+
+
+def check(outcomes: list[Outcome], beta: float) -> None:
+    assert promise_is_kept(outcomes, beta)
+    above = sum(outcome.stated > outcome.true for outcome in outcomes)
+    assert above <= binom.ppf(0.999, len(outcomes), ALLOWED), "what is stated must not be above the truth"
+
+
+def test_the_promise_holds_for_samples_cut_at_their_own_quantiles():
+    check(all_outcomes(2, rows=1_000, k=20, beta=0.1), 0.1)
+
+
+@pytest.mark.replication
+@pytest.mark.parametrize(("rows", "k", "beta"), [(1_000, 20, 0.1), (5_000, 50, 0.05)])
+def test_the_promise_holds_in_twenty_samples_of_each_universe(rows, k, beta):
+    check(all_outcomes(20, rows=rows, k=k, beta=beta), beta)
+
+
+def test_taking_the_samples_shares_as_the_populations_breaks_the_promise(monkeypatch):
+    """The control: no sampling error of the shares, and the largest A that is not refuted."""
+
+    def plug_in(self, k):
+        tried_weights, likelihood = self._weights
+        return self.share(float(tried_weights[likelihood >= likelihood.max() - 2.0][-1]), k)
+
+    monkeypatch.setattr(population_matches._CellModel, "lower_limit", plug_in)
+    exact = population_matches._CellModel.of
+    monkeypatch.setattr(
+        population_matches._CellModel,
+        "of",
+        classmethod(lambda cls, *given: without_error(exact(*given))),
+    )
+    outcomes = [tried(independent, seed, rows=1_000, k=20, beta=0.1) for seed in range(6)]
+    assert not promise_is_kept(outcomes, 0.1)
+    assert all(outcome.stated > outcome.true for outcome in outcomes)
+
+
+def without_error(model):
+    object.__setattr__(model, "relative_variance", np.zeros(len(model.counts)))
+    return model
