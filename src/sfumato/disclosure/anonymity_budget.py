@@ -104,9 +104,9 @@ def require_population(value: Any) -> int:
 def _exact(n: int, k: int, beta: float) -> int:
     """Return the largest integer D' with P[Bin(n, 1/D') ≥ k] ≥ 1 − β.
 
-    The tail is the regularised incomplete beta function I_p(k, n − k + 1). SciPy's inverse of it is only a first guess:
-    for large k it can be wrong by several per cent. So the bracket is widened until the tail itself says that one end
-    holds and the other fails, and then bisected over whole numbers.
+    The tail is the regularised incomplete beta function I_p(k, n − k + 1). SciPy's inverse of it is only a first guess,
+    because for large k it can be wrong by several per cent. The bracket is widened until the condition holds at one end
+    and fails at the other, and is then bisected over integers.
     """
     guess = max(1, math.floor(1.0 / float(betaincinv(k, n - k + 1, 1.0 - beta))))
     holds, fails, step = guess, guess + 1, 1

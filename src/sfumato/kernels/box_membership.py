@@ -1,4 +1,4 @@
-"""How many points lie in each box, where a box is a product of intervals and of sets of categories."""
+"""The number of points in each box, where a box is a product of intervals and of sets of categories."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def inside_counts(
     cells: NDArray[np.int32],
     allowed: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
-    """For each box, the points whose numbers lie in its intervals and whose categories lie in its sets.
+    """Count for each box the points whose numbers are in its intervals and whose categories are in its sets.
 
-    ``allowed[c, cell, category]`` says which categories of column c a cell names. A NaN, on either side, fits anything.
+    ``allowed[c, cell, category]`` says which categories of column c a cell contains. NaN, on either side, fits always.
     """
     counts = np.zeros(len(low), dtype=np.int64)
     _count(

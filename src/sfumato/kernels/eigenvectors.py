@@ -1,4 +1,4 @@
-"""The leading eigenvectors of a symmetric matrix, by Lanczos' method where only a few of many are wanted."""
+"""The leading eigenvectors of a symmetric matrix, by the Lanczos method if only a few of many are wanted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FEW = 3  # Lanczos' method pays where there are more than so many times the wanted vectors
+FEW = 3  # the Lanczos method is used if the matrix has more rows than this × the wanted number of vectors
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,14 +23,17 @@ class Eigenpairs:
 
 
 def leading_eigenpairs(
-    symmetric: NDArray[np.float64], count: int, draw: np.random.Generator, *, tolerance: float = 0.0
+    symmetric: NDArray[np.float64], count: int, generator: np.random.Generator, *, tolerance: float = 0.0
 ) -> Eigenpairs:
-    """The ``count`` algebraically largest eigenvalues, to a relative ``tolerance`` (0: to rounding)."""
+    """Return the ``count`` algebraically largest eigenvalues and their vectors.
+
+    ``tolerance`` is relative; 0 means machine precision. The generator draws the starting vector.
+    """
     if count * FEW < len(symmetric):
         from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
         with suppress(ArpackNoConvergence):
-            start = draw.uniform(0.5, 1.0, len(symmetric))
+            start = generator.uniform(0.5, 1.0, len(symmetric))
             values, vectors = eigsh(symmetric, k=count, which="LA", v0=start, tol=tolerance)
             order = np.argsort(-values)
             return Eigenpairs(values[order], vectors[:, order])

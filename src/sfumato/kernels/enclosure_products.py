@@ -1,9 +1,9 @@
 """Largest sums of products over boxes.
 
-Every second-order statistic is a covariance of two linear combinations of the columns, so the one question that all
-enclosures ask is: how large can Σ w · L₁(z) · L₂(z) become when each z may be anywhere in its box? It falls apart box
-by box. In the plane (L₁, L₂) a box is a zonogon (a polygon with parallel, equal, opposite sides) and the product is
-largest on its edge, so a walk around the 2n sides finds it exactly.
+Every second-order statistic is a covariance of two linear combinations of the columns, so all enclosures reduce to one
+problem: how large can Σ w · L₁(z) · L₂(z) become if each z may be anywhere in its box? It can be solved for each box
+separately. In the plane (L₁, L₂) a box is a zonogon (a polygon whose opposite sides are parallel and equal), and the
+product is largest on its boundary, so a walk around the 2n sides finds it exactly.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 
 from sfumato.kernels.jit import jit
 
-BLOCK = 1024  # boxes summed together first, so that rounding grows with the blocks and not with the boxes
+BLOCK = 1024  # boxes are summed in blocks first, so that rounding errors grow with the number of blocks only
 
 
 @jit
 def _walk(first, second):
-    """The sides of every zonogon in walking order: L₁ and L₂ per unit of width, the column, and the column's sign.
+    """Return the sides of every zonogon in walking order: L₁ and L₂ per unit of width, the column, and its sign.
 
-    The walk starts at the point with the least L₂ and turns one way, so the directions are sorted by angle; the
-    second half of the sides is the first half backwards.
+    The walk starts at the point with the smallest L₂ and turns in one direction, so the sides are sorted by angle. The
+    second half of the sides is the first half with opposite signs.
     """
     n = first.size - 1
     angle = np.empty(n)
@@ -43,7 +43,7 @@ def _walk(first, second):
 
 @jit
 def _best(low, high, g, first, second, side_first, side_second, column, sign):
-    """Largest L₁·L₂ on box g, L₂ there, and the side and share of it where that is."""
+    """Return the largest L₁·L₂ on box g, L₂ at that point, and the side and the share of the side where it is."""
     n = sign.size
     p1, p2 = first[0], second[0]
     for i in range(n):
@@ -72,7 +72,7 @@ def _best(low, high, g, first, second, side_first, side_second, column, sign):
 
 @jit
 def _coordinate(low, high, g, side, column, sign, best_side, best_share):
-    """The coordinate that belongs to a side of the first half, at the best point of box g."""
+    """Return the coordinate of the column of a side of the first half, at the best point of box g."""
     n = sign.size
     if best_side < n:
         share = 1.0 if side < best_side else (best_share if side == best_side else 0.0)
@@ -88,10 +88,10 @@ def _coordinate(low, high, g, side, column, sign, best_side, best_share):
 
 @jit
 def largest_product_sum(low, high, weight, extra, first, second, offset):
-    """Σ of weight · v + extra · max(v, 0), v = max over the box of L₁·L₂ − offset; and Σ of weight · (1, z) · L₂ there.
+    """Return Σ weight · v + extra · max(v, 0), with v = max over the box of L₁·L₂ − offset, and its gradient.
 
-    ``first`` and ``second`` hold a constant and one coefficient for each column. The vector in the answer is the
-    derivative of the sum by ``first``.
+    ``first`` and ``second`` contain a constant and one coefficient per column. The gradient is the derivative of the
+    sum with respect to ``first``: Σ weight · (1, z) · L₂ at the maxima.
     """
     boxes, n = low.shape
     side_first, side_second, column, sign = _walk(first, second)
@@ -120,7 +120,7 @@ def largest_product_sum(low, high, weight, extra, first, second, offset):
 
 @jit
 def largest_product_sums(low, high, weight, extra, first, seconds):
-    """The same, without offset, for each of several L₂ (one a row)."""
+    """Compute the same, without offset, for each of several L₂ (one per row)."""
     totals, slopes = np.empty(len(seconds)), np.empty(seconds.shape)
     for k in range(len(seconds)):
         totals[k], slopes[k] = largest_product_sum(low, high, weight, extra, first, seconds[k], 0.0)
@@ -129,7 +129,7 @@ def largest_product_sums(low, high, weight, extra, first, seconds):
 
 @jit
 def best_points(low, high, first, second):
-    """Where each box attains its largest L₁·L₂, and that product."""
+    """Return the point where each box attains its largest L₁·L₂, and that product."""
     boxes, n = low.shape
     side_first, side_second, column, sign = _walk(first, second)
     points, products = np.empty((boxes, n)), np.empty(boxes)

@@ -1,4 +1,4 @@
-"""Exchanging cells of one column until it hardly goes with those before it: a permutation stays a permutation."""
+"""Exchange of cells of one column until it is nearly orthogonal to the previous ones; a permutation stays one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exchanged:
-    """How a run of proposals ended."""
+    """The result of a run of proposals."""
 
-    largest: float  # largest absolute product of the column with one before it
+    largest: float  # largest absolute product of the column with a previous one
     exchanges: int  # pairs of cells that were exchanged
 
 
@@ -28,10 +28,10 @@ def exchange(
     second: NDArray[np.int64],
     bound: float,
 ) -> Exchanged:
-    """Exchange two cells of one column, in place, wherever that brings it nearer to being orthogonal to those before.
+    """Exchange pairs of cells of one column, in place, if this reduces its squared products with the previous columns.
 
-    The pairs of rows ``first`` and ``second`` are taken in turn, until the product of the column with each one before
-    it is at most ``bound`` or no pair is left. Nearer is a smaller sum of squared products.
+    The pairs of rows ``first`` and ``second`` are tried in order, until the product of the column with each previous
+    column is at most ``bound`` or no pair is left. An exchange is made if it reduces the sum of squared products.
     """
     largest, exchanges = _exchange(columns, column, first, second, bound)
     return Exchanged(float(largest), int(exchanges))
@@ -46,7 +46,7 @@ def _exchange(columns, column, first, second, bound):
     tried = np.empty_like(products)
     largest, total = np.abs(products).max(), (products**2).sum()
     exchanges = 0
-    for one, two in zip(first, second):  # noqa: B905 - numba knows no strict
+    for one, two in zip(first, second):  # noqa: B905 - numba does not support strict
         if largest <= bound:
             break
         step = columns[two, column] - columns[one, column]

@@ -1,4 +1,4 @@
-"""Where the faces of boxes lie: at their records, or at the cuts between them."""
+"""The faces of boxes: at their records, or at the cuts between them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sfumato.kernels.jit import jit
 
 @jit
 def hulls(values, order, starts):
-    """Smallest and largest value of each column in each leaf."""
+    """Return the smallest and largest value of each column in each leaf."""
     leaves, axes = len(starts) - 1, values.shape[1]
     low, high = np.full((leaves, axes), np.inf), np.full((leaves, axes), -np.inf)
     for leaf in range(leaves):
@@ -25,7 +25,7 @@ def hulls(values, order, starts):
 def cells(cuts, starts, low, high):
     """Shrink the outer faces ``low`` and ``high`` of each leaf to the cuts around it (a true subdivision).
 
-    The faces are those of the numeric axes, which come first; a cut between categories moves none.
+    The faces are those of the numeric axes, which come first; a cut between categories does not change them.
     """
     for leaf in range(1, len(starts) - 1):
         cut = cuts[starts[leaf]]

@@ -1,12 +1,12 @@
 """The cheapest groups of at least k along one sorted column (LT §4.1), by dynamic programming.
 
-``best[j] = min over i of best[i] + cost(points i … j − 1)``, or the larger of the two for the centre cost. Points may
-stand for several rows (``counts``): then equal values are kept together, and a group is a run of points with at least k
-rows in all.
+``best[j] = min over i of best[i] + cost(points i … j − 1)``, or the larger of the two for the centre cost. A point may
+represent several rows (``counts``): then equal values stay together, and a group is a run of points with at least k
+rows in total.
 
-No group needs to be so large that it can be cut in two, for no cost here rises by a cut. With one row a point the sizes
-are therefore k … 2k − 1, and the whole takes O(n·k) after the sort. Costs are built up point by point from the right,
-which keeps them accurate where differences of long sums would not be.
+No group needs to be so large that it can be cut in two, because a cut never increases the cost. With one row per point
+the sizes are therefore k … 2k − 1, and the time is O(n·k) after sorting. Costs are accumulated point by point from the
+right, which is more accurate than differences of long sums.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from sfumato.kernels.jit import jit
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# What a group costs:
+# The cost of a group:
 SQUARED = 0  # sum of squared distances to its mean
 MEDIAN = 1  # sum of distances to its median
-CELLULAR = 2  # its rows times the radius around its best member
-WIDTH = 3  # its rows times its width
-CENTRE = 4  # its width, and of all groups only the widest counts
+CELLULAR = 2  # number of rows × radius around its best member
+WIDTH = 3  # number of rows × width
+CENTRE = 4  # width; the total cost is that of the widest group
 
 
 @jit
 def _cheapest_last_group(values: Floats, counts: Ints, best: Floats, end: int, k: int, cost: int) -> tuple[float, int]:
-    """The least total cost of the points before ``end``, and the first point of the group that reaches up to it."""
+    """Return the smallest total cost of the points before ``end``, and the first point of the last group."""
     cheapest, start = np.inf, -1
     rows, least_rows, own = 0, 0, 0.0
     mean = 0.0
-    middle, right = end - 1, 0  # the median and the rows from it on; or the member nearest the middle of the range
+    middle, right = end - 1, 0  # the median and the rows from it on, or the member nearest to the centre of the range
     for first in range(end - 1, -1, -1):
         value, count = values[first], counts[first]
         rows += count
-        if cost == SQUARED:  # Welford's update, counted from the last value to keep all digits far from zero
+        if cost == SQUARED:  # Welford's update, relative to the last value to stay accurate far from zero
             step = value - values[end - 1] - mean
             mean += step * count / rows
             own += step * count * (value - values[end - 1] - mean)
-        elif cost == MEDIAN:  # what joins on the left pulls the median to the left
+        elif cost == MEDIAN:  # points added on the left move the median to the left
             if first == middle:
                 right = rows
             own += count * (values[middle] - value)
@@ -71,9 +71,10 @@ def _cheapest_last_group(values: Floats, counts: Ints, best: Floats, end: int, k
 
 @jit
 def cheapest_groups(values: Floats, counts: Ints, k: int, cost: int) -> tuple[Ints, float]:
-    """End of each group (exclusive, in points) and the cost of all; no group and an infinite cost under k rows.
+    """Return the end of each group (exclusive, in points) and the total cost.
 
-    ``values`` rise; ``counts`` are the rows at each point, at least 1; ``cost`` is one of the words above.
+    With fewer than k rows there is no group and the cost is infinite. ``values`` are sorted; ``counts`` are the rows at
+    each point, at least 1; ``cost`` is one of the constants above.
     """
     points = len(values)
     best = np.full(points + 1, np.inf)
@@ -91,7 +92,7 @@ def cheapest_groups(values: Floats, counts: Ints, k: int, cost: int) -> tuple[In
 
 @jit
 def merge_small(sizes: Ints, k: int) -> Ints:
-    """Number of the merged group of each group, so that neighbours join until every one has at least k rows."""
+    """Return the number of the merged group of each group; neighbours are joined until each has at least k rows."""
     merged = np.empty(len(sizes), np.int64)
     number, rows = 0, 0
     for group in range(len(sizes)):
@@ -99,7 +100,7 @@ def merge_small(sizes: Ints, k: int) -> Ints:
             number, rows = number + 1, 0
         merged[group] = number
         rows += sizes[group]
-    if rows < k and number > 0:  # the last one is short: it joins the one before
+    if rows < k and number > 0:  # the last group is too small, so it is joined to the previous one
         for group in range(len(sizes) - 1, -1, -1):
             if merged[group] < number:
                 break

@@ -1,8 +1,8 @@
-"""The one way in which kernels are compiled, and a cache that forgets them all when one of them changes.
+"""The compilation of kernels, with a cache that is cleared when any kernel changes.
 
-numba keeps a compiled function as long as the file that defines it stays the same. What it calls in other files is
-compiled into it all the same, so after an update an old kernel could go on inside a new one. Therefore the cache holds
-a fingerprint of all kernels, and is emptied where it differs.
+numba caches a compiled function until the file that defines it changes. Functions that it calls in other files are
+compiled into it, so after an update an old version of them could remain in use. The cache therefore contains a
+fingerprint of all kernels and is cleared if that differs.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ STAMP = "kernels.fingerprint"
 
 
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile a function when it is first called, without the interpreter's lock, and keep what was compiled."""
+    """Compile a function on its first call, to run without the global interpreter lock, and cache the result."""
     if function is None:
         return lambda given: jit(given, **options)
     kernel = njit(cache=True, nogil=True, **options)(function)
-    if kernel is not function:  # as it is where NUMBA_DISABLE_JIT says so
+    if kernel is not function:  # with NUMBA_DISABLE_JIT numba returns the function itself
         forget_stale(Path(kernel.stats.cache_path))
     return kernel
 
 
 @cache
 def fingerprint() -> str:
-    """What the kernels of this installation are, in short."""
+    """Return a hash of all kernel files of this installation."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return hashlib.sha256(b"\0".join(file.name.encode() + file.read_bytes() for file in files)).hexdigest()
 
 
 @cache
 def forget_stale(folder: Path) -> None:
-    """Empty a cache that other kernels have filled; once in a process. numba takes only folders that can be written."""
+    """Clear a cache that was filled by other kernels, once per process. numba uses only folders that are writable."""
     stamp = folder / STAMP
     if stamp.is_file() and stamp.read_text() == fingerprint():
         return

@@ -1,8 +1,8 @@
-"""Boxes along one axis: no other groups of at least k neighbouring records cost less.
+"""Optimal boxes along one axis: the cheapest groups of at least k neighbouring records.
 
 The cost of a group is (Σ a) · width, as in :mod:`sfumato.kernels.partition`. A group of 2k records or more never costs
-less than its two parts, so groups of k to 2k − 1 are enough, and dynamic programming over the sorted records takes
-rows × k steps.
+less than its two parts, so groups of k to 2k − 1 records are sufficient. Dynamic programming over the sorted records
+takes rows × k steps.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sfumato.kernels.jit import jit
 
 @jit
 def cheapest_ends(values, weights, k):
-    """Ends of the cheapest groups of rising values, with the weight of each record; at least k values are needed."""
+    """Return the ends of the cheapest groups of at least k sorted values, given the weight of each record."""
     count = len(values)
     total = np.zeros(count + 1)
     for place in range(count):
@@ -38,9 +38,9 @@ def cheapest_ends(values, weights, k):
 
 @jit
 def note_line_cuts(values, starts, axis, cuts):
-    """Note the cuts between groups as a balanced tree, as :func:`sfumato.kernels.partition.split` notes them.
+    """Record the cuts between groups as a balanced tree, in the format of :func:`sfumato.kernels.partition.split`.
 
-    ``values`` are sorted, ``starts`` are the first places of the groups and, last, the number of records.
+    ``values`` are sorted; ``starts`` are the first places of the groups and, last, the number of records.
     """
     stack = [(0, len(starts) - 1)]
     while len(stack) > 0:

@@ -1,4 +1,4 @@
-"""Cells of k to 2k − 1 rows: the axis with the largest range, cut at its median, again and again (TL Figure 4-2)."""
+"""Cells of k to 2k − 1 rows: repeated cuts at the median of the axis with the largest range (TL Figure 4-2)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def median_cells(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-    """The cell of each row, from 0 upward; a table of fewer than 2k rows is one cell.
+    """Return the cell of each row, numbered from 0; a table of fewer than 2k rows is one cell.
 
-    The median is one of rank (the lower half has ⌊rows/2⌋ of them), so equal values never make a cell smaller than k.
+    Cells are cut by rank (the lower half has ⌊rows/2⌋ rows), so equal values never make a cell smaller than k.
     """
     labels = np.zeros(len(scores), dtype=np.int64)
     if len(scores):
@@ -25,7 +25,7 @@ def median_cells(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
 
 @jit
 def _cut(scores, k, order, labels):
-    """Work through a stack of stretches of ``order``, each a cell that may still have to be cut."""
+    """Process a stack of ranges of ``order``, each a cell that may still have to be cut."""
     axes = scores.shape[1]
     starts, ends = np.empty(128, dtype=np.int64), np.empty(128, dtype=np.int64)
     starts[0], ends[0] = 0, len(order)
@@ -51,7 +51,7 @@ def _cut(scores, k, order, labels):
             values[place - start] = scores[order[place], axis]
         order[start:end] = order[start:end][np.argsort(values, kind="mergesort")]
         middle = start + (end - start) // 2
-        # halves are at least one row shorter, so the stack never holds more than log2(rows) + 1 cells
+        # each cut halves a cell, so the stack never contains more than log2(rows) + 1 cells
         starts[waiting], ends[waiting] = middle, end
         starts[waiting + 1], ends[waiting + 1] = start, middle
         waiting += 2

@@ -1,8 +1,8 @@
-"""Nearest neighbours in Euclidean space, exactly: a cheap lower bound turns away most pairs, the rest are measured.
+"""Exact nearest neighbours in Euclidean space: a cheap lower bound excludes most pairs, the others are computed.
 
-Distances do not change when the axes are turned, so both sides are turned to the principal axes of the points. The
-leading few, in single precision, bound the distance from below; only a pair that could still be among the nearest is
-measured in full, on the numbers as they came.
+Distances do not change under rotation, so both sides are rotated to the principal axes of the points. The leading few
+axes, in single precision, give a lower bound of the distance. The full distance, from the original numbers, is computed
+only for pairs that may still be among the nearest.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from sfumato.kernels.jit import jit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TILE = 512  # points whose bounds are computed together: they stay in the innermost cache
-SHARE = 64  # queries that a thread takes at a time
-BOUND_SHARE = 0.75  # share of the variance that the axes of the bound should hold
+TILE = 512  # points whose bounds are computed together, so that they stay in the level 1 cache
+SHARE = 64  # queries that a thread processes at a time
+BOUND_SHARE = 0.75  # share of the variance that the axes of the bound should explain
 ROUNDING = 4.0 * float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True, repr=False)
 class Neighbours:
-    """The nearest points of each query, nearest first; of equally near ones the one that stands first."""
+    """The nearest points of each query, nearest first; of equally near points the one with the smaller index first."""
 
     distance: NDArray[np.float64]  # (queries, k)
     index: NDArray[np.int64]  # (queries, k)
 
     def without(self, own: NDArray[np.int64]) -> Neighbours:
-        """One neighbour fewer: the point that the query itself is, or the farthest where copies have crowded it out."""
+        """Remove one neighbour: the query's own point, or the farthest if its copies have displaced it."""
         k = self.index.shape[1] - 1
         drop = self.index == own[:, None]
         drop[:, -1] |= ~drop.any(axis=1)
@@ -42,9 +42,9 @@ class Neighbours:
 
 
 def nearest(queries: NDArray[np.float64], points: NDArray[np.float64], k: int) -> Neighbours:
-    """The ``k`` nearest ``points`` of each query.
+    """Return the ``k`` nearest ``points`` of each query.
 
-    Where there are fewer than ``k`` points the last distances are infinite and their index is −1.
+    If there are fewer than ``k`` points, the last distances are infinite and their index is −1.
     """
     asked, known = np.ascontiguousarray(queries), np.ascontiguousarray(points)
     squared, index = np.full((len(asked), k), np.inf), np.full((len(asked), k), -1, dtype=np.int64)
@@ -64,7 +64,7 @@ def nearest(queries: NDArray[np.float64], points: NDArray[np.float64], k: int) -
 
 
 def _leading_axes(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The principal axes that hold most of the variance, at least four and a multiple of four of them, and the mean."""
+    """Return the principal axes with most of the variance, a multiple of four if possible, and the mean."""
     centre = points.mean(axis=0)
     centred = points - centre
     values, vectors = np.linalg.eigh(centred.T @ centred)
@@ -74,7 +74,7 @@ def _leading_axes(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
 
 
 def _tiled(turned: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Points as tiles of columns (tiles, axes, TILE); the empty places of the last tile are far away."""
+    """Return the points as tiles of columns (tiles, axes, TILE); empty places of the last tile are far away."""
     tiles = -(-len(turned) // TILE)
     padded = np.full((tiles * TILE, turned.shape[1]), np.float32(1e18))
     padded[: len(turned)] = turned
@@ -83,7 +83,7 @@ def _tiled(turned: NDArray[np.float64]) -> NDArray[np.float32]:
 
 @jit
 def _scan(queries, points, short, tiles, slack, squared, index):
-    """Fill the sorted lists of the nearest."""
+    """Fill the sorted lists of the nearest points."""
     k = squared.shape[1]
     bound = np.empty(TILE, dtype=np.float32)
     for tile in range(len(tiles)):
@@ -106,7 +106,7 @@ def _scan(queries, points, short, tiles, slack, squared, index):
 
 @jit(fastmath={"contract", "reassoc", "nsz"})
 def _bounds(query, tile, bound):
-    """Squared distances along the leading axes, four axes at a time."""
+    """Compute squared distances along the leading axes, four axes at a time."""
     bound[:] = 0.0
     axis = 0
     while axis + 4 <= len(query):
@@ -126,7 +126,7 @@ def _bounds(query, tile, bound):
 
 @jit
 def _insert(squared, index, apart, point):
-    """Put a point into a list that is sorted by distance, behind those that are as near."""
+    """Insert a point into a list that is sorted by distance, after points with the same distance."""
     place = len(squared) - 1
     while place > 0 and squared[place - 1] > apart:
         squared[place] = squared[place - 1]

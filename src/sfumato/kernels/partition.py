@@ -1,15 +1,15 @@
-"""Boxes by a kd partition that keeps a weighted sum of widths small (XK §II, made constructive).
+"""Boxes by a kd partition with a small weighted sum of widths (a constructive version of XK §II).
 
 The cost of a cell is Σ_i (Σ_p a_i(p)) · width_i, the contribution of its records to the uncertainty of the kept
-statistics. Cells are cut where it falls most:
+statistics. Cells are cut where this reduces the cost most:
 
 - a large cell is cut along the axis with the largest pressure a_i · width_i, at the multiple of k nearest to its
-  median, or beside a value that many records share (one side then has no width, at little cost of the budget);
-- a small cell (at most ``lookahead`` × k records) tries every axis and every cut, and judges a side of c · k records by
-  the least cost that c boxes can reach in it.
+  median, or beside a value that many records share (one side then has no width and uses little of the budget);
+- a small cell (at most ``lookahead`` × k records) tries every axis and every cut, and estimates the cost of a side of
+  c · k records by the smallest cost that c boxes can reach in it.
 
-Numbers are as wide as their range, categories as wide as the number of values in the set less one. A cut may part equal
-values: every leaf is counted in records, so ties can never make one smaller than k.
+The width of numbers is their range; the width of a set of categories is its number of values − 1. A cut may separate
+equal values: leaves are counted in records, so ties never make a leaf smaller than k.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from numpy.typing import NDArray
 from sfumato.kernels.jit import jit
 from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, clear, least_cost, width
 
-SAMPLE = 4096  # records that stand for a larger cell when its axis is chosen
-ATOM_SAMPLE = 256  # records among which a shared value is looked for
-ATOM_SHARE = 0.15  # share of them that makes a value worth a cut of its own
+SAMPLE = 4096  # records that represent a larger cell when its axis is chosen
+ATOM_SAMPLE = 256  # records among which a shared value is searched
+ATOM_SHARE = 0.15  # share of them from which on a cut beside the value is considered
 
 
 class PartitionProblem(NamedTuple):
-    """What is to be cut. Rows are records, columns are axes."""
+    """The records to be partitioned. Rows are records, columns are axes."""
 
     values: NDArray[np.float64]  # numbers, or the rank of a category (0, 1, …)
     weights: NDArray[np.float32]  # sensitivity a_i of each record, per unit of width
     set_start: NDArray[np.int64]  # first bit of each categorical axis among all sets; these axes come last
-    set_words: int  # 64-bit words that hold all sets
-    scale: NDArray[np.float64]  # range of the axis: what the median rule divides by
+    set_words: int  # number of 64-bit words for all sets
+    scale: NDArray[np.float64]  # range of the axis, by which the median rule divides
     protected: NDArray[np.float64]  # columns whose diversity is protected, categories as codes
-    separation: NDArray[np.float64]  # how far apart two of their values must be to count as different; 0: any
+    separation: NDArray[np.float64]  # smallest difference that counts as a different value; 0: any difference
     k: int
     l: int
     lookahead: int
-    median: bool  # the usual Mondrian instead: widest range ÷ scale, cut at the median
+    median: bool  # whether to use the Mondrian rule: cut the axis with the widest range ÷ scale at its median
 
 
 @jit
 def select(keys, rows, position):
-    """Reorder so that no key before ``position`` is above any key from it on (Hoare's selection)."""
+    """Reorder so that no key before ``position`` is above any key from there on (Hoare's selection)."""
     low, high = 0, len(keys)
     while high - low > 1:
         a, b, c = keys[low], keys[(low + high) // 2], keys[high - 1]
@@ -71,9 +71,9 @@ def select(keys, rows, position):
 
 @jit
 def diverse(problem, rows):
-    """Whether the records hold l values of each protected column that are pairwise ``separation`` apart.
+    """Return whether the records have l values of each protected column that are pairwise ``separation`` apart.
 
-    Greedy from the smallest value up, which finds the most values that such a set can have (XK §IV).
+    Values are chosen greedily from the smallest up, which gives the largest possible number of them (XK §IV).
     """
     for column in range(problem.protected.shape[1]):
         last = -np.inf
@@ -92,7 +92,7 @@ def diverse(problem, rows):
 
 @jit
 def both_diverse(problem, rows, position):
-    """Whether a cut leaves both sides diverse."""
+    """Return whether both sides of a cut are diverse."""
     if problem.l < 2 or problem.protected.shape[1] == 0:
         return True
     return diverse(problem, rows[:position]) and diverse(problem, rows[position:])
@@ -100,13 +100,13 @@ def both_diverse(problem, rows, position):
 
 @jit
 def entropy(share):
-    """Bits that a cut into ``share`` and 1 − ``share`` takes from the budget of log2(records ÷ k) bits."""
+    """Return the bits that a cut into ``share`` and 1 − ``share`` uses of the budget of log2(records ÷ k) bits."""
     return -(share * np.log2(share) + (1.0 - share) * np.log2(1.0 - share))
 
 
 @jit
 def commonest(keys):
-    """The value that most of the sorted keys share, and how many do."""
+    """Return the most common value of the sorted keys, and its number."""
     best, value, run = 0, keys[0], 0
     for place in range(len(keys)):
         run = run + 1 if place and keys[place] == keys[place - 1] else 1
@@ -117,7 +117,7 @@ def commonest(keys):
 
 @jit
 def atom_gain(values, weights, set_start, tally, axis, rows, atom, above):
-    """Cost saved per bit by a cut beside ``atom``: below it, above it, or (categories) between it and all others."""
+    """Return the cost saved per bit by a cut beside ``atom``: below it, above it, or (categories) around it."""
     is_set = axis >= values.shape[1] - len(set_start)
     left_weight, right_weight, left_records = 0.0, 0.0, 0
     left_high, right_low = -np.inf, np.inf
@@ -143,7 +143,7 @@ def atom_gain(values, weights, set_start, tally, axis, rows, atom, above):
 
 @jit
 def coarse_cut(problem, rows, keys, tally, bits):
-    """Cut a large cell: order ``rows`` and say where and along which axis. Position 0: no cut helps."""
+    """Cut a large cell: order ``rows`` and return position and axis of the cut; position 0 if no cut helps."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
     count, axes = len(rows), values.shape[1]
     exact = problem.median or count <= 2 * SAMPLE
@@ -159,7 +159,7 @@ def coarse_cut(problem, rows, keys, tally, bits):
         if problem.median:
             gain = extent / problem.scale[axis] if problem.scale[axis] > 0.0 else 0.0
         else:
-            gain = 0.5 * tally[WEIGHT, axis] * extent  # a cut at the median halves the width and takes one bit
+            gain = 0.5 * tally[WEIGHT, axis] * extent  # a cut at the median halves the width and uses one bit
         if gain > best:
             chosen, best, beside = axis, gain, False
         if problem.median or gain <= 0.0:
@@ -188,7 +188,7 @@ def coarse_cut(problem, rows, keys, tally, bits):
 
 @jit
 def move_before(problem, rows, keys, axis, atom, above):
-    """Put the records on the first side of a cut beside ``atom`` first; their number."""
+    """Move the records on the first side of a cut beside ``atom`` to the front; return their number."""
     is_set = axis >= problem.values.shape[1] - len(problem.set_start)
     position = 0
     for place in range(len(rows)):
@@ -202,7 +202,7 @@ def move_before(problem, rows, keys, axis, atom, above):
 
 @jit
 def median_cut(problem, rows, keys):
-    """Cut at the multiple of k nearest to the median, moved to the nearest change of value where one is shared."""
+    """Cut at the multiple of k nearest to the median, or at the nearest change of value if that splits equal values."""
     count, k = len(rows), problem.k
     if problem.median:
         select(keys, rows, count // 2)
@@ -231,7 +231,7 @@ def median_cut(problem, rows, keys):
 
 @jit
 def sort(keys, rows):
-    """Sort the keys, and the rows with them: by insertion where there are few, by selection of medians above."""
+    """Sort the keys, and the rows with them: a few by insertion, more by selection of medians."""
     if len(keys) > 24:
         middle = len(keys) // 2
         select(keys, rows, middle)
@@ -249,7 +249,7 @@ def sort(keys, rows):
 
 @jit
 def may_cut(keys, k, position, is_set):
-    """Whether a cut before ``position`` of the sorted keys is worth a look: a multiple of k, or beside equal values."""
+    """Return whether to try a cut before ``position`` of the sorted keys: a multiple of k, or beside equal values."""
     count = len(keys)
     if position < k or count - position < k:
         return False
@@ -267,7 +267,7 @@ def may_cut(keys, k, position, is_set):
 
 @jit
 def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
-    """Cut a small cell: try every axis and cut, order ``rows`` by the best. Position 0: no cut helps or is allowed."""
+    """Cut a small cell: try all axes and cuts, order ``rows`` by the best; position 0 if no cut helps or is allowed."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
     count, axes, k = len(rows), values.shape[1], problem.k
     clear(tally, bits)
@@ -310,8 +310,8 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
 def split(problem, order, begins, cuts, first, last, enough):
     """Cut the cell order[first:last] down to cells of at most ``enough`` records, or to leaves.
 
-    Reorders ``order`` so that cells are contiguous, marks their first places in ``begins``, and notes in ``cuts`` (when
-    it has rows) axis, value, and range of each cut at the place where its second side begins.
+    Reorders ``order`` so that cells are contiguous, marks their first places in ``begins``, and records in ``cuts`` (if
+    it has rows) axis, value and range of each cut, at the place where its second side begins.
     """
     axes = problem.values.shape[1]
     tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
@@ -343,7 +343,7 @@ def split(problem, order, begins, cuts, first, last, enough):
 
 @jit
 def note_cut(problem, rows, cuts, first, last, position, axis):
-    """Note a cut half-way between the two sides."""
+    """Record a cut half-way between the two sides."""
     left, right = -np.inf, np.inf
     for row in rows[:position]:
         left = max(left, problem.values[row, axis])

@@ -1,4 +1,4 @@
-"""How well an intruder who holds the released rows can predict a person: distance, ambiguity, uncertainty (TL §3.1)."""
+"""How well an intruder can predict a person from the released rows: distance, ambiguity, uncertainty (TL §3.1)."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ if TYPE_CHECKING:
 
     from sfumato.kernels.neighbours import Neighbours
 
-BLOCK = 8192  # people whose nearest rows are held at a time
+BLOCK = 8192  # people whose nearest rows are in memory at the same time
 
 
 @dataclass(frozen=True, repr=False)
 class Prediction:
-    """One number a person for each measure; for all three, more is safer."""
+    """One number per person for each measure; for all three, higher is safer."""
 
     distance: NDArray[np.float64]  # to the nearest released row
-    ambiguity: NDArray[np.float64]  # distance to the nearest over distance to the k-th nearest, from 0 to 1
+    ambiguity: NDArray[np.float64]  # distance to the nearest ÷ distance to the k-th nearest, from 0 to 1
     uncertainty: NDArray[np.float64]  # variance of the k nearest rows, summed over the axes
-    nearest: NDArray[np.int64]  # the released row that an intruder would take
+    nearest: NDArray[np.int64]  # the nearest released row, which an intruder would choose
 
 
 def prediction(people: NDArray[np.float64], rows: NDArray[np.float64], k: int) -> Prediction:
-    """Measure every person against the rows, both as points of Euclidean space."""
+    """Compute the measures of every person from the rows, both as points of Euclidean space."""
     return measured(nearest(people, rows, min(k, len(rows))), rows)
 
 
 def prediction_from_others(people: NDArray[np.float64], k: int) -> Prediction:
-    """Measure every person against the rest of the people: what a sample without that person would tell."""
+    """Compute the measures of every person from the other people, a sample without that person."""
     return measured(nearest(people, people, min(k + 1, len(people))).without(np.arange(len(people))), people)
 
 
 def measured(found: Neighbours, rows: NDArray[np.float64]) -> Prediction:
-    """The three measures from neighbours that are already known.
+    """Compute the three measures from known neighbours.
 
-    Equally near rows are a tie, of ambiguity 1, exact matches among them. Without neighbours all is safe: infinity.
+    Equally near rows, including exact matches, have ambiguity 1. Without neighbours the measures are infinite.
     """
     if not found.index.shape[1]:
         none = np.full(len(found.index), np.inf)
@@ -52,14 +52,14 @@ def measured(found: Neighbours, rows: NDArray[np.float64]) -> Prediction:
         for start in range(0, len(first), BLOCK):
             part = slice(start, start + BLOCK)
             uncertainty[part] = rows[found.index[part]].var(axis=1, ddof=1).sum(axis=1)
-    uncertainty[uncertainty < 1e-24 * float(rows.var(axis=0).sum())] = 0.0  # rounding among equal rows is no spread
+    uncertainty[uncertainty < 1e-24 * float(rows.var(axis=0).sum())] = 0.0  # rounding errors of equal rows
     return Prediction(first, ambiguity, uncertainty, found.index[:, 0])
 
 
 def downward_shift(numbers: NDArray[np.float64], reference: NDArray[np.float64]) -> float:
-    """Largest excess of the cumulative distribution of ``numbers`` over the reference's: sup(F − F₀), from 0 to 1.
+    """Return sup(F − F₀), the largest excess of the cumulative distribution of ``numbers`` over the reference's.
 
-    The statistic of the one-sided Kolmogorov–Smirnov test that the numbers are not below the reference.
+    It is the statistic of the one-sided Kolmogorov–Smirnov test that the numbers are not below the reference.
     """
     places = np.concatenate([numbers, reference])
     below = np.searchsorted(np.sort(numbers), places, side="right") / len(numbers)

@@ -1,10 +1,10 @@
 """Partitions of rows, refined by one more column at a time.
 
 A partition lists the rows of its groups one group after the other: group g is ``rows[starts[g]:starts[g + 1]]``. Groups
-of one row are left out, because no further column can split them: the deeper a search goes, the less is left to count.
+of one row are left out, because no further column can split them: the deeper a search goes, the fewer rows remain.
 
-``wanted`` marks the rows that are asked about. A group without one is left out too, so asking about a random sample of
-rows costs little below the first levels, and yet each of them is compared with the whole table.
+``wanted`` marks the rows of interest. A group without such a row is left out, too. A search about a random sample of
+rows is therefore fast below the first levels, although each row is compared with the whole table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Starts = NDArray[np.int64]
 def split_groups(
     rows: Rows, starts: Starts, codes: Rows, size: int, wanted: NDArray[np.bool_]
 ) -> tuple[Rows, Starts, int]:
-    """Split each group by the codes (0 … size − 1); also the number of wanted rows that are alone now."""
+    """Split each group by the codes (0 … size − 1); return the groups and the number of wanted rows now alone."""
     new_rows = np.empty_like(rows)
     new_starts = np.empty(len(rows) // 2 + 2, np.int64)
     new_starts[0] = 0
@@ -68,7 +68,7 @@ def split_groups(
 
 @jit
 def count_alone(rows: Rows, starts: Starts, codes: Rows, size: int, wanted: NDArray[np.bool_]) -> int:
-    """Number of wanted rows that :func:`split_groups` would find alone, without building the groups."""
+    """Count the wanted rows that :func:`split_groups` would find alone, without building the groups."""
     count = np.zeros(size, np.int32)
     alone = 0
     for group in range(len(starts) - 1):

@@ -1,7 +1,7 @@
-"""The best way found to cut a small part of a tree: several cuts of each cell are followed to the end.
+"""A search for the best cuts of a small part of a tree: several cuts of each cell are followed to the end.
 
-The greedy kernel takes the cut that promises most. Here the few most promising ones are taken in turn, each with all
-that follows from it, and the true cost of the boxes decides; a cell that ends in two boxes tries every cut there is.
+The greedy kernel takes the most promising cut. Here the few most promising cuts are tried one after the other, each
+with all further cuts, and the true cost of the boxes decides. A cell that ends in two boxes tries every possible cut.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sfumato.kernels.partition import both_diverse, may_cut, note_cut, sort
 from sfumato.kernels.search_fitness import box_cost, highest
 from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, clear, least_cost, width
 
-ANYWHERE = 0.1  # how often cuts are not held to multiples of k, so that a part may end in fewer boxes
-NOISE = 0.1  # the promise of a cut is raised by up to this share, so that equals come in any order
+ANYWHERE = 0.1  # share of cells that are cut at any position, not only at multiples of k, and may get fewer boxes
+NOISE = 0.1  # largest relative noise of the estimated cost of a cut, so that similar cuts are tried in random order
 
 
 class Branch(NamedTuple):
-    """A run of boxes and the cuts between them, as ``kernels.partition.split`` lays them."""
+    """A run of boxes and the cuts between them, in the format of ``kernels.partition.split``."""
 
     order: NDArray[np.int64]
     begins: NDArray[np.bool_]
@@ -30,19 +30,19 @@ class Branch(NamedTuple):
 
 @jit
 def empty_branch(records):
-    """Room for so many records."""
+    """Return an empty branch with space for this many records."""
     return Branch(np.empty(records, np.int64), np.zeros(records, np.bool_), np.zeros((records, 4)))
 
 
 @jit
 def side(branch, first, last):
-    """The part of a branch between two places, to be written into; its cuts count from its own first place."""
+    """Return a view of a branch between two places; the places of its cuts are relative to its first place."""
     return Branch(branch.order[first:last], branch.begins[first:last], branch.cuts[first:last])
 
 
 @jit
 def lay_one(problem, fitness, rows, branch):
-    """Lay one box; its cost."""
+    """Make one box of the rows; return its cost."""
     branch.order[:], branch.begins[:] = rows, False
     branch.begins[0] = True
     return box_cost(
@@ -52,7 +52,7 @@ def lay_one(problem, fitness, rows, branch):
 
 @jit
 def sort_along(values, rows, axis, own, keys):
-    """Put the rows into ``own`` and their values along an axis into ``keys``, sorted; always alike where values are."""
+    """Write the rows to ``own`` and their values along an axis to ``keys``, sorted by value; deterministic."""
     for place in range(len(rows)):
         own[place] = rows[place]
         keys[place] = values[rows[place], axis]
@@ -61,7 +61,7 @@ def sort_along(values, rows, axis, own, keys):
 
 @jit
 def growing_costs(problem, fitness, rows, tally, bits, costs):
-    """The cost of a box around the first 1, 2, … of the rows, as far as a box of two may grow."""
+    """Compute the cost of a box around the first 1, 2, … rows, as long as k rows are left for the other box."""
     clear(tally, bits)
     total_weight, at_records = 0.0, 0.0
     for place in range(len(rows) - problem.k):
@@ -83,7 +83,7 @@ def growing_costs(problem, fitness, rows, tally, bits, costs):
 
 @jit
 def lay_two(problem, fitness, rows, branch):
-    """Lay the two cheapest boxes that any cut makes of the rows, or one where none is allowed; their cost."""
+    """Make the two cheapest boxes that any cut gives, or one box if no cut is allowed; return their cost."""
     count, axes, k = len(rows), problem.values.shape[1], problem.k
     tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
     own, keys, left, right = np.empty_like(rows), np.empty(count), np.empty(count + 1), np.empty(count + 1)
@@ -109,7 +109,7 @@ def lay_two(problem, fitness, rows, branch):
 
 @jit
 def promising_cuts(problem, rows, generator, axis_of, place_of):
-    """Fill in the cuts with the least cost that boxes could reach on both sides, best first; how many there are."""
+    """Fill in the cuts with the smallest cost that boxes could reach on both sides, best first; return their number."""
     values, weights, set_start, k = problem.values, problem.weights, problem.set_start, problem.k
     count, axes, breadth = len(rows), values.shape[1], len(axis_of)
     tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
@@ -149,12 +149,12 @@ def promising_cuts(problem, rows, generator, axis_of, place_of):
 
 @jit
 def lay_best(problem, fitness, rows, breadth, generator, enough, branch, effort):
-    """Lay the cheapest boxes found when ``breadth`` cuts of every cell are followed; their cost.
+    """Make the cheapest boxes that are found when ``breadth`` cuts of every cell are followed; return their cost.
 
-    What cannot cost less than ``enough`` is left early; the branch is then of no use, and the cost infinite. The
-    weights of the problem say what promises much, the fitness what it comes to. ``effort[0]`` is the number of records
-    that may still be looked at: when it is spent, only the best cut of a cell is followed. Without it, ties that make
-    cuts very uneven would make the work grow with the breadth to the power of the number of boxes.
+    Branches that cannot cost less than ``enough`` are abandoned; the cost is then infinite and the branch invalid. The
+    weights of the problem give the estimated cost of a cut, the fitness gives the true cost. ``effort[0]`` is the
+    number of records that may still be visited; when it is used up, only the best cut of a cell is followed. Without
+    this limit, ties that make cuts very uneven would let the work grow as the breadth to the power of the boxes.
     """
     count = len(rows)
     effort[0] -= count

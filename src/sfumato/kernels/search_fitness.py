@@ -1,9 +1,9 @@
-"""What a box costs in a search: a weighted sum of its widths, and the second-order part that the widths leave out.
+"""The cost of a box in a search: a weighted sum of its widths, and a second-order part that the widths do not include.
 
 The uncertainty of a mean is linear in the widths of the boxes. That of a variance or a correlation is not: its upper
-end is reached at moments (E, S) of its own, and near them it grows by the average over the records of the largest value
-that a quadratic form takes on their boxes (XK §V). So the exact width is, box by box, a sum of largest values of forms,
-and a search can follow it as cheaply as the linear one.
+end is attained at certain moments (E, S), and near them it increases by the average over the records of the largest
+value of a quadratic form on their boxes (XK §V). The exact width is therefore a sum over boxes of the largest values of
+forms, and a search can track it as cheaply as the first-order width.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from sfumato.kernels.partition import PartitionProblem
 class Fitness(NamedTuple):
     """The cost of boxes: Σ_i (Σ_p a_i) · width_i + Σ_p sampling · Σ_forms (largest on the box − at the record)."""
 
-    weights: NDArray[np.float32]  # a_i of each record, for what is linear in the widths
+    weights: NDArray[np.float32]  # a_i of each record, for the part that is linear in the widths
     sampling: NDArray[np.float64]  # sampling weight of each record
     offset: NDArray[np.float64]  # sampling × the sum of all forms at the record itself
-    columns: NDArray[np.int64]  # the two numeric axes of each form; the same twice where it has one
+    columns: NDArray[np.int64]  # the two numeric axes of each form; the same axis twice if it has one
     forms: NDArray[np.float64]  # centre x, y and coefficients 1, x, y, x², xy, y² about it
 
 
 @jit
 def highest_on_line(constant, slope, bend, low, high):
-    """The largest constant + slope·t + bend·t² for t from ``low`` to ``high``."""
+    """Return the largest value of constant + slope·t + bend·t² for t from ``low`` to ``high``."""
     best = max(constant + low * (slope + bend * low), constant + high * (slope + bend * high))
     if bend < 0.0 and 2.0 * bend * high < -slope < 2.0 * bend * low:
         best = constant - 0.25 * slope * slope / bend
@@ -38,7 +38,7 @@ def highest_on_line(constant, slope, bend, low, high):
 
 @jit
 def highest(form, low_x, high_x, low_y, high_y):
-    """The largest value of a quadratic form on a rectangle: on its sides, or inside where it bends down both ways."""
+    """Return the largest value of a quadratic form on a rectangle: on its sides, or inside if the form is concave."""
     low_x, high_x, low_y, high_y = low_x - form[0], high_x - form[0], low_y - form[1], high_y - form[1]
     one, x, y, xx, xy, yy = form[2], form[3], form[4], form[5], form[6], form[7]
     best = -np.inf
@@ -56,7 +56,7 @@ def highest(form, low_x, high_x, low_y, high_y):
 
 @jit
 def cost_of_widths(values, weights, numbers, rows, faces):
-    """The part of the numeric axes; notes the ``faces`` (2, axes) of the box."""
+    """Return the part of the numeric axes; write the faces of the box to ``faces`` (2, axes)."""
     total = 0.0
     for axis in range(numbers):
         low = values[rows[0], axis]
@@ -75,7 +75,7 @@ def cost_of_widths(values, weights, numbers, rows, faces):
 
 @jit
 def cost_of_sets(values, weights, set_start, rows, bits):
-    """The part of the categories: a set is as wide as the number of its values less one."""
+    """Return the part of the categorical axes: the width of a set is its number of values − 1."""
     numbers = values.shape[1] - len(set_start)
     total = 0.0
     bits[:] = 0
@@ -95,7 +95,7 @@ def cost_of_sets(values, weights, set_start, rows, bits):
 
 @jit
 def cost_of_forms(forms, columns, sampling, offset, rows, faces):
-    """The part of the forms, from the faces of the box."""
+    """Return the part of the quadratic forms, from the faces of the box."""
     weight, at_records, largest = 0.0, 0.0, 0.0
     for place in range(len(rows)):
         weight += sampling[rows[place]]
@@ -108,7 +108,7 @@ def cost_of_forms(forms, columns, sampling, offset, rows, faces):
 
 @jit
 def box_cost(problem, fitness, rows, faces, bits):
-    """The cost of a box around these records; ``faces`` and ``bits`` are places to work in."""
+    """Return the cost of a box around these records; ``faces`` and ``bits`` are work arrays."""
     values, weights, set_start = problem.values, fitness.weights, problem.set_start
     total = cost_of_widths(values, weights, values.shape[1] - len(set_start), rows, faces)
     if len(set_start) > 0:
@@ -120,7 +120,7 @@ def box_cost(problem, fitness, rows, faces, bits):
 
 @jit
 def box_costs(problem, fitness, order, starts):
-    """The cost of each box; box g holds the records order[starts[g]:starts[g + 1]]."""
+    """Return the cost of each box; box g contains the records order[starts[g]:starts[g + 1]]."""
     faces, bits = np.empty((2, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
     costs = np.empty(len(starts) - 1)
     for box in range(len(starts) - 1):
@@ -130,7 +130,7 @@ def box_costs(problem, fitness, order, starts):
 
 @jit
 def problem_of(problem, rows, weights):
-    """The problem of some of the records, with weights of their own."""
+    """Return the problem for some of the records, with the given weights."""
     return PartitionProblem(
         problem.values[rows],
         weights,
@@ -148,5 +148,5 @@ def problem_of(problem, rows, weights):
 
 @jit
 def fitness_of(fitness, rows):
-    """The fitness of some of the records."""
+    """Return the fitness for some of the records."""
     return Fitness(fitness.weights[rows], fitness.sampling[rows], fitness.offset[rows], fitness.columns, fitness.forms)

@@ -1,8 +1,8 @@
-"""Groups of records that are bettered by exchange, so that their boxes may overlap.
+"""Groups of records that are improved by exchanging records, so that their boxes may overlap.
 
-A *window* is a handful of neighbouring groups. Their records are dealt out anew by annealing, everything else standing
-still, and the window is taken over where it became cheaper. So a partition never gets worse, and what is found in one
-place does not depend on what is found in another: two partitions can be crossed region by region.
+A *window* consists of some neighbouring groups. Its records are redistributed by simulated annealing while everything
+else stays fixed, and the result is accepted if it is cheaper. A partition therefore never gets worse, and windows do
+not depend on each other, so that two partitions can be combined region by region.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from sfumato.kernels.search_fitness import (
     problem_of,
 )
 
-LEAST, MOST = 4, 24  # groups in a window
-RECORDS = 240  # records in a window, if LEAST groups are fewer
+LEAST, MOST = 4, 24  # smallest and largest number of groups in a window
+RECORDS = 240  # approximate largest number of records in a window, unless LEAST groups have more
 SWEEPS = 200  # proposals for each record of a window
-HEAT = 0.3  # temperature at the start, in units of the mean cost of a group
-REBUILD = 0.02  # share of proposals that merge two groups and cut their records anew
-WIDE = 3  # a group grows to at most this × k records
+HEAT = 0.3  # initial temperature, in units of the mean cost of a group
+REBUILD = 0.02  # share of proposals that merge two groups and divide their records again
+WIDE = 3  # a group has at most this × k records
 
 
 class Groups(NamedTuple):
@@ -38,13 +38,13 @@ class Groups(NamedTuple):
     size: NDArray[np.int64]
     cost: NDArray[np.float64]
     label: NDArray[np.int64]  # group of each record
-    place: NDArray[np.int64]  # and its place there
+    place: NDArray[np.int64]  # place of each record in its group
     used: NDArray[np.int64]
 
 
 @jit
 def runs_of(label):
-    """Records in the order of their groups, and where each group starts."""
+    """Return the records in the order of their groups, and the start of each group."""
     starts = np.zeros(label.max() + 2, np.int64)
     for group in label:
         starts[group + 1] += 1
@@ -59,7 +59,7 @@ def runs_of(label):
 
 @jit
 def numbered(label):
-    """The same groups with the numbers 0, 1, … in the order of their first records."""
+    """Return the same groups, numbered 0, 1, … in the order of their first records."""
     number = np.full(label.max() + 1, -1)
     dense = np.empty(len(label), np.int64)
     count = 0
@@ -73,7 +73,7 @@ def numbered(label):
 
 @jit
 def rebuild(values, k, desk, count, generator):
-    """Merge the records of both sides of the desk and cut them anew, along any axis; none if a side is too small."""
+    """Merge the records of both sides of the desk and divide them along a random axis; empty if a side is too small."""
     rows = np.concatenate((desk[0, : count[0]], desk[1, : count[1]]))
     spare = len(rows) - 2 * k
     left = k + int(generator.random() * (spare + 1))
@@ -87,11 +87,11 @@ def rebuild(values, k, desk, count, generator):
 
 @jit
 def anneal(problem, fitness, near, neighbours, groups, generator):
-    """Deal the records of a window out anew: swap two, move one, or merge and cut two groups, colder and colder.
+    """Redistribute the records of a window by simulated annealing: swap two, move one, or merge and divide two groups.
 
-    Row i has ``neighbours[i]`` neighbours in the window, near[i]. The two groups of a proposal are laid out on a desk
-    as they would be. All arrays are local and the cost is computed in one place, because a call with many arrays takes
-    longer than the cost of a box.
+    Row i has ``neighbours[i]`` neighbours in the window, near[i]. The two groups of a proposal are written to a desk
+    first. All arrays are local and the cost is computed in one place, because a call with many arrays takes longer than
+    computing the cost of a box.
     """
     k, values, weights, set_start = problem.k, problem.values, fitness.weights, problem.set_start
     forms, columns, sampling, offset = fitness.forms, fitness.columns, fitness.sampling, fitness.offset
@@ -111,7 +111,7 @@ def anneal(problem, fitness, near, neighbours, groups, generator):
         if pair[0] == pair[1]:
             if kind >= REBUILD or size[pair[0]] < 2 * k or used[0] == len(size):
                 continue
-            pair[1] = used[0]  # an empty group: the large one is cut in two
+            pair[1] = used[0]  # an empty group: the large group is divided in two
         for side in range(2):
             count[side] = size[pair[side]]
             for at in range(count[side]):
@@ -126,7 +126,7 @@ def anneal(problem, fitness, near, neighbours, groups, generator):
             count[1] += 1
         else:
             at = int(generator.random() * count[1])
-            if desk[1, at] == other:  # the record is to come to its neighbour, not to replace it
+            if desk[1, at] == other:  # the record should join its neighbour, not replace it
                 continue
             desk[0, place[row]], desk[1, at] = desk[1, at], row
         for side in range(2):
@@ -159,7 +159,7 @@ def take_over(groups, group, rows, cost):
 
 @jit
 def gather(first, label, order, starts, near, taken, window):
-    """Fill ``window`` with the group of a record and the groups around it that are not taken; their number."""
+    """Fill ``window`` with the group of a record and groups around it that are not taken; return their number."""
     window[0], found, head = label[first], 1, 0
     taken[label[first]] = True
     while head < found:
@@ -177,7 +177,7 @@ def gather(first, label, order, starts, near, taken, window):
 
 @jit
 def groups_of(problem, fitness, sizes):
-    """The groups of a window whose records stand group by group, with room for as many as k allows."""
+    """Return the groups of a window whose records are listed group by group, with space for as many as k allows."""
     records = len(problem.values)
     slots = max(len(sizes), records // problem.k)
     groups = Groups(
@@ -198,7 +198,7 @@ def groups_of(problem, fitness, sizes):
 
 @jit
 def inner_neighbours(near, rows, position):
-    """The neighbours of each row that are among the rows, as places in them; ``position`` must be −1 everywhere."""
+    """Return the neighbours of each row that are among the rows, as places; ``position`` must be −1 everywhere."""
     inner, found = np.empty((len(rows), near.shape[1]), np.int64), np.zeros(len(rows), np.int64)
     for place in range(len(rows)):
         position[rows[place]] = place
@@ -214,10 +214,10 @@ def inner_neighbours(near, rows, position):
 
 @jit
 def regroup(problem, fitness, label, near, windows, generator):
-    """Better a partition in up to ``windows`` windows that have no group in common; the groups of all records."""
+    """Improve a partition in up to ``windows`` windows without common groups; return the groups of all records."""
     order, starts = runs_of(label)
     sizes = np.diff(starts)
-    taken = sizes > WIDE * problem.k * 2  # too large to be dealt out record by record
+    taken = sizes > WIDE * problem.k * 2  # too large to be redistributed record by record
     position = np.full(len(label), -1)
     bettered, fresh = label.copy(), len(sizes)
     most = max(LEAST, min(MOST, RECORDS // problem.k))
@@ -249,7 +249,7 @@ def regroup(problem, fitness, label, near, windows, generator):
 
 @jit
 def root_of(parent, node):
-    """The root of a node, its path halved on the way."""
+    """Return the root of a node, halving its path on the way."""
     while parent[node] != node:
         parent[node] = parent[parent[node]]
         node = parent[node]
@@ -258,9 +258,9 @@ def root_of(parent, node):
 
 @jit
 def cross_groups(problem, fitness, one, other):
-    """The cheaper of two partitions in every region, a region being the least set of records that both divide alone.
+    """Combine two partitions: in every region the cheaper one. A region is a smallest union of whole groups of both.
 
-    No group of either is torn, so k and ℓ hold, and the child costs at most as much as the cheaper parent.
+    No group of either partition is divided, so k and ℓ hold, and the child costs at most as much as the cheaper parent.
     """
     order, starts = runs_of(one)
     costs = box_costs(problem, fitness, order, starts)

@@ -1,7 +1,7 @@
-"""Trees of cuts that are bettered by cutting parts of them anew: the boxes stay a subdivision.
+"""Trees of cuts that are improved by cutting parts of them again; the boxes remain a subdivision.
 
-A part is the cell of an inner node with all below it. It is cut by *shaken* weights, so that other cuts promise most
-each time, and what comes of the most promising ones is judged by the true cost.
+A part is the cell of an inner node with everything below it. It is cut with randomly changed weights, so that different
+cuts are the most promising each time, and the results of these are compared by their true cost.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from sfumato.kernels.jit import jit
 from sfumato.kernels.search_branches import empty_branch, lay_best
 from sfumato.kernels.search_fitness import box_cost, fitness_of, problem_of
 
-MOST = 32  # a part is cut anew if it holds at most this × 2k records
-SHAKE = 1.0  # largest standard deviation of the logarithm of a shaken weight
-TILT = 0.3  # part of it that all records share
-WAYS = 40.0  # ways to cut a part that are followed to the end at most, or nearly so
-BROADEST = 8  # cuts of a cell that are followed at most
-EFFORT = 400  # times that a record of a part may be looked at, on average; some 40 ways × 10 levels
+MOST = 32  # a part that is cut again has at most this × 2k records
+SHAKE = 1.0  # largest standard deviation of the logarithm of a changed weight
+TILT = 0.3  # part of it that is common to all records
+WAYS = 40.0  # approximate largest number of ways to cut a part that are followed to the end
+BROADEST = 8  # largest number of cuts of a cell that are followed
+EFFORT = 400  # largest number of visits per record of a part, on average: about 40 ways × 10 levels
 
 
 @jit
 def runs_cost(problem, fitness, order, begins):
-    """The cost of all boxes of a run of records; ``begins`` marks their first places."""
+    """Return the cost of all boxes of a run of records; ``begins`` marks their first places."""
     faces, bits = np.empty((2, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
     total, first = 0.0, 0
     for last in range(1, len(order) + 1):
@@ -34,15 +34,15 @@ def runs_cost(problem, fitness, order, begins):
 
 @jit
 def cut_around(cuts, first, last):
-    """The place of the cut that made a cell: where it begins if it is the second side, where it ends if the first."""
+    """Return the place of the cut that made a cell: its beginning if it is the second side, its end if the first."""
     return first if first > 0 and cuts[first, 3] == last else last
 
 
 @jit
 def outer_cell(begins, cuts, place, most):
-    """The largest cell around a record's place with at most ``most`` records, as first and last place.
+    """Return the largest cell around a record's place with at most ``most`` records, as first and last place.
 
-    It is a single box where the next cell is larger already.
+    It is a single box if the next larger cell has too many records.
     """
     first, last = place, place + 1
     while not begins[first]:
@@ -59,7 +59,7 @@ def outer_cell(begins, cuts, place, most):
 
 @jit
 def shaken(weights, generator):
-    """The weights, each multiplied by chance, by a little or much."""
+    """Return the weights, each multiplied by a random factor of random spread."""
     shake = SHAKE * generator.random()
     out = weights.copy()
     for axis in range(weights.shape[1]):
@@ -71,14 +71,14 @@ def shaken(weights, generator):
 
 @jit
 def breadth_of(boxes, generator):
-    """How many cuts of each cell to follow in a part of so many boxes: few where it is deep, at random up to that."""
+    """Return how many cuts of each cell to follow in a part of this many boxes: random, and few if the part is deep."""
     depth = max(np.log2(0.5 * boxes), 1.0)  # levels above the cells that end in two boxes
     return 1 + int(generator.random() * min(0.5 * WAYS ** (1.0 / depth), BROADEST))
 
 
 @jit
 def recut(problem, fitness, order, begins, cuts, parts, generator):
-    """Cut up to ``parts`` parts of a tree anew, in place; a part that becomes no cheaper stays as it is."""
+    """Cut up to ``parts`` parts of a tree again, in place; a part that does not become cheaper is left as it is."""
     records = len(order)
     for _ in range(parts):
         most = 2.0 * problem.k * np.exp(generator.random() * np.log(MOST))
@@ -94,15 +94,15 @@ def recut(problem, fitness, order, begins, cuts, parts, generator):
         effort = np.array([EFFORT * count])
         if lay_best(part, judged, np.arange(count), breadth, generator, before, branch, effort) >= before:
             continue
-        if runs_cost(part, judged, branch.order, branch.begins) < before:  # and not only by rounding
+        if runs_cost(part, judged, branch.order, branch.begins) < before:  # cheaper, and not only by rounding
             order[first:last], begins[first:last] = rows[branch.order], branch.begins
             branch.cuts[:, 2:] += first
-            cuts[first + 1 : last] = branch.cuts[1:]  # the cut at ``first`` made the part and is not its own
+            cuts[first + 1 : last] = branch.cuts[1:]  # the cut at ``first`` made the part and does not belong to it
 
 
 @jit
 def signatures(order):
-    """A number for every place, so that equal differences mean (but for a chance of 2⁻⁶⁴) equal sets of records."""
+    """Return a number for every place; equal differences mean equal sets of records, except with probability 2⁻⁶⁴."""
     total = np.zeros(len(order) + 1, np.uint64)
     for place in range(len(order)):
         mixed = np.uint64(order[place] + 1) * np.uint64(0x9E3779B97F4A7C15)
@@ -114,7 +114,7 @@ def signatures(order):
 
 @jit
 def inner_cut(begins, cuts, first, last):
-    """The place of the cut that divides a cell; ``last`` where it is a single box."""
+    """Return the place of the cut that divides a cell; ``last`` if it is a single box."""
     for place in range(first + 1, last):
         if begins[place] and cuts[place, 2] == first and cuts[place, 3] == last:
             return place
@@ -123,10 +123,10 @@ def inner_cut(begins, cuts, first, last):
 
 @jit
 def cross_trees(problem, fitness, order, begins, cuts, other_order, other_begins, other_cuts):
-    """Take over, in place, what the other tree has cut more cheaply.
+    """Copy the cheaper branches of the other tree, in place.
 
-    The two are held against each other cell by cell, from the root down, as long as both have the same records in the
-    same cells; so what is taken is a whole branch, and boxes, k and ℓ stay as they were in one of them.
+    The trees are compared cell by cell, from the root down, as long as both have the same records in the same cells.
+    Only whole branches are copied, so that k and ℓ still hold.
     """
     own, others = signatures(order), signatures(other_order)
     stack = [(0, len(order))]

@@ -1,4 +1,4 @@
-"""The combined sensitivity of kept statistics, one pass over the records."""
+"""The combined sensitivity of kept statistics, in one pass over the records."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sfumato.kernels.jit import jit
 def combined(points, axis, constant, starts, columns, coefficients, out):
     """Add |constant + Σ coefficient · x[column]| of every term to the axis of the term (XF §IV).
 
-    Term t reads the columns[starts[t]:starts[t + 1]] of ``points``. A record that misses one of them has no part in the
-    term's statistic, so nothing is added.
+    Term t reads columns[starts[t]:starts[t + 1]] of ``points``. A record with a missing value in one of them is not
+    part of the statistic, so nothing is added.
     """
     for row in range(points.shape[0]):
         for term in range(len(axis)):

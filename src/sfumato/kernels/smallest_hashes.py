@@ -1,4 +1,4 @@
-"""The smallest of many hashes, each with the number of times it came."""
+"""The smallest of many hashes, each with the number of its occurrences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Counts = NDArray[np.int64]
 
 @jit
 def _place(keys: Hashes, counts: Counts, key: np.uint64) -> np.int64:
-    """Where a key stands in an open hash table of a power of two places, or would stand."""
+    """Return the place of a key in an open hash table with a power of two of places, or the place to insert it."""
     mask = np.uint64(len(keys) - 1)
     place = key & mask
     while counts[place] > 0 and keys[place] != key:
@@ -23,10 +23,10 @@ def _place(keys: Hashes, counts: Counts, key: np.uint64) -> np.int64:
 
 @jit
 def count_smallest(known: Hashes, known_counts: Counts, hashes: Hashes, size: int) -> tuple[Hashes, Counts]:
-    """The ``size`` smallest distinct hashes of both, in order, and how often each came.
+    """Return the ``size`` smallest distinct hashes of both, in order, and the number of occurrences of each.
 
-    Hashes wait in a table of at most ``2 size`` before the larger half is dropped, so that each costs a look and rarely
-    more. Once dropped, a hash is above the limit for good.
+    Hashes are collected in a table of at most ``2 size`` entries before the larger half is dropped, so that most hashes
+    cost one lookup. The limit only decreases, so a dropped hash never returns.
     """
     room = 1
     while room < 4 * size:

@@ -1,4 +1,4 @@
-"""The running extent and weight of a set of records, and the least cost that boxes can make of them."""
+"""The running extent and weight of a set of records, and the smallest cost that boxes can reach for them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import numpy as np
 
 from sfumato.kernels.jit import jit
 
-# a tally has one row a quantity and one column an axis; numeric axes come first, then categorical ones
+# a tally has one row per quantity and one column per axis; numeric axes come first, then categorical axes
 LOW, HIGH, WEIGHT, MEMBERS, ORDERED = range(5)
 
 
 @jit
 def clear(tally, bits):
-    """Forget all records."""
+    """Remove all records."""
     tally[LOW] = np.inf
     tally[HIGH] = -np.inf
     tally[WEIGHT] = 0.0
@@ -22,7 +22,7 @@ def clear(tally, bits):
 
 @jit
 def add(tally, bits, values, weights, set_start, row):
-    """Take one more record in."""
+    """Add one record."""
     numbers = values.shape[1] - len(set_start)
     for axis in range(numbers):
         value, low, high = values[row, axis], tally[LOW, axis], tally[HIGH, axis]
@@ -40,7 +40,7 @@ def add(tally, bits, values, weights, set_start, row):
 
 @jit
 def width(tally, set_start, axis):
-    """How wide the records lie along an axis."""
+    """Return the width of the records along an axis."""
     if axis >= tally.shape[1] - len(set_start):
         return tally[MEMBERS, axis] - 1.0
     return tally[HIGH, axis] - tally[LOW, axis]
@@ -48,10 +48,10 @@ def width(tally, set_start, axis):
 
 @jit
 def least_cost(tally, set_start, boxes):
-    """The least Σ s_i / c_i with Π c_i = boxes and c_i ≥ 1: what ``boxes`` boxes can make of these pressures s_i.
+    """Return the smallest Σ s_i / c_i with Π c_i = boxes and c_i ≥ 1: the cost of ``boxes`` boxes for pressures s_i.
 
-    The axes with the largest pressures are cut down to one level, the others stay whole (the solution of XK §IV with
-    the cell's range as the upper bound of each width).
+    The axes with the largest pressures are cut to a common level, the others are not cut (the solution of XK §IV with
+    the range of the cell as the upper bound of each width).
     """
     axes = tally.shape[1]
     total = 0.0

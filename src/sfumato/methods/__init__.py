@@ -1,1 +1,1 @@
-
+"""Methods of anonymization, their plans and their claims."""

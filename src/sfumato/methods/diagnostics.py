@@ -92,9 +92,9 @@ class Optimality:
     """
 
     achieved: float
-    asymptotic: float  # NaN where no limit holds
+    asymptotic: float  # NaN if no optimum is known
     shrunk: float
-    reason: str = ""  # why no limit holds: values repeat or are missing; empty where one does
+    reason: str = ""  # why no optimum is known: values repeat or are missing; empty if one is known
 
     @property
     def ratio(self) -> float:

@@ -167,10 +167,8 @@ class Covariance(_TwoColumnStatistic):
     Examples
     --------
     >>> import sfumato as sf
-    >>> boxes = sf.read_release(
-    ...     {"age_low": [20, 30, 50], "age_high": [21, 31, 51], "income_low": [1, 2, 4], "income_high": [2, 3, 5]}
-    ... )
-    >>> estimate = boxes.estimate(sf.Covariance("age", "income"))
+    >>> data = sf.read_release({"x_low": [20, 30, 50], "x_high": [21, 31, 51], "y_low": [1, 2, 4], "y_high": [2, 3, 5]})
+    >>> estimate = data.estimate(sf.Covariance("x", "y"))
     >>> round(estimate.low, 2), round(estimate.value, 2), round(estimate.high, 2)
     (9.67, 15.56, 21.89)
     """
@@ -199,10 +197,8 @@ class Correlation(_TwoColumnStatistic):
     Examples
     --------
     >>> import sfumato as sf
-    >>> boxes = sf.read_release(
-    ...     {"age_low": [20, 30, 50], "age_high": [21, 31, 51], "income_low": [1, 2, 4], "income_high": [2, 3, 5]}
-    ... )
-    >>> estimate = boxes.estimate(sf.Correlation("age", "income"))
+    >>> data = sf.read_release({"x_low": [20, 30, 50], "x_high": [21, 31, 51], "y_low": [1, 2, 4], "y_high": [2, 3, 5]})
+    >>> estimate = data.estimate(sf.Correlation("x", "y"))
     >>> round(estimate.low, 2), round(estimate.value, 2), round(estimate.high, 2)
     (0.9, 1.0, 1.0)
     """
@@ -242,12 +238,8 @@ class Regression(Statistic):
     Examples
     --------
     >>> import sfumato as sf
-    >>> boxes = sf.read_release(
-    ...     {"age_low": [20, 30, 50], "age_high": [21, 31, 51], "income_low": [1, 2, 4], "income_high": [2, 3, 5]}
-    ... )
-    >>> slope = boxes.estimate(sf.Regression("income", ("age",)))[1]
-    >>> slope.name
-    'regress(income ~ age): age'
+    >>> data = sf.read_release({"x_low": [20, 30, 50], "x_high": [21, 31, 51], "y_low": [1, 2, 4], "y_high": [2, 3, 5]})
+    >>> slope = data.estimate(sf.Regression("y", ("x",)))[1]
     >>> round(slope.low, 2), round(slope.value, 2), round(slope.high, 2)
     (0.06, 0.1, 0.14)
     """

@@ -289,8 +289,8 @@ def test_parquet_parts_must_have_the_same_types(tmp_path):
         ('a,b\n1,x\n2,"open\n', "t.csv", ReadError, "at or before line 3"),
         ('a,b\n1,"open\n2,y\n3,"z\n4,w\n', "t.csv", ReadError, "Every quote"),  # two that seem to close each other
         ('a,b\n1,"x"y\n', "t.csv", ReadError, "Every quote"),
-        ("a,b\n1,2\n3\n4,5\n", "t.csv", ReadError, "1 lines with 1, the first at line 3"),
-        ("a,b\n1,2\n3,4,5\n", "t.csv", ReadError, "1 lines with 3, the first at line 3"),
+        ("a,b\n1,2\n3\n4,5\n", "t.csv", ReadError, "1 line with 1, the first at line 3"),
+        ("a,b\n1,2\n3,4,5\n", "t.csv", ReadError, "1 line with 3, the first at line 3"),
         ("a,a\n1,2\n3,4\n", "t.csv", TableError, "'a' more than once"),
         (bytes(range(256)) * 12, "t.parquet", ReadError, "not a valid .parquet file"),
         (bytes(range(256)) * 12, "t.csv", ReadError, "not text"),

@@ -110,8 +110,8 @@ class Boxes(Method):
     )
     accuracy: Sequence[float] | Mapping[str, float] | None = option(
         OrNone(Checked("one number for each kept statistic, in order or by statistic, each above 0")),
-        "Wanted accuracy of each kept statistic: the half-width of its interval. None: 10 % of its value or of its "
-        "natural scale, whichever is larger.",
+        "Wanted accuracy of each kept statistic: the half-width of its interval. None: 10 % of its natural scale, such "
+        "as 10 % of the column's standard deviation for a mean, or 0.1 for a correlation.",
         default=None,
         unit="the unit of the statistic",
         reported=True,

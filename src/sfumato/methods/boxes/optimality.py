@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 RECORDS = 10_000  # records used; evenly spaced in a larger table, so that the time does not grow with it
 POINTS = 1_000  # points at which the best box is computed
-DISTINCT = 0.9  # share of the sampled values that must be different for a density to make sense
+DISTINCT = 0.9  # share of the sampled values that must be different for a meaningful density
 
 
 def optimality(
@@ -32,8 +32,8 @@ def optimality(
 ) -> Optimality | None:
     """Compare the width reached with the optimum for the numeric axes that matter; None if there are none.
 
-    The optimum is asymptotic: it assumes that records have a density. Where values repeat or are missing it does not
-    hold, and none is given.
+    The optimum is asymptotic: it assumes that records have a density. If values repeat or are missing, it does not
+    apply and is NaN.
     """
     numbers = axes.numbers
     if not numbers:
@@ -63,7 +63,7 @@ def optimality(
 
 
 def _per_unit_of_sampling(sensitivities: Sensitivities, rows: Table) -> NDArray[np.float64]:
-    """Sensitivities under sampling weights with mean 1, so that their scale does not matter."""
+    """Return sensitivities for sampling weights scaled to mean 1, so that their scale does not matter."""
     weights = sensitivities.of(rows).astype(np.float64)
     if sensitivities.weight is None:
         return weights
@@ -72,7 +72,7 @@ def _per_unit_of_sampling(sensitivities: Sensitivities, rows: Table) -> NDArray[
 
 
 def _why_no_bound(axes: Sequence[NumberAxis], places: NDArray[np.float64]) -> str:
-    """Why no limit holds for these columns; empty where one does."""
+    """Return why no optimum is known for these columns; empty if one is known."""
     missing = [axis.name for axis in axes if axis.has_missing]
     if missing:
         return f"values are missing in {', '.join(map(repr, missing))}"

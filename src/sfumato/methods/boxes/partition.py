@@ -72,7 +72,7 @@ def partition(
 def _only_axis(
     values: NDArray[np.float64], weights: NDArray[np.float32], axes: Axes, protected: Protected
 ) -> int | None:
-    """The numeric axis that alone carries any cost, where boxes need no diversity; None where there is no such axis."""
+    """Return the only axis that causes cost, if it is numeric and boxes need no diversity; None otherwise."""
     if protected.l > 1 and protected.values.shape[1]:
         return None
     costly = np.flatnonzero((weights.sum(axis=0, dtype=np.float64) > 0.0) & (np.ptp(values, axis=0) > 0.0))
@@ -82,7 +82,7 @@ def _only_axis(
 def _along_line(
     values: NDArray[np.float64], weights: NDArray[np.float32], axis: int, k: int, *, note_cuts: bool
 ) -> Leaves:
-    """The cheapest boxes along one axis."""
+    """Return the cheapest boxes along one axis."""
     from sfumato.kernels.line_partition import cheapest_ends, note_line_cuts
 
     order = np.argsort(values, kind="stable")

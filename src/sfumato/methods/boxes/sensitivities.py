@@ -47,7 +47,7 @@ class Kept:
     accuracy: float | None  # Δ0_C, in the unit of the statistic; None: the default
 
     def wanted(self, moments: Moments) -> float:
-        """Return Δ0_C: as given, or 10 % of the natural scale, which does not depend on where a column's zero lies."""
+        """Return Δ0_C: as given, or 10 % of the natural scale, which is not changed by a shift of a column."""
         return ACCURACY * self.statistic.scale(moments) if self.accuracy is None else self.accuracy
 
 

@@ -1,1 +1,1 @@
-
+"""Classical masking methods."""

@@ -48,11 +48,12 @@ TRIES = 14  # bisection steps on the logarithm of the budget
 
 @dataclass(frozen=True, kw_only=True)
 class Generalize(Method):
-    """Generalize quasi-identifiers until every row matches at least k people of a population, with little distortion.
+    """Generalize quasi-identifiers until rows match at least k people of a population, with little distortion.
 
-    With a ``population``, each row matches at least ``k`` of its people with probability 1 − ``beta``. Without one, the
-    table is its own population and the release is k-anonymous: rows in groups of fewer than k rows, at most a share
-    ``beta``, are suppressed. (Lodha and Thomas.)
+    With a ``population``, at least a share 1 − ``beta`` of the rows match at least ``k`` of its people, with 95 %
+    confidence if the table is a random sample of the population. Without one, the table is its own population and the
+    release is k-anonymous: rows in groups of fewer than k rows, at most a share ``beta``, are suppressed. (Lodha and
+    Thomas.)
 
     Examples
     --------
@@ -69,7 +70,7 @@ class Generalize(Method):
         "combinations after": "number of possible combinations after recoding",
         "combinations allowed": "the anonymity budget",
         "share of rows that match k people, expected": "estimated from the rows",
-        "share of rows that match k people, at least": "a lower limit with 95 % confidence",
+        "share of rows that match k people, at least": "lower limit with 95 % confidence",
         "values before": "number of values of each column",
         "values after": "number of values of each column after recoding",
         "columns": "how each column was recoded",
@@ -143,7 +144,7 @@ class Generalize(Method):
             quasi=quasi.names,
             recodings=spent.recodings,
             promises=(*self._promises(quasi.population, most, released), *truth_of(spent.recodings)),
-            said={
+            method_notes={
                 "combinations before": math.prod(quasi.sizes.values()),
                 "combinations after": math.prod(spent.values.values()),
                 "combinations allowed": most,

@@ -1,20 +1,20 @@
-"""How many rows of a release match at least k people of a population, when the table is a random sample of it.
+"""The share of rows of a release that match at least k people of a population, if the table is a random sample of it.
 
-LT treats all D' combinations as equally likely and their shares in the population as known. Both are estimated here
-from the released rows. Take a combination (cell) with c of the m rows. Its probability p in the population is given a
-gamma prior with mean π, the product of the shares of its values, and the relative variance
+LT assumes that all D' combinations are equally likely and that their shares in the population are known. Here both are
+estimated from the released rows. The probability p of a combination (cell) with c of the m rows has a gamma prior with
+mean π, the product of the shares of its values, and the relative variance
 
     v + 1/(A·π),   v = Σ_j (1/s_j − 1/m),
 
-where s_j is the number of rows that share its value in column j. The first part is the sampling error of the shares: a
-group that holds s sampled values has a Beta(s, m + 1 − s) distributed share (a sum of uniform spacings), whether it was
-cut at the sample's quantiles or given. The second part is how far columns depend on each other: A is large where they
-are independent. The c − 1 other rows update the prior, and the people who match follow a negative binomial
+where s_j is the number of rows with the same value in column j. The first part is the sampling error of the shares: a
+group with s sampled values has a Beta(s, m + 1 − s) distributed share (a sum of uniform spacings), whether it was cut
+at the sample's quantiles or given. The second part describes the dependence of the columns: A is large if they are
+independent. The c − 1 other rows update the prior, and the number of matching people has a negative binomial
 distribution.
 
-A is not known either. The leave-one-out likelihood of the rows gives a 95 % confidence set for it, and the *lower
-limit* takes the least favourable A of that set and subtracts 1.64 standard errors of the share. If the table is the
-whole population, c is the answer itself.
+A is unknown, too. The leave-one-out likelihood of the rows gives a 95 % confidence set for it. The *lower limit* uses
+the least favourable A of that set and subtracts 1.64 standard errors of the share. If the table is the whole
+population, c is the number of matching people itself.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 NOT_REFUTED = 2.0  # accepted difference to the largest log-likelihood: 95 % confidence, for one parameter
 WEIGHTS_TRIED = 41
-WEIGHTS_COMPARED = 5  # of those that are not refuted, for the lower limit
+WEIGHTS_COMPARED = 5  # number of accepted weights that are compared for the lower limit
 ONE_SIDED = 1.645  # standard errors below the estimate: 95 % confidence
-STEP = 1e-3  # relative change of a probability, for its derivative
+STEP = 1e-3  # relative change of a probability for a numerical derivative
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,10 +52,10 @@ class ShownColumn:
 class Matches:
     """How many rows of a release match enough people of the population."""
 
-    share: float  # of rows that match at least k people, expected; from 0 to 1
-    share_at_least: float  # the same, as a lower limit with 95 % confidence; equal where the population is counted
-    share_within: float  # of rows that are in a group of at least so many rows as were asked for; from 0 to 1
-    smallest_group: int  # rows of the release that look alike, at the fewest
+    share: float  # expected share of rows that match at least k people, from 0 to 1
+    share_at_least: float  # its lower limit with 95 % confidence; equal to ``share`` if the population is counted
+    share_within: float  # share of rows in groups of at least ``within`` rows, from 0 to 1
+    smallest_group: int  # smallest number of equal rows in the release
     groups: int
 
 
@@ -102,7 +102,7 @@ def expected_matches(combinations: Combinations, population: int, k: int, *, wit
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _CellModel:
-    """The cells of a release, and what their rows say of their probabilities in the population."""
+    """The cells of a release, and a model of their probabilities in the population."""
 
     combinations: Combinations
     counts: NDArray[np.float64]  # rows of each cell
@@ -122,13 +122,13 @@ class _CellModel:
         return cls(combinations, counts, independent, variance, rows, population)
 
     def prior(self, weight: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Shape and rate of the gamma prior of each cell's probability, for a weight A of independence."""
+        """Return shape and rate of the gamma prior of each cell's probability, for a weight A of independence."""
         shape = 1.0 / (self.relative_variance + 1.0 / (weight * self.independent))
         return shape, shape / self.independent
 
     @cached_property
     def _weights(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Values of A, and the leave-one-out log-likelihood of the rows under each."""
+        """Values of A, and the leave-one-out log-likelihood of the rows for each."""
         tried = np.geomspace(1.0, 1e4 * self.population, WEIGHTS_TRIED)
         likelihood = []
         for weight in tried:
@@ -138,12 +138,12 @@ class _CellModel:
 
     @property
     def likeliest(self) -> float:
-        """The A that the rows make most likely."""
+        """The value of A with the largest likelihood."""
         tried, likelihood = self._weights
         return float(tried[np.argmax(likelihood)])
 
     def probabilities(self, weight: float, k: int, *, factor: float = 1.0) -> NDArray[np.float64]:
-        """P[at least k people match] of each cell; ``factor`` multiplies its expected probability."""
+        """Return P[at least k people match] for each cell; ``factor`` multiplies its expected probability."""
         shape, rate = self.prior(weight)
         others = self.population - self.rows
         still_needed = np.maximum(k - self.counts, 0.0)
@@ -152,11 +152,11 @@ class _CellModel:
         return np.where(still_needed == 0.0, 1.0, tail)
 
     def share(self, weight: float, k: int) -> float:
-        """Expected share of rows that match at least k people."""
+        """Return the expected share of rows that match at least k people."""
         return float(self.counts @ self.probabilities(weight, k) / self.rows)
 
     def lower_limit(self, k: int) -> float:
-        """The share for the least favourable A that is not refuted, less 1.64 of its standard errors."""
+        """Return the share for the least favourable accepted A, minus 1.64 standard errors."""
         tried, likelihood = self._weights
         kept = tried[likelihood >= likelihood.max() - NOT_REFUTED]
         some = kept[np.unique(np.linspace(0, len(kept) - 1, WEIGHTS_COMPARED).astype(np.int64))]
@@ -164,7 +164,7 @@ class _CellModel:
         return max(0.0, self.share(worst, k) - ONE_SIDED * self._standard_error(worst, k))
 
     def _standard_error(self, weight: float, k: int) -> float:
-        """Standard error of the share: chance in each cell, and errors of values' shares, common to many cells."""
+        """Return the standard error of the share: from chance in each cell, and from errors that many cells share."""
         probability = self.probabilities(weight, k)
         part = self.counts / self.rows
         variance = float((part**2 * probability * (1.0 - probability)).sum())

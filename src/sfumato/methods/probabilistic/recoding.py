@@ -146,7 +146,7 @@ class ValueMap:
 
 
 def texts(values: pa.Array) -> list[str]:
-    """Return values as text; a missing value is the word for it."""
+    """Return values as text; a missing value becomes ``MISSING``."""
     return [MISSING if text is None else text for text in values.cast(pa.string()).to_pylist()]
 
 
@@ -162,7 +162,7 @@ class RecodingPlan(Plan):
     quasi: tuple[str, ...]
     recodings: tuple[Recoding, ...]
     promises: tuple[Claim[Any], ...] = ()
-    said: Mapping[str, Any] = field(default_factory=dict)  # notes for the manifest
+    method_notes: Mapping[str, Any] = field(default_factory=dict)  # notes for the manifest
     within: int = 1
     suppressed_at_most: float = 0.0  # share of rows
     parts: int = 1
@@ -190,7 +190,10 @@ class RecodingPlan(Plan):
     @property
     def notes(self) -> Mapping[str, Any]:
         kept: dict[str, Any] = {name: {"how": "kept as it is"} for name in self.quasi}
-        return {**self.said, "columns": kept | {recoding.name: dict(recoding.note) for recoding in self.recodings}}
+        return {
+            **self.method_notes,
+            "columns": kept | {recoding.name: dict(recoding.note) for recoding in self.recodings},
+        }
 
     @property
     def blocks(self) -> int:

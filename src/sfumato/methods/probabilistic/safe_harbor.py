@@ -153,7 +153,7 @@ class SafeHarbor(Method):
             quasi=tuple(name for name in kept if schema[name].role is Role.QUASI),
             recodings=recodings,
             promises=(NoIdentifierLeft(policy=self, columns=kept), *truth_of(recodings)),
-            said={
+            method_notes={
                 "removed": [name for name in names if name not in kept],
                 "findings": [
                     {

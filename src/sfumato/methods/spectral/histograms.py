@@ -33,7 +33,8 @@ class HistogramMethod(MatrixMethod):
 
     k: int = option(
         Whole(at_least=2),
-        "Intended smallest number of rows in a group: cells of fewer than 2k rows are not divided.",
+        "Smallest number of rows in a group: cells of fewer than 2k rows are not divided. RecursiveHistogram does not "
+        "guarantee it.",
         default=5,
         unit="rows",
         reported=True,

@@ -82,7 +82,7 @@ class SpentBudget:
 
     budget: SearchBudget
     rounds: int = 0
-    reserved: float = 0.0  # seconds that must stay for what comes after the rounds
+    reserved: float = 0.0  # seconds that are kept for the work after the last round
     started: float = field(default_factory=time.monotonic)
 
     @property

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 ISLANDS = 4  # independent of the number of cores, so that a seed gives the same result on every machine
 EPOCHS = 12  # number of times the partition is measured and the fitness updated, more often at the beginning
 LOG_EVERY = 5.0  # seconds between two log lines
-LONGEST_ROUND = 0.5  # seconds
-ROUND_SHARE = 0.05  # share of a budget of seconds that one round may take
+LONGEST_ROUND = 0.5  # in seconds
+ROUND_SHARE = 0.05  # largest share of a time limit that one round may take
 
 log = logging.getLogger("sfumato")
 
@@ -67,7 +67,7 @@ def search(
             if islands.evolve(reporter, until=(epoch / EPOCHS) ** 2):
                 begun = time.monotonic()
                 islands.measure()
-                reporter.spent.reserved = time.monotonic() - begun  # the next time will take about as long
+                reporter.spent.reserved = time.monotonic() - begun  # the next measurement will take about as long
     except KeyboardInterrupt:
         stop = "interrupted"
         islands.measure()
@@ -124,9 +124,9 @@ class _Islands:
         return reporter.spent.rounds > rounds
 
     def _keep_rounds_short(self, seconds: float, budget: SearchBudget) -> None:
-        """Take fewer steps where a round takes long, so that the time limit is met and Ctrl-C is heard soon.
+        """Reduce the steps of a round if it takes long, so that the time limit is met and Ctrl-C takes effect soon.
 
-        A budget of rounds is to mean the same on every machine, so its rounds stay as they are.
+        With a budget in rounds the steps are never changed, so that the result is the same on every machine.
         """
         if budget.seconds is not None and seconds > min(LONGEST_ROUND, ROUND_SHARE * budget.seconds):
             self.steps = max(1, self.steps // 2)
