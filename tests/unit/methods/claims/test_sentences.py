@@ -81,7 +81,7 @@ RELEASED = Table.from_arrow(
         (
             ProbabilisticAnonymity(**POPULATION),
             "privacy",
-            "every row matches at least 5 of 10,000 people in age, sex with probability 0.9",
+            "at least 90.0% of the rows match at least 5 of 10,000 people in age, sex, with 95 % confidence",
         ),
         (
             NoIdentifierLeft(policy=SafeHarbor()),
