@@ -12,17 +12,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.errors import OptionError
+from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.boxes.axes import Axes
 from sfumato.methods.claims import Diversity
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
+from sfumato.survey.questions import Answers, Distinct, DistinctIn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
+
+DEFAULT_L = 2  # values of a sensitive column in each box, where ℓ is not given
+AFFORDABLE = 0.5  # share of the boxes that k alone allows which the default must leave possible
+MOST_FREQUENT = 1000  # values of a sensitive column that are counted for this
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,6 +37,49 @@ class Protected:
     l: int
     values: NDArray[np.float64]
     separation: NDArray[np.float64]
+
+
+def default_questions(l: int | None, schema: Schema) -> list[DistinctIn]:
+    """Return what must be known of the sensitive columns where ℓ is not given."""
+    return [DistinctIn(name, MOST_FREQUENT) for name in schema.names(Role.SENSITIVE)] if l is None else []
+
+
+def chosen_l(l: int | None, k: int, rows: int, schema: Schema, answers: Answers) -> int:
+    """Return ℓ as given or, by default, 2 where a column is sensitive and 1 elsewhere.
+
+    Raise where the default would cost too much: every box then needs a record that does not have the most common value
+    of a sensitive column, so there cannot be more boxes than such records.
+    """
+    if l is not None:
+        return l
+    for asked in default_questions(l, schema):
+        _require_affordable(asked.column, answers[asked], rows, k)
+    return DEFAULT_L if schema.names(Role.SENSITIVE) else 1
+
+
+def _require_affordable(name: str, distinct: Distinct, rows: int, k: int) -> None:
+    uncommon = rows - int(distinct.counts.max(initial=0))
+    wanted = rows // k
+    if uncommon >= AFFORDABLE * wanted:
+        return
+    alone, two, more = _shares_by_values(distinct.counts, rows, k)
+    raise CannotRelease(
+        f"With l = {DEFAULT_L}, the default for a sensitive column, every box must hold two values of {name!r}. That "
+        "would make boxes very wide.",
+        found=f"at most {uncommon:,} boxes instead of about {wanted:,}, because only {uncommon:,} of {rows:,} rows "
+        f"differ from its most common value; without l, about {alone:.0%} of the people would be in a box with 1 value, {two:.0%} "
+        f"with 2 and {more:.0%} with more",
+        fix=f"l=1 (--l 1), which does not protect {name!r} within a box, or another role for {name!r}",
+    )
+
+
+def _shares_by_values(counts: NDArray[np.int64], rows: int, k: int) -> tuple[float, float, float]:
+    """Estimate the shares of people in boxes of k random records with 1, 2 and more different values."""
+    rest = rows - int(counts.sum())  # rows whose values are too rare to be listed
+    shares = np.append(counts, rest) / rows
+    drawn = np.random.default_rng(0).multinomial(k, shares / shares.sum(), 4096)
+    values = (drawn > 0).sum(axis=1)
+    return float((values == 1).mean()), float((values == 2).mean()), float((values > 2).mean())
 
 
 @dataclass(frozen=True)

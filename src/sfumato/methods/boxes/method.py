@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from sfumato.errors import CannotRelease, OptionError, StatisticError
 from sfumato.methods.base import Method
 from sfumato.methods.boxes.axes import Axes
-from sfumato.methods.boxes.diversity import DiversityRule
+from sfumato.methods.boxes.diversity import DiversityRule, chosen_l, default_questions
 from sfumato.methods.boxes.edges import Edges, require_snap
 from sfumato.methods.boxes.fuzzy_terms import Words, require_words
 from sfumato.methods.boxes.plan import BoxesPlan
@@ -29,6 +30,19 @@ if TYPE_CHECKING:
     from sfumato.randomness import Randomness
     from sfumato.statistics.statistic import Statistic
     from sfumato.survey.survey import Survey
+
+log = logging.getLogger("sfumato")
+
+
+def _log_diversity(diversity: DiversityRule, *, is_default: bool) -> None:
+    if diversity.l > 1:
+        log.info(
+            "l = %d%s: every box has at least %d different values of %s",
+            diversity.l,
+            " (the default where a column is sensitive)" if is_default else "",
+            diversity.l,
+            ", ".join(map(repr, diversity.columns)),
+        )
 
 
 def _require_list(value: object, name: str) -> None:
@@ -84,14 +98,16 @@ class Boxes(Method):
         "kept": "statistics that were kept accurate",
         "edges": "where the faces of boxes are placed",
         "overlap": "a warning that boxes may overlap",
+        "l": "smallest number of different values of each protected column in a box",
+        "protected by l": "columns that have at least l different values in every box",
     }
 
     k: int = option(Whole(at_least=2), "Smallest number of records that share a box.", unit="records", reported=True)
-    l: int = option(
-        Whole(at_least=1),
+    l: int | None = option(
+        OrNone(Whole(at_least=1)),
         "Smallest number of different values of each sensitive column in a box, at most k. Without a sensitive column "
-        "it applies to every quasi-identifier. 1: no requirement.",
-        default=1,
+        "it applies to every quasi-identifier. None: 2 if there is a sensitive column, else 1. 1: no requirement.",
+        default=None,
         unit="values",
         reported=True,
     )
@@ -203,7 +219,7 @@ class Boxes(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.l > self.k:
+        if self.l is not None and self.l > self.k:
             raise OptionError(
                 "l must be at most k, because a box of k records has at most k values.",
                 found=f"l = {self.l}, k = {self.k}",
@@ -228,6 +244,7 @@ class Boxes(Method):
                 *Axes.questions(schema, sample.kinds),
                 *Rules.questions(rules, sample.kinds),
                 *(MissingIn(name) for name in numeric),
+                *default_questions(self.l, schema),
             ]
         )
         axes = Axes.of(answers, sample, schema)
@@ -240,7 +257,9 @@ class Boxes(Method):
         if rules:
             words: Words = {column.name: column.words for column in schema.columns} | dict(self.words or {})
             weights = replace(weights, rules=Rules.of(rules, words, axes, answers, sample.kinds))
-        diversity = DiversityRule.of(self.l, self.epsilon, schema, sample.kinds)
+        l = chosen_l(self.l, self.k, survey.rows, schema, answers)
+        diversity = DiversityRule.of(l, self.epsilon, schema, sample.kinds)
+        _log_diversity(diversity, is_default=self.l is None)
         return BoxesPlan(
             options=self,
             axes=axes,

@@ -111,6 +111,8 @@ class BoxesPlan(Plan):
         return {
             "kept": [str(one.statistic) for one in self.kept] if self.options.keep is not None else [],
             "edges": self.options.edges,
+            "l": self.diversity.l,
+            "protected by l": list(self.diversity.columns),
             **({"overlap": OVERLAP} if self._may_overlap else {}),
         }
 

@@ -78,8 +78,8 @@ class ProbabilisticAnonymity(Claim[CombinationCounts]):
         found = expected_matches(shown, self.population, self.k)
         counted = self.population == shown.rows
         return Finding(
-            claim=f"at least {1.0 - self.beta:.1%} of the rows match at least {self.k:,} of {self.population:,} people in "
-            f"{', '.join(self.columns)}" + ("" if counted else ", with 95 % confidence"),
+            claim=f"at least {1.0 - self.beta:.1%} of the rows match at least {self.k:,} of {self.population:,} people "
+            f"in {', '.join(self.columns)}" + ("" if counted else ", with 95 % confidence"),
             held=combinations <= self.most and (self.any_distribution or found.share_at_least >= 1.0 - self.beta),
             found=f"{combinations:,} combinations of at most {self.most:,}; "
             + (f"{found.share:.1%} of the rows, counted" if counted else _estimated(found))
