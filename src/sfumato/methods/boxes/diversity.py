@@ -67,8 +67,8 @@ def _require_affordable(name: str, distinct: Distinct, rows: int, k: int) -> Non
         f"With l = {DEFAULT_L}, the default for a sensitive column, every box must hold two values of {name!r}. That "
         "would make boxes very wide.",
         found=f"at most {uncommon:,} boxes instead of about {wanted:,}, because only {uncommon:,} of {rows:,} rows "
-        f"differ from its most common value; without l, about {alone:.0%} of the people would be in a box with 1 value, {two:.0%} "
-        f"with 2 and {more:.0%} with more",
+        f"differ from its most common value; without l, about {alone:.0%} of the people would be in a box with 1 "
+        f"value, {two:.0%} with 2 and {more:.0%} with more",
         fix=f"l=1 (--l 1), which does not protect {name!r} within a box, or another role for {name!r}",
     )
 

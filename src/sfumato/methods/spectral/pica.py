@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from sfumato.errors import OptionError
-from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup
 from sfumato.methods.spectral.bases import independent
 from sfumato.methods.spectral.clusters import Clustering, side_by_side
-from sfumato.methods.spectral.restore import MARGINALS, Marginals, with_marginals, with_shares
-from sfumato.methods.spectral.swap import VARIANTS, Swap, Variant
-from sfumato.params import Checked, Choice, Flag, Share, Whole, option, require_int
+from sfumato.methods.spectral.swap import Swap
+from sfumato.methods.spectral.swap_method import SwapMethod, SwapPlan
+from sfumato.params import Checked, Flag, Whole, option, require_int
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +30,7 @@ def _require_cluster_size(value: object, name: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionedIca(MatrixMethod):
+class PartitionedIca(SwapMethod):
     """Swap independent components within clusters of similar people: nonlinear relations are kept, too.
 
     Smaller clusters keep more of the structure and protect people less. With ``cluster_size="auto"`` they are as small
@@ -48,7 +47,7 @@ class PartitionedIca(MatrixMethod):
 
     name: ClassVar[str] = "pica"
     noted: ClassVar[Mapping[str, str]] = {
-        **MatrixMethod.noted,
+        **SwapMethod.noted,
         "cluster size": "average number of rows per cluster",
         "floor": "smallest number of rows in a cluster",
     }
@@ -72,27 +71,6 @@ class PartitionedIca(MatrixMethod):
         default=False,
         reported=True,
     )
-    variant: Variant = option(
-        Choice(VARIANTS),
-        'How a component is swapped: "permute" its values between rows, "flip" its signs at random, or replace it by a '
-        'random "orthogonal" direction.',
-        default="permute",
-        reported=True,
-    )
-    winsorise: float = option(
-        Share(),
-        "Share of the rows in each tail of a component that are clipped, before the swap, to the quantile at which the "
-        "tail begins.",
-        default=0.0,
-        unit="rows",
-        reported=True,
-    )
-    marginals: Marginals = option(
-        Choice(MARGINALS),
-        'Whether the distribution of each column is approximately "restored" after the swap, or left "free".',
-        default="free",
-        reported=True,
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,7 +80,6 @@ class PartitionedIca(MatrixMethod):
                 found=f"cluster_size {self.cluster_size}, floor {self.floor}",
                 fix="a larger cluster_size; a smaller floor would reveal who is in the table",
             )
-        _ = self.swap  # checks the combination of its options
 
     @property
     def swap(self) -> Swap:
@@ -123,14 +100,13 @@ class PartitionedIca(MatrixMethod):
 
 
 @dataclass(frozen=True, repr=False)
-class PicaPlan(MatrixPlan):
+class PicaPlan(SwapPlan):
     """Cluster each block and swap the independent components of every cluster."""
 
-    setup: MatrixSetup
     method: PartitionedIca
     size: int
 
-    def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def swapped(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         randomness = self.setup.randomness
         clustering = Clustering(size=self.size, floor=min(self.method.floor, self.size))
         labels = clustering(matrix, randomness.stream(f"clusters {number}"))
@@ -145,13 +121,7 @@ class PicaPlan(MatrixPlan):
             changed[rows] = basis.matrix(self.method.swap(basis.scores, generators[cluster]))
 
         side_by_side(swap, range(len(clusters)))
-        restored = self.method.marginals == "restored" and self.setup.decoding == "largest"
-        return with_shares(changed, matrix, self.setup.encoder) if restored else changed
-
-    def finalize(self, before: NDArray[np.float64], after: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        if self.method.marginals == "restored":
-            after = with_marginals(after, before, self.setup.randomness.stream(f"marginals {number}"))
-        return super().finalize(before, after, number)
+        return changed
 
     @property
     def notes(self) -> Mapping[str, object]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.methods.claims import MomentsKept
-from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup
 from sfumato.methods.spectral.bases import BASES, BasisName, invariant, principal
-from sfumato.methods.spectral.restore import MARGINALS, Marginals, with_marginals, with_moments, with_shares
-from sfumato.methods.spectral.swap import VARIANTS, Swap, Variant
-from sfumato.params import Choice, Flag, Number, OrNone, Share, option
+from sfumato.methods.spectral.restore import with_moments
+from sfumato.methods.spectral.swap import Swap
+from sfumato.methods.spectral.swap_method import SwapMethod, SwapPlan
+from sfumato.params import Choice, Flag, Number, OrNone, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SvdSwap(MatrixMethod):
+class SvdSwap(SwapMethod):
     """Swap the values of each singular vector between rows and rebuild the table: linear relations are kept.
 
     With ``repair`` the means and covariances of the numeric columns are kept up to rounding errors. Without it the
@@ -44,7 +44,7 @@ class SvdSwap(MatrixMethod):
 
     name: ClassVar[str] = "svd-swap"
     noted: ClassVar[Mapping[str, str]] = {
-        **MatrixMethod.noted,
+        **SwapMethod.noted,
         "basis": "basis in which components were swapped",
         "variant": "how components were swapped",
     }
@@ -69,31 +69,6 @@ class SvdSwap(MatrixMethod):
         default="svd",
         reported=True,
     )
-    variant: Variant = option(
-        Choice(VARIANTS),
-        'How a component is swapped: "permute" its values between rows, "flip" its signs at random, or replace it by a '
-        'random "orthogonal" direction.',
-        default="permute",
-        reported=True,
-    )
-    winsorise: float = option(
-        Share(),
-        "Share of the rows in each tail of a component that are clipped, before the swap, to the quantile at which the "
-        "tail begins.",
-        default=0.0,
-        unit="rows",
-        reported=True,
-    )
-    marginals: Marginals = option(
-        Choice(MARGINALS),
-        'Whether the distribution of each column is approximately "restored" after the swap, or left "free".',
-        default="free",
-        reported=True,
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self.swap  # checks the combination of its options
 
     @property
     def swap(self) -> Swap:
@@ -106,23 +81,18 @@ class SvdSwap(MatrixMethod):
 
 
 @dataclass(frozen=True, repr=False)
-class SvdSwapPlan(MatrixPlan):
+class SvdSwapPlan(SwapPlan):
     """Swap the components of each block."""
 
-    setup: MatrixSetup
     method: SvdSwap
 
-    def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def swapped(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         basis = principal(matrix) if self.method.basis == "svd" else invariant(matrix)
         generator = self.setup.randomness.stream(f"swap {number}")
-        changed = basis.matrix(self.method.swap(basis.scores, generator))
-        restored = self.method.marginals == "restored" and self.setup.decoding == "largest"
-        return with_shares(changed, matrix, self.setup.encoder) if restored else changed
+        return basis.matrix(self.method.swap(basis.scores, generator))
 
     def finalize(self, before: NDArray[np.float64], after: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        low, high = self.setup.low, self.setup.high
-        if self.method.marginals == "restored":
-            after = with_marginals(after, before, self.setup.randomness.stream(f"marginals {number}"))
+        low, high, after = self.setup.low, self.setup.high, self.restored(before, after, number)
         finalized = np.clip(after, low, high)
         if self.method.repair:
             whole = [p for p, code in enumerate(self.setup.encoder.numbers) if code.missing is None]

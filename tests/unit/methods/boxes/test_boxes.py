@@ -307,3 +307,27 @@ def test_means_are_kept_alike_wherever_their_columns_have_their_zero():
     release = sf.Boxes(k=5, keep=["mean(x)", "mean(y)"], others=0.0).release(data, seed=1)
     widths = [one.linear_high - one.linear_low for one in map(release.estimate, ("mean(x)", "mean(y)"))]
     assert 0.7 <= widths[0] / widths[1] <= 1.4
+
+
+class TestDefaultDiversity:
+    def test_a_sensitive_column_has_two_values_in_every_box_without_being_asked(self):
+        draw = np.random.default_rng(4)
+        people = pd.DataFrame({"age": np.arange(300), "illness": draw.choice(["a", "b"], 300, p=[0.7, 0.3])})
+        release = sf.Boxes(k=5).release(people, schema={"age": "quasi", "illness": "sensitive"}, seed=1)
+        assert release.table.to_pandas().groupby("box")["illness"].nunique().min() >= 2
+        assert release.manifest.notes["l"] == 2
+        assert release.manifest.notes["protected by l"] == ["illness"]
+
+    def test_a_rare_value_stops_the_release_and_says_what_it_would_cost(self):
+        people = pd.DataFrame({"age": np.arange(1000), "hiv": ["no"] * 990 + ["yes"] * 10})
+        roles = {"age": "quasi", "hiv": "sensitive"}
+        with pytest.raises(CannotRelease, match=r"at most 10 boxes instead of about 200.*l=1") as refused:
+            sf.Boxes(k=5).release(people, schema=roles)
+        assert "95%" in str(refused.value), "the share of people who would be in a box with one value"
+        assert sf.Boxes(k=5, l=1).release(people, schema=roles).manifest.options["l"] == 1
+
+    def test_without_a_sensitive_column_nothing_is_asked_unless_l_is_given(self):
+        people = pd.DataFrame({"age": np.arange(100), "sex": ["f", "m"] * 50})
+        roles = {"age": "quasi", "sex": "quasi"}
+        assert sf.Boxes(k=5).release(people, schema=roles).manifest.notes["protected by l"] == []
+        assert sf.Boxes(k=5, l=2).release(people, schema=roles).manifest.notes["protected by l"] == ["age", "sex"]
