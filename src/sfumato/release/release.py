@@ -49,7 +49,7 @@ class Release:
     --------
     >>> import sfumato as sf
     >>> people = {"age": [20, 21, 22, 40, 41, 42], "income": [10.0, 12.0, 11.0, 30.0, 31.0, 35.0]}
-    >>> release = sf.Boxes(k=3).release(people, schema={"age": "quasi", "income": "sensitive"}, seed=1)
+    >>> release = sf.Boxes(k=3).release(people, schema={"age": "quasi", "income": "other"}, seed=1)
     >>> release
     Release(6 rows × 4 columns, boxes; 3-anonymous in age)
     >>> release.table.names

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +49,8 @@ class Edges:
         """Return the faces of all boxes; ``values`` are the coordinates of the numeric axes, one row per record."""
         from sfumato.kernels import faces as kernel
 
+        for axis in axes:
+            self.declared(axis)  # a declared domain must hold the data, wherever faces are placed
         missing = np.zeros((leaves.count, len(axes)), dtype=np.int64)
         numbers = values
         for position, axis in enumerate(axes):
@@ -99,12 +102,17 @@ class Edges:
         step = self.snap.get(axis.name) if isinstance(self.snap, Mapping) else self.snap
         if step:
             for face, outward in ((low, np.floor), (high, np.ceil)):
-                moved = outward(face / step) * step
+                moved = np.round(outward(face / step) * step, _decimals(step))
                 np.copyto(face, np.minimum(moved, face) if face is low else np.maximum(moved, face))
             declared = self.declared(axis)
             if declared is not None:
                 np.copyto(low, np.maximum(low, declared[0]))
                 np.copyto(high, np.minimum(high, declared[1]))
+
+
+def _decimals(step: float) -> int:
+    """Return the number of decimals of a step as it is written: 1 for 0.1."""
+    return max(0, -int(Decimal(repr(float(step))).normalize().as_tuple().exponent))
 
 
 def require_snap(snap: object, name: str = "snap") -> None:

@@ -56,6 +56,9 @@ class Trapezoid:
         low, median, high = map(float, quantiles)
         if meaning == LOW:
             return cls(-math.inf, -math.inf, low, median)
+        if meaning == MIDDLE and low == median:  # a value that many records share is low, not low and middle at once
+            centre = (median + high) / 2.0 if high > median else math.inf
+            return cls(centre if math.isinf(centre) else median, centre, centre, max(centre, high))
         if meaning == MIDDLE:
             return cls(low, median, median, high)
         return cls(median, max(high, np.nextafter(median, math.inf)), math.inf, math.inf)  # the median is never high

@@ -19,7 +19,7 @@ from sfumato.methods.boxes.rules import Rule, Rules
 from sfumato.methods.boxes.search.budget import SearchBudget
 from sfumato.methods.boxes.sensitivities import MomentsLookup, kept_statistics, sensitivities
 from sfumato.params import Checked, Choice, Number, OrNone, Share, Whole, option, require_number
-from sfumato.schema.columns import Role
+from sfumato.schema.columns import Role, nearest
 from sfumato.schema.schema import Schema
 from sfumato.survey.questions import MissingIn
 from sfumato.table.intervals import BOX, interval_names
@@ -226,6 +226,10 @@ class Boxes(Method):
             )
         if self.search is not None and not isinstance(self.search, SearchBudget):
             object.__setattr__(self, "search", SearchBudget(seconds=float(self.search)))
+        if self.search is None and self.overlap == "allowed":
+            raise OptionError(
+                "Boxes overlap only after a search.", found="overlap='allowed' without search", fix="search=60"
+            )
         if self.search is not None and self.overlap == "allowed" and self.edges == "cells":
             raise OptionError(
                 "Boxes that may overlap must have edges='hull'.", found="overlap='allowed' with edges='cells'"
@@ -256,7 +260,10 @@ class Boxes(Method):
         weights = sensitivities(kept, axes, moments_of, named=self.keep is not None, others=self.others)
         if rules:
             words: Words = {column.name: column.words for column in schema.columns} | dict(self.words or {})
-            weights = replace(weights, rules=Rules.of(rules, words, axes, answers, sample.kinds))
+            bound = Rules.of(rules, words, axes, answers, sample.kinds)
+            if survey.sample.is_whole:
+                bound.require_true(sample)
+            weights = replace(weights, rules=bound)
         l = chosen_l(self.l, self.k, survey.rows, schema, answers)
         diversity = DiversityRule.of(l, self.epsilon, schema, sample.kinds)
         _log_diversity(diversity, is_default=self.l is None)
@@ -299,6 +306,10 @@ class Boxes(Method):
     def _require_columns(self, axes: Axes, schema: Schema) -> None:
         """Raise unless the options name existing columns and the released names are free."""
         numbers = {axis.name for axis in axes.numbers}
+        for name in self.words or {}:
+            if name not in schema:
+                known = [column.name for column in schema.columns]
+                raise OptionError(f"words must name columns of the table, not {name!r}.", found=nearest(name, known))
         for named in (self.domain, self.snap):
             for name in named if isinstance(named, Mapping) else ():
                 if name not in numbers:

@@ -122,12 +122,12 @@ class BoxesPlan(Plan):
         leaves = self._partition(block, values, weights)
         searches: tuple[SearchTrace, ...] = ()
         rules: tuple[RuleEffect, ...] = ()
-        if self.sensitivities.rules is not None:
-            without = self._partition(block, values, replace(self.sensitivities, rules=None).of(block))
-            rules = effects(self.sensitivities.rules, block, self.axes, values, without, leaves)
         if self.options.search is not None:
             found = self._searched(block, values, weights, leaves, number)
             leaves, searches = found.leaves, (found.trace,)
+        if self.sensitivities.rules is not None:
+            without = self._partition(block, values, replace(self.sensitivities, rules=None).of(block))
+            rules = effects(self.sensitivities.rules, block, self.axes, values, without, leaves)
         faces = self.edges.faces(leaves, values[:, : len(self.axes.numbers)], self.axes.numbers)
         labels = [
             self._labels(leaves, values[:, position], axis)

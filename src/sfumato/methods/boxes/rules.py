@@ -156,6 +156,16 @@ class Rules:
             bound.append(BoundRule(rule, place[rule.column], conditions))
         return cls(tuple(bound), len(axes.all))
 
+    def require_true(self, rows: Table) -> None:
+        """Raise unless every rule is true of at least one row, to some degree: any other rule has no effect."""
+        for one in self.rules:
+            if not one.truth(rows).any():
+                raise OptionError(
+                    f"The rule {one.rule.text!r} must be true of at least one record.",
+                    found="none",
+                    fix="other words, or corners of words that lie inside the range of the column",
+                )
+
     def factors(self, rows: Table) -> NDArray[np.float32]:
         """Return the factor of the weight of each axis (columns) for each row."""
         factors = np.ones((rows.rows, self.axes))

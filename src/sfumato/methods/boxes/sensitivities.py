@@ -20,6 +20,7 @@ import numpy as np
 from sfumato.errors import OptionError, StatisticError
 from sfumato.methods.boxes.axes import Axes, NumberAxis, SetAxis
 from sfumato.params import require_number
+from sfumato.statistics.conditions import Conditional, Count, Quantile, Sum
 from sfumato.statistics.language import parse
 from sfumato.statistics.moment_statistics import Correlation, Mean, Variance
 from sfumato.survey.questions import Answers, MomentsOf
@@ -98,7 +99,7 @@ def kept_statistics(
         wholes: list[Statistic] = [kind(name) for kind in (Mean, Variance) for name in numbers]
         wholes += [Correlation(first, second) for first, second in combinations(numbers, 2)]
     else:
-        wholes = [parse(text, names=names) for text in keep]
+        wholes = [_characteristic(parse(text, names=names)) for text in keep]
     importances = _one_each(importance, wholes, "importance", least=0.0)
     accuracies = _one_each(accuracy, wholes, "accuracy", above=0.0)
     total = sum(1.0 if share is None else share for share in importances) or 1.0
@@ -111,6 +112,16 @@ def kept_statistics(
         for whole, share, wanted in zip(wholes, importances, accuracies, strict=True)
         for part in whole.parts()
     )
+
+
+def _characteristic(statistic: Statistic) -> Statistic:
+    """Return the statistic; raise unless it is a function of means and covariances of all records."""
+    if isinstance(statistic, Conditional | Count | Sum | Quantile):
+        raise StatisticError(
+            f"Boxes cannot be cut for {statistic}: it is not a function of the means and covariances of all records.",
+            fix="keep the mean, variance or correlation of its columns; it can still be estimated from the release",
+        )
+    return statistic
 
 
 def sensitivities(

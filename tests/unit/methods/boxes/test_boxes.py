@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pytest
 import sfumato as sf
 from sfumato.engines.memory import MemorySurvey, run
 from sfumato.errors import CannotRelease, OptionError, StatisticError
+from sfumato.methods.boxes.fuzzy_terms import Trapezoid
 from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
 from sfumato.release.verify import verify
@@ -331,3 +334,43 @@ class TestDefaultDiversity:
         roles = {"age": "quasi", "sex": "quasi"}
         assert sf.Boxes(k=5).release(people, schema=roles).manifest.notes["protected by l"] == []
         assert sf.Boxes(k=5, l=2).release(people, schema=roles).manifest.notes["protected by l"] == ["age", "sex"]
+
+
+class TestOptionsThatWereIgnored:
+    DATA = pd.DataFrame({"x": np.linspace(0.03, 9.97, 40), "sex": ["f", "m"] * 20})
+    ROLES: ClassVar = {"x": "quasi", "sex": "quasi"}
+
+    def test_overlap_without_a_search_is_refused(self):
+        with pytest.raises(OptionError, match="only after a search"):
+            sf.Boxes(k=5, overlap="allowed")
+
+    def test_a_domain_is_checked_with_hulls_too(self):
+        with pytest.raises(CannotRelease, match="declared domain"):
+            sf.Boxes(k=5, domain={"x": (0.0, 5.0)}).release(self.DATA, schema=self.ROLES)
+
+    def test_words_of_a_column_that_is_not_there_are_named(self):
+        rule = ["x matters most when x is tiny"]
+        with pytest.raises(OptionError, match="words must name columns"):
+            sf.Boxes(k=5, rules=rule, words={"y": {"tiny": (0, 0, 1)}}).release(self.DATA, schema=self.ROLES)
+
+    def test_a_rule_that_is_never_true_is_named(self):
+        words = {"x": {"huge": (100, 110, 120)}}
+        with pytest.raises(OptionError, match="must be true of at least one record"):
+            sf.Boxes(k=5, rules=["x matters most when x is huge"], words=words).release(self.DATA, schema=self.ROLES)
+
+    def test_snapped_faces_have_the_decimals_of_the_step(self):
+        release = sf.Boxes(k=5, snap=0.1).release(self.DATA, schema=self.ROLES)
+        faces = np.concatenate([release.table.numbers("x_low"), release.table.numbers("x_high")])
+        assert all(len(repr(float(face)).partition(".")[2]) <= 1 for face in faces)
+
+    def test_a_statistic_under_a_condition_cannot_be_kept_and_the_reason_says_so(self):
+        with pytest.raises(StatisticError, match="all records"):
+            sf.Boxes(k=5, keep=["mean(x | sex = m)"]).release(self.DATA, schema=self.ROLES)
+
+    def test_where_quantiles_tie_a_value_is_low_and_not_middle_too(self):
+        quantiles = np.array([0.0, 0.0, 0.0])
+        zeros = np.zeros(3)
+        assert Trapezoid.between(quantiles, "low").membership(zeros).tolist() == [1.0, 1.0, 1.0]
+        assert Trapezoid.between(quantiles, "middle").membership(zeros).tolist() == [0.0, 0.0, 0.0]
+        some = np.array([0.0, 0.0, 4.0])
+        assert Trapezoid.between(some, "middle").membership(np.array([0.0, 2.0, 4.0])).tolist() == [0.0, 1.0, 0.0]

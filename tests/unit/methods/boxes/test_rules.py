@@ -236,15 +236,6 @@ class TestEffects:
         assert "narrower in income" in str(first)
         assert "wider in age" in str(second)
 
-    def test_a_rule_that_is_true_of_nobody_did_nothing(self, people):
-        boxes = sf.Boxes(
-            k=5, rules=["income matters most when age is ancient"], words={"age": {"ancient": (500, 600, 700)}}
-        )
-        (effect,) = boxes.release(people, seed=1).diagnostics.rules
-        assert (effect.touched, effect.mean_factor, effect.change) == (0.0, 1.0, 0.0)
-        plain = sf.Boxes(k=5).release(people, seed=1)
-        assert boxes.release(people, seed=1).table.arrow.equals(plain.table.arrow)
-
     def test_categories_can_matter_too(self, people):
         boxes = sf.Boxes(k=5, rules=["city matters most"])
         (effect,) = boxes.release(people, seed=1).diagnostics.rules
