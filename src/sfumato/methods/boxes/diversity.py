@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
 
-DEFAULT_L = 2  # values of a sensitive column in each box, where ℓ is not given
-AFFORDABLE = 0.5  # share of the boxes that k alone allows which the default must leave possible
-MOST_FREQUENT = 1000  # values of a sensitive column that are counted for this
+DEFAULT_L = 2  # default ℓ if there is a sensitive column
+AFFORDABLE = 0.5  # the default ℓ must allow at least this share of the boxes that k alone allows
+MOST_FREQUENT = 1000  # most frequent values of a sensitive column that are counted for this check
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,15 +40,15 @@ class Protected:
 
 
 def default_questions(l: int | None, schema: Schema) -> list[DistinctIn]:
-    """Return what must be known of the sensitive columns where ℓ is not given."""
+    """Return the survey questions about the sensitive columns that are needed if ℓ is not given."""
     return [DistinctIn(name, MOST_FREQUENT) for name in schema.names(Role.SENSITIVE)] if l is None else []
 
 
 def chosen_l(l: int | None, k: int, rows: int, schema: Schema, answers: Answers) -> int:
-    """Return ℓ as given or, by default, 2 where a column is sensitive and 1 elsewhere.
+    """Return ℓ as given or, by default, 2 if there is a sensitive column and 1 otherwise.
 
-    Raise where the default would cost too much: every box then needs a record that does not have the most common value
-    of a sensitive column, so there cannot be more boxes than such records.
+    Raise if the default would cost too much: every box then needs a record without the most common value of a sensitive
+    column, so there cannot be more boxes than such records.
     """
     if l is not None:
         return l
@@ -64,7 +64,7 @@ def _require_affordable(name: str, distinct: Distinct, rows: int, k: int) -> Non
         return
     alone, two, more = _shares_by_values(distinct.counts, rows, k)
     raise CannotRelease(
-        f"With l = {DEFAULT_L}, the default for a sensitive column, every box must hold two values of {name!r}. That "
+        f"With l = {DEFAULT_L}, the default for a sensitive column, every box must have two values of {name!r}. This "
         "would make boxes very wide.",
         found=f"at most {uncommon:,} boxes instead of about {wanted:,}, because only {uncommon:,} of {rows:,} rows "
         f"differ from its most common value; without l, about {alone:.0%} of the people would be in a box with 1 "

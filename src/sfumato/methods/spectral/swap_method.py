@@ -1,4 +1,4 @@
-"""What the methods that swap components have in common: options, and restoring the distributions of the columns."""
+"""The base of the methods that swap components: their options, and the restoration of the columns' distributions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SwapMethod(MatrixMethod):
 
 @dataclass(frozen=True, repr=False)
 class SwapPlan(MatrixPlan):
-    """A plan that swaps components and then, if asked for, restores the distributions of the columns."""
+    """A plan that swaps components and then, if requested, restores the distributions of the columns."""
 
     method: SwapMethod
 
@@ -68,7 +68,7 @@ class SwapPlan(MatrixPlan):
         return with_shares(changed, matrix, self.setup.encoder) if restored else changed
 
     def restored(self, before: NDArray[np.float64], after: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        """Return the swapped numbers with the distributions of the original columns, if asked for."""
+        """Return the swapped numbers, with the distributions of the original columns if requested."""
         if self.method.marginals == "free":
             return after
         return with_marginals(after, before, self.setup.randomness.stream(f"marginals {number}"))
