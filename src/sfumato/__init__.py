@@ -18,6 +18,7 @@ NAMES = {
     "Schema": "sfumato.schema.schema",
     "uniqueness": "sfumato.disclosure.uniqueness",
     "quasi_identifiers": "sfumato.disclosure.quasi_identifiers",
+    "sketched_quasi_identifiers": "sfumato.disclosure.sketched_search",
     "anonymity_budget": "sfumato.disclosure.anonymity_budget",
     "privacy_utility_curve": "sfumato.methods.probabilistic.curve",
     "SearchBudget": "sfumato.methods.boxes.search",

@@ -34,9 +34,39 @@ def sketched_quasi_identifiers(
     by: By = "rows",
     sketch: int = 4096,
 ) -> QuasiIdentifiers:
-    """Find minimal α-quasi-identifiers of up to ``max_size`` columns, with sketches of ``sketch`` combinations per set.
+    """Find the minimal sets of columns that identify people, in a table that is read in parts.
 
-    ``parts`` is called once per set size and returns all parts of the table, e.g. the batches of a Parquet file.
+    Parameters
+    ----------
+    parts
+        Function that returns all parts of the table (tables, paths or data frames), e.g. the batches of a Parquet file.
+        It is called once per set size.
+    columns
+        Columns to search.
+    population
+        Number of people an intruder may choose from. None (default): the rows of the table.
+    alpha
+        Share of people, between 0 and 1, that a set must identify. 0.2 by default.
+    max_size
+        Largest number of columns in a set, at least 1. 3 by default.
+    by
+        "rows" (default) counts rows that are unique in the table; "population" bounds the share of people who are unique
+        in the population.
+    sketch
+        Number of combinations that are kept per set, at least 16. 4096 by default. More give a smaller error: about
+        1/√sketch of the share.
+
+    Returns
+    -------
+    QuasiIdentifiers
+        The sets that were found, each with its estimated share and error.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> parts = [{"id": [1, 2], "sex": ["f", "m"]}, {"id": [3, 4], "sex": ["f", "m"]}]
+    >>> [one.columns for one in sf.sketched_quasi_identifiers(lambda: parts, ["id", "sex"])]
+    [('id',)]
     """
     alpha = require_probability(alpha, name="alpha")
     by = cast(By, require_choice(by, name="by", choices=("rows", "population")))
