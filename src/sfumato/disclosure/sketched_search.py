@@ -50,8 +50,8 @@ def sketched_quasi_identifiers(
     max_size
         Largest number of columns in a set, at least 1. 3 by default.
     by
-        "rows" (default) counts rows that are unique in the table; "population" bounds the share of people who are unique
-        in the population.
+        "rows" (default) counts rows that are unique in the table; "population" bounds the share of people who are
+        unique in the population.
     sketch
         Number of combinations that are kept per set, at least 16. 4096 by default. More give a smaller error: about
         1/√sketch of the share.
