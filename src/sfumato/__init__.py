@@ -38,6 +38,7 @@ NAMES = {
     "Correlation": "sfumato.statistics.moment_statistics",
     "Regression": "sfumato.statistics.moment_statistics",
     "SfumatoError": "sfumato.errors",
+    "SfumatoWarning": "sfumato.errors",
 }
 
 

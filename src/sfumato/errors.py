@@ -12,6 +12,7 @@
         ├── CannotRelease      no release can meet the request
         └── GuaranteeNotMet    a release was made, but a measured guarantee does not hold
     MissingExtra           an optional package is not installed                exit code 2
+    SfumatoWarning         something was guessed or changed that the user should know (a warning, not an error)
 
 Every error says what must hold, what was found and what to try. No error quotes a cell: only names of columns, counts
 and options. Errors of libraries may quote cells, so raise *after* the ``except`` block to drop the original exception.
@@ -19,7 +20,20 @@ and options. Errors of libraries may quote cells, so raise *after* the ``except`
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
+
+# control characters, marks that reverse the direction of text, and halves of characters: a terminal obeys the first two
+# and cannot show the last; a line break stays
+UNPRINTABLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+USER_AND_PASSWORD = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://[^\s:@/]*):\S*@")
+PASSWORD = re.compile(r"(?i)\b(\w*(?:password|passwd|pwd|token|secret|access_?key))=[^&\s'\"]+")
+
+
+def printable(text: str) -> str:
+    """Return the text as a terminal may show it: without passwords, and with control characters escaped."""
+    text = PASSWORD.sub(r"\1=***", USER_AND_PASSWORD.sub(r"\1:***@", text))
+    return UNPRINTABLE.sub(lambda sign: sign[0].encode("unicode_escape").decode("ascii"), text)
 
 
 class SfumatoError(Exception):
@@ -38,10 +52,10 @@ class SfumatoError(Exception):
     exit_code: ClassVar[int] = 2
 
     def __init__(self, message: str, *, found: str | None = None, fix: str | None = None) -> None:
-        self.message = message
-        self.found = found
-        self.fix = fix
-        super().__init__(message)
+        self.message = printable(message)
+        self.found = found and printable(found)
+        self.fix = fix and printable(fix)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         parts = [self.message]
@@ -98,3 +112,16 @@ class CannotRelease(PromiseError):
 
 class GuaranteeNotMet(PromiseError):
     """A release was made, but a measured guarantee does not hold; nothing was written."""
+
+
+class SfumatoWarning(UserWarning):
+    """Something was guessed or changed that the user should know, such as the header of a file.
+
+    Parameters
+    ----------
+    message : str
+        What was guessed or changed, and what to do if that is wrong. It quotes no cell.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))

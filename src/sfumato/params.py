@@ -19,12 +19,23 @@ from typing import Any, Protocol
 from sfumato.errors import OptionError
 
 KEY = "option"  # key in the metadata of a field
+LARGEST = 2**63  # whole numbers of options must fit into 64 bits
 
 
-def require_int(value: Any, *, name: str, at_least: int | None = None) -> int:
-    """Return the value if it is a whole number, not a boolean, and at least ``at_least``; else raise."""
+def is_finite(number: Any) -> bool:
+    """Return whether a number is finite as a float; whole numbers can be too large for one."""
+    try:
+        return math.isfinite(float(number))
+    except OverflowError:
+        return False
+
+
+def require_int(value: Any, *, name: str, at_least: int | None = None, below: int | None = LARGEST) -> int:
+    """Return the value if it is a whole number, not a boolean, at least ``at_least`` and below ``below``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise OptionError(f"{name} must be a whole number.", found=type(value).__name__)
+    if below is not None and abs(int(value)) >= below:
+        raise OptionError(f"{name} must be below 2⁶³.", found="a larger number")
     if at_least is not None and value < at_least:
         raise OptionError(f"{name} must be at least {at_least}.", found=str(int(value)))
     return int(value)
@@ -32,7 +43,7 @@ def require_int(value: Any, *, name: str, at_least: int | None = None) -> int:
 
 def require_number(value: Any, *, name: str, above: float | None = None, at_least: float | None = None) -> float:
     """Return the value as a float if it is finite and above (or at least) a bound; else raise."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(float(value)):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not is_finite(value):
         raise OptionError(f"{name} must be a finite number.", found=type(value).__name__)
     number = float(value)
     if above is not None and not number > above:

@@ -24,7 +24,7 @@ class Randomness:
 
     def __post_init__(self) -> None:
         if self.seed is not None:
-            require_int(self.seed, name="seed", at_least=0)
+            require_int(self.seed, name="seed", at_least=0, below=None)
         object.__setattr__(self, "_root", secrets.randbits(128) if self.seed is None else int(self.seed))
 
     def __repr__(self) -> str:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import typer
 
 from sfumato.cli import assess, console, demo, estimate, inspect, methods, release
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, SfumatoWarning
 from sfumato.version import __version__
 
 app = typer.Typer(
@@ -52,7 +55,8 @@ def _root(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="sfumato")
+        with _saying_warnings():
+            app(args=None if arguments is None else list(arguments), prog_name="sfumato")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except SfumatoError as error:
@@ -60,6 +64,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if _debugging():
             console.say(_places(error))
         return error.exit_code
+    except MemoryError:
+        console.say_error("There must be enough memory for the table.", "none left", "fewer rows, or more memory")
+        return 2
     except Exception as error:
         console.say_error(
             "An unexpected error occurred.",
@@ -70,6 +77,23 @@ def run(arguments: Sequence[str] | None = None) -> int:
             console.say(_places(error))
         return 1
     return 0
+
+
+@contextmanager
+def _saying_warnings() -> Iterator[None]:
+    """Print warnings of the library as they are given, and leave those of others to Python."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SfumatoWarning)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, SfumatoWarning):
+                console.say_warning(message)
+            else:
+                others(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def _debugging() -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import typer
 
 from sfumato.cli import console, source
-from sfumato.errors import OptionError
+from sfumato.errors import OptionError, printable
 from sfumato.params import require_choice
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ def command(
     encoding: str | None = source.ENCODING,
     decimal: str | None = source.DECIMAL,
     missing: list[str] = source.MISSING,
+    header: bool | None = source.HEADER,
+    names: str | None = source.NAMES,
     seed: int | None = typer.Option(None, "--seed", help="Seed for repeatable tests."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -59,10 +61,10 @@ def command(
     if pictures is not None:
         _require_outside(Path(pictures).resolve())
     console.say_compiling()
-    original, others = (
-        path and source.table(path, separator=separator, encoding=encoding, decimal=decimal, missing=missing)
-        for path in (file, reference)
+    reading = source.Reading(
+        separator=separator, encoding=encoding, decimal=decimal, missing=missing, header=header, names=names
     )
+    original, others = (path and source.table(path, reading) for path in (file, reference))
     released = read_release(release)
     subject = compared(
         original,
@@ -79,7 +81,7 @@ def command(
     if json:
         console.show_json(assessment.to_plain() | {"most_exposed": exposed})
     else:
-        sys.stdout.write(f"{assessment}\n")
+        sys.stdout.write(f"{printable(str(assessment))}\n")
         console.show(*(["", terminal.exposed(exposed)] if exposed else []))
 
 

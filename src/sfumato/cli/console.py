@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.errors import UNPRINTABLE, printable
+
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 
 def show(*renderables: RenderableType) -> None:
@@ -19,19 +21,42 @@ def show(*renderables: RenderableType) -> None:
     width = None if sys.stdout.isatty() else 160  # files and pipes have no window width
     console = Console(highlight=False, markup=False, soft_wrap=False, width=width)
     for renderable in renderables:
-        console.print(renderable)
+        console.print(_Printable(renderable))
+
+
+class _Printable:
+    """A renderable whose text cannot command the terminal: control characters are shown escaped."""
+
+    def __init__(self, renderable: RenderableType) -> None:
+        self.renderable = renderable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.segment import Segment
+
+        for segment in console.render(self.renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
 def show_json(record: Any) -> None:
     """Print a record as JSON to standard output."""
     from sfumato.report.plain_json import to_json
 
-    sys.stdout.write(to_json(record) + "\n")
+    sys.stdout.write(printable_json(to_json(record)) + "\n")
+
+
+def printable_json(text: str) -> str:
+    """Escape what JSON allows in texts but a terminal obeys or cannot show."""
+    return UNPRINTABLE.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
 
 
 def say(text: str) -> None:
     """Print a line to standard error."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(printable(text) + "\n")
+
+
+def say_warning(message: object) -> None:
+    """Print a warning of the library to standard error."""
+    say(f"warning: {message}")
 
 
 def say_error(message: str, found: str | None, fix: str | None) -> None:

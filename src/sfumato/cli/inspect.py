@@ -31,6 +31,8 @@ def command(
     encoding: str | None = source.ENCODING,
     decimal: str | None = source.DECIMAL,
     missing: list[str] = source.MISSING,
+    header: bool | None = source.HEADER,
+    names: str | None = source.NAMES,
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Show columns, suggested roles and identifying column sets.
@@ -42,9 +44,10 @@ def command(
     from sfumato.engines.memory import MemorySurvey
     from sfumato.report import terminal
 
-    fitted = source.fitted(
-        file, schema=schema, roles=role, separator=separator, encoding=encoding, decimal=decimal, missing=missing
+    reading = source.Reading(
+        separator=separator, encoding=encoding, decimal=decimal, missing=missing, header=header, names=names
     )
+    fitted = source.fitted(file, reading, schema=schema, roles=role)
     found = inspect(MemorySurvey(fitted.table), fitted.schema)
     sets = _identifying(fitted.table, fitted.schema, alpha, population, max_size)
     if json:

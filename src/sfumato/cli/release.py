@@ -10,6 +10,7 @@ import typer
 from sfumato.cli import console, source
 from sfumato.cli.search import watched
 from sfumato.errors import OptionError
+from sfumato.params import require_choice
 
 if TYPE_CHECKING:
     from sfumato.measures.assess import Assessment
@@ -64,10 +65,18 @@ def command(
     role: list[str] = source.ROLE,
     seed: int | None = typer.Option(None, "--seed", help="For tests only: anyone who knows it can undo random steps."),
     engine: str = typer.Option("auto", "--engine", help="Engine that does the work: auto or memory."),
+    csv_formulas: str = typer.Option(
+        "escape",
+        "--csv-formulas",
+        metavar="keep|escape",
+        help="Text in released.csv that spreadsheets take for a formula (= + - @): put ' before it, or keep it.",
+    ),
     separator: str | None = source.SEPARATOR,
     encoding: str | None = source.ENCODING,
     decimal: str | None = source.DECIMAL,
     missing: list[str] = source.MISSING,
+    header: bool | None = source.HEADER,
+    names: str | None = source.NAMES,
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Anonymize a table, verify the result and write it.
@@ -77,20 +86,20 @@ def command(
     from sfumato.engines.registry import engine_for
     from sfumato.methods.registry import make_method
 
+    require_choice(csv_formulas, name="--csv-formulas", choices=("keep", "escape"))
     given = {"k": k, "l": l, "keep": list(keep) or None, "suppress": suppress, "edges": edges, "epsilon": epsilon}
     given |= {"search": search, "overlap": overlap, "rules": list(rule) or None}
     given |= {"population": population, "beta": beta}
     chosen = {name: value for name, value in given.items() if value is not None} | dict(map(_option, option))
     anonymizer, chosen_engine = make_method(method, **chosen), engine_for(engine)
-    fitted = source.fitted(
-        file, schema=schema, roles=role, separator=separator, encoding=encoding, decimal=decimal, missing=missing
+    reading = source.Reading(
+        separator=separator, encoding=encoding, decimal=decimal, missing=missing, header=header, names=names
     )
+    fitted = source.fitted(file, reading, schema=schema, roles=role)
     source.say_roles(fitted.schema)
     console.say_progress()
     console.say_compiling()
-    others = reference and source.table(
-        reference, separator=separator, encoding=encoding, decimal=decimal, missing=missing
-    )
+    others = reference and source.table(reference, reading)
     judged = None
     with watched(anonymizer) as anonymizer:
         if assess or reference is not None or holdout is not None:
@@ -102,17 +111,19 @@ def command(
                 console.say(f"· {judged.reference_rows:,} rows held out as the reference and not released")
         else:
             released = anonymizer.release(fitted, seed=seed, engine=chosen_engine)
-    write_and_show(released, out, judged, as_json=json)
+    write_and_show(released, out, judged, as_json=json, csv_formulas=csv_formulas)
 
 
-def write_and_show(released: Release, out: str, judged: Assessment | None = None, *, as_json: bool) -> None:
+def write_and_show(
+    released: Release, out: str, judged: Assessment | None = None, *, as_json: bool, csv_formulas: str = "escape"
+) -> None:
     """Write the bundle; print how columns are released, the findings and the kept statistics."""
     from sfumato.report import html, terminal
     from sfumato.report.summary import summarize
 
     summary, manifest = summarize(released), released.manifest
     assert manifest is not None
-    folder = released.write(out, report=html.render(released, summary))
+    folder = released.write(out, report=html.render(released, summary), csv_formulas=csv_formulas)
     console.say(f"· written to {out}")
     searches, rules = released.diagnostics.searches, released.diagnostics.rules
     if as_json:
@@ -137,5 +148,5 @@ def _option(text: str) -> tuple[str, Any]:
         raise OptionError("A seed is not an option of a method.", found="--option seed", fix="--seed")
     try:
         return name, json_values.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return name, value

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 FILE = typer.Argument(
-    ..., metavar="FILE", help="CSV, TSV, Parquet, Arrow or Feather file, or a pattern such as 'part-*.csv'."
+    ...,
+    metavar="FILE",
+    help="CSV, TSV, JSON Lines, Parquet, Arrow or Feather file, or a pattern such as 'part-*.csv'.",
 )
 SCHEMA = typer.Option(None, "--schema", metavar="TOML", help="Schema file with the roles of the columns.")
 ROLE = typer.Option(
@@ -29,34 +33,51 @@ SEPARATOR = typer.Option(None, "--separator", help="Character between cells; det
 ENCODING = typer.Option(None, "--encoding", help="Encoding of a text file; detected automatically by default.")
 DECIMAL = typer.Option(None, "--decimal", help='Decimal mark, "." or ","; detected automatically by default.')
 MISSING = typer.Option(
-    [], "--missing", metavar="TEXT", help="Text of a missing value; repeatable. Detected automatically by default."
+    [], "--missing", metavar="TEXT", help="Text of a missing value, in addition to the usual ones; repeatable."
+)
+HEADER = typer.Option(
+    None,
+    "--header/--no-header",
+    help="Whether the first line contains column names; detected automatically by default.",
+)
+NAMES = typer.Option(
+    None, "--names", metavar="A,B,C", help="Names of all columns; the first line is then data unless --header is given."
 )
 
 
-def table(
-    file: str, *, separator: str | None, encoding: str | None, decimal: str | None, missing: Sequence[str]
-) -> Table:
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How to read a text file, as given on the command line."""
+
+    separator: str | None
+    encoding: str | None
+    decimal: str | None
+    missing: Sequence[str]
+    header: bool | None
+    names: str | None  # separated by commas; quotes enclose a name with a comma
+
+
+def table(file: str, reading: Reading) -> Table:
     """Read the table in a file."""
     from sfumato.table.read import read
 
-    return read(file, separator=separator, encoding=encoding, decimal=decimal, missing=list(missing) or None)
+    return read(
+        file,
+        separator=reading.separator,
+        encoding=reading.encoding,
+        decimal=reading.decimal,
+        missing=list(reading.missing) or None,
+        header=reading.header,
+        names=None if reading.names is None else next(csv.reader([reading.names], skipinitialspace=True), []),
+    )
 
 
-def fitted(
-    file: str,
-    *,
-    schema: str | None,
-    roles: Sequence[str],
-    separator: str | None,
-    encoding: str | None,
-    decimal: str | None,
-    missing: Sequence[str],
-) -> FittedTable:
+def fitted(file: str, reading: Reading, *, schema: str | None, roles: Sequence[str]) -> FittedTable:
     """Read a table and give every column its kind and role."""
     from sfumato.schema.columns import Role
     from sfumato.schema.schema import FittedTable, Schema
 
-    whole = table(file, separator=separator, encoding=encoding, decimal=decimal, missing=missing)
+    whole = table(file, reading)
     chosen = {
         name: Role(require_choice(role, name=f"The role of {name!r}", choices=[str(known) for known in Role]))
         for name, role in map(_role, roles)

@@ -29,7 +29,13 @@ PICTURES = ("boxes.png", "statistics.png")  # optional
 
 
 def write(
-    table: Table, manifest: Manifest, report: bytes, folder: str | Path, *, beside: Mapping[str, bytes] | None = None
+    table: Table,
+    manifest: Manifest,
+    report: bytes,
+    folder: str | Path,
+    *,
+    beside: Mapping[str, bytes] | None = None,
+    csv_formulas: str = "escape",
 ) -> Path:
     """Write released rows, manifest and report into ``folder``, all or nothing, and return its absolute path.
 
@@ -43,7 +49,7 @@ def write(
     try:
         with _parents_of(target), _fresh_sibling(target) as fresh:
             for name in (PARQUET, CSV):
-                write_table(table.arrow, fresh / name)
+                write_table(table.arrow, fresh / name, formulas=csv_formulas)
             for name, content in files.items():
                 write_whole(fresh / name, partial(_write_content, content))
             _force_to_disk(fresh)

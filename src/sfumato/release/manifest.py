@@ -170,7 +170,7 @@ def _mapping(text: str) -> dict[str, Any]:
     """Return the parsed JSON, or {} if it is not a mapping: the caller raises, so that no error quotes the text."""
     try:
         record = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def read_release(source: Any) -> Release:
     >>> round(estimate.low, 2), round(estimate.high, 2)
     (26.67, 36.67)
     """
-    if isinstance(source, str | Path) and Path(source).is_dir():
+    if isinstance(source, str | Path) and os.path.isdir(source):  # noqa: PTH112  (false for names that are too long)
         return _from_folder(Path(source))
     table = as_table(source)
     if not table.rows:

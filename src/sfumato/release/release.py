@@ -182,7 +182,12 @@ class Release:
         return self.diagnostics.optimality
 
     def write(
-        self, folder: str | Path, *, report: str | None = None, beside: Mapping[str, bytes] | None = None
+        self,
+        folder: str | Path,
+        *,
+        report: str | None = None,
+        beside: Mapping[str, bytes] | None = None,
+        csv_formulas: str = "escape",
     ) -> Path:
         """Write released.parquet, released.csv, manifest.json and report.html into ``folder``, all or nothing.
 
@@ -194,6 +199,9 @@ class Release:
             The HTML page, if it has been rendered already. By default it is rendered here.
         beside : mapping of str to bytes, optional
             Pictures to write as well: ``boxes.png`` or ``statistics.png`` and their contents. None by default.
+        csv_formulas : {"escape", "keep"}, default "escape"
+            What to do with text in released.csv that begins with ``=``, ``+``, ``-`` or ``@``, which spreadsheets take
+            for a formula: put an apostrophe before it, or keep it. released.parquet is always exact.
 
         Returns
         -------
@@ -208,6 +216,7 @@ class Release:
         >>> sorted(path.name for path in folder.iterdir())
         ['manifest.json', 'released.csv', 'released.parquet', 'report.html']
         """
+        require_choice(csv_formulas, name="csv_formulas", choices=("keep", "escape"))
         if self.manifest is None:
             raise RequestError(
                 "Only a release with a manifest can be written.", fix="write the release that a method returned"
@@ -216,7 +225,7 @@ class Release:
             from sfumato.report.html import render  # report is a layer above: imported only when called
 
             report = render(self)
-        return write(self.table, self.manifest, report.encode(), folder, beside=beside)
+        return write(self.table, self.manifest, report.encode(), folder, beside=beside, csv_formulas=csv_formulas)
 
     def __repr__(self) -> str:
         shape = f"{self.table.rows:,} rows × {len(self.table.names)} columns"

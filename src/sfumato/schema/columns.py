@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -10,6 +9,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from sfumato.errors import SchemaError
+from sfumato.params import is_finite
 from sfumato.schema.fuzzy_sets import Corners, checked_words
 from sfumato.table.kinds import Kind
 
@@ -83,6 +83,6 @@ def _checked_order(order: Any, name: str) -> tuple[str, ...]:
 def _checked_domain(domain: Any, name: str) -> tuple[float, float]:
     ends = tuple(domain) if isinstance(domain, list | tuple) else ()
     numbers = len(ends) == 2 and all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
-    if not numbers or not all(math.isfinite(end) for end in ends) or ends[0] > ends[1]:
+    if not numbers or not all(is_finite(end) for end in ends) or ends[0] > ends[1]:
         raise SchemaError(f"The domain of column {name!r} must be two finite numbers, the lower first.")
     return float(ends[0]), float(ends[1])

@@ -29,8 +29,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import SchemaError
+from sfumato.errors import ReadError, SchemaError
 from sfumato.schema.columns import Column, Role, nearest
+from sfumato.table.files import content
 from sfumato.table.write import write_whole
 
 KEYS = ("role", "kind", "order", "domain", "tree", "words")
@@ -75,19 +76,21 @@ def write_columns(columns: Iterable[Column], path: str | Path) -> None:
 
 
 def _content(file_path: Path) -> dict[str, Any]:
-    reason, where = "", ""
+    where, refused = "", None
     try:
-        return tomllib.loads(file_path.read_text("utf-8"))
-    except OSError as error:
-        reason = error.strerror or "it cannot be opened"
+        return tomllib.loads(content(file_path).decode("utf-8"))
+    except ReadError as error:
+        refused = error
     except UnicodeDecodeError:
         where = "text that is not UTF-8"
     except tomllib.TOMLDecodeError as error:
         where = "a syntax error " + str(error).rpartition("(")[2].strip(
             ")"
         )  # "at line 3, column 5", without the text at that place
-    if reason:
-        raise SchemaError(f"The schema file {file_path.name} cannot be read: {reason}.", fix="check the path")
+    except (ValueError, RecursionError):
+        where = "a number with too many digits, or values nested too deeply"
+    if refused is not None:
+        raise SchemaError("The schema file cannot be read.", found=refused.message.rstrip("."), fix=refused.fix)
     raise SchemaError(f"{file_path.name} must be TOML.", found=where)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sfumato.errors import SchemaError
+from sfumato.params import is_finite
 
 Corners = tuple[float, float, float, float]
 
@@ -16,6 +17,8 @@ def corners_of(given: Sequence[Any]) -> Corners | None:
     if len(given) not in (3, 4) or not all(
         isinstance(number, int | float) and not isinstance(number, bool) for number in given
     ):
+        return None
+    if not all(is_finite(number) for number in given if isinstance(number, int)):  # too large for a float
         return None
     foot, top, end, toe = (float(number) for number in (*given[:2], *given[-2:]))
     return (foot, top, end, toe) if foot <= top <= end <= toe else None  # false for NaN

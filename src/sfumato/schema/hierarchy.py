@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import SchemaError
-from sfumato.table.read import content
+from sfumato.table.files import content
 from sfumato.table.text import Text, TextOptions
 
 if TYPE_CHECKING:

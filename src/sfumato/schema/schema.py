@@ -123,7 +123,7 @@ class Schema:
         >>> schema.names("sensitive")
         ('income',)
         >>> schema["age"].reason
-        'not recognised, therefore protected'
+        'its name is that of something others may know about a person'
         """
         return FittedTable.of(as_table(table), given).schema
 

@@ -1,7 +1,8 @@
 """Suggest roles for columns that have none. In doubt, a column is protected.
 
 A column that looks like an identifier gets the role identifier, and the reason is recorded. Every other column becomes
-a quasi-identifier. The roles sensitive, other and weight would reduce protection, so they are never suggested.
+a quasi-identifier. The roles sensitive, other and weight would reduce protection, so they are never suggested; where a
+column looks like one of them, the reason says so, and the user decides.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from sfumato.schema.columns import Column, Role
+from sfumato.table.exact_numbers import LARGEST_EXACT
 from sfumato.table.facts import ColumnFacts
 from sfumato.table.kinds import Kind
-from sfumato.table.table import LARGEST_EXACT
 
 FEWEST_ROWS = 20  # with fewer cells, the number of distinct values is not informative
 NEARLY_ALL = 0.9  # share of distinct cells from which nearly all count as distinct
@@ -38,6 +39,39 @@ _THINGS = (
 )
 NAME = re.compile(rf"(?!(.*_)?({_THINGS})_names?$)((.*_)?names?|names?_.*)")
 
+# Column names by what they look like, and the reason that is given for protecting them.
+_KNOWN_TO_OTHERS = (
+    r"age|sex|gender|birth|birthdate|birthday|dob|born|yob|race|ethnic|ethnicity|nationality|citizenship|country|state|"
+    r"region|county|city|town|zip|zipcode|plz|postcode|postal|marital|married|education|degree|occupation|job|profession|"
+    r"workclass|industry|household|religion|language|height|alter|geschlecht|edad|sexo"
+)
+_SAMPLING = (
+    r"fnlwgt|pweight|fweight|finalwt|perwt|hhwt|hhwgt|pwgtp|wgtp|wtmec\w*|wtint\w*|s006|(sample|sampling|survey|person|"
+    r"final|design|post_?stratification|interview|mec|population|household)_(weight|wgt|wt)s?(_\w+)?|"
+    r"(weight|wgt|wt)_(sample|sampling|survey|person|final|mec|interview|int|design)\w*|pw|weights|wgt|wt"
+)
+_SENSITIVE = (
+    r"diagnosis|diagnoses|diagnose|diag|dx|icd\d*|disease|disorder|condition|symptom|hiv|aids|cancer|depression|medication|"
+    r"drug|drugs|treatment|therapy|income|salary|wage|wages|earnings|einkommen|pay|expense|expenses|expenditure|spending|"
+    r"cost|costs|charge|charges|debt|wealth|asset|assets|balance|tax|taxes|credit|score|grade|conviction|arrest|"
+    r"alcohol|smoker|smoking|vote|party"
+)
+LOOKS = (
+    (
+        re.compile(rf"({_SAMPLING})"),
+        "its name is that of a sampling weight: if it is one, the role weight fits; protected until you say so",
+    ),
+    (
+        re.compile(rf"(^|.*_)({_SENSITIVE})(_.*|$)"),
+        "its name is that of what an intruder wants to learn: if others do not know it, the role sensitive fits; "
+        "protected until you say so",
+    ),
+    (
+        re.compile(rf"(^|.*_)({_KNOWN_TO_OTHERS})(_.*|$)"),
+        "its name is that of something others may know about a person",
+    ),
+)
+
 
 def suggest(names: Sequence[str], ask: Callable[[Sequence[str], bool], Mapping[str, ColumnFacts]]) -> dict[str, Column]:
     """Suggest a role for every column, with a reason: identifier if the column looks like one, else quasi-identifier.
@@ -54,7 +88,17 @@ def _suggested(name: str, facts: ColumnFacts) -> Column:
     reason = _why_identifier(name, facts)
     if reason:
         return Column(name=name, role=Role.IDENTIFIER, reason=reason)
-    return Column(name=name, role=Role.QUASI, reason="not recognised, therefore protected")
+    return Column(name=name, role=Role.QUASI, reason=_why_quasi(name, facts))
+
+
+def _why_quasi(name: str, facts: ColumnFacts) -> str:
+    """Return why the column is protected, and which role may fit better."""
+    words = _words(name)
+    found = next((reason for pattern, reason in LOOKS if pattern.fullmatch(words)), "")
+    is_weight = found == LOOKS[0][1]
+    if is_weight and not (facts.kind in (Kind.CONTINUOUS, Kind.WHOLE) and facts.low >= 0.0 and not facts.missing):
+        found = ""  # a weight is a number for every row
+    return found or "not recognised, therefore protected"
 
 
 def _needs_distinct(name: str, facts: ColumnFacts) -> bool:
@@ -80,10 +124,14 @@ def _why_identifier(name: str, facts: ColumnFacts) -> str:
     return _why_numbered(facts) if facts.kind is Kind.WHOLE else ""
 
 
+def _words(name: str) -> str:
+    """Return the words of a name in lower case, joined by _: patientId → patient_id."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"[\W_]+", "_", spaced.lower()).strip("_")
+
+
 def _has_personal_name(name: str) -> bool:
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)  # patientId → patient_id
-    words = re.sub(r"[\W_]+", "_", spaced.lower()).strip("_")
-    words = re.sub(r"(?<=[a-z])_?\d+$", "", words)  # address_2 → address
+    words = re.sub(r"(?<=[a-z])_?\d+$", "", _words(name))  # address_2 → address
     return bool(NAMES_A_PERSON.fullmatch(words) or NAME.fullmatch(words))
 
 

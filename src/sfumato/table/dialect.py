@@ -35,15 +35,16 @@ def decoded(raw: bytes, encoding: str | None, *, file: str) -> bytes:
         return raw.removeprefix(codecs.BOM_UTF8)
     try:
         return raw.decode(encoding).removeprefix("\ufeff").encode("utf-8")
-    except UnicodeError:
+    except ValueError:  # also a UnicodeError
         pass  # the error contains the whole text, so the ReadError must not be chained to it
     raise ReadError(f"{file} is not text in the encoding {encoding}.", fix="pass the encoding that it was written in")
 
 
 def _checked(encoding: str) -> str:
     try:
+        _ = "".encode(encoding)  # an error for codecs that are not of text, such as base64
         return codecs.lookup(encoding).name
-    except LookupError:
+    except (LookupError, ValueError):
         pass
     raise OptionError(f"There is no encoding {encoding!r}.", fix="use 'utf-8', 'utf-16', 'cp1252' or 'latin-1'")
 
@@ -79,7 +80,7 @@ def _decodes(raw: bytes, encoding: str) -> bool:
 
 def dialect_of(text: bytes, separator: str | None, *, file: str) -> Dialect:
     """Detect the dialect from the start of the text, and check all quotes against it."""
-    if separator is not None and (len(separator.encode()) != 1 or separator in '"\r\n'):
+    if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '"\r\n\0'):
         raise OptionError("separator must be one character, such as ',' ';' '\\t' or '|'.")
     sample = text[:SAMPLE_BYTES]
     whole = len(sample) == len(text)

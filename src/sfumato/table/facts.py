@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.table.coding import distinct
+from sfumato.table.exact_numbers import microseconds
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -62,12 +63,16 @@ def _facts(table: Table, name: str, count_distinct: bool) -> ColumnFacts:
 
 
 def _ends(table: Table, name: str) -> tuple[float, float]:
-    """Return the smallest and largest cell in the units of :meth:`Table.numbers`, also for very large whole numbers."""
+    """Return the smallest and largest cell in the units of :meth:`Table.numbers`, also if they are not exact."""
     column = table.arrow.column(name)
     if not table.kinds[name].is_numeric or column.null_count == len(column):
         return math.nan, math.nan
     ends = pc.min_max(column)
     if pt.is_integer(column.type):
+        return float(ends["min"].as_py()), float(ends["max"].as_py())
+    if pt.is_timestamp(column.type):
+        return microseconds(ends["min"].value, column.type.unit), microseconds(ends["max"].value, column.type.unit)
+    if pt.is_decimal(column.type):
         return float(ends["min"].as_py()), float(ends["max"].as_py())
     both = pa.table({name: pa.array([ends["min"], ends["max"]], column.type)})
     low, high = Table(both, {name: table.kinds[name]}).numbers(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import TableError
+from sfumato.table.isolated import invalid_columns
 from sfumato.table.read import read
 from sfumato.table.table import Table
 
@@ -30,6 +32,12 @@ def as_table(source: Any) -> Table:
     arrow = _arrow(source)
     if arrow.num_columns == 0:
         raise TableError("A table must have columns.", found="no columns")
+    wrong = invalid_columns(arrow)
+    if wrong:
+        raise TableError(
+            "Cells must be valid: text in UTF-8, and values that fit their type.",
+            found=f"cells that are not in {', '.join(map(repr, wrong))}",
+        )
     return Table.from_arrow(arrow)
 
 
@@ -87,6 +95,9 @@ def _names(names: Iterable[Any]) -> list[str]:
             fix="give each column one name, for example with frame.columns = [...]",
         )
     named = [str(name) for name in given]
+    halves = [name for name in named if re.search("[\ud800-\udfff]", name)]
+    if halves:
+        raise TableError("Column names must be valid text.", found=f"half of a character in {halves[0]!r}")
     repeated = [name for name, times in Counter(named).items() if times > 1]
     if repeated:
         raise TableError(

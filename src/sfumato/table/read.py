@@ -1,4 +1,4 @@
-"""Read CSV, TSV, Parquet and Arrow files. The first bytes of a file determine its format, not its name.
+"""Read CSV, TSV, JSON Lines, Parquet and Arrow files. The first bytes of a file determine its format, not its name.
 
 Libraries quote cells in their errors. Their exceptions are therefore dropped here, and a ReadError that contains only
 the name of the file and counts is raised instead.
@@ -6,6 +6,7 @@ the name of the file and counts is raised instead.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import gzip
 import re
@@ -16,15 +17,20 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sfumato.errors import ReadError, TableError
+from sfumato.errors import OptionError, ReadError, TableError
+from sfumato.table.files import content, is_there, shown
+from sfumato.table.isolated import invalid, invalid_columns, read_isolated
+from sfumato.table.json_lines import is_json_lines, json_lines
 from sfumato.table.table import Table
-from sfumato.table.text import Text, TextOptions, typed_together
+from sfumato.table.text import Text, TextOptions, inferred, typed_together
+from sfumato.table.type_inference import Spelling
 
 UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # the index of a pandas frame, which is not data
 # first bytes of unsupported formats → what the file is, and how to convert it
 FOREIGN = {
     b"PK\x03\x04": ("a ZIP archive or a spreadsheet", "save the sheet as CSV, or unpack the archive"),
     b"\xd0\xcf\x11\xe0": ("an old spreadsheet", "save the sheet as CSV"),
+    b"FEA1": ("a Feather file of version 1", "write it again as Feather version 2 or Parquet"),
     b"%PDF": ("a PDF document", "read a CSV, TSV, Parquet or Arrow file"),
     b"\x28\xb5\x2f\xfd": ("Zstandard-compressed", "unpack it, or compress with gzip"),
     b"BZh": ("bzip2-compressed", "unpack it, or compress with gzip"),
@@ -40,8 +46,9 @@ def read(
     decimal: str | None = None,
     missing: str | Sequence[str] | None = None,
     header: bool | None = None,
+    names: Sequence[str] | None = None,
 ) -> Table:
-    r"""Read a table from a CSV, TSV, Parquet, Arrow or Feather file.
+    r"""Read a table from a CSV, TSV, JSON Lines, Parquet, Arrow or Feather file.
 
     Text files may be compressed with gzip. The format is detected from the content of the file. Options other than
     ``path`` apply to text files only, and each is detected automatically by default.
@@ -58,11 +65,14 @@ def read(
     decimal : {".", ","}, optional
         Decimal mark of numbers. By default each column may use a point or, if commas do not separate cells, a comma.
     missing : str or sequence of str, optional
-        Texts of cells that count as missing. Empty cells are always missing. The default is a list of usual marks, such
-        as ``NA``, ``NaN``, ``null`` and ``?``.
+        Texts of cells that count as missing, in addition to empty cells and the usual marks, such as ``NA``, ``NaN``,
+        ``null`` and ``?``.
     header : bool, optional
-        Whether the first line contains column names. Detected by default. Without a header, columns are named
-        ``column_1``, ``column_2``, …
+        Whether the first line contains column names. Detected by default: a guess gives a :class:`SfumatoWarning`, and
+        a first line that looks like a row of data is refused. Without a header, columns are named ``column_1``,
+        ``column_2``, …
+    names : sequence of str, optional
+        Names of all columns, in order. The file then has no header unless ``header`` is True, and a header is ignored.
 
     Returns
     -------
@@ -72,9 +82,14 @@ def read(
     Raises
     ------
     ReadError
-        If a file does not exist, is broken or has an unknown format.
+        If a file does not exist, is broken, has an unknown format, or has a first line that looks like data.
     TableError
         If there are no rows, or if the files have different columns.
+
+    Warns
+    -----
+    SfumatoWarning
+        If the header was guessed, or if a few cells keep a column from being numbers or dates.
 
     Examples
     --------
@@ -84,29 +99,43 @@ def read(
     >>> sf.read("people.csv")
     Table(3 rows × 2 columns; age: whole, income: continuous)
     """
-    marks = None if missing is None else (missing,) if isinstance(missing, str) else tuple(missing)
-    options = TextOptions(separator=separator, encoding=encoding, decimal=decimal, missing=marks, header=header)
-    parts = [_part(file, options) for file in _files(path)]
-    texts = [part for part in parts if isinstance(part, Text)]
-    tables = [part for part in parts if not isinstance(part, Text)]
-    # infer types after concatenation: a column of whole numbers in one file may have fractions in the next
-    arrow = _concatenated([*tables, typed_together(texts, options)] if texts else tables)
+    marks = () if missing is None else (missing,) if isinstance(missing, str) else tuple(missing)
+    named = None if names is None else (names,) if isinstance(names, str) else tuple(names)
+    options = TextOptions(
+        separator=separator, encoding=encoding, decimal=decimal, missing=marks, header=header, names=named
+    )
+    try:
+        arrow = _read(_files(path), options)
+    except MemoryError:
+        arrow = None
+    if arrow is None:
+        raise ReadError(f"There is not enough memory to read {shown(path)}.", fix="a machine with more memory")
     if arrow.num_columns == 0 or arrow.num_rows == 0:
         found = f"{arrow.num_columns} columns without rows"
-        raise TableError(f"A table must have rows; {Path(path).name} has none.", found=found)
+        raise TableError(f"A table must have rows; {shown(path)} has none.", found=found)
     unnamed = [name for name in arrow.column_names if UNNAMED_INDEX.fullmatch(name)]
     return Table.from_arrow(arrow.drop_columns(unnamed))
 
 
+def _read(files: list[Path], options: TextOptions) -> pa.Table:
+    parts = [_part(file, options) for file in files]
+    texts = [part for part in parts if isinstance(part, Text)]
+    tables = [part for part in parts if not isinstance(part, Text)]
+    # infer types after concatenation: a column of whole numbers in one file may have fractions in the next
+    return _concatenated([*tables, typed_together(texts, options)] if texts else tables)
+
+
 def _files(path: str | Path) -> list[Path]:
-    location = Path(path).expanduser()
-    if location.is_dir():
-        raise ReadError(f"{location.name} is a folder.", fix="pass a file, or a pattern such as 'folder/*.parquet'")
-    if location.exists():
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", str(path)):
+        raise ReadError(f"{str(path)!r} is a URL, not a file.", fix="copy the table to a file and pass its path")
+    location = Path(path)
+    with contextlib.suppress(RuntimeError):  # ~nobody
+        location = location.expanduser()
+    if is_there(location):
         return [location]
     found = _matching(location) if glob.has_magic(str(location)) else []
     if not found:
-        raise ReadError(f"There is no file {str(path)!r}.", fix="check the path")
+        raise ReadError(f"There is no file {shown(str(path))!r}.", fix="check the path")
     return found
 
 
@@ -124,23 +153,24 @@ def _part(file: Path, options: TextOptions) -> pa.Table | Text:
     for magic, (what, fix) in FOREIGN.items():
         if raw.startswith(magic):
             raise ReadError(f"{file.name} is {what}.", fix=fix)
-    if raw.startswith(b"PAR1"):
-        return _parquet(raw, file)
-    if raw.startswith((b"ARROW1", b"FEA1", b"\xff\xff\xff\xff")):
-        return _arrow(raw, file)
+    if raw.startswith((b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")):
+        _require_no_header(options, file)
+        return _parquet(raw, file) if raw.startswith(b"PAR1") else _arrow(raw, file)
+    if is_json_lines(raw, file):
+        _require_no_header(options, file)
+        spelling = Spelling(marks=options.missing, decimal=options.decimal)
+        return inferred(json_lines(raw, file), spelling)
     if file.suffix.lower() in (".parquet", ".pq", ".arrow", ".feather", ".ipc"):
         raise ReadError(f"{file.name} is not a valid {file.suffix.lower()} file.", fix="write the file again")
     return Text.of(raw, file.name, options)
 
 
-def content(file: Path) -> bytes:
-    """Return all bytes of a file."""
-    reason = "it cannot be opened"
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        reason = error.strerror or reason
-    raise ReadError(f"{file.name} cannot be read: {reason}.", fix="check its permissions")
+def _require_no_header(options: TextOptions, file: Path) -> None:
+    if options.describe_columns:
+        raise OptionError(
+            f"{file.name} contains the names of its columns, so header and names cannot be given.",
+            fix="leave them out, or rename the columns afterwards",
+        )
 
 
 def _unzipped(raw: bytes, file: Path) -> bytes:
@@ -154,23 +184,22 @@ def _unzipped(raw: bytes, file: Path) -> bytes:
 def _parquet(raw: bytes, file: Path) -> pa.Table:
     import pyarrow.parquet as pq
 
+    table, names = None, []
     try:
-        return pq.read_table(pa.BufferReader(raw))
+        table = pq.read_table(pa.BufferReader(raw))
+        names = invalid_columns(table)
     except (pa.ArrowException, OSError, ValueError):
-        pass
-    raise ReadError(f"{file.name} is a broken Parquet file.", fix="write the file again")
+        table = None
+    if table is None:
+        raise ReadError(f"{file.name} is a broken Parquet file.", fix="write the file again")
+    if names:
+        raise invalid(names, file=file.name)
+    return table
 
 
 def _arrow(raw: bytes, file: Path) -> pa.Table:
-    from pyarrow import feather
-
-    try:
-        if raw.startswith(b"\xff\xff\xff\xff"):
-            return pa.ipc.open_stream(raw).read_all()
-        return feather.read_table(pa.BufferReader(raw))
-    except (pa.ArrowException, OSError, ValueError):
-        pass
-    raise ReadError(f"{file.name} is a broken Arrow file.", fix="write the file again")
+    kind = "file" if raw.startswith(b"ARROW1") else "stream"
+    return read_isolated(raw, kind, file=file.name, what="Arrow")
 
 
 def _concatenated(parts: list[pa.Table]) -> pa.Table:

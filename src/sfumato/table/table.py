@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.errors import TableError
+from sfumato.errors import TableError, printable
 from sfumato.table.coding import Coded, coded
+from sfumato.table.exact_numbers import write_numbers
 from sfumato.table.kinds import Kind, kind_of, plain
 from sfumato.table.write import pandas_frame, polars_frame
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Coded", "Table"]
-
-LARGEST_EXACT = 2**53  # not all whole numbers from here on are exact as floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,7 +110,7 @@ class Table:
 
     def __repr__(self) -> str:
         kinds = ", ".join(f"{name}: {kind}" for name, kind in self.kinds.items())
-        return f"Table({self.rows:,} rows × {len(self.names)} columns; {kinds})"
+        return printable(f"Table({self.rows:,} rows × {len(self.names)} columns; {kinds})")
 
     def require(self, names: Iterable[str]) -> None:
         """Raise a TableError unless every name is a column.
@@ -181,8 +180,9 @@ class Table:
         Returns
         -------
         array of float, shape (rows,)
-            Dates are in days and timestamps in microseconds since 1970-01-01 (in UTC if they have a time zone). Whole
-            numbers of 2⁵³ or more raise a TableError, because different ones could become equal floats.
+            Dates are in days and timestamps in microseconds since 1970-01-01 (in UTC if they have a time zone). Cells
+            that would be rounded raise a TableError: whole numbers of 2⁵³ or more, nanoseconds, timestamps too far from
+            1970, and decimals of more than 15 digits.
         """
         numbers = np.empty(self.rows)
         self._write_numbers(name, numbers)
@@ -238,33 +238,4 @@ class Table:
         self.require([name])
         if not (self.kinds[name].is_numeric or self.kinds[name] is Kind.BOOLEAN):
             raise TableError(f"Column {name!r} must be numeric.", found=f"kind {self.kinds[name]}")
-        column = self.arrow.column(name)
-        if pt.is_int64(column.type) or pt.is_uint64(column.type):
-            _require_exact(column, name)
-        start = 0
-        for chunk in column.chunks:
-            out[start : start + len(chunk)] = _numeric(chunk).to_numpy(zero_copy_only=False)
-            start += len(chunk)
-
-
-def _require_exact(column: pa.ChunkedArray, name: str) -> None:
-    ends = pc.min_max(column).as_py()
-    if ends["min"] is not None and max(-ends["min"], ends["max"]) >= LARGEST_EXACT:
-        raise TableError(
-            f"The whole numbers of column {name!r} must be below 2⁵³ to be exact as floats.",
-            fix="declare the kind nominal or the role identifier, or express the column in a larger unit",
-        )
-
-
-def _numeric(chunk: pa.Array) -> pa.Array:
-    """Convert a chunk to a type that NumPy reads as numbers."""
-    kind = chunk.type
-    if pt.is_date(kind):
-        return chunk.cast(pa.date32()).cast(pa.int32())
-    if pt.is_timestamp(kind):  # unsafe cast: nanoseconds are truncated
-        return chunk.cast(pa.timestamp("us", tz=kind.tz), safe=False).cast(pa.int64())
-    if pt.is_boolean(kind):
-        return chunk.cast(pa.uint8())
-    if pt.is_decimal(kind):  # through text, because Arrow's own cast does not always give the nearest float
-        return chunk.cast(pa.string()).cast(pa.float64())
-    return chunk.cast(pa.float64()) if pt.is_null(kind) else chunk
+        write_numbers(self.arrow.column(name), out, name=name)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
-from sfumato.errors import OptionError, ReadError, TableError
+from sfumato.errors import OptionError, ReadError, SfumatoWarning, TableError
 from sfumato.table.dialect import Dialect, decoded, dialect_of, widths
-from sfumato.table.type_inference import Spelling, is_value, typed
+from sfumato.table.header import Header, judge
+from sfumato.table.type_inference import Spelling, typed, unparsed_cells
 
 BLOCK_BYTES = 1 << 23  # longest possible line
 
@@ -23,12 +27,23 @@ class TextOptions:
     separator: str | None = None
     encoding: str | None = None
     decimal: str | None = None
-    missing: tuple[str, ...] | None = None
+    missing: tuple[str, ...] = ()  # in addition to the usual marks
     header: bool | None = None
+    names: tuple[str, ...] | None = None  # names of the columns; the file then has no header unless header is True
 
     def __post_init__(self) -> None:
         if self.decimal not in (None, ".", ","):
             raise OptionError("decimal must be '.' or ','.")
+        if self.header not in (None, True, False):
+            raise OptionError("header must be True, False or None.", found=type(self.header).__name__)
+        for option, texts in (("missing", self.missing), ("names", self.names or ())):
+            if not all(isinstance(text, str) and _is_unicode(text) for text in texts):
+                raise OptionError(f"{option} must be texts of valid characters.")
+
+    @property
+    def describe_columns(self) -> bool:
+        """Whether they say something about the columns, which only text files without a format of their own need."""
+        return self.header is not None or self.names is not None
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,22 +69,28 @@ class Text:
     def header(self, options: TextOptions) -> list[str] | None:
         """Return the column names in the first line, or None if it is a row of data."""
         first = [str(column[0].as_py()).strip() for column in self.lines.columns]
-        is_header = self._looks_like_header(first, options) if options.header is None else options.header
-        return [name or f"column_{number}" for number, name in enumerate(first, 1)] if is_header else None
+        has_names = options.header
+        if has_names is None and options.names is not None:
+            has_names = first == list(options.names)
+        if has_names is None:
+            has_names = self._has_header(first, options)
+        return [name or f"column_{number}" for number, name in enumerate(first, 1)] if has_names else None
 
-    def _looks_like_header(self, first: list[str], options: TextOptions) -> bool:
-        """Return whether the first line contains names and not values.
-
-        It does if none of its cells is a value, and if either some column below a name is not text, or no name occurs
-        again in its column. A line with a value is data, because a value that is mistaken for a name would be shown.
-        """
-        if any(is_value(cell) for cell in first):
-            return False
-        body = [column.slice(1) for column in self.lines.columns]
+    def _has_header(self, first: list[str], options: TextOptions) -> bool:
+        """Return whether the first line contains names; warn if that is a guess, and raise if it looks like data."""
         spelling = _spelling(self.dialect, options)
-        if any(cell and not _is_text(column, spelling) for cell, column in zip(first, body, strict=True)):
-            return True
-        return not any(cell and column.index(cell).as_py() >= 0 for cell, column in zip(first, body, strict=True))
+        body = [column.slice(1) for column in self.lines.columns]
+        found = judge(first, body, lambda column: typed(column, spelling).type == pa.string())
+        if found is Header.UNCLEAR:
+            raise ReadError(
+                f"The first line of {self.file} must contain column names, or you must say that it does not.",
+                found="a first line that looks like a row of data",
+                fix="--no-header or --header; in Python header=False or header=True; or give the names of the columns",
+            )
+        if found is Header.PROBABLY_NAMES:
+            text = "was read as column names; if it is a row of data, pass header=False (--no-header)"
+            warnings.warn(SfumatoWarning(f"The first line of {self.file} {text}."), stacklevel=2)
+        return found in (Header.NAMES, Header.PROBABLY_NAMES)
 
 
 def typed_together(texts: Sequence[Text], options: TextOptions) -> pa.Table:
@@ -84,17 +105,35 @@ def typed_together(texts: Sequence[Text], options: TextOptions) -> pa.Table:
                 fix="read them one by one",
             )
     rows = pa.concat_tables([text.lines.slice(0 if names is None else 1) for text in texts])
-    spelling = _spelling(texts[0].dialect, options)
-    columns = [typed(column, spelling) for column in rows.columns]
-    return pa.table(columns, names=names or [f"column_{number}" for number in range(1, width + 1)])
+    if options.names is not None and len(options.names) != width:
+        counts = f"{len(options.names)} names for {width} columns"
+        raise OptionError("names must have one name for each column.", found=counts, fix="the same number of names")
+    named = options.names or names or [f"column_{number}" for number in range(1, width + 1)]
+    return inferred(pa.table(rows.columns, names=list(named)), _spelling(texts[0].dialect, options))
+
+
+def inferred(table: pa.Table, spelling: Spelling) -> pa.Table:
+    """Infer the types of the text columns, and warn about those that a few cells keep from being numbers or dates."""
+    columns = [typed(cells, spelling) if pt.is_string(cells.type) else cells for cells in table.columns]
+    unparsed = {
+        name: f"{name!r} ({count:,} of {len(cells) - cells.null_count:,})"
+        for name, cells in zip(table.column_names, columns, strict=True)
+        if pt.is_string(cells.type) and (count := unparsed_cells(cells))
+    }
+    if unparsed:
+        text = "are text because a few cells are not numbers or dates"
+        fix = "if such a cell means a missing value, name it with missing= (--missing)"
+        warnings.warn(SfumatoWarning(f"Columns that {text}: {', '.join(unparsed.values())}; {fix}."), stacklevel=2)
+    return pa.table(columns, names=table.column_names)
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether a text has no halves of characters, which come from bytes that were not decoded."""
+    return re.search("[\ud800-\udfff]", text) is None
 
 
 def _spelling(dialect: Dialect, options: TextOptions) -> Spelling:
     return Spelling(marks=options.missing, decimal=options.decimal, commas_separate=dialect.separator == ",")
-
-
-def _is_text(column: pa.ChunkedArray, spelling: Spelling) -> bool:
-    return bool(typed(column, spelling).type == pa.string())
 
 
 def _split(text: bytes, dialect: Dialect, file: str) -> pa.Table:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.table.dialect import NUMBER
 
-# A cell with one of these texts is missing, in every column.
+# A cell with one of these texts is missing, in every column; users can add others.
 MARKS = frozenset(
     [
         "",
@@ -61,7 +62,11 @@ MARKS_AMONG_NUMBERS = frozenset(
 )
 DATE_FORMATS = ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y")
 DATE = r"(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}/\d{1,2}/\d{1,2})"
-VALUE = re.compile(rf"{NUMBER.pattern}|\d{{4}}-\d\d?-\d\d?([ T]\d.*)?|{DATE}")
+GROUPED = r"[+-]?[1-9]\d{{0,2}}({0}\d{{3}})+({1}\d+)?"  # thousands separator, decimal mark
+UNGROUPED = r"[+-]?(0|[1-9]\d{{0,2}})?({1}\d+)?"  # a number below 1000 in a column of grouped numbers
+NUMBER_OR_DATE = rf"{NUMBER.pattern}|\d{{4}}-\d\d?-\d\d?([ T]\d.*)?|{DATE}"
+VALUE = re.compile(NUMBER_OR_DATE)
+Attempt = Callable[[pa.ChunkedArray], pa.ChunkedArray | None]  # converts a column, or returns None
 PROBE = 100  # number of cells that are converted before the whole column is
 LONGEST_WHOLE = 18  # number of digits that always fit into 64 bits
 
@@ -70,15 +75,14 @@ LONGEST_WHOLE = 18  # number of digits that always fit into 64 bits
 class Spelling:
     """How values are written in a file."""
 
-    marks: Collection[str] | None = None  # texts of missing cells, given by the user; None means the usual ones
+    marks: Collection[str] = ()  # texts of missing cells that the user adds to the usual ones
     decimal: str | None = None  # decimal mark, given by the user; None means a point or else a comma
     commas_separate: bool = True  # whether commas separate cells, so that a quoted 1,234 is not read as 1.234
 
 
 def typed(column: pa.ChunkedArray, spelling: Spelling) -> pa.ChunkedArray:
     """Convert the column to the type that fits all its cells, else leave it as text; missing cells become null."""
-    marks = MARKS if spelling.marks is None else {"", *spelling.marks}
-    cells = _without(column, marks)
+    cells = _without(column, MARKS.union(spelling.marks))
     if cells.null_count == len(cells):
         return cells
     found = _plain(cells) if spelling.decimal in (None, ".") else None
@@ -90,6 +94,28 @@ def typed(column: pa.ChunkedArray, spelling: Spelling) -> pa.ChunkedArray:
 def is_value(cell: str) -> bool:
     """Return whether a cell is a number, a date, a timestamp or a mark of a missing value, and so not a column name."""
     return cell in MARKS - {""} or VALUE.fullmatch(cell) is not None
+
+
+def unparsed_cells(column: pa.ChunkedArray) -> int:
+    """Count the cells that keep a text column from being numbers or dates; 0 if most of its cells are neither.
+
+    Codes, such as postal codes with leading zeros, are made of digits and therefore not counted.
+    """
+    present = column.drop_null()
+    if not len(present) or 2 * _values(_spread(present)) < min(len(present), PROBE):
+        return 0
+    values = _values(present)
+    return len(present) - values if 2 * values > len(present) else 0
+
+
+def _values(cells: pa.ChunkedArray) -> int:
+    pattern = rf"^\s*({NUMBER_OR_DATE}|{GROUPED.format(',', '[.]')})\s*$"
+    return int(pc.sum(pc.match_substring_regex(cells, pattern)).as_py() or 0)
+
+
+def _spread(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return cells from all parts of the column, about PROBE of them."""
+    return cells.take(pa.array(range(0, len(cells), len(cells) // PROBE))) if len(cells) > PROBE else cells
 
 
 def _without(column: pa.ChunkedArray, marks: Collection[str]) -> pa.ChunkedArray:
@@ -108,8 +134,7 @@ def _attempt(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | No
     A cast that fails is slow, so cells from all parts of the column are tried first.
     """
     try:
-        if len(column) > PROBE:
-            column.take(pa.array(range(0, len(column), len(column) // PROBE))).cast(kind)
+        _spread(column).cast(kind)
         return column.cast(kind)
     except pa.ArrowInvalid:  # the error quotes the cell, so it is dropped here
         return None
@@ -163,26 +188,32 @@ def _timestamp(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 
 def _uncommon(cells: pa.ChunkedArray, spelling: Spelling) -> pa.ChunkedArray | None:
-    """Convert numbers and dates in less common notations: padded, with a decimal comma, or with other marks."""
-    attempts = (
-        _plain if spelling.decimal in (None, ".") else None,
+    """Convert numbers and dates in less common notations: padded, grouped, with a decimal comma or other marks."""
+    point = spelling.decimal in (None, ".")
+    comma = spelling.decimal == "," or (spelling.decimal is None and not spelling.commas_separate)
+    # 1,234 alone is a grouped number if a comma cannot be a decimal mark; 1,234.5 and 1,234,567 always are
+    attempts: tuple[Attempt | None, ...] = (
+        _plain if point else None,
         _date,
-        _with_comma if spelling.decimal == "," or (spelling.decimal is None and not spelling.commas_separate) else None,
+        _with_comma if comma else None,
+        partial(_grouped, separator=",", decimal=".", alone=not comma) if point else None,
+        partial(_grouped, separator="'", decimal=".", alone=True) if point else None,
+        partial(_grouped, separator=".", decimal=",", alone=spelling.decimal == ",") if comma else None,
     )
-    marks = MARKS_AMONG_NUMBERS if spelling.marks is None else frozenset()
+    marks = MARKS | MARKS_AMONG_NUMBERS | set(spelling.marks)
+    few = cells.drop_null().slice(0, PROBE)
     for attempt in attempts:
-        # try a few cells first, so that text columns are not scanned several times
-        if attempt and _on(cells.drop_null().slice(0, PROBE), marks, attempt) is not None:
+        # try a few cells first, so that text columns are not scanned several times; they need not show a separator
+        probe = partial(attempt, proven=True) if isinstance(attempt, partial) else attempt
+        if attempt and probe and _on(few, marks, probe) is not None:
             found = _on(cells, marks, attempt)
             if found is not None:
                 return found
     return None
 
 
-def _on(
-    cells: pa.ChunkedArray, marks: Collection[str], attempt: Callable[[pa.ChunkedArray], pa.ChunkedArray | None]
-) -> pa.ChunkedArray | None:
-    cells = _without(pc.utf8_trim_whitespace(cells), {"", *marks})
+def _on(cells: pa.ChunkedArray, marks: Collection[str], attempt: Attempt) -> pa.ChunkedArray | None:
+    cells = _without(pc.utf8_trim_whitespace(cells), marks)
     return attempt(cells) if cells.null_count < len(cells) else None
 
 
@@ -193,6 +224,26 @@ def _with_comma(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
     if whole is not None or _has_code(cells):
         return whole
     return _continuous(pc.replace_substring(cells, ",", ".", max_replacements=1))
+
+
+def _grouped(
+    cells: pa.ChunkedArray, *, separator: str, decimal: str, alone: bool, proven: bool = False
+) -> pa.ChunkedArray | None:
+    """Convert numbers with a thousands separator; None if it is not used throughout the column.
+
+    Some cell must prove that it separates thousands; ``alone`` says that one separator without a decimal mark, such as
+    1,234, is proof.
+    """
+    group, mark = re.escape(separator), re.escape(decimal)
+    grouped, ungrouped = GROUPED.format(group, mark), UNGROUPED.format(group, mark)
+    if not pc.all(pc.match_substring_regex(cells, rf"^({grouped}|{ungrouped})$")).as_py():
+        return None
+    proof = rf"^[+-]?\d+{group}" if alone else rf"{group}.*({group}|{mark})"
+    if not proven and not pc.any(pc.match_substring_regex(cells, proof)).as_py():
+        return None
+    bare = pc.replace_substring(pc.replace_substring(cells, separator, ""), decimal, ".")
+    whole = _whole(bare)
+    return whole if whole is not None or _has_code(bare) else _continuous(bare)
 
 
 def _date(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:

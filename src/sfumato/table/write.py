@@ -6,6 +6,7 @@ A file is first written under a temporary name and then moved, so that a partial
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Callable
 from importlib import import_module
@@ -17,7 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import MissingExtra, OptionError
+from sfumato.params import require_choice
 
+FORMULAS = ("keep", "escape")
+FORMULA = re.compile(r"[=+\-@\t\r]")  # first characters of text that a spreadsheet may run
 NULLABLE = {
     pa.int8(): "Int8",
     pa.int16(): "Int16",
@@ -31,15 +35,18 @@ NULLABLE = {
 }
 
 
-def write(arrow: pa.Table, path: str | Path) -> None:
+def write(arrow: pa.Table, path: str | Path, *, formulas: str = "escape") -> None:
     """Write an Arrow table in the format of the file extension: .csv, .tsv, .parquet, .arrow or .feather.
 
     In text files a missing cell is empty, so it is read back as missing. An empty string is read back as missing too.
+    Spreadsheets take text that begins with = + - @ for a formula: "escape" puts an apostrophe before such text and such
+    column names in text files, "keep" writes them unchanged. Numbers and other formats are always exact.
     """
+    require_choice(formulas, name="formulas", choices=FORMULAS)
     target = Path(path).expanduser()
     writers: dict[str, Callable[[pa.Table, BinaryIO], None]] = {
-        ".csv": lambda arrow, file: _write_text(arrow, file, ","),
-        ".tsv": lambda arrow, file: _write_text(arrow, file, "\t"),
+        ".csv": lambda arrow, file: _write_text(arrow, file, ",", formulas),
+        ".tsv": lambda arrow, file: _write_text(arrow, file, "\t", formulas),
         ".parquet": _write_parquet,
         ".arrow": _write_arrow,
         ".feather": _write_arrow,
@@ -69,15 +76,27 @@ def write_whole(path: Path, fill: Callable[[BinaryIO], object]) -> None:
         raise OptionError(f"{path.name} cannot be written: {reason}.", fix="choose another folder, or free disk space")
 
 
-def _write_text(arrow: pa.Table, file: BinaryIO, separator: str) -> None:
+def _write_text(arrow: pa.Table, file: BinaryIO, separator: str, formulas: str) -> None:
     from pyarrow import csv
 
+    names = arrow.column_names
     columns = [_as_text(column) if _needs_text_cast(column.type) else column for column in arrow.columns]
     if len(columns) == 1 and columns[0].null_count:  # an empty line would not be read as a row
         columns = [pc.fill_null(columns[0].cast(pa.string()), "NA")]
-    text = pa.table(columns, names=arrow.column_names)
+    if formulas == "escape":
+        names = [f"'{name}" if FORMULA.match(name) else name for name in names]
+        columns = [_without_formulas(cells) if _is_text(cells.type) else cells for cells in columns]
+    text = pa.table(columns, names=names)
     batches = [batch for batch in text.to_batches() if batch.num_rows]  # Arrow 17 repeats the header for an empty one
     csv.write_csv(pa.Table.from_batches(batches, text.schema), file, csv.WriteOptions(delimiter=separator))
+
+
+def _without_formulas(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.replace_substring_regex(cells, f"^({FORMULA.pattern})", r"'\1")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pt.is_string(kind) or pt.is_large_string(kind))
 
 
 def _needs_text_cast(kind: pa.DataType) -> bool:

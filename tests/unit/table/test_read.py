@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import warnings
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from sfumato.errors import OptionError, ReadError, TableError
+from sfumato.errors import OptionError, ReadError, SfumatoWarning, TableError
 from sfumato.table.kinds import Kind
 from sfumato.table.read import read
 from sfumato.table.table import Table
@@ -145,7 +146,32 @@ def test_gzipped_text_is_read(data_folder):
 
 def test_every_cell_counts_when_a_column_is_typed(file):
     late = "\n".join(["x", *["1"] * 5000, "word", *["1"] * 5000])
-    assert read(file(late)).kinds["x"] is Kind.NOMINAL
+    with pytest.warns(SfumatoWarning, match=r"'x' \(1 of 10,001\)"):
+        assert read(file(late)).kinds["x"] is Kind.NOMINAL
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (["1", "2", "x 3"] * 10, 10),
+        (["2020-01-01", "2020-01-02", "soon"], 1),
+        (["1,5", "2.5", "about 2"] * 4, 4),
+        (["02139", "10001"], 0),  # codes are not numbers that failed
+        (["J45", "K12", "3"], 0),
+        (["yes", "no"], 0),
+    ],
+)
+def test_a_column_that_a_few_cells_turn_to_text_says_so_with_their_count(file, words, count):
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        read(file("\n".join(["a;x", *[f"w;{word}" for word in words]])))
+    told = [str(warning.message) for warning in given]
+    assert [f"({count} of {len(words)})" in text and "--missing" in text for text in told] == [True] * (count > 0)
+    assert not any(word in text for word in words if len(word) > 3 for text in told)
+
+
+def test_a_mark_that_is_named_makes_them_numbers_again(file):
+    assert cells(read(file("a;x\nw;1\nw;soon\n"), missing="soon"))["x"] == [1, None]
 
 
 @pytest.mark.parametrize(
@@ -199,17 +225,75 @@ def test_a_faint_mark_is_missing_among_numbers_only(file, mark):
     assert cells(read(file(f"a,b\nx,1\n{mark},{mark}\ny,2\n"))) == {"a": ["x", mark, "y"], "b": [1, None, 2]}
 
 
-def test_the_marks_of_missing_may_be_said(file):
-    found = cells(read(file("a,b\nNA,1\nx,-9\n,2\n"), missing="-9"))
-    assert found == {"a": ["NA", "x", None], "b": [1, None, 2]}
+def test_marks_of_missing_are_added_to_the_usual_ones(file):
+    found = cells(read(file("a,b\nNA,1\nx,-9\n,-\n"), missing="-9"))
+    assert found == {"a": [None, "x", None], "b": [1, None, None]}
 
 
 def test_a_decimal_comma_is_found_where_commas_separate_nothing(file):
     assert cells(read(file("a;b\n1,5;1\n-0,25;2\n"))) == {"a": [1.5, -0.25], "b": [1, 2]}
 
 
-def test_a_thousands_comma_is_not_taken_for_a_decimal_mark(file):
-    assert cells(read(file('a,b\n"1,234",1\n"2,345",2\n')))["a"] == ["1,234", "2,345"]
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["12,345.67", "-1,000", "999.5", "0"], [12345.67, -1000.0, 999.5, 0.0]),
+        (["1,234,567", "12", "NA"], [1234567, 12, None]),
+        (["12'345.67", "1'000"], [12345.67, 1000.0]),
+        (["12.345,67", "1.000,5", "7"], [12345.67, 1000.5, 7.0]),
+        (["1,5", "2,25"], [1.5, 2.25]),
+        (["1,234", "2,345"], [1.234, 2.345]),  # a decimal comma, because commas separate nothing
+        (["500"] * 150 + ["1,234.5"], [500.0] * 150 + [1234.5]),
+    ],
+)
+def test_a_thousands_separator_is_found_where_the_whole_column_uses_it(file, words, found):
+    assert cells(read(file("\n".join(["a;x", *[f"w;{word}" for word in words]]))))["x"] == found
+
+
+def test_a_lone_comma_separates_thousands_where_commas_separate_cells(file):
+    assert cells(read(file('a,b\n"1,234",1\n"2,345",2\n')))["a"] == [1234, 2345]
+
+
+@pytest.mark.parametrize("words", [["12,345.67", "12345.67"], ["1,23.4", "1,234.5"], ["1,234.5", "0,123.5"]])
+def test_an_inconsistent_thousands_separator_makes_no_numbers(file, words):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SfumatoWarning)
+        assert cells(read(file("\n".join(["a;x", *[f"w;{word}" for word in words]]))))["x"] == words
+
+
+class TestJsonLines:
+    TEXT = '{"name": "Ana", "age": 3, "born": "2020-01-31"}\n{"age": 4.5, "name": "NA", "x": true}\n'
+
+    @pytest.mark.parametrize("name", ["t.jsonl", "t.ndjson", "t.json", "t.txt", "t.jsonl.gz"])
+    def test_is_known_by_its_extension_or_content(self, file, name):
+        raw = self.TEXT.encode()
+        table = read(file(gzip.compress(raw) if name.endswith("gz") else raw, name))
+        assert cells(table) == {
+            "name": ["Ana", None],
+            "age": [3.0, 4.5],
+            "born": [date(2020, 1, 31), None],
+            "x": [None, True],
+        }
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '[{"a": 1}]',
+            '{"a": 1}\n{"a": "Canary77"}\n',
+            '{"a": 1}\nCanary77\n',
+            '{"a": ' + "[" * 200_000 + "]" * 200_000 + "}\n",
+            '{"a": "\\ud800"}\n',
+        ],
+    )
+    def test_what_is_none_is_refused_and_not_shown(self, file, text):
+        with pytest.raises(ReadError) as refusal:
+            read(file(text, "t.jsonl"))
+        assert "Canary77" not in str(refusal.value)
+        assert refusal.value.__context__ is None
+
+    def test_nested_values_are_refused_by_column(self, file):
+        with pytest.raises(TableError, match="Column 'a'"):
+            read(file('{"a": {"b": 1}}\n', "t.jsonl"))
 
 
 def test_the_decimal_mark_may_be_said(file):

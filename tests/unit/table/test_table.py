@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from datetime import date
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -92,8 +93,32 @@ def test_no_columns_are_still_so_many_rows():
     assert as_table({"a": [1, 2]}).select([]).rows == 2
 
 
-def test_nanoseconds_are_cut_off_and_raise_nothing():
-    assert of(pa.array([1_234_567], pa.timestamp("ns"))).numbers("x").tolist() == [1234.0]
+def test_nanoseconds_are_refused_unless_they_are_whole_microseconds():
+    assert of(pa.array([1_234_000, None], pa.timestamp("ns"))).numbers("x")[0] == 1234.0
+    with pytest.raises(TableError, match=r"'x' must be whole microseconds.*floor"):
+        of(pa.array([1_234_567], pa.timestamp("ns"))).numbers("x")
+
+
+@pytest.mark.parametrize(
+    ("moments", "unit"),
+    [([2**53 + 1], "us"), ([-(2**53) - 1], "us"), ([2**62], "s"), ([2**62], "ms"), ([-(2**63)], "us")],
+)
+def test_timestamps_that_would_be_rounded_are_refused_and_still_coded(moments, unit):
+    table = of(pa.array([0, *moments, None], pa.timestamp(unit)))
+    with pytest.raises(TableError, match="would be rounded"):
+        table.numbers("x")
+    assert table.coded("x").size == 3
+
+
+def test_whole_seconds_are_exact_up_to_the_year_9999():
+    last = datetime(9999, 12, 31, 23, 59, 59)
+    assert of([last, None]).numbers("x")[0] == (last - datetime(1970, 1, 1)) / timedelta(microseconds=1)
+
+
+def test_decimals_with_more_digits_than_a_float_are_refused():
+    assert of([Decimal("1.500000000000000000"), Decimal("-0.1"), None]).numbers("x")[:2].tolist() == [1.5, -0.1]
+    with pytest.raises(TableError, match="15 digits"):
+        of([Decimal("9007199254740993.5")]).numbers("x")
 
 
 def test_days_count_in_days():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import OptionError
@@ -22,6 +25,35 @@ def test_the_extension_says_the_form(tmp_path, table, name):
     write(table.arrow, tmp_path / name)
     assert read(tmp_path / name).arrow.equals(table.arrow)
     assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+class TestFormulas:
+    """Text that a spreadsheet would run."""
+
+    ARROW = pa.table(
+        {
+            "word": ["=1+1", "+x", "-x", "@x", "\tx", "x=1", None],
+            "group": pa.array(["=1", "y", "-2", "y", "y", "y", "y"]).dictionary_encode(),
+            "number": [-1.5, 2.0, 3.0, 4.0, 5.0, 6.0, -7.0],
+            "=name": [-1, 2, 3, 4, 5, 6, 7],
+        }
+    )
+
+    def test_is_escaped_by_default_and_numbers_are_not(self, tmp_path):
+        write(self.ARROW, tmp_path / "t.csv")
+        found = list(csv.reader((tmp_path / "t.csv").read_text().splitlines()))
+        assert [row[0] for row in found] == ["word", "'=1+1", "'+x", "'-x", "'@x", "'\tx", "x=1", ""]
+        assert [row[1] for row in found[:4]] == ["group", "'=1", "y", "'-2"]
+        assert [row[2] for row in found[:2]] == ["number", "-1.5"]
+        assert [row[3] for row in found[:2]] == ["'=name", "-1"]
+
+    def test_is_kept_if_asked_for_and_in_parquet_always(self, tmp_path):
+        write(self.ARROW, tmp_path / "t.csv", formulas="keep")
+        assert next(csv.reader((tmp_path / "t.csv").read_text().splitlines()[1:]))[0] == "=1+1"
+        write(self.ARROW, tmp_path / "t.parquet")
+        assert pq.read_table(tmp_path / "t.parquet").equals(self.ARROW)
+        with pytest.raises(OptionError, match="formulas"):
+            write(self.ARROW, tmp_path / "t.csv", formulas="run")
 
 
 def test_another_extension_is_refused(tmp_path, table):

@@ -1,0 +1,104 @@
+"""Read formats whose readers crash on damaged files in a process of their own, so that a crash becomes an error.
+
+Arrow's readers of IPC files and of JSON trust what they read: a damaged length or a deeply nested value ends the whole
+process. The child process therefore reads the bytes, checks every offset, code and text, and hands back a clean Arrow
+stream. Nothing is written to disk, and no cell can appear in a message: of the child only its exit code is used, and
+the names of columns that are not valid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.errors import ReadError
+
+NOT_VALID, NOT_READABLE, NO_MEMORY = 4, 5, 6  # exit codes of the child; all others mean that it crashed
+
+
+def read_isolated(raw: bytes, format: str, *, file: str, what: str, text: tuple[str, ...] = ()) -> pa.Table:
+    """Read "stream", "file" (both Arrow) or "json" bytes in a child process; ``text`` are fields that are strings."""
+    # the same modules as here, but nothing from the current folder
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-P", "-m", __name__, format, json.dumps(text)]
+    done = subprocess.run(
+        command, input=raw, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, check=False
+    )
+    if done.returncode == 0:
+        return pa.ipc.open_stream(done.stdout).read_all()
+    if done.returncode == NOT_VALID:
+        raise invalid(json.loads(done.stdout), file=file)
+    if done.returncode == NO_MEMORY:
+        raise ReadError(f"{file} is a broken {what} file, or too large for the memory.", fix="write the file again")
+    raise ReadError(f"{file} is a broken {what} file.", fix="write the file again")
+
+
+def invalid(names: list[str], *, file: str) -> ReadError:
+    """Return the error for columns whose cells are not valid."""
+    return ReadError(
+        f"The cells of {file} must be valid: text in UTF-8, and values that fit their type.",
+        found=f"cells that are not in {', '.join(map(repr, names))}",
+        fix="write the file again, with text converted to UTF-8",
+    )
+
+
+def invalid_columns(table: pa.Table) -> list[str]:
+    """Return the names of columns with cells that are not valid, such as text that is not UTF-8."""
+    found = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except (pa.ArrowException, ValueError):  # the error quotes the cell
+            found.append(name)
+    return found
+
+
+def _read(raw: bytes, format: str, text: list[str]) -> pa.Table:
+    if format == "stream":
+        return pa.ipc.open_stream(raw).read_all()
+    if format == "file":
+        return pa.ipc.open_file(pa.BufferReader(raw)).read_all()
+    from pyarrow import json as arrow_json
+
+    explicit = pa.schema([(name, pa.string()) for name in text]) if text else None
+    return arrow_json.read_json(
+        io.BytesIO(raw),
+        read_options=arrow_json.ReadOptions(block_size=max(1 << 20, min(len(raw) + 1, (1 << 31) - 1))),
+        parse_options=arrow_json.ParseOptions(explicit_schema=explicit),
+    )
+
+
+def _child(format: str, text: list[str], raw: bytes, out: Any) -> int:
+    """Read the bytes, write a clean Arrow stream, and return the exit code."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of the memory would contain cells
+    try:
+        table = _read(raw, format, text)
+        wrong = invalid_columns(table)
+        if wrong:
+            out.write(json.dumps(wrong).encode())
+            return NOT_VALID
+        clean = pa.BufferOutputStream()
+        with pa.ipc.new_stream(clean, table.schema) as stream:
+            stream.write_table(table)
+        out.write(clean.getvalue())
+    except MemoryError:
+        return NO_MEMORY
+    except Exception:  # whatever the reader raises, the file is broken
+        return NOT_READABLE
+    return 0
+
+
+if __name__ == "__main__":
+    code = _child(sys.argv[1], json.loads(sys.argv[2]), sys.stdin.buffer.read(), sys.stdout.buffer)
+    sys.stdout.flush()
+    os._exit(code)
