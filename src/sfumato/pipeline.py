@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ class AssessedRelease:
     Attributes
     ----------
     release : Release
-        The verified release.
+        The verified release; its report, when it is written, contains the assessment.
     assessment : Assessment
         Privacy and utility of the release, including correct matches.
 
@@ -130,7 +130,7 @@ def release_and_assess(
     made = _released(method, fitted, None, seed, engine_for("memory"), None)
     origin = made.work.evidence.origin
     judged = assess(fitted.table, made.release, reference, columns=columns, metric=metric, origin=origin, seed=seed)
-    return AssessedRelease(made.release, judged)
+    return AssessedRelease(replace(made.release, assessment=judged), judged)
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,7 +9,7 @@ import typer
 
 from sfumato.cli import console, source
 from sfumato.cli.search import watched
-from sfumato.errors import OptionError
+from sfumato.errors import GuaranteeNotMet, OptionError
 from sfumato.params import require_choice
 
 if TYPE_CHECKING:
@@ -58,6 +58,9 @@ def command(
     holdout: float | None = typer.Option(
         None, "--holdout", metavar="SHARE", help="Or: assess against a random share of the rows, which is not released."
     ),
+    require: list[str] = typer.Option(
+        [], "--require", metavar="WHAT", help="Write nothing unless this passes: assessment (implies --assess)."
+    ),
     option: list[str] = typer.Option(
         [], "--option", metavar="NAME=VALUE", help="Any option of the method; repeatable."
     ),
@@ -91,6 +94,8 @@ def command(
     given |= {"search": search, "overlap": overlap, "rules": list(rule) or None}
     given |= {"population": population, "beta": beta}
     chosen = {name: value for name, value in given.items() if value is not None} | dict(map(_option, option))
+    for one in require:
+        require_choice(one, name="--require", choices=("assessment",))
     anonymizer, chosen_engine = make_method(method, **chosen), engine_for(engine)
     reading = source.Reading(
         separator=separator, encoding=encoding, decimal=decimal, missing=missing, header=header, names=names
@@ -102,7 +107,7 @@ def command(
     others = reference and source.table(reference, reading)
     judged = None
     with watched(anonymizer) as anonymizer:
-        if assess or reference is not None or holdout is not None:
+        if assess or require or reference is not None or holdout is not None:
             from sfumato.pipeline import release_and_assess
 
             made = release_and_assess(anonymizer, fitted, others, holdout=holdout, seed=seed)
@@ -111,6 +116,8 @@ def command(
                 console.say(f"· {judged.reference_rows:,} rows held out as the reference and not released")
         else:
             released = anonymizer.release(fitted, seed=seed, engine=chosen_engine)
+    if judged is not None and require:
+        _require_passed(judged)
     write_and_show(released, out, judged, as_json=json, csv_formulas=csv_formulas)
 
 
@@ -137,6 +144,15 @@ def write_and_show(
     parts += [terminal.assessment(judged)] if judged else []
     for part in parts:
         console.show(part, "")
+
+
+def _require_passed(judged: Assessment) -> None:
+    if judged.passed is not True:
+        raise GuaranteeNotMet(
+            "The assessment must pass, and nothing was written.",
+            found=judged.verdict,
+            fix="a stronger method or option, or --assess without --require",
+        )
 
 
 def _option(text: str) -> tuple[str, Any]:

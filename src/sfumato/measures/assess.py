@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import OptionError, RequestError
@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from sfumato.release.manifest import Manifest
     from sfumato.table.table import Table
 
+LEVEL = 0.05  # probability that a sample of other people fails any test of an assessment
+
 
 @dataclass(frozen=True, kw_only=True)
 class Assessment:
     """The scores of a release, returned by :func:`sfumato.assess`.
 
-    ``str(assessment)`` is a table of all scores, ``assessment[name]`` is one score.
+    ``str(assessment)`` is a table of all scores, after the verdict; ``assessment[name]`` is one score. A sample of other
+    people of the same population fails with a probability of at most 5 %, over all tests together.
 
     Attributes
     ----------
@@ -90,10 +93,30 @@ class Assessment:
         """The scores whose test failed."""
         return tuple(score for score in self.scores if score.passed is False)
 
+    @property
+    def passed(self) -> bool | None:
+        """Whether no test failed; None if there was no test."""
+        tested = [score.passed for score in self.scores if score.passed is not None]
+        return all(tested) if tested else None
+
+    @property
+    def verdict(self) -> str:
+        """The result of all tests in one sentence, which names the tests that failed or those that passed."""
+        tested = [score.name for score in self.scores if score.passed is not None]
+        if not tested:
+            return "NOT TESTED: none of the measures that were taken is a test"
+        if self.failed:
+            return f"FAILED {len(self.failed)} of {len(tested)} tests: {'; '.join(score.name for score in self.failed)}"
+        missing = [one.name for one in self.omitted if MEASURES[one.name].tests]
+        lacking = f" (not measured: {', '.join(missing)})" if missing else ""
+        return f"PASSED {len(tested)} tests{lacking}: {'; '.join(tested)}"
+
     def to_plain(self) -> dict[str, object]:
         """Return all scores as a dictionary that can be written as JSON."""
         worst = self.worst_attack
         return {
+            "verdict": self.verdict,
+            "passed": self.passed,
             "method": self.method,
             "original_rows": self.original_rows,
             "released_rows": self.released_rows,
@@ -114,7 +137,7 @@ class Assessment:
             f"{self.method}: {self.original_rows:,} rows, {self.released_rows:,} released, {reference}, "
             f"{self.columns} columns compared"
         )
-        parts = [head]
+        parts = [self.verdict, head]
         for family in ("privacy", "utility"):
             parts += ["", family.capitalize(), *_aligned([s for s in self.scores if s.family == family])]
         if self.worst_attack is not None:
@@ -122,6 +145,20 @@ class Assessment:
             parts += ["", f"Worst attack: {self.worst_attack.name}, {gain}"]
         parts += ["", *(f"Not measured: {one.name} ({one.reason})" for one in self.omitted)] if self.omitted else []
         return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and the scores as HTML, for notebooks."""
+        from html import escape
+
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in (score.family, *_cells(score))) + "</tr>"
+            for score in self.scores
+        )
+        heads = "".join(
+            f"<th>{head}</th>" for head in ("", "score", "value", "95 % interval", "better", "rows", "test")
+        )
+        omitted = "".join(f"<br>Not measured: {escape(one.name)} ({escape(one.reason)})" for one in self.omitted)
+        return f"<p><strong>{escape(self.verdict)}</strong>{omitted}</p><table><tr>{heads}</tr>{rows}</table>"
 
 
 def assess(
@@ -147,8 +184,8 @@ def assess(
         A sample of the same population without any of the same people, such as a holdout
         (:func:`sfumato.split_holdout`). Attacks need it, and other measures are compared with it. Default: none.
     measures : sequence of str, optional
-        Names of the measures to take: "prediction", "reference", "boxes", "linkage", "membership", "inference",
-        "linkability", "singling-out", "moments", "marginals" and "kernel-components". Default: all.
+        Names of the measures to take: "copies", "prediction", "reference", "boxes", "linkage", "membership",
+        "inference", "linkability", "singling-out", "moments", "marginals" and "kernel-components". Default: all.
     columns : sequence of str, optional
         Columns that the intruder is assumed to know, which are also the columns that are compared. Default: all
         columns, the strongest intruder.
@@ -213,21 +250,33 @@ def compared(
 
 def assessed(subject: MeasuredRelease, *, measures: Sequence[str] | None = None, method: str) -> Assessment:
     """Take the measures of a release, and list those that could not be taken."""
-    scores, omitted = [], []
+    taken: dict[str, tuple[Score, ...]] = {}
+    omitted = []
     for name in _known(MEASURES if measures is None else measures):
         need = MEASURES[name].needs
         if need is not None and not _is_available(subject, need):
             omitted.append(Omitted(name=name, reason=REASONS[need]))
         else:
-            scores += list(MEASURES[name](subject))
+            taken[name] = tuple(MEASURES[name](subject))
     return Assessment(
         method=method,
         original_rows=subject.original.rows,
         released_rows=subject.released.rows,
         reference_rows=0 if subject.reference is None else subject.reference.rows,
         columns=len(subject.names),
-        scores=tuple(scores),
+        scores=_judged(taken.values()),
         omitted=tuple(omitted),
+    )
+
+
+def _judged(measures: Iterable[tuple[Score, ...]]) -> tuple[Score, ...]:
+    """Give every test its result; each measure has the same share of the level (Bonferroni's inequality)."""
+    taken = list(measures)
+    tested = sum(any(score.p_value is not None for score in scores) for scores in taken)
+    return tuple(
+        score if score.p_value is None else replace(score, passed=score.p_value * tested > LEVEL)
+        for scores in taken
+        for score in scores
     )
 
 
@@ -259,15 +308,17 @@ def _as_released(source: Any, manifest: Manifest | None) -> Table:
     return Schema(columns).apply(table)
 
 
+def _cells(score: Score) -> tuple[str, ...]:
+    """Return name, value, interval, direction, rows and result of a score as text."""
+    interval = "" if score.low is None or score.high is None else f"[{score.low:.3f}, {score.high:.3f}]"
+    result = {True: "passed", False: "FAILED", None: ""}[score.passed]
+    return score.name, f"{score.value:.3f}", interval, score.better, f"{score.rows:,}", result
+
+
 def _aligned(scores: Sequence[Score]) -> list[str]:
-    """Return one line per score: name, value, interval, direction, rows and verdict, without the note."""
-    lines = []
+    """Return one line per score: name, value, interval, direction, rows and result, without the note."""
     width = max((len(score.name) for score in scores), default=0)
-    for score in scores:
-        interval = "" if score.low is None or score.high is None else f"[{score.low:.3f}, {score.high:.3f}]"
-        verdict = {True: "passed", False: "FAILED", None: ""}[score.passed]
-        lines.append(
-            f"  {score.name:<{width}}  {score.value:>8.3f}  {interval:<16}  {score.better:<6} is better  "
-            f"{score.rows:>7,} rows  {verdict}".rstrip()
-        )
-    return lines
+    return [
+        f"  {name:<{width}}  {value:>8}  {interval:<16}  {better:<6} is better  {rows:>7} rows  {result}".rstrip()
+        for name, value, interval, better, rows, result in map(_cells, scores)
+    ]

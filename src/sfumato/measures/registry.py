@@ -27,6 +27,7 @@ class Measure:
     module: str  # imported on first use, so that listing the measures is fast
     function: str
     needs: Need | None = None
+    tests: bool = False  # whether it has a test, which a release passes or fails
 
     def __call__(self, subject: MeasuredRelease) -> Iterator[Score]:
         """Return the scores of a release."""
@@ -37,15 +38,24 @@ class Measure:
 
 
 MEASURES: dict[str, Measure] = {
+    "copies": Measure(module="privacy.copies", function="copy_scores", tests=True),
     "prediction": Measure(module="privacy.prediction", function="prediction_scores"),
-    "reference": Measure(module="privacy.reference", function="reference_scores"),
+    "reference": Measure(module="privacy.reference", function="reference_scores", tests=True),
     "boxes": Measure(module="privacy.boxes", function="box_scores", needs="boxes"),
     "linkage": Measure(module="privacy.linkage", function="linkage_scores", needs="origin"),
-    "membership": Measure(module="privacy.attacks.membership", function="membership_scores", needs="reference"),
-    "inference": Measure(module="privacy.attacks.inference", function="inference_scores", needs="reference"),
-    "linkability": Measure(module="privacy.attacks.linkability", function="linkability_scores", needs="reference"),
-    "singling-out": Measure(module="privacy.attacks.singling_out", function="singling_out_scores", needs="reference"),
+    "membership": Measure(
+        module="privacy.attacks.membership", function="membership_scores", needs="reference", tests=True
+    ),
+    "inference": Measure(
+        module="privacy.attacks.inference", function="inference_scores", needs="reference", tests=True
+    ),
+    "linkability": Measure(
+        module="privacy.attacks.linkability", function="linkability_scores", needs="reference", tests=True
+    ),
+    "singling-out": Measure(
+        module="privacy.attacks.singling_out", function="singling_out_scores", needs="reference", tests=True
+    ),
     "moments": Measure(module="utility.moments", function="moment_scores"),
     "marginals": Measure(module="utility.marginals", function="marginal_scores"),
-    "kernel-components": Measure(module="utility.kernel_components", function="component_scores"),
+    "kernel-components": Measure(module="utility.kernel_components", function="component_scores", tests=True),
 }

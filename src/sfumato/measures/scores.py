@@ -28,9 +28,13 @@ class Score:
         Number of rows from which the value is computed.
     low, high : float or None
         Ends of the 95 % interval of the value; None if there is no interval.
+    p_value : float or None
+        Probability of such a bad value by chance, for a sample without the people of the original: it is adjusted for
+        the number of tests of the same measure. None if there is no test.
     passed : bool or None
-        Result of a test: a release is private if it reveals no more about its people than a sample without them, and
-        accurate if it differs no more from the original than such a sample. None if there is no test.
+        Result of the test: a release is private if it reveals no more about its people than a sample without them, and
+        accurate if it differs no more from the original than such a sample. :func:`sfumato.assess` sets it, so that
+        such a sample fails any of the tests with a probability of at most 5 %. None if there is no test.
     gain : float or None
         For attacks: the gain over guessing, from 0 to 1, at the lower end of its 95 % interval. None otherwise.
     note : str
@@ -44,6 +48,7 @@ class Score:
     rows: int
     low: float | None = None
     high: float | None = None
+    p_value: float | None = None
     passed: bool | None = None
     gain: float | None = None
     note: str = ""

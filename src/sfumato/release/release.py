@@ -20,6 +20,7 @@ from sfumato.statistics.wide_boxes import WIDE_BOXES, reweight, reweighted
 from sfumato.table.intervals import original_names
 
 if TYPE_CHECKING:
+    from sfumato.measures.assess import Assessment
     from sfumato.methods.claims import Finding
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.estimate import Estimate
@@ -44,6 +45,8 @@ class Release:
     diagnostics : Diagnostics
         What the method reports to the custodian: ``searches``, ``rules`` and ``optimality``. It is filled only in the
         process that made the release, and it is never written.
+    assessment : Assessment or None
+        The assessment, if :func:`sfumato.release_and_assess` made the release. It is shown in the report.
 
     Examples
     --------
@@ -61,6 +64,7 @@ class Release:
     table: Table
     manifest: Manifest | None = None
     diagnostics: Diagnostics = field(default=Diagnostics(), kw_only=True)
+    assessment: Assessment | None = field(default=None, kw_only=True)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -72,6 +72,7 @@ def render(release: Release, summary: Summary | None = None) -> str:
         findings=privacy_first(release.findings),
         promises_privacy=any(finding.kind == "privacy" for finding in release.findings),
         not_promised=NOT_PROMISED,
+        assessment=release.assessment,
         treatments=[(column, treatment(column, manifest)) for column in manifest.columns] if manifest else [],
         estimates=[(estimate, Bar.of(estimate)) for estimate in shown.estimates],
         picture=draw(release.table, *shown.pictured) if shown.pictured else None,

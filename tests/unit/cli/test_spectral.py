@@ -142,3 +142,32 @@ def test_nothing_that_varies_leaves_no_components_to_draw(tmp_path, capfd):
     assert run(command(file, out, "svd-swap", "xc")) == 0
     assert run(["assess", str(file), str(out), "--pictures", str(tmp_path / "pictures")]) == 0
     assert {path.name for path in (tmp_path / "pictures").iterdir()} == {"privacy.png"}
+
+
+class TestRequire:
+    """``sfumato release --require assessment``"""
+
+    @pytest.fixture
+    def file(self, tmp_path):
+        draw = np.random.default_rng(3)
+        file = tmp_path / "people.csv"
+        file.write_text(rows(x=draw.normal(size=300), y=draw.normal(size=300)) + "\n")
+        return file
+
+    def test_refuses_to_write_a_release_that_fails(self, file, tmp_path, capfd):
+        noisy = ["release", str(file), "-o", str(tmp_path / "out"), "--method", "noise", "--option", "level=0.001"]
+        noisy += ["--role", "x=quasi", "--role", "y=quasi", "--seed", "1", "--holdout", "0.5"]
+        assert run([*noisy, "--require", "assessment"]) == 1
+        assert not (tmp_path / "out").exists()
+        assert "FAILED" in capfd.readouterr().err
+        assert run([*noisy, "--require", "beauty"]) == 2
+        assert run(noisy) == 0
+        report = (tmp_path / "out" / "report.html").read_text()
+        assert "Assessment" in report
+        assert "FAILED" in report
+
+    def test_writes_a_release_that_passes_with_its_assessment(self, file, tmp_path, capfd):
+        asked = command(file, tmp_path / "out", "svd-swap", "xy")
+        assert run([*asked, "--require", "assessment", "--json"]) == 0
+        assert json.loads(capfd.readouterr().out)["assessment"]["verdict"].startswith("PASSED")
+        assert "copies, all columns" in (tmp_path / "out" / "report.html").read_text()

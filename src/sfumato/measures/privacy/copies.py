@@ -1,0 +1,208 @@
+"""Copies: released rows that are equal, or nearly equal, to the row of a person who is unique in the original.
+
+Rows can be equal by chance, above all if there are few categories. How often is seen from rows that are no copies: people
+of the reference who equal a unique person of the original or, without a reference, pairs of equal people in the
+original. If there is none, the columns tell: the probability that two people agree in the finest column, times the
+share of nearest pairs of people in the original that agree in each other column. This makes a single copy of continuous
+numbers inexplicable. Only counts are reported; nobody is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.measures.privacy.equal_rows import Cells, EqualRows, cells_of
+from sfumato.measures.privacy.neighbours import find
+from sfumato.measures.privacy.prediction import People, people_of
+from sfumato.measures.scores import Score
+from sfumato.table.encoded_columns import finite
+from sfumato.table.intervals import is_interval
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.measures.measured_release import MeasuredRelease
+
+NEAR = 0.01  # a released row is nearly equal if its distance is this share of the distance to the nearest other person
+DECIMALS = range(-6, 11)  # powers of ten to which a column may be rounded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copies:
+    """Unique people of the original whose row was released, and what chance gives."""
+
+    copied: int  # unique people of the original with an equal released row
+    released_rows: int  # released rows that equal a row of any person
+    unique: int  # people of the original who are unique
+    expected: float  # unique people who would be copied by chance
+    p_value: float  # probability of as many copies by chance
+
+
+def count_copies(
+    equal: EqualRows, unique: NDArray[np.bool_], expected: float, *, reference: int, original: int
+) -> Copies:
+    """Count the copies of unique people; ``expected`` is what the columns tell (see above)."""
+    in_original, in_release = equal.counts(equal.original), equal.counts(equal.released)
+    single = unique & (in_original[equal.original] == 1)
+    copied = int((in_release[equal.original[single]] > 0).sum())
+    seen, tried = 0, 0.0
+    if reference:
+        seen, tried = int((equal.counts(equal.reference)[equal.original[single]] > 0).sum()), float(reference)
+    if 2 * reference < original:  # a small reference says little: pairs in the original count too
+        seen, tried = seen + int((in_original == 2).sum()), tried + original / 2.0
+    rows = len(equal.released)
+    return Copies(
+        copied=copied,
+        released_rows=int((in_original[equal.released] > 0).sum()),
+        unique=int(single.sum()),
+        expected=expected_copies(expected, seen, rows / max(tried, 1.0)),
+        p_value=chance_of(copied, expected, seen, rows / max(tried, 1.0)),
+    )
+
+
+def expected_copies(by_columns: float, seen: int, ratio: float) -> float:
+    """Return the expected number of equal rows; ``ratio`` is that of released rows to rows that are no copies."""
+    return seen * ratio if seen else min(by_columns, ratio)
+
+
+def chance_of(copied: int, by_columns: float, seen: int, ratio: float) -> float:
+    """Return the probability of at least ``copied`` equal rows by chance.
+
+    By chance, equal rows fall on the release and on the rows that are no copies in proportion to their numbers
+    (``ratio``). If none of the latter is equal (``seen``), the expected number that the columns tell decides as well.
+    """
+    from scipy.stats import binom, poisson
+
+    if not copied:
+        return 1.0
+    by_count = float(binom.sf(copied - 1, copied + seen, ratio / (1.0 + ratio)))
+    return by_count if seen else min(by_count, float(poisson.sf(copied - 1, by_columns)))
+
+
+def copy_scores(subject: MeasuredRelease) -> Iterator[Score]:
+    """Yield the copies in all columns, in the quasi-identifiers if they are some of the columns, and nearly equal rows.
+
+    A row that other people share in the quasi-identifiers is hidden among them, and does not count as unique.
+    """
+    cells = cells_of(subject)
+    quasi = tuple(name for name in subject.names if subject.quasi is None or name in subject.quasi)
+    known = [column for column in cells if column.name in quasi]
+    rows = (subject.original.rows, subject.released.rows, 0 if subject.reference is None else subject.reference.rows)
+    whole, partly = EqualRows.of(cells, rows), EqualRows.of(known, rows)
+    unique = partly.counts(partly.original)[partly.original] == 1
+    found: list[tuple[str, EqualRows, Sequence[Cells]]] = [("copies, all columns", whole, cells)]
+    found += [("copies, quasi-identifiers", partly, known)] if 0 < len(known) < len(cells) else []
+    boxed = any(is_interval(name, subject.released.kinds) for name in subject.names)
+    near = subject.original.rows > 1 and not boxed
+    tests = len(found) + near
+    for name, equal, columns in found:
+        expected = float(unique.sum()) * rows[1] * equal_by_chance(subject, columns)
+        copies = count_copies(equal, unique, expected, reference=rows[2], original=rows[0])
+        yield _score(name, copies, rows[1], tests)
+    if near:
+        yield _near_score(subject, whole, tests)
+
+
+def equal_by_chance(subject: MeasuredRelease, columns: Sequence[Cells]) -> float:
+    """Return the probability that two people are equal in these columns.
+
+    It is that of the column with the rarest agreement, times the share of nearest pairs that agree in each other
+    column. Pairs that are near agree more often than others, which allows for columns that depend on each other.
+    """
+    people, total = people_of(subject), subject.original.rows
+    if total < 2:
+        return 1.0
+    rates, shares = [], []
+    for column in columns:
+        codes = column.codes[:total]
+        count = np.bincount(codes).astype(np.float64)
+        ties = float((count * (count - 1.0)).sum() / (total * (total - 1.0)))
+        rates.append(max(ties, _agreement(subject, column.name)))
+        agree = int((codes[people.chosen] == codes[people.others.nearest]).sum())
+        shares.append((agree + 1.0) / (len(people.chosen) + 2.0))
+    finest = int(np.argmin(rates))
+    return float(rates[finest] * np.prod(np.delete(shares, finest)))
+
+
+def _agreement(subject: MeasuredRelease, name: str) -> float:
+    """Return how often two people agree in a column because its numbers are rounded; 0 if they are not."""
+    total = subject.original.rows
+    if not subject.original.kinds[name].is_numeric:
+        return 2.0 / (total * (total - 1.0))  # a category could occur twice, even if none does
+    numbers = finite(subject.original, name)
+    numbers = numbers[~np.isnan(numbers)]
+    if not numbers.size:
+        return 1.0
+    spread = float(np.subtract(*np.quantile(numbers, [0.75, 0.25])))
+    for power in DECIMALS:
+        scaled = numbers * 10.0**power
+        if np.abs(scaled).max() > 1e14:
+            return 0.0
+        if np.allclose(scaled, np.rint(scaled), rtol=1e-13, atol=1e-9):
+            return 1.0 / max(1.0, spread * 10.0**power)
+    return 0.0
+
+
+def _near_score(subject: MeasuredRelease, equal: EqualRows, tests: int) -> Score:
+    """Count people to whom one released row is nearly equal, compared with the other people or with the reference."""
+    people = people_of(subject)
+    single = equal.counts(equal.released) == 1
+    row = people.released.nearest
+    alone = single[equal.released[row]] & (equal.released[row] != equal.original[people.chosen])
+    copied = int((alone & _is_near(people.released.distance, people.others.distance)).sum())
+    if subject.others is None:
+        around = find(subject.people[people.chosen], subject.people, min(3, len(subject.people)), _generator(subject))
+        distance = around.neighbours.without(people.chosen).distance
+        seen = int(_is_near(distance[:, 0], distance[:, -1]).sum())
+        tried = float(len(subject.people))
+    else:
+        near = find(subject.people[people.chosen], subject.others, 1, _generator(subject)).neighbours
+        seen, tried = int(_is_near(near.distance[:, 0], people.others.distance).sum()), float(len(subject.others))
+    rows = subject.released.rows
+    expected = len(people.chosen) * rows / subject.original.rows * NEAR ** (_dimension(people) / 2.0)
+    copies = Copies(
+        copied=copied,
+        released_rows=copied,
+        unique=len(people.chosen),
+        expected=expected_copies(expected, seen, rows / tried),
+        p_value=chance_of(copied, expected, seen, rows / tried),
+    )
+    note = f"released row closer than {NEAR:.0%} of the distance to the nearest other person, and not equal; "
+    return _score("copies, nearly equal", copies, rows, tests, note)
+
+
+def _is_near(distance: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.asarray((distance > 0.0) & (distance <= NEAR * others) & np.isfinite(others))
+
+
+def _dimension(people: People) -> float:
+    """Return in how many dimensions people spread: the distance to the nearest shrinks with that root of their number.
+
+    Distances to the nearest and to the fifth neighbour have the ratio (1/5)^(1/d) on average of the logarithm.
+    """
+    ratio = people.others.ambiguity[(people.others.ambiguity > 0.0) & (people.others.ambiguity < 1.0)]
+    if not ratio.size:
+        return 0.0
+    steps = 1.0 + 1.0 / 2.0 + 1.0 / 3.0 + 1.0 / 4.0  # mean of the logarithm of 5th ÷ nearest, in one dimension
+    return steps / max(1e-3, float(-np.log(ratio).mean()))
+
+
+def _generator(subject: MeasuredRelease) -> np.random.Generator:
+    return subject.generator("copies")
+
+
+def _score(name: str, copies: Copies, rows: int, tests: int, note: str = "") -> Score:
+    return Score(
+        name=name,
+        family="privacy",
+        value=float(copies.copied),
+        better="lower",
+        rows=rows,
+        p_value=min(1.0, tests * copies.p_value),
+        note=f"{note}people whose row was released, of {copies.unique:,} unique ones; {copies.expected:.2g} expected "
+        f"by chance; {copies.released_rows:,} of {rows:,} released rows equal the row of a person",
+    )
