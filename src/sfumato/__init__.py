@@ -37,6 +37,7 @@ NAMES = {
     "Correlation": "sfumato.statistics.moment_statistics",
     "Regression": "sfumato.statistics.moment_statistics",
     "SfumatoError": "sfumato.errors",
+    "SfumatoWarning": "sfumato.errors",
 }
 
 

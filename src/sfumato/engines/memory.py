@@ -18,6 +18,7 @@ from sfumato.methods.claims import Evidence
 from sfumato.methods.diagnostics import Trace
 from sfumato.params import require_int
 from sfumato.randomness import Randomness
+from sfumato.release.bundle import require_target
 from sfumato.release.release import Release
 from sfumato.release.verify import altered_columns, unaltered_columns, verify
 from sfumato.schema.columns import Role
@@ -192,6 +193,10 @@ class Memory(Engine[MemoryTable, MemoryWork]):
             if getattr(self, name) is not None:
                 require_int(getattr(self, name), name=name, at_least=1)
 
+    def require_target(self, into: Any) -> None:
+        if into is not None:
+            require_target(into)
+
     def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> MemoryTable:
         if isinstance(source, FittedTable) and schema is None:
             return MemoryTable(source)
@@ -205,8 +210,8 @@ class Memory(Engine[MemoryTable, MemoryWork]):
     def run(self, plan: Plan, source: MemoryTable) -> MemoryWork:
         return run(plan, source.releasable, batch_rows=self.batch_rows)
 
-    def shuffle(self, rows: MemoryWork, plan: Plan, randomness: Randomness) -> MemoryWork:
-        return MemoryWork(shuffled(rows.evidence, plan.numbered, randomness), rows.trace)
+    def shuffle(self, rows: MemoryWork, plan: Plan) -> MemoryWork:
+        return MemoryWork(shuffled(rows.evidence, plan.numbered), rows.trace)
 
     def verify(self, claims: Sequence[Claim[Any]], rows: MemoryWork) -> Verified:
         findings = verify(claims, [rows.evidence])
@@ -255,8 +260,13 @@ def _part(table: Table, rows: slice) -> Table:
     return Table(table.arrow.slice(rows.start, rows.stop - rows.start), table.kinds)
 
 
-def shuffled(evidence: Evidence, numbered: Sequence[str], randomness: Randomness) -> Evidence:
-    """Put the rows in random order, and give random numbers to the groups in ``numbered`` columns."""
+def shuffled(evidence: Evidence, numbered: Sequence[str]) -> Evidence:
+    """Put the rows in random order, and give random numbers to the groups in ``numbered`` columns.
+
+    Both come from the operating system even if the release has a seed: whoever knew the seed could otherwise undo them
+    and read the order of the original.
+    """
+    randomness = Randomness()
     released, kinds = evidence.released.arrow, evidence.released.kinds
     if not released.num_rows:
         raise CannotRelease(
