@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_values
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -14,6 +15,7 @@ from sfumato.errors import OptionError
 if TYPE_CHECKING:
     from sfumato.measures.assess import Assessment
     from sfumato.release.release import Release
+    from sfumato.report.summary import Summary
 
 
 def command(
@@ -62,7 +64,9 @@ def command(
     ),
     schema: str | None = source.SCHEMA,
     role: list[str] = source.ROLE,
-    seed: int | None = typer.Option(None, "--seed", help="For tests only: anyone who knows it can undo random steps."),
+    seed: int | None = typer.Option(
+        None, "--seed", help="For tests only, and secret: whoever knows it can undo random steps."
+    ),
     engine: str = typer.Option("auto", "--engine", help="Engine that does the work: auto or memory."),
     separator: str | None = source.SEPARATOR,
     encoding: str | None = source.ENCODING,
@@ -76,12 +80,14 @@ def command(
     """
     from sfumato.engines.registry import engine_for
     from sfumato.methods.registry import make_method
+    from sfumato.release.bundle import require_target
 
     given = {"k": k, "l": l, "keep": list(keep) or None, "suppress": suppress, "edges": edges, "epsilon": epsilon}
     given |= {"search": search, "overlap": overlap, "rules": list(rule) or None}
     given |= {"population": population, "beta": beta}
     chosen = {name: value for name, value in given.items() if value is not None} | dict(map(_option, option))
     anonymizer, chosen_engine = make_method(method, **chosen), engine_for(engine)
+    require_target(out)
     fitted = source.fitted(
         file, schema=schema, roles=role, separator=separator, encoding=encoding, decimal=decimal, missing=missing
     )
@@ -107,13 +113,21 @@ def command(
 
 def write_and_show(released: Release, out: str, judged: Assessment | None = None, *, as_json: bool) -> None:
     """Write the bundle; print how columns are released, the findings and the kept statistics."""
-    from sfumato.report import html, terminal
+    from sfumato.report import html
     from sfumato.report.summary import summarize
 
-    summary, manifest = summarize(released), released.manifest
-    assert manifest is not None
+    summary = summarize(released)
     folder = released.write(out, report=html.render(released, summary))
     console.say(f"· written to {out}")
+    with console.after(f"the release is complete in {out}"):
+        _show(released, folder, summary, judged, as_json=as_json)
+
+
+def _show(released: Release, folder: Path, summary: Summary, judged: Assessment | None, *, as_json: bool) -> None:
+    from sfumato.report import terminal
+
+    manifest = released.manifest
+    assert manifest is not None
     searches, rules = released.diagnostics.searches, released.diagnostics.rules
     if as_json:
         shown = {"folder": str(folder), "manifest": manifest, "estimates": summary.estimates}
