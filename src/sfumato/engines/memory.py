@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.engines.base import Engine, Verified
@@ -44,6 +45,7 @@ from sfumato.survey.survey import Sample
 from sfumato.table.facts import facts_of
 from sfumato.table.frames import as_table
 from sfumato.table.groups import group_sizes
+from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -53,7 +55,6 @@ if TYPE_CHECKING:
     from sfumato.methods.claims import Claim
     from sfumato.methods.diagnostics import Diagnostics
     from sfumato.release.manifest import Manifest
-    from sfumato.table.kinds import Kind
 
 
 @dataclass(frozen=True, repr=False)
@@ -281,7 +282,7 @@ def shuffled(evidence: Evidence, numbered: Sequence[str]) -> Evidence:
         released = released.remove_column(0)
     for name in numbered:
         columns[name] = _renumbered(columns[name], randomness.stream(f"{name} numbers"))
-    ordered = _cells_only(Table(pa.table(columns), kinds))
+    ordered = _cells_only(with_original_types(Table(pa.table(columns), kinds), evidence.original))
     return Evidence(ordered, evidence.original, evidence.origin[order])
 
 
@@ -290,6 +291,33 @@ def _renumbered(column: pa.ChunkedArray, generator: np.random.Generator) -> pa.A
     labels = pa.array(column.to_numpy()).dictionary_encode().indices.to_numpy()
     numbers = generator.permutation(int(labels.max()) + 1)
     return pa.array(numbers[labels])
+
+
+def with_original_types(released: Table, original: Table) -> Table:
+    """Give columns that were released as text the order of their categories, or booleans, back.
+
+    Only where each released cell is a single value of the original: sets and words of a tree stay text.
+    """
+    columns, kinds = {}, dict(released.kinds)
+    for one in released.arrow.schema:
+        column = columns[one.name] = released.arrow.column(one.name)
+        kind = original.kinds.get(one.name)
+        if kind in (Kind.ORDERED, Kind.BOOLEAN) and pt.is_string(one.type):
+            typed = _typed(column, original.coded(one.name).values.drop_null(), kind)
+            if typed is not None:
+                columns[one.name], kinds[one.name] = typed, kind
+    return Table(pa.table(columns), kinds)
+
+
+def _typed(column: pa.ChunkedArray, values: pa.Array, kind: Kind) -> pa.ChunkedArray | pa.Array | None:
+    """Return the column with the type of the original, or None if a cell is not one of its values."""
+    words = values.cast(pa.string())
+    codes = pc.index_in(column, value_set=words)
+    if codes.null_count > column.null_count or pc.any(pc.match_substring_regex(words, r"[|\\]")).as_py():
+        return None
+    if kind is Kind.BOOLEAN:
+        return values.take(codes.combine_chunks())
+    return pa.DictionaryArray.from_arrays(codes.combine_chunks().cast(pa.int32()), words, ordered=True)
 
 
 def _cells_only(released: Table) -> Table:
