@@ -7,7 +7,8 @@
     │   └── StatisticError     a statistic cannot be parsed or computed
     ├── InputError         the input cannot be read                            exit code 3
     │   ├── ReadError          a file does not exist, is broken or has an unknown format
-    │   └── TableError         a table cannot be used
+    │   ├── TableError         a table cannot be used
+    │   └── OutOfMemory        the memory does not suffice for the table
     └── PromiseError       a promise could not be kept, nothing was written    exit code 1
         ├── CannotRelease      no release can meet the request
         └── GuaranteeNotMet    a release was made, but a measured guarantee does not hold
@@ -21,7 +22,14 @@ and options. Errors of libraries may quote cells, so raise *after* the ``except`
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+import sys
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import ClassVar, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # control characters, marks that reverse the direction of text, and halves of characters: a terminal obeys the first two
 # and cannot show the last; a line break stays
@@ -100,6 +108,10 @@ class TableError(InputError):
     """A table cannot be used."""
 
 
+class OutOfMemory(InputError, MemoryError):
+    """The memory does not suffice for the table."""
+
+
 class PromiseError(SfumatoError):
     """A promise could not be kept; nothing was written."""
 
@@ -115,13 +127,45 @@ class GuaranteeNotMet(PromiseError):
 
 
 class SfumatoWarning(UserWarning):
-    """Something was guessed or changed that the user should know, such as the header of a file.
+    """What the user should know although the work goes on. It names columns and options and quotes no cell.
 
-    Parameters
-    ----------
-    message : str
-        What was guessed or changed, and what to do if that is wrong. It quotes no cell.
+    Examples
+    --------
+    >>> import warnings, sfumato as sf
+    >>> people = {"patient_id": [101, 102, 103, 104], "age": [20, 21, 40, 41]}
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", sf.SfumatoWarning)
+    ...     release = sf.Boxes(k=2).release(people, schema={"age": "quasi"})
+    >>> [warning.category.__name__ for warning in caught]
+    ['SfumatoWarning']
     """
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
+
+
+def warn(message: str) -> None:
+    """Issue a warning that points to the line outside this package from which the call came."""
+    package, level = __name__.partition(".")[0], 2  # the line that calls this function
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, SfumatoWarning, stacklevel=level)
+
+
+def names_memory_errors(work: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function so that running out of memory, in any library, is an error of this package."""
+
+    @wraps(work)
+    def call(*arguments: P.args, **options: P.kwargs) -> R:
+        try:
+            return work(*arguments, **options)
+        except MemoryError:  # Arrow's and NumPy's own errors are subclasses
+            pass
+        raise OutOfMemory(
+            "There must be enough memory for the table.",
+            found="memory exhausted",
+            fix="fewer rows or columns, a method that works in blocks, or a machine with more memory",
+        )
+
+    return call

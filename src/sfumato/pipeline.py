@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.registry import engine_for
-from sfumato.errors import CannotRelease, OptionError, SchemaError, TableError
+from sfumato.errors import CannotRelease, OptionError, SchemaError, TableError, names_memory_errors, warn
 from sfumato.randomness import Randomness
 from sfumato.release.manifest import Manifest
 from sfumato.schema.columns import Role
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("sfumato")
 
 
+@names_memory_errors
 def release(
     method: Method,
     table: Any,
@@ -67,6 +68,7 @@ class AssessedRelease:
     assessment: Assessment
 
 
+@names_memory_errors
 def release_and_assess(
     method: Method,
     table: Any,
@@ -122,6 +124,8 @@ def release_and_assess(
     from sfumato.measures.holdout import split_holdout
 
     fitted = table if isinstance(table, FittedTable) else FittedTable.of(as_table(table), schema)
+    if not isinstance(table, FittedTable):
+        _warn_of_suggestions(fitted.schema, schema)
     if holdout is not None:
         if reference is not None:
             raise OptionError("Give a reference or a holdout, not both.", found="both", fix="leave one of them out")
@@ -150,7 +154,12 @@ def _released(
     into: Any,
 ) -> _Released:
     randomness = Randomness(seed)
+    if seed is not None:
+        warn("A seed is a secret: whoever knows it can undo the random steps of the release.")
+    engine.require_target(into)
     source = engine.open(table, schema)
+    if not isinstance(table, FittedTable):
+        _warn_of_suggestions(source.schema, schema)
     protected = source.schema.without(Role.IDENTIFIER)
     _require_workable(source.rows, protected)
     survey = engine.survey(source, randomness)
@@ -159,7 +168,7 @@ def _released(
     plan = method.plan(survey, protected, randomness)
     _require_whole(plan, survey, engine)
     log.info("transforming %s", "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks")
-    work = engine.shuffle(engine.run(plan, source), plan, randomness)
+    work = engine.shuffle(engine.run(plan, source), plan)
     log.info("verifying %d released rows", work.released_rows)
     verified = engine.verify(plan.claims, work)
     _require_protected(plan, protected, work, verified)
@@ -171,11 +180,24 @@ def _released(
         rows_in=source.rows,
         rows_out=work.released_rows,
         findings=verified.findings,
+        claims=plan.claims,
         altered=verified.altered,
         unaltered=verified.unaltered,
         notes=plan.notes,
     )
     return _Released(engine.write(work, manifest, engine.diagnose(plan, work), into), work)
+
+
+def _warn_of_suggestions(schema: Schema, given: Schema | Mapping[str, Any] | str | Path | None) -> None:
+    """Warn of columns that are removed without having been asked for, and of all roles if none was given."""
+    suggested = [column for column in schema.columns if column.reason]
+    removed = [f"{column.name!r} ({column.reason})" for column in suggested if column.role is Role.IDENTIFIER]
+    kept = [f"{column.name!r} {column.role}" for column in suggested if column.role is not Role.IDENTIFIER]
+    parts = [f"Not released, because they look like identifiers: {', '.join(removed)}."] if removed else []
+    if kept and given is None:
+        parts.append(f"Roles were suggested: {', '.join(kept)}.")
+    if parts:
+        warn(f"{' '.join(parts)} Give the roles with schema= to choose them yourself.")
 
 
 def _require_workable(rows: int, schema: Schema) -> None:

@@ -2,7 +2,8 @@
 
 Each step of a method has its own stream, so that a new step never changes the random numbers of an existing one.
 Without a seed, the streams are seeded from the operating system's entropy. A seed is for tests only: whoever knows it
-can undo a swap or the order of rows, so it is never written to a manifest.
+can undo a swap or noise, so it is a secret and is never written to a manifest. The order of released rows and the
+numbers of boxes never depend on it.
 """
 
 from __future__ import annotations

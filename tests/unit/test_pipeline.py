@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.same_rows import same_rows
 
 from sfumato.errors import OptionError
 from sfumato.methods.boxes import Boxes
@@ -51,7 +52,7 @@ def test_people_who_were_left_out_do_not_count(people):
 
 def test_the_release_is_the_one_that_the_method_makes(people):
     made = release_and_assess(SvdSwap(), people, schema=ROLES, seed=1).release
-    assert made.table.arrow.equals(SvdSwap().release(people, schema=ROLES, seed=1).table.arrow)
+    assert same_rows(made.table.arrow, SvdSwap().release(people, schema=ROLES, seed=1).table.arrow)
 
 
 def test_whose_row_is_whose_does_not_get_out(people):

@@ -2,22 +2,26 @@
 
 Exit codes: 0 success, 1 a promise could not be kept (nothing was written), 2 the request is wrong, 3 the input cannot
 be read. A user's mistake ends with a message and no traceback. No message quotes a cell: of an unexpected error only
-the type and the location are printed, because messages of other libraries may contain cells.
+the type and the location are printed, because messages of other libraries may contain cells. If the reader of a pipe
+stops reading, that is no failure. SIGTERM and SIGHUP end a command as Ctrl-C does: unfinished files are removed.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
+import threading
 import traceback
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from types import FrameType
+from typing import NoReturn
 
 import typer
 
-from sfumato.cli import assess, console, demo, estimate, inspect, methods, release
-from sfumato.errors import SfumatoError, SfumatoWarning
+from sfumato.cli import assess, console, demo, estimate, inspect, methods, release, verify
+from sfumato.errors import SfumatoError, names_memory_errors
 from sfumato.version import __version__
 
 app = typer.Typer(
@@ -32,6 +36,7 @@ app = typer.Typer(
 app.command("inspect")(inspect.command)
 app.command("methods")(methods.command)
 app.command("release")(release.command)
+app.command("verify")(verify.command)
 app.command("estimate")(estimate.command)
 app.command("assess")(assess.command)
 app.command("demo")(demo.command)
@@ -55,17 +60,19 @@ def _root(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
-        with _saying_warnings():
-            app(args=None if arguments is None else list(arguments), prog_name="sfumato")
+        with console.prepared(), _ended_by_signals():
+            _call(arguments)
     except SystemExit as end:
+        if isinstance(end.__context__, OSError) and end.__context__.errno == errno.EPIPE:  # while help was printed
+            return 0
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except SfumatoError as error:
         console.say_error(error.message, error.found, error.fix)
         if _debugging():
             console.say(_places(error))
         return error.exit_code
-    except MemoryError:
-        console.say_error("There must be enough memory for the table.", "none left", "fewer rows, or more memory")
+    except OSError as error:
+        console.say_error(f"The system refused: {error.strerror or type(error).__name__}.", _place(error), None)
         return 2
     except Exception as error:
         console.say_error(
@@ -79,21 +86,27 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+@names_memory_errors
+def _call(arguments: Sequence[str] | None) -> None:
+    app(args=None if arguments is None else list(arguments), prog_name="sfumato")
+
+
 @contextmanager
-def _saying_warnings() -> Iterator[None]:
-    """Print warnings of the library as they are given, and leave those of others to Python."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", SfumatoWarning)
-        others = warnings.showwarning
-
-        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-            if issubclass(category, SfumatoWarning):
-                console.say_warning(message)
-            else:
-                others(message, category, *place, **more)
-
-        warnings.showwarning = show
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise SystemExit, so that unfinished files are removed as after Ctrl-C."""
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
+        names = []
+    before = {name: signal.signal(getattr(signal, name), _end) for name in names}
+    try:
         yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _debugging() -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -81,13 +80,13 @@ def command(
     if json:
         console.show_json(assessment.to_plain() | {"most_exposed": exposed})
     else:
-        sys.stdout.write(f"{printable(str(assessment))}\n")
+        console.show_text(f"{printable(str(assessment))}\n")
         console.show(*(["", terminal.exposed(exposed)] if exposed else []))
 
 
 def _require_outside(folder: Path) -> None:
     """Raise if the folder is a release or lies inside one."""
-    from sfumato.release.bundle import MANIFEST
+    from sfumato.release.target import MANIFEST
 
     if any((around / MANIFEST).is_file() for around in (folder, *folder.parents)):
         raise OptionError(

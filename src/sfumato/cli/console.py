@@ -1,27 +1,48 @@
-"""Output of the commands: results to standard output, everything else to standard error."""
+"""Output of the commands: results to standard output, everything else to standard error.
+
+If the reader of a pipe stops reading, the rest is not printed, and that is no failure. A result that cannot be printed
+for another reason, such as a full disk, is a :class:`CannotPrint`. A terminal that does not know a character gets a
+similar one.
+"""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import io
 import logging
 import os
 import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import UNPRINTABLE, printable
+from sfumato.errors import UNPRINTABLE, SfumatoError, SfumatoWarning, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+
+SIMILAR = {"…": "...", "–": "-", "−": "-", "·": "-", "×": "x", "÷": "/", "≥": ">=", "≤": "<=", "∞": "inf", "ℓ": "l"}
+
+
+class CannotPrint(SfumatoError):
+    """The results could not be printed."""
 
 
 def show(*renderables: RenderableType) -> None:
     """Print tables and texts to standard output."""
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else 160  # files and pipes have no window width
-    console = Console(highlight=False, markup=False, soft_wrap=False, width=width)
+    is_terminal = sys.stdout.isatty()
+    width = None if is_terminal else 160  # files and pipes have no window width
+    text = io.StringIO()
+    console = Console(
+        file=text, force_terminal=is_terminal, highlight=False, markup=False, soft_wrap=False, width=width
+    )
     for renderable in renderables:
         console.print(_Printable(renderable))
+    show_text(text.getvalue())
 
 
 class _Printable:
@@ -41,7 +62,8 @@ def show_json(record: Any) -> None:
     """Print a record as JSON to standard output."""
     from sfumato.report.plain_json import to_json
 
-    sys.stdout.write(printable_json(to_json(record)) + "\n")
+    text = printable_json(to_json(record))
+    show_text((text if _knows_all(sys.stdout) else _escaped(text)) + "\n")
 
 
 def printable_json(text: str) -> str:
@@ -49,14 +71,89 @@ def printable_json(text: str) -> str:
     return UNPRINTABLE.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
 
 
+def show_text(text: str) -> None:
+    """Print a text to standard output."""
+    reason = ""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough
+        _print_nothing_more()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        _print_nothing_more()
+    if reason:
+        raise CannotPrint(f"The results could not be printed: {reason}.")
+
+
+@contextlib.contextmanager
+def after(done: str) -> Iterator[None]:
+    """Say in the error what has been done already, if the results cannot be printed."""
+    reason = ""
+    try:
+        yield
+    except CannotPrint as error:
+        reason = error.message
+    if reason:
+        raise CannotPrint(reason, found=done, fix="another place for the output")
+
+
 def say(text: str) -> None:
-    """Print a line to standard error."""
-    sys.stderr.write(printable(text) + "\n")
+    """Print a line to standard error, if there is one."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(printable(text) + "\n")
+        sys.stderr.flush()
 
 
-def say_warning(message: object) -> None:
-    """Print a warning of the library to standard error."""
-    say(f"warning: {message}")
+@contextlib.contextmanager
+def prepared() -> Iterator[None]:
+    """Let no character stop the output, and print warnings of this package as lines."""
+    codecs.register_error("similar", _similar)
+    if sys.stdout is None:  # closed by the shell: >&-
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="similar")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SfumatoWarning)
+        show_other = warnings.showwarning
+
+        def show_warning(message: Any, category: type[Warning], *rest: Any, **options: Any) -> None:
+            if issubclass(category, SfumatoWarning):
+                say(f"warning: {message}")
+            else:
+                show_other(message, category, *rest, **options)
+
+        warnings.showwarning = show_warning
+        yield
+
+
+def _similar(error: UnicodeError) -> tuple[str, int]:
+    """Replace characters that the terminal does not know: by a similar one, or by their number."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    unknown = error.object[error.start : error.end]
+    known = (SIMILAR.get(sign) or sign.encode("ascii", "backslashreplace").decode() for sign in unknown)
+    return "".join(known), error.end
+
+
+def _knows_all(stream: Any) -> bool:
+    return (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").startswith("utf")
+
+
+def _escaped(text: str) -> str:
+    """Return JSON text with \\u escapes for all characters that are not ASCII."""
+    import json
+
+    return json.dumps(json.loads(text), indent=2, ensure_ascii=True)
+
+
+def _print_nothing_more() -> None:
+    """Send further output, also what is still in the buffer, nowhere, so that no second error follows at the end."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def say_error(message: str, found: str | None, fix: str | None) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -51,9 +53,11 @@ def command(
     Releases the table, verifies it, and compares the estimated statistics with the true ones.
     """
     from sfumato.methods.registry import make_method
-    from sfumato.report import figures, html, terminal
+    from sfumato.release.bundle import require_target
+    from sfumato.report import figures, html
     from sfumato.report.summary import summarize
 
+    require_target(out)
     console.say("· 442 diabetes patients (Efron, Hastie, Johnstone and Tibshirani 2004), from scikit-learn")
     patients = diabetes_patients()
     console.say_progress()
@@ -67,7 +71,16 @@ def command(
         pictures["boxes.png"] = figures.png(figures.boxes(released.table, *summary.pictured))
     folder = released.write(out, report=html.render(released, summary), beside=pictures)
     console.say(f"· written to {out}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
-    if json:
+    with console.after(f"the release is complete in {out}"):
+        _show(released, folder, estimates, truths, as_json=json)
+
+
+def _show(
+    released: Release, folder: Path, estimates: Sequence[Estimate], truths: Mapping[str, float], *, as_json: bool
+) -> None:
+    from sfumato.report import terminal
+
+    if as_json:
         compared = [TruthAndEstimate(truth=truths[estimate.name], estimate=estimate) for estimate in estimates]
         console.show_json({"folder": str(folder), "manifest": released.manifest, "statistics": compared})
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_values
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,6 +16,7 @@ from sfumato.params import require_choice
 if TYPE_CHECKING:
     from sfumato.measures.assess import Assessment
     from sfumato.release.release import Release
+    from sfumato.report.summary import Summary
 
 
 def command(
@@ -66,7 +68,9 @@ def command(
     ),
     schema: str | None = source.SCHEMA,
     role: list[str] = source.ROLE,
-    seed: int | None = typer.Option(None, "--seed", help="For tests only: anyone who knows it can undo random steps."),
+    seed: int | None = typer.Option(
+        None, "--seed", help="For tests only, and secret: whoever knows it can undo random steps."
+    ),
     engine: str = typer.Option("auto", "--engine", help="Engine that does the work: auto or memory."),
     csv_formulas: str = typer.Option(
         "escape",
@@ -88,6 +92,7 @@ def command(
     """
     from sfumato.engines.registry import engine_for
     from sfumato.methods.registry import make_method
+    from sfumato.release.bundle import require_target
 
     require_choice(csv_formulas, name="--csv-formulas", choices=("keep", "escape"))
     given = {"k": k, "l": l, "keep": list(keep) or None, "suppress": suppress, "edges": edges, "epsilon": epsilon}
@@ -97,6 +102,7 @@ def command(
     for one in require:
         require_choice(one, name="--require", choices=("assessment",))
     anonymizer, chosen_engine = make_method(method, **chosen), engine_for(engine)
+    require_target(out)
     reading = source.Reading(
         separator=separator, encoding=encoding, decimal=decimal, missing=missing, header=header, names=names
     )
@@ -125,13 +131,21 @@ def write_and_show(
     released: Release, out: str, judged: Assessment | None = None, *, as_json: bool, csv_formulas: str = "escape"
 ) -> None:
     """Write the bundle; print how columns are released, the findings and the kept statistics."""
-    from sfumato.report import html, terminal
+    from sfumato.report import html
     from sfumato.report.summary import summarize
 
-    summary, manifest = summarize(released), released.manifest
-    assert manifest is not None
+    summary = summarize(released)
     folder = released.write(out, report=html.render(released, summary), csv_formulas=csv_formulas)
     console.say(f"· written to {out}")
+    with console.after(f"the release is complete in {out}"):
+        _show(released, folder, summary, judged, as_json=as_json)
+
+
+def _show(released: Release, folder: Path, summary: Summary, judged: Assessment | None, *, as_json: bool) -> None:
+    from sfumato.report import terminal
+
+    manifest = released.manifest
+    assert manifest is not None
     searches, rules = released.diagnostics.searches, released.diagnostics.rules
     if as_json:
         shown = {"folder": str(folder), "manifest": manifest, "estimates": summary.estimates}

@@ -77,6 +77,10 @@ class Engine(ABC, Generic[Source, Rows]):
 
     name: ClassVar[str]  # name by which users choose it, e.g. "memory"
 
+    def require_target(self, into: Any) -> None:
+        """Raise before any work if the release could not be written to ``into``."""
+        return
+
     @abstractmethod
     def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> Source:
         """Open the source and give every column its role and kind."""
@@ -90,8 +94,11 @@ class Engine(ABC, Generic[Source, Rows]):
         """Route every row to its block and transform each block."""
 
     @abstractmethod
-    def shuffle(self, rows: Rows, plan: Plan, randomness: Randomness) -> Rows:
-        """Put the rows in random order and renumber the plan's numbered columns, so that neither shows the origin."""
+    def shuffle(self, rows: Rows, plan: Plan) -> Rows:
+        """Put the rows in random order and renumber the plan's numbered columns, so that neither shows the origin.
+
+        The randomness is that of the operating system, never of a seed.
+        """
 
     @abstractmethod
     def verify(self, claims: Sequence[Claim[Any]], rows: Rows) -> Verified:

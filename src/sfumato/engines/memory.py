@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.engines.base import Engine, Verified
@@ -18,6 +19,7 @@ from sfumato.methods.claims import Evidence
 from sfumato.methods.diagnostics import Trace
 from sfumato.params import require_int
 from sfumato.randomness import Randomness
+from sfumato.release.bundle import require_target
 from sfumato.release.release import Release
 from sfumato.release.verify import altered_columns, unaltered_columns, verify
 from sfumato.schema.columns import Role
@@ -43,6 +45,7 @@ from sfumato.survey.survey import Sample
 from sfumato.table.facts import facts_of
 from sfumato.table.frames import as_table
 from sfumato.table.groups import group_sizes
+from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -52,7 +55,6 @@ if TYPE_CHECKING:
     from sfumato.methods.claims import Claim
     from sfumato.methods.diagnostics import Diagnostics
     from sfumato.release.manifest import Manifest
-    from sfumato.table.kinds import Kind
 
 
 @dataclass(frozen=True, repr=False)
@@ -192,6 +194,10 @@ class Memory(Engine[MemoryTable, MemoryWork]):
             if getattr(self, name) is not None:
                 require_int(getattr(self, name), name=name, at_least=1)
 
+    def require_target(self, into: Any) -> None:
+        if into is not None:
+            require_target(into)
+
     def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> MemoryTable:
         if isinstance(source, FittedTable) and schema is None:
             return MemoryTable(source)
@@ -205,8 +211,8 @@ class Memory(Engine[MemoryTable, MemoryWork]):
     def run(self, plan: Plan, source: MemoryTable) -> MemoryWork:
         return run(plan, source.releasable, batch_rows=self.batch_rows)
 
-    def shuffle(self, rows: MemoryWork, plan: Plan, randomness: Randomness) -> MemoryWork:
-        return MemoryWork(shuffled(rows.evidence, plan.numbered, randomness), rows.trace)
+    def shuffle(self, rows: MemoryWork, plan: Plan) -> MemoryWork:
+        return MemoryWork(shuffled(rows.evidence, plan.numbered), rows.trace)
 
     def verify(self, claims: Sequence[Claim[Any]], rows: MemoryWork) -> Verified:
         findings = verify(claims, [rows.evidence])
@@ -255,8 +261,13 @@ def _part(table: Table, rows: slice) -> Table:
     return Table(table.arrow.slice(rows.start, rows.stop - rows.start), table.kinds)
 
 
-def shuffled(evidence: Evidence, numbered: Sequence[str], randomness: Randomness) -> Evidence:
-    """Put the rows in random order, and give random numbers to the groups in ``numbered`` columns."""
+def shuffled(evidence: Evidence, numbered: Sequence[str]) -> Evidence:
+    """Put the rows in random order, and give random numbers to the groups in ``numbered`` columns.
+
+    Both come from the operating system even if the release has a seed: whoever knew the seed could otherwise undo them
+    and read the order of the original.
+    """
+    randomness = Randomness()
     released, kinds = evidence.released.arrow, evidence.released.kinds
     if not released.num_rows:
         raise CannotRelease(
@@ -271,7 +282,7 @@ def shuffled(evidence: Evidence, numbered: Sequence[str], randomness: Randomness
         released = released.remove_column(0)
     for name in numbered:
         columns[name] = _renumbered(columns[name], randomness.stream(f"{name} numbers"))
-    ordered = _cells_only(Table(pa.table(columns), kinds))
+    ordered = _cells_only(with_original_types(Table(pa.table(columns), kinds), evidence.original))
     return Evidence(ordered, evidence.original, evidence.origin[order])
 
 
@@ -280,6 +291,33 @@ def _renumbered(column: pa.ChunkedArray, generator: np.random.Generator) -> pa.A
     labels = pa.array(column.to_numpy()).dictionary_encode().indices.to_numpy()
     numbers = generator.permutation(int(labels.max()) + 1)
     return pa.array(numbers[labels])
+
+
+def with_original_types(released: Table, original: Table) -> Table:
+    """Give columns that were released as text the order of their categories, or booleans, back.
+
+    Only where each released cell is a single value of the original: sets and words of a tree stay text.
+    """
+    columns, kinds = {}, dict(released.kinds)
+    for one in released.arrow.schema:
+        column = columns[one.name] = released.arrow.column(one.name)
+        kind = original.kinds.get(one.name)
+        if kind in (Kind.ORDERED, Kind.BOOLEAN) and pt.is_string(one.type):
+            typed = _typed(column, original.coded(one.name).values.drop_null(), kind)
+            if typed is not None:
+                columns[one.name], kinds[one.name] = typed, kind
+    return Table(pa.table(columns), kinds)
+
+
+def _typed(column: pa.ChunkedArray, values: pa.Array, kind: Kind) -> pa.ChunkedArray | pa.Array | None:
+    """Return the column with the type of the original, or None if a cell is not one of its values."""
+    words = values.cast(pa.string())
+    codes = pc.index_in(column, value_set=words)
+    if codes.null_count > column.null_count or pc.any(pc.match_substring_regex(words, r"[|\\]")).as_py():
+        return None
+    if kind is Kind.BOOLEAN:
+        return values.take(codes.combine_chunks())
+    return pa.DictionaryArray.from_arrays(codes.combine_chunks().cast(pa.int32()), words, ordered=True)
 
 
 def _cells_only(released: Table) -> Table:

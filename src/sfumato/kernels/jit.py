@@ -3,6 +3,8 @@
 numba caches a compiled function until the file that defines it changes. Functions that it calls in other files are
 compiled into it, so after an update an old version of them could remain in use. The cache therefore contains a
 fingerprint of all kernels and is cleared if that differs.
+
+Where no folder can be written, or the disk is full, kernels are compiled in every process, and a warning says so once.
 """
 
 from __future__ import annotations
@@ -23,10 +25,41 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function on its first call, to run without the global interpreter lock, and cache the result."""
     if function is None:
         return lambda given: jit(given, **options)
-    kernel = njit(cache=True, nogil=True, **options)(function)
-    if kernel is not function:  # with NUMBA_DISABLE_JIT numba returns the function itself
-        forget_stale(Path(kernel.stats.cache_path))
-    return kernel
+    compiled = njit(nogil=True, **options)(function)
+    if compiled is function:  # as it is where NUMBA_DISABLE_JIT says so
+        return compiled
+    try:
+        compiled.enable_caching()
+        forget_stale(Path(compiled.stats.cache_path))
+    except (OSError, RuntimeError):  # RuntimeError: numba found no folder that it can write
+        warn_uncached()
+        return njit(nogil=True, **options)(function)
+    _keep_if_possible(compiled)
+    return compiled
+
+
+@cache
+def warn_uncached() -> None:
+    """Say once that compiled kernels cannot be kept."""
+    from sfumato.errors import warn
+
+    warn(
+        "Compiled kernels cannot be kept, because no cache folder can be written: they are compiled in every process, "
+        "which takes about half a minute. Set NUMBA_CACHE_DIR to a folder that can be written."
+    )
+
+
+def _keep_if_possible(compiled: Any) -> None:
+    """Let a full disk be no reason to fail: what cannot be kept is used all the same."""
+    save = compiled._cache.save_overload
+
+    def saved(*arguments: Any) -> None:
+        try:
+            save(*arguments)
+        except OSError:
+            warn_uncached()
+
+    compiled._cache.save_overload = saved
 
 
 @cache

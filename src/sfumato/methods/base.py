@@ -145,10 +145,11 @@ class Method(ABC):
             A :class:`sfumato.Table`, the path of a file, or a data frame (pandas, polars, Arrow, a mapping of columns).
         schema : Schema, mapping or path, optional
             A :class:`sfumato.Schema`, a mapping from column to role, or the path of a schema file. Columns that it does
-            not name get a suggested role. Default: all roles are suggested.
+            not name get a suggested role. Default: all roles are suggested, which gives a :class:`SfumatoWarning`.
         seed : int, optional
-            Seed that makes the release repeatable, for tests only: it allows others to undo the random parts of the
-            release. Default: random numbers from the operating system.
+            Seed that makes the released rows repeatable, for tests only. It is a secret, and a warning says so: whoever
+            knows it can undo the random parts of the release. The order of the rows and the numbers of boxes never
+            depend on it. Default: random numbers from the operating system.
         engine : str or Engine, default "auto"
             Engine that runs the method, such as "memory". "auto" chooses one that fits the table.
         into : path, optional

@@ -2,30 +2,31 @@
 
 The files are written to a hidden folder next to the target, flushed to disk, and put in place by one rename. After a
 crash or on a full disk the folder holds the old release or the new one, never a mix. A failed write leaves no files.
+The manifest is written last, with the SHA-256 of every other file.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import os
-import secrets
-import shutil
-from collections.abc import Iterator, Mapping
+import hashlib
+import stat
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from sfumato.errors import OptionError, ReadError, RequestError
+from sfumato.release import target as place
 from sfumato.release.manifest import Manifest
+from sfumato.release.target import CSV, MANIFEST, PARQUET, REPORT
 from sfumato.table.write import write as write_table
 from sfumato.table.write import write_whole
 
 if TYPE_CHECKING:
     from sfumato.table.table import Table
 
-PARQUET, CSV, MANIFEST, REPORT = "released.parquet", "released.csv", "manifest.json", "report.html"
-PICTURES = ("boxes.png", "statistics.png")  # optional
+PRIVATE = 0o700  # nobody else reads a bundle that is not complete
 
 
 def write(
@@ -39,30 +40,61 @@ def write(
 ) -> Path:
     """Write released rows, manifest and report into ``folder``, all or nothing, and return its absolute path.
 
-    The folder must not exist, be empty, or contain an older bundle, which is then replaced as a whole. ``beside`` maps
-    the file names of pictures to their contents.
+    The folder must not exist, be empty, or contain an older bundle, which is then replaced as a whole and keeps its
+    modes. A symbolic link stays, and the folder that it leads to is written. ``beside`` maps the file names of pictures
+    to their contents.
     """
-    target = Path(folder).absolute()
-    files = {MANIFEST: manifest.to_json().encode(), REPORT: report, **(beside or {})}
-    _require_replaceable(target)
+    target = place.resolved(folder)
+    place.sweep(target)
+    require_target(folder)
     failure = ""
     try:
-        with _parents_of(target), _fresh_sibling(target) as fresh:
-            for name in (PARQUET, CSV):
-                write_table(table.arrow, fresh / name, formulas=csv_formulas)
-            for name, content in files.items():
-                write_whole(fresh / name, partial(_write_content, content))
-            _force_to_disk(fresh)
-            _put_in_place(fresh, target)
+        with place.parents_of(target), place.fresh_sibling(target) as fresh:
+            mode = stat.S_IMODE(fresh.stat().st_mode)
+            fresh.chmod(PRIVATE)
+            _fill(fresh, table, manifest, {REPORT: report, **(beside or {})}, csv_formulas)
+            place.keep_modes(fresh, target, mode)
+            place.force_to_disk(fresh)
+            place.put_in_place(fresh, target)
             with contextlib.suppress(OSError):  # already in place; only the time of the flush is uncertain
-                _force_to_disk(target.parent)
+                place.force_to_disk(target.parent)
     except OSError as error:
         failure = error.strerror or type(error).__name__
     if failure:
         raise OptionError(
             f"{target.name} cannot be written: {failure}.", fix="another folder, or free space on the disk"
         )
-    return target
+    return Path(folder).expanduser().absolute()
+
+
+def require_target(folder: str | Path) -> None:
+    """Raise unless a bundle can be written to this folder without losing other files."""
+    target = place.resolved(folder)
+    failure = ""
+    try:
+        _require_replaceable(target)
+        place.require_writable(target)
+    except OSError as error:  # a name that is too long, a folder that cannot be searched
+        failure = error.strerror or type(error).__name__
+    if failure:
+        raise OptionError(f"The release cannot be written there: {failure}.", fix="another folder")
+
+
+def sha256(file: Path) -> str:
+    """Return the SHA-256 of a file, as hexadecimal digits."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _fill(fresh: Path, table: Table, manifest: Manifest, files: Mapping[str, bytes], csv_formulas: str) -> None:
+    """Write all files of the bundle into a new folder, the manifest last."""
+    for name in (PARQUET, CSV):
+        write_table(table.arrow, fresh / name, formulas=csv_formulas)
+    for name, content in files.items():
+        write_whole(fresh / name, partial(_write_content, content))
+    sums = {name: sha256(fresh / name) for name in (PARQUET, CSV, *files)}
+    bound = replace(manifest, files=sums).to_json().encode()
+    write_whole(fresh / MANIFEST, partial(_write_content, bound))
 
 
 def _write_content(content: bytes, file: BinaryIO) -> None:
@@ -82,7 +114,7 @@ def _require_replaceable(target: Path) -> None:
             found=f"{len(there)} other files",
             fix="another folder",
         )
-    others = there - {PARQUET, CSV, MANIFEST, REPORT, *PICTURES}
+    others = place.other_files(target)
     if others:
         raise RequestError(
             f"The folder {target.name!r} is replaced as a whole, so it must contain only a release.",
@@ -97,66 +129,3 @@ def _is_bundle(folder: Path) -> bool:
     except (OSError, ReadError):
         return False
     return True
-
-
-@contextlib.contextmanager
-def _parents_of(target: Path) -> Iterator[None]:
-    """Create missing parent folders of the target; remove them again on failure."""
-    made = []
-    try:
-        for folder in reversed(target.parents):
-            if not folder.exists():
-                folder.mkdir()
-                made.append(folder)
-        yield
-    except BaseException:
-        for folder in reversed(made):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        raise
-
-
-@contextlib.contextmanager
-def _fresh_sibling(target: Path) -> Iterator[Path]:
-    """Yield a new hidden folder next to the target, on the same disk; delete what is in it at the end."""
-    fresh = target.parent / f".{target.name}.{secrets.token_hex(8)}"
-    try:
-        fresh.mkdir()
-        yield fresh
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-
-
-def _force_to_disk(folder: Path) -> None:
-    """Flush the entries of a folder to disk. Windows does this itself and cannot open folders."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _put_in_place(fresh: Path, target: Path) -> None:
-    """Move ``fresh`` to ``target``; the old target takes the name of ``fresh`` or is deleted."""
-    if not target.exists() or not any(target.iterdir()):
-        fresh.replace(target)  # replaces an empty folder in one step
-        return
-    if _exchange(fresh, target):
-        return
-    aside = fresh.with_suffix(".old")
-    target.replace(aside)
-    try:
-        fresh.replace(target)
-    except BaseException:
-        aside.replace(target)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swap two folders in one step if the system supports it (Linux: renameat2 with RENAME_EXCHANGE)."""
-    here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
-    return rename is not None and rename(here, os.fsencode(one), here, os.fsencode(other), swap) == 0

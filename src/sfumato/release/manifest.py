@@ -7,28 +7,29 @@ nothing about the original that the released rows do not show.
 
 from __future__ import annotations
 
+import hashlib
 import json
-import math
-import numbers
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sfumato.errors import ReadError
 from sfumato.methods.claims import Finding
 from sfumato.params import options_of
+from sfumato.release.claim_records import ClaimRecord
+from sfumato.release.plain_values import Plain, plain
 from sfumato.schema.columns import Role
 from sfumato.table.kinds import Kind
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method
+    from sfumato.methods.claims import Claim
     from sfumato.schema.schema import Schema
 
 NO_GUARANTEE = "no guarantee"
-FORMAT = 1  # increased when older versions can no longer read a manifest
-
-Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
+FORMAT = 2  # increased when older versions can no longer read a manifest
+SEAL = "sha256"  # in the JSON text: SHA-256 of all the rest of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,8 @@ class Manifest:
     notes: Mapping[str, Plain]  # what the method reports about its choices: texts and aggregates
     altered: tuple[str, ...] = ()  # columns whose cells were changed, so that they guarantee no interval
     unaltered: tuple[str, ...] = ()  # columns whose cells are exactly those of the original
+    claims: tuple[ClaimRecord, ...] = ()  # in the order of the findings
+    files: Mapping[str, str] = field(default_factory=dict, compare=False)  # SHA-256 of each file; {} before the write
     format: int = FORMAT
 
     @property
@@ -90,6 +93,7 @@ class Manifest:
         rows_in: int,
         rows_out: int,
         findings: Sequence[Finding],
+        claims: Sequence[Claim[Any]] = (),
         altered: Sequence[str] = (),
         unaltered: Sequence[str] = (),
         notes: Mapping[str, Any],
@@ -109,6 +113,7 @@ class Manifest:
             keep=_statistics(reported.get("keep")),
             edges=str(reported["edges"]) if "edges" in reported else None,
             findings=tuple(findings),
+            claims=tuple(map(ClaimRecord.of, claims)),
             notes={name: plain(notes[name]) for name in method.noted if name in notes},
             altered=tuple(altered),
             unaltered=tuple(unaltered),
@@ -119,8 +124,9 @@ class Manifest:
         return tuple(column.name for column in self.columns if column.role is role)
 
     def to_json(self) -> str:
-        """Return the manifest as JSON text, with ``guarantee`` and the number of ``suppressed`` rows."""
+        """Return the manifest as JSON text, with ``guarantee``, the number of ``suppressed`` rows and its SHA-256."""
         record = asdict(self) | {name: getattr(self, name) for name in self.derived}
+        record[SEAL] = _seal(record)
         return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
@@ -144,19 +150,16 @@ class Manifest:
         return manifest
 
 
-def plain(value: Any) -> Plain:
-    """Return a value that JSON can represent; records of this package become their text, other objects their type."""
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, numbers.Integral):
-        return int(value)
-    if isinstance(value, numbers.Real):
-        return float(value) if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, Iterable):
-        return [plain(item) for item in value]
-    return str(value) if type(value).__module__.startswith("sfumato.") else type(value).__name__
+def is_sealed(text: str) -> bool:
+    """Whether the JSON text of a manifest is as it was written; spaces and the order of its names do not count."""
+    record = _mapping(text)
+    written = record.pop(SEAL, None)
+    return bool(written == _seal(record))
+
+
+def _seal(record: Mapping[str, Any]) -> str:
+    text = json.dumps(record, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _statistics(keep: Any) -> tuple[str, ...]:
@@ -179,7 +182,7 @@ def _from_mapping(record: dict[str, Any]) -> Manifest | None:
     """Return the manifest, or None if a field is missing or wrong."""
     try:
         return Manifest(
-            **{name: value for name, value in record.items() if name not in Manifest.derived}
+            **{name: value for name, value in record.items() if name not in (*Manifest.derived, SEAL)}
             | {
                 "columns": tuple(
                     ColumnRecord(name=column["name"], role=Role(column["role"]), kind=Kind(column["kind"]))
@@ -189,6 +192,8 @@ def _from_mapping(record: dict[str, Any]) -> Manifest | None:
                     ReleasedColumn(name=column["name"], kind=Kind(column["kind"])) for column in record["released"]
                 ),
                 "findings": tuple(Finding(**finding) for finding in record["findings"]),
+                "claims": tuple(ClaimRecord(**claim) for claim in record.get("claims", ())),
+                "files": dict(record.get("files", {})),
                 "keep": tuple(record["keep"]),
                 "altered": tuple(record["altered"]),
                 "unaltered": tuple(record["unaltered"]),

@@ -6,16 +6,22 @@ import os
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import ReadError, TableError
-from sfumato.release.bundle import MANIFEST, PARQUET
+from sfumato.errors import ReadError, TableError, names_memory_errors
+from sfumato.release.bundle_check import BundleCheck, check_bundle
 from sfumato.release.manifest import Manifest
 from sfumato.release.release import Release
+from sfumato.release.target import MANIFEST, PARQUET
 from sfumato.table.frames import as_table
 from sfumato.table.table import Table
 
 
-def read_release(source: Any) -> Release:
+@names_memory_errors
+def read_release(source: Any, *, verify: bool = True) -> Release:
     """Read a release, to estimate statistics from it.
+
+    A folder is verified first: its files must have the checksums of the manifest, and every promise that can be
+    recounted on the released rows must hold. Promises that need the original, for example that every original value
+    lies inside its released range, were verified when the release was made.
 
     Parameters
     ----------
@@ -23,6 +29,9 @@ def read_release(source: Any) -> Release:
         The folder that :meth:`Release.write` wrote, or a single file (CSV, Parquet, Arrow) or data frame of released
         rows. In a file or data frame, ``x_low`` and ``x_high`` are the ends of the intervals of ``x``. All other
         numeric columns are taken as exact.
+    verify : bool, default True
+        Whether to verify a folder. False reads it as it is, without any guarantee. A file or data frame has no
+        manifest, so there is nothing to verify.
 
     Returns
     -------
@@ -32,7 +41,9 @@ def read_release(source: Any) -> Release:
     Raises
     ------
     ReadError
-        If the folder is incomplete, or if its rows are not those of its manifest.
+        If the folder is incomplete, or if a file is not as it was written.
+    GuaranteeNotMet
+        If a promise of the manifest does not hold on the released rows.
 
     Examples
     --------
@@ -42,12 +53,32 @@ def read_release(source: Any) -> Release:
     >>> round(estimate.low, 2), round(estimate.high, 2)
     (26.67, 36.67)
     """
-    if isinstance(source, str | Path) and os.path.isdir(source):  # noqa: PTH112  (false for names that are too long)
-        return _from_folder(Path(source))
+    if isinstance(source, str | Path):
+        source = Path(source).expanduser()
+        if os.path.isdir(source):  # noqa: PTH112  (false for names that are too long)
+            release = _from_folder(source)
+            if verify:
+                _checked(source, release).require_held(may_be_absent=True)
+            return release
     table = as_table(source)
     if not table.rows:
         raise TableError("A release must have rows.", found="none")
     return Release(table)
+
+
+@names_memory_errors
+def verify_bundle(folder: str | Path) -> BundleCheck:
+    """Verify a folder that :meth:`Release.write` wrote: its checksums, and every promise that can be recounted.
+
+    Nothing is raised if a promise is broken or a file was changed: the result says so.
+    """
+    place = Path(folder).expanduser()
+    return _checked(place, _from_folder(place))
+
+
+def _checked(folder: Path, release: Release) -> BundleCheck:
+    assert release.manifest is not None
+    return check_bundle(folder, release.manifest, release.table)
 
 
 def _from_folder(folder: Path) -> Release:

@@ -5,21 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import RequestError
+from sfumato.errors import RequestError, names_memory_errors
 from sfumato.methods.diagnostics import Diagnostics, Optimality
 from sfumato.params import require_choice
 from sfumato.release.bundle import write
+from sfumato.release.frames import released_columns
 from sfumato.schema.columns import Role
 from sfumato.statistics.bounds import EstimateBudget, estimate
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
 from sfumato.statistics.wide_boxes import WIDE_BOXES, reweight, reweighted
 from sfumato.table.intervals import original_names
+from sfumato.table.write import pandas_frame, polars_frame
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sfumato.measures.assess import Assessment
     from sfumato.methods.claims import Finding
     from sfumato.release.manifest import Manifest
@@ -117,6 +122,7 @@ class Release:
         estimates = self.estimates(wanted, wide_boxes=wide_boxes, budget=budget)
         return estimates if len(estimates) > 1 else estimates[0]
 
+    @names_memory_errors
     def estimates(
         self, statistic: str | Statistic, *, wide_boxes: str = "keep", budget: EstimateBudget | None = None
     ) -> tuple[Estimate, ...]:
@@ -230,6 +236,79 @@ class Release:
 
             report = render(self)
         return write(self.table, self.manifest, report.encode(), folder, beside=beside, csv_formulas=csv_formulas)
+
+    def to_arrow(self, *, midpoints: bool = False, ends: bool | None = None) -> pa.Table:
+        """Return the released rows as an Arrow table.
+
+        Parameters
+        ----------
+        midpoints : bool, default False
+            Whether a column ``x`` that was released as an interval gets a column ``x`` with the midpoints, in place of
+            ``x_low`` and ``x_high``. Midpoints of dates are dates. Statistics of midpoints are not those of the
+            original; :meth:`estimate` says how far off they may be.
+        ends : bool, optional
+            Whether to return ``x_low`` and ``x_high``. By default the opposite of ``midpoints``; with True for both,
+            there are three columns.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per released row. Ordered categories stay ordered, and booleans boolean.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> boxes = sf.read_release({"age_low": [20, 40], "age_high": [30, 51], "sex": ["f", "m"]})
+        >>> boxes.to_arrow().column_names
+        ['age_low', 'age_high', 'sex']
+        >>> boxes.to_arrow(midpoints=True).to_pydict()
+        {'age': [25.0, 45.5], 'sex': ['f', 'm']}
+        """
+        return released_columns(self.table, midpoints=midpoints, ends=ends)
+
+    def to_pandas(self, *, midpoints: bool = False, ends: bool | None = None) -> Any:
+        """Return the released rows as a pandas data frame; for parameters see :meth:`to_arrow`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Whole numbers and booleans with missing cells get nullable types.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> boxes = sf.read_release({"age_low": [20, 40], "age_high": [30, 51]})
+        >>> boxes.to_pandas(midpoints=True)["age"].mean()
+        np.float64(35.25)
+        """
+        return pandas_frame(self.to_arrow(midpoints=midpoints, ends=ends))
+
+    def to_polars(self, *, midpoints: bool = False, ends: bool | None = None) -> Any:
+        """Return the released rows as a polars data frame; for parameters see :meth:`to_arrow`.
+
+        Returns
+        -------
+        polars.DataFrame
+            Ordered categories become an Enum.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> boxes = sf.read_release({"age_low": [20, 40], "age_high": [30, 51]})
+        >>> boxes.to_polars(midpoints=True)["age"].to_list()
+        [25.0, 45.5]
+        """
+        return polars_frame(self.to_arrow(midpoints=midpoints, ends=ends))
+
+    def _repr_html_(self) -> str:
+        """Show shape, method, promises and columns in a notebook; no cells."""
+        rows = "".join(f"<tr><td>{escape(name)}</td><td>{kind}</td></tr>" for name, kind in self.table.kinds.items())
+        findings = "".join(
+            f"<tr><td>{escape(one.claim)}</td><td>{escape(one.found)}</td></tr>" for one in self.findings
+        )
+        promises = f"<table><tr><th>promise</th><th>found</th></tr>{findings}</table>" if findings else ""
+        columns = f"<table><tr><th>released column</th><th>kind</th></tr>{rows}</table>"
+        return f"<div><p>{escape(repr(self))}</p>{promises}{columns}</div>"
 
     def __repr__(self) -> str:
         shape = f"{self.table.rows:,} rows × {len(self.table.names)} columns"

@@ -6,7 +6,7 @@ import json
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from sfumato.release.manifest import plain
+from sfumato.release.plain_values import plain
 
 
 def to_json(record: Any) -> str:

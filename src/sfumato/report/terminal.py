@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sfumato.methods.base import Method
     from sfumato.methods.claims import Finding
     from sfumato.methods.diagnostics import RuleEffect, SearchTrace
+    from sfumato.release.bundle_check import BundleCheck
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.estimate import Estimate
 
@@ -99,6 +100,22 @@ def findings(measured: Sequence[Finding]) -> RenderableType:
         mark = Text("kept", style="green") if finding.held else Text("broken", style="bold red")
         grid.add_row(mark, finding.kind, Text(finding.claim), Text(finding.found))
     return grid
+
+
+def bundle(checked: BundleCheck) -> RenderableType:
+    """Show the files of a bundle and its promises: recounted, or verified when the release was made."""
+    files = _grid("", "file")
+    for file in checked.files:
+        style = "green" if file.state == "unchanged" else "bold red"
+        files.add_row(Text(file.state, style=style), Text(file.name))
+    promises = _grid("", "kind", "promise", "found")
+    for finding in privacy_first(checked.recounted):
+        mark = Text("recounted", style="green") if finding.held else Text("broken", style="bold red")
+        promises.add_row(mark, finding.kind, Text(finding.claim), Text(finding.found))
+    for finding in privacy_first(checked.not_recounted):
+        found = Text("verified when the release was made; not recounted here")
+        promises.add_row(Text("stated", style="dim"), finding.kind, Text(finding.claim), found)
+    return Group(files, Text(""), promises, *(Text(fault, style="bold red") for fault in checked.faults))
 
 
 def treatments(manifest: Manifest) -> RenderableType:

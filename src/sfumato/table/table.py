@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,6 +112,12 @@ class Table:
     def __repr__(self) -> str:
         kinds = ", ".join(f"{name}: {kind}" for name, kind in self.kinds.items())
         return printable(f"Table({self.rows:,} rows × {len(self.names)} columns; {kinds})")
+
+    def _repr_html_(self) -> str:
+        """Show shape, names and kinds in a notebook; no cells."""
+        rows = "".join(f"<tr><td>{escape(name)}</td><td>{kind}</td></tr>" for name, kind in self.kinds.items())
+        shape = f"{self.rows:,} rows × {len(self.names)} columns"
+        return f"<div><p>{shape}</p><table><tr><th>column</th><th>kind</th></tr>{rows}</table></div>"
 
     def require(self, names: Iterable[str]) -> None:
         """Raise a TableError unless every name is a column.

@@ -67,3 +67,23 @@ def said(folder: Path) -> str:
     environment |= {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     ended = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, text=True)
     return ended.stdout.strip()
+
+
+@pytest.mark.parametrize("fault", ["no folder", "full disk"])
+def test_where_nothing_can_be_kept_kernels_are_compiled_all_the_same_and_it_is_said_once(tmp_path, fault):
+    script = {
+        "no folder": "from numba.core import caching\ncaching.CacheImpl._locator_classes = []\n",
+        "full disk": "from numba.core import caching\n"
+        "def full(*_): raise OSError(28, 'No space left on device')\n"
+        "caching.IndexDataCacheFile.save = full\n",
+    }[fault]
+    script += (
+        "from sfumato.kernels.jit import jit\n"
+        "@jit\ndef one(x):\n    return x + 1\n"
+        "@jit(fastmath=True)\ndef two(x):\n    return one(x) + 1\n"
+        "print(two(1), two(1.5))\n"
+    )
+    (tmp_path / "program.py").write_text(script)
+    ended = subprocess.run([sys.executable, tmp_path / "program.py"], check=True, capture_output=True, text=True)
+    assert ended.stdout == "3 3.5\n"
+    assert ended.stderr.count("Compiled kernels cannot be kept") == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.errors import OptionError, RequestError
-from sfumato.release import bundle
+from sfumato.release import target
 
 FILES = {"released.parquet", "released.csv", "manifest.json", "report.html"}
 
@@ -53,7 +53,7 @@ class TestWriting:
         assert set(state(released.write(tmp_path / "out"))) == FILES
 
     def test_it_is_replaced_even_where_folders_cannot_be_exchanged(self, released, older, tmp_path, monkeypatch):
-        monkeypatch.setattr(bundle, "_exchange", lambda one, other: False)
+        monkeypatch.setattr(target, "exchange", lambda one, other: False)
         older.write(tmp_path / "out")
         released.write(tmp_path / "out")
         assert '"k": 5' in (tmp_path / "out" / "manifest.json").read_text()
@@ -101,7 +101,7 @@ def test_whichever_step_fails_the_old_state_remains_and_nothing_else(released, t
     before = state(there)
     where = {"mkdir": Path, "open": Path, "fsync": os, "replace": Path}[step]
     if not exchange:
-        monkeypatch.setattr(bundle, "_exchange", lambda one, other: False)
+        monkeypatch.setattr(target, "exchange", lambda one, other: False)
     for fail_at in range(1, 100):
         failing = Failing(getattr(where, step), fail_at)
         with monkeypatch.context() as patched:
@@ -128,7 +128,7 @@ def test_a_first_write_that_fails_leaves_no_folder_above_it_either(released, tmp
 CRASH = """
     import os, sys
     from pathlib import Path
-    from sfumato.release import bundle
+    from sfumato.release import target
     from sfumato.release.read import read_release
 
     folder, source, step, at = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
@@ -143,7 +143,7 @@ CRASH = """
             return work(*arguments, **options)
         return instead
 
-    where = {"fsync": os, "replace": Path, "_exchange": bundle, "_put_in_place": bundle, "rmtree": bundle.shutil}[step]
+    where = {"fsync": os, "replace": Path}.get(step, target)
     setattr(where, step, crashing(getattr(where, step)))
     release.write(folder)
 """
@@ -154,9 +154,9 @@ CRASH = """
     [
         ("fsync", 1, "old"),
         ("fsync", 5, "old"),
-        ("_put_in_place", 1, "old"),
-        ("_exchange", 1, "old"),
-        ("rmtree", 1, "new"),
+        ("put_in_place", 1, "old"),
+        ("exchange", 1, "old"),
+        ("remove_bundle", 1, "new"),
     ],
 )
 def test_wherever_a_crash_strikes_the_folder_is_the_old_one_or_the_new_one(released, there, step, at, expected):
@@ -174,5 +174,5 @@ def test_two_folders_are_exchanged_in_one_step(tmp_path):
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).touch()
-    assert bundle._exchange(tmp_path / "one", tmp_path / "other")
+    assert target.exchange(tmp_path / "one", tmp_path / "other")
     assert [path.name for path in (tmp_path / "one").iterdir()] == ["other"]

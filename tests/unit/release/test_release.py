@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.same_rows import same_rows
 
 import sfumato as sf
 from sfumato.errors import (
@@ -44,9 +45,17 @@ class TestWhatIsReleased:
         assert sorted(first["income"]) == sorted(again["income"]) == sorted(people.to_pandas()["income"])
         assert np.corrcoef(first["box"], first["age_low"])[0, 1] < 0.9  # the method numbers boxes by age
 
-    def test_a_seed_repeats_the_order(self, ranks, people, roles):
-        first, again = (ranks(k=5).release(people, schema=roles, seed=1).table.to_pandas() for _ in range(2))
-        assert first.equals(again)
+    def test_a_seed_repeats_the_rows_but_neither_their_order_nor_the_numbers_of_boxes(self, ranks, people, roles):
+        first, again = (ranks(k=5).release(people, schema=roles, seed=1).table for _ in range(2))
+        assert same_rows(first.arrow, again.arrow)
+        assert first.numbers("income").tolist() != again.numbers("income").tolist()
+        boxes = [dict(zip(table.numbers("income"), table.numbers("box"), strict=True)) for table in (first, again)]
+        assert boxes[0] != boxes[1]
+
+    def test_a_seed_is_said_to_be_a_secret(self, ranks, people, roles):
+        with pytest.warns(sf.SfumatoWarning, match="A seed is a secret") as caught:
+            ranks(k=5).release(people, schema=roles, seed=1)
+        assert [warning.filename for warning in caught] == [__file__], "it points to the line of the user"
 
     def test_boxes_of_different_blocks_stay_apart(self, ranks, people, roles):
         table = ranks(k=5, blocks=3).release(people, schema=roles).table.to_pandas()
@@ -222,3 +231,38 @@ class TestAlteredColumns:
         people = pd.DataFrame(np.random.default_rng(1).normal(size=(60, 2)), columns=["x", "y"])
         folder = sf.SvdSwap().release(people, seed=1).write(tmp_path / "out")
         assert sf.read_release(folder).estimate("corr(x, y)").high == np.inf
+
+
+class TestWarnings:
+    """Python says what the command line says: what was suggested, and what was removed."""
+
+    def test_a_column_that_was_removed_without_having_been_asked_for_is_named(self, ranks, people):
+        with pytest.warns(sf.SfumatoWarning, match="look like identifiers: 'name'") as caught:
+            ranks(k=5).release(people, schema={"age": "quasi", "income": "other", "illness": "other"})
+        assert len(caught) == 1
+        assert "Roles were suggested" not in str(caught[0].message), "those of the other columns were given"
+
+    def test_without_a_schema_all_roles_are_named_once(self, ranks, people):
+        with pytest.warns(sf.SfumatoWarning, match="'age' quasi, 'income'") as caught:
+            ranks(k=5).release(people)
+        assert len(caught) == 1
+
+    def test_with_all_roles_there_is_nothing_to_say(self, ranks, people, roles, recwarn):
+        ranks(k=5).release(people, schema=roles)
+        assert not recwarn.list
+
+    def test_a_release_that_is_assessed_says_it_once_too(self, people):
+        with pytest.warns(sf.SfumatoWarning, match="look like identifiers") as caught:
+            sf.release_and_assess(sf.Noise(), people)
+        assert len(caught) == 1
+
+
+def test_low_memory_is_an_error_of_ours(ranks, people, roles, monkeypatch):
+    def exhausted(*_):
+        raise pa.ArrowMemoryError("malloc of size 1 failed")
+
+    monkeypatch.setattr("sfumato.engines.memory.shuffled", exhausted)
+    with pytest.raises(sf.SfumatoError, match="enough memory") as raised:
+        ranks(k=5).release(people, schema=roles)
+    assert raised.value.exit_code == 3
+    assert raised.value.__context__ is None

@@ -91,6 +91,11 @@ class Claim(ABC, Generic[T]):
         return self.finding(self.tally(evidence))
 
     @property
+    def needs_original(self) -> bool:
+        """Whether the original is needed to recount the claim. If not, whoever has the released rows can recount it."""
+        return True
+
+    @property
     def protects(self) -> tuple[str, ...]:
         """The released columns in which the claim guarantees that people share their values with others."""
         return ()

@@ -59,6 +59,10 @@ class KAnonymity(Claim[GroupCounts]):
         )
 
     @property
+    def needs_original(self) -> bool:
+        return False
+
+    @property
     def protects(self) -> tuple[str, ...]:
         return self.columns if self.k > 1 else ()
 
@@ -130,6 +134,10 @@ class Diversity(Claim[GroupValues]):
         )
 
     @property
+    def needs_original(self) -> bool:
+        return self.hidden
+
+    @property
     def protects(self) -> tuple[str, ...]:
         return self.columns if self.l > 1 else ()
 
@@ -167,6 +175,10 @@ class EachColumnClaim(Claim[ValueCounts]):
     def merge(self, one: ValueCounts, other: ValueCounts) -> ValueCounts:
         counts = {name: one.counts[name].merge(other.counts[name]) for name in self.columns}
         return ValueCounts(counts, one.missing | other.missing)
+
+    @property
+    def needs_original(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,6 +90,10 @@ class ColumnsAllowed(Claim[ReleasedNames]):
             kind=self.kind,
         )
 
+    @property
+    def needs_original(self) -> bool:
+        return False
+
 
 @dataclass(frozen=True, repr=False)
 class ColumnValues:

@@ -89,6 +89,10 @@ class ProbabilisticAnonymity(Claim[CombinationCounts]):
         )
 
     @property
+    def needs_original(self) -> bool:
+        return False
+
+    @property
     def protects(self) -> tuple[str, ...]:
         return tuple(name for names in self.columns.values() for name in names) if self.k > 1 else ()
 

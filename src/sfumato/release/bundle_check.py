@@ -1,0 +1,154 @@
+"""Check a bundle: its files are those that were written together, and its promises hold on its released rows.
+
+A promise that needs the original, such as "every original value lies inside its released range", was verified when the
+release was made and cannot be recounted here. All others are recounted, and what the manifest says about them must be
+what the recount finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from sfumato.errors import GuaranteeNotMet, ReadError, SfumatoError
+from sfumato.methods.claims import Evidence
+from sfumato.release.bundle import sha256
+from sfumato.release.manifest import Manifest, is_sealed
+from sfumato.release.target import MANIFEST, NAMES
+from sfumato.version import __version__
+
+if TYPE_CHECKING:
+    from sfumato.methods.claims import Claim, Finding
+    from sfumato.table.table import Table
+
+FileState = Literal["unchanged", "changed", "absent", "not listed"]
+
+NO_LESS = ("k", "l")  # parameters of claims that must not be smaller than the option of the same name
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileCheck:
+    """A file of a bundle, compared with its SHA-256 in the manifest."""
+
+    name: str
+    state: FileState
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleCheck:
+    """What was found when a bundle was checked."""
+
+    derived: ClassVar[tuple[str, ...]] = ("holds",)
+
+    files: tuple[FileCheck, ...]
+    recounted: tuple[Finding, ...]  # promises that were recounted on the released rows
+    not_recounted: tuple[Finding, ...]  # promises that need the original: verified when the release was made
+    faults: tuple[str, ...]  # what the manifest says and the bundle does not show
+
+    @property
+    def broken(self) -> tuple[Finding, ...]:
+        """Recounted promises that do not hold."""
+        return tuple(finding for finding in self.recounted if not finding.held)
+
+    @property
+    def holds(self) -> bool:
+        """Whether all files are there and unchanged, and all recounted promises hold."""
+        return not (self.faults or self.broken or self.wrong_files())
+
+    def wrong_files(self, *, may_be_absent: bool = False) -> list[FileCheck]:
+        """Return the files that are not as they were written; with ``may_be_absent``, those that exist."""
+        right = ("unchanged", "absent") if may_be_absent else ("unchanged",)
+        return [file for file in self.files if file.state not in right]
+
+    def require_held(self, *, may_be_absent: bool = False) -> None:
+        """Raise unless the bundle holds."""
+        wrong = [f"{file.name} {file.state}" for file in self.wrong_files(may_be_absent=may_be_absent)]
+        found = "; ".join([*(f"{finding.claim}: {finding.found}" for finding in self.broken), *self.faults, *wrong])
+        fix = "get a new copy from its source, or read_release(..., verify=False) to read it without a guarantee"
+        if self.broken:
+            raise GuaranteeNotMet("The promises of a release must hold on its rows.", found=found, fix=fix)
+        if found:
+            raise ReadError("The files of a release must be as they were written.", found=found, fix=fix)
+
+
+def check_bundle(folder: Path, manifest: Manifest, released: Table) -> BundleCheck:
+    """Check the files of a bundle and recount the promises of its manifest on the released rows."""
+    claims = [record.rebuilt() for record in manifest.claims]
+    evidence = Evidence(released, released.select([]), np.arange(released.rows))
+    recounted, not_recounted, faults = [], [], _manifest_faults(folder, manifest, claims)
+    for claim, written in zip(claims, manifest.findings, strict=False):
+        finding = None if claim is None or claim.needs_original else _recounted(claim, evidence)
+        if finding is None:
+            not_recounted.append(written)
+        else:
+            recounted.append(finding)
+            faults += _differences(written, finding, manifest)
+    return BundleCheck(
+        files=_files(folder, manifest.files),
+        recounted=tuple(recounted),
+        not_recounted=tuple(not_recounted),
+        faults=tuple(faults),
+    )
+
+
+def _files(folder: Path, sums: Mapping[str, str]) -> tuple[FileCheck, ...]:
+    listed = [name for name in NAMES if name in sums]
+    others = [name for name in NAMES if name not in (*listed, MANIFEST) and (folder / name).exists()]
+    checks = [FileCheck(name=name, state=_state(folder / name, sums[name])) for name in listed]
+    return (*checks, *(FileCheck(name=name, state="not listed") for name in others))
+
+
+def _state(file: Path, written: str) -> FileState:
+    try:
+        return "unchanged" if sha256(file) == written else "changed"
+    except OSError:
+        return "absent"
+
+
+def _manifest_faults(folder: Path, manifest: Manifest, claims: list[Claim[Any] | None]) -> list[str]:
+    """Return what is wrong with the manifest itself."""
+    faults = []
+    if not is_sealed((folder / MANIFEST).read_bytes().decode(errors="replace")):
+        faults.append("manifest.json changed")
+    if not manifest.files:
+        faults.append("no checksums in the manifest")
+    if len(manifest.claims) != len(manifest.findings):
+        faults.append(f"{len(manifest.findings)} findings for {len(manifest.claims)} promises")
+    for claim in claims:
+        for name in NO_LESS:
+            option, claimed = manifest.options.get(name), getattr(claim, name, None)
+            if isinstance(option, int) and isinstance(claimed, int) and claimed < option:
+                faults.append(f"option {name} is {option}, but {claimed} is promised")
+    return faults
+
+
+def _differences(written: Finding, recounted: Finding, manifest: Manifest) -> list[str]:
+    """Return what the manifest says of a promise that the recount does not; other versions may word it differently."""
+    if written.kind != recounted.kind or not written.held:
+        return [f"the manifest says of {recounted.claim!r} what the recount does not find"]
+    same = replace(written, fix="") == replace(recounted, fix="")
+    if manifest.version != __version__ or same or not recounted.held:
+        return []
+    return [
+        f"the manifest says {written.claim!r} ({written.found}), the recount {recounted.claim!r} ({recounted.found})"
+    ]
+
+
+def _recounted(claim: Claim[Any], evidence: Evidence) -> Finding:
+    """Recount a claim; one that does not fit the released rows is an error of the manifest."""
+    reason = ""
+    try:
+        return claim.measure(evidence)
+    except SfumatoError as error:
+        reason = error.message
+    except (TypeError, ValueError, KeyError, OverflowError, ZeroDivisionError):
+        reason = "its parameters are not valid"
+    raise ReadError(
+        "A promise in the manifest must fit the released rows.",
+        found=f"{type(claim).__name__}: {reason}",
+        fix="get a new copy from its source",
+    )

@@ -1,0 +1,229 @@
+"""The folder that a bundle is put into: in one step, with its link and its modes, and without losing other files.
+
+The files are written to a hidden folder next to the target, which is locked while its writer lives. What a killed
+writer left there is removed at the next write to the same place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from sfumato.errors import OptionError, RequestError
+
+PARQUET, CSV, MANIFEST, REPORT = "released.parquet", "released.csv", "manifest.json", "report.html"
+PICTURES = ("boxes.png", "statistics.png")  # optional
+NAMES = (PARQUET, CSV, MANIFEST, REPORT, *PICTURES)  # the files of a bundle; no other file is ever deleted
+
+LONGEST = 40  # characters of the target's name in that of its hidden sibling, so that the system takes it
+ABANDONED = 24 * 3600.0  # seconds after which a folder is abandoned where folders cannot be locked
+_UNFINISHED = re.compile(rf"\.(?:{'|'.join(map(re.escape, NAMES))})\.[0-9a-f]{{16}}")  # of a file half written
+
+
+def resolved(folder: str | Path) -> Path:
+    """Return the absolute path of the folder, with ``~`` expanded and symbolic links resolved."""
+    reason = ""
+    try:
+        return Path(folder).expanduser().resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, no home, a null character
+        reason = getattr(error, "strerror", None) or "it is not a valid path"
+    except TypeError:
+        reason = "it is not a path"
+    raise OptionError(f"The release cannot be written there: {reason}.", fix="the path of a folder")
+
+
+def other_files(folder: Path) -> list[Path]:
+    """Return what is in the folder and not part of a bundle."""
+    return [path for path in folder.iterdir() if path.name not in NAMES and not _UNFINISHED.fullmatch(path.name)]
+
+
+def require_writable(target: Path) -> None:
+    """Raise unless the target can be made or replaced: its nearest existing parent must be a writable folder."""
+    parent = next(folder for folder in target.parents if folder.exists())
+    if not parent.is_dir():
+        raise OptionError(f"{parent.name!r} must be a folder.", found="a file", fix="another folder")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise OptionError(
+            f"The folder {parent.name!r} must be writable.", found="no permission to write", fix="another folder"
+        )
+
+
+@contextlib.contextmanager
+def parents_of(target: Path) -> Iterator[None]:
+    """Create missing parent folders of the target; remove them again on failure."""
+    made = []
+    try:
+        for folder in reversed(target.parents):
+            if not folder.exists():
+                folder.mkdir()
+                made.append(folder)
+        yield
+    except BaseException:
+        for folder in reversed(made):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+@contextlib.contextmanager
+def fresh_sibling(target: Path) -> Iterator[Path]:
+    """Yield a new hidden folder next to the target, locked; remove the files of a bundle in it at the end."""
+    locks: list[int] = []
+    fresh = _hidden_name(target)
+    try:
+        while True:
+            fresh.mkdir()
+            locks += _lock(fresh)
+            if fresh.exists():  # not taken for abandoned before it was locked
+                break
+            fresh = _hidden_name(target)
+        yield fresh
+    finally:
+        _rescue(fresh, target)
+        remove_bundle(fresh)
+        for lock in locks:
+            os.close(lock)
+
+
+def sweep(target: Path) -> None:
+    """Remove what killed writers left next to the target; an old release that was put aside comes back."""
+    hidden = re.compile(rf"{re.escape(_prefix(target))}[0-9a-f]{{16}}(?:\.old)?")
+    with contextlib.suppress(OSError):  # the parent does not exist yet, or cannot be listed
+        for path in target.parent.iterdir():
+            if hidden.fullmatch(path.name) and path.is_dir() and not path.is_symlink() and _is_abandoned(path):
+                if path.name.endswith(".old") and not target.exists():
+                    path.replace(target)
+                else:
+                    remove_bundle(path)
+
+
+def remove_bundle(folder: Path) -> None:
+    """Delete the files of a bundle and, if nothing else is in it, the folder; no other file is ever deleted."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if path.name in NAMES or _UNFINISHED.fullmatch(path.name):
+                path.unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def keep_modes(fresh: Path, target: Path, mode: int) -> None:
+    """Give the new files and their folder the modes of the bundle that they replace, or ``mode`` to a new folder."""
+    if target.is_dir():
+        mode = stat.S_IMODE(target.stat().st_mode)
+        for path in fresh.iterdir():
+            old = target / path.name
+            new = stat.S_IMODE(path.stat().st_mode) & (mode | 0o600)  # no wider than the folder
+            path.chmod(stat.S_IMODE(old.stat().st_mode) if old.is_file() else new)
+    fresh.chmod(mode)
+
+
+def put_in_place(fresh: Path, target: Path) -> None:
+    """Move ``fresh`` to ``target``; the old target takes the name of ``fresh``.
+
+    If someone put a file into the target in the meantime, all is put back and a RequestError is raised.
+    """
+    if not target.exists() or not any(target.iterdir()):
+        fresh.replace(target)  # replaces an empty folder in one step, and fails if it is not empty any more
+        return
+    if exchange(fresh, target):
+        late = len(other_files(fresh))
+        if late:
+            exchange(fresh, target)
+    else:
+        late = _replace_in_two_steps(fresh, target)
+    if late:
+        raise RequestError(
+            f"The folder {target.name!r} is replaced as a whole, so nothing else may be put into it meanwhile.",
+            found=f"{late} other files that were put there during the write",
+            fix="move them, and release again",
+        )
+
+
+def _replace_in_two_steps(fresh: Path, target: Path) -> int:
+    """Replace the target where folders cannot be exchanged; return the number of other files that prevented it."""
+    aside = fresh.with_name(f"{fresh.name}.old")
+    target.replace(aside)
+    late = 0
+    try:
+        late = len(other_files(aside))
+        if not late:
+            fresh.replace(target)
+    except BaseException:
+        aside.replace(target)
+        raise
+    if late:
+        aside.replace(target)
+    else:
+        remove_bundle(aside)
+    return late
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Swap two folders in one step if the system supports it (Linux: renameat2 with RENAME_EXCHANGE)."""
+    here, swap = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
+    return rename is not None and rename(here, os.fsencode(one), here, os.fsencode(other), swap) == 0
+
+
+def force_to_disk(folder: Path) -> None:
+    """Flush the entries of a folder to disk. Windows does this itself and cannot open folders."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name[:LONGEST]}."
+
+
+def _hidden_name(target: Path) -> Path:
+    return target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}")
+
+
+def _rescue(fresh: Path, target: Path) -> None:
+    """Move files that are not ours from the folder that is about to be removed to where their owner put them."""
+    with contextlib.suppress(OSError):
+        for path in other_files(fresh):
+            if not (target / path.name).exists():
+                path.rename(target / path.name)
+
+
+def _lock(folder: Path) -> list[int]:
+    """Lock a folder for as long as this process lives, and return the descriptor; [] where that cannot be done."""
+    try:
+        import fcntl
+    except ImportError:
+        return []
+    descriptor = os.open(folder, os.O_RDONLY)
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return [descriptor]
+
+
+def _is_abandoned(folder: Path) -> bool:
+    """Whether no living process writes into the folder."""
+    try:
+        import fcntl
+    except ImportError:
+        return time.time() - folder.stat().st_mtime > ABANDONED
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return time.time() - folder.stat().st_mtime > ABANDONED
+    finally:
+        os.close(descriptor)
+    return True

@@ -1,0 +1,168 @@
+"""A bundle is bound together: an edited cell, a larger k in the manifest or a foreign report is refused."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato.errors import GuaranteeNotMet, ReadError
+from sfumato.release.bundle import sha256
+from sfumato.release.claim_records import RECORDED, ClaimRecord
+from sfumato.release.manifest import SEAL, _seal
+from sfumato.release.read import verify_bundle
+
+SOURCE = Path(sf.__file__).parent
+
+
+@pytest.fixture
+def folder(people, roles, tmp_path) -> Path:
+    """Boxes that promise 5-anonymity and two illnesses in each."""
+    given = roles | {"illness": "sensitive", "income": "quasi"}
+    return sf.Boxes(k=5, l=2).release(people, schema=given).write(tmp_path / "out")
+
+
+def edit(folder: Path, change, *, sealed: bool) -> None:
+    """Change the manifest as an attacker would who does not know, or does know, how it is sealed."""
+    record = json.loads((folder / "manifest.json").read_text())
+    change(record)
+    if sealed:
+        record.pop(SEAL)
+        record[SEAL] = _seal(record)
+    (folder / "manifest.json").write_text(json.dumps(record))
+
+
+def promise(record: dict, name: str) -> dict:
+    return next(claim for claim in record["claims"] if claim["name"] == name)
+
+
+class TestAGoodBundle:
+    def test_holds_and_says_what_was_recounted_and_what_was_not(self, folder):
+        checked = verify_bundle(folder)
+        assert checked.holds
+        assert [finding.claim for finding in checked.recounted] == [
+            "5-anonymous in age, income",
+            "at least 2 different values of 'illness' in each group",
+            "only these columns are released: age, income, box, illness",
+        ]
+        assert {finding.claim.split(",")[0] for finding in checked.not_recounted} == {
+            "every original value lies inside its released range",
+            "no row lost or duplicated; none suppressed",
+        }
+        assert {file.name for file in checked.files} == {"released.parquet", "released.csv", "report.html"}
+
+    def test_may_be_written_again_by_whoever_received_it(self, folder, tmp_path):
+        again = sf.read_release(folder).write(tmp_path / "again")
+        assert verify_bundle(again).holds
+
+    def test_pictures_are_bound_too(self, released, tmp_path):
+        folder = released.write(tmp_path / "out", beside={"boxes.png": b"picture"})
+        assert verify_bundle(folder).holds
+        (folder / "boxes.png").write_bytes(b"another picture")
+        with pytest.raises(ReadError, match=r"boxes\.png changed"):
+            sf.read_release(folder)
+
+    def test_may_be_read_without_its_report_but_is_not_whole(self, folder):
+        (folder / "report.html").unlink()
+        assert sf.read_release(folder).table.rows == 60
+        assert not verify_bundle(folder).holds
+
+    def test_spaces_in_the_manifest_do_not_count(self, folder):
+        edit(folder, lambda record: None, sealed=False)
+        assert verify_bundle(folder).holds
+
+
+class TestAnEditedBundle:
+    @pytest.mark.parametrize("name", ["released.csv", "report.html"])
+    def test_a_changed_file_is_refused_and_named(self, folder, name):
+        with (folder / name).open("ab") as file:
+            file.write(b"\n")
+        with pytest.raises(ReadError, match=f"{name} changed"):
+            sf.read_release(folder)
+
+    @pytest.mark.parametrize("knows", [False, True], ids=["naive", "with new checksums"])
+    def test_an_edited_cell_is_refused(self, folder, knows):
+        path = folder / "released.parquet"
+        rows = pq.read_table(path)
+        cells = rows["age_low"].to_pylist()
+        cells[0] -= 1
+        place = rows.column_names.index("age_low")
+        field = rows.schema.field(place)
+        pq.write_table(rows.set_column(place, field, pa.array(cells, field.type)), path)
+        if knows:
+            edit(folder, lambda record: record["files"].update({path.name: sha256(path)}), sealed=True)
+        with pytest.raises((ReadError, GuaranteeNotMet)):
+            sf.read_release(folder)
+        assert sf.read_release(folder, verify=False).table.rows == 60
+
+    @pytest.mark.parametrize("sealed", [False, True], ids=["naive", "with a new checksum"])
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda record: promise(record, "KAnonymity")["parameters"].update(k=100),
+            lambda record: promise(record, "Diversity")["parameters"].update(l=3, column="age"),
+            lambda record: record["options"].update(k=100),
+            lambda record: record["findings"][0].update(claim="100-anonymous in age, income"),
+            lambda record: record["findings"][0].update(found="smallest group 100, 1 group"),
+            lambda record: record["findings"].insert(0, record["findings"][0] | {"claim": "100-anonymous"}),
+            lambda record: promise(record, "KAnonymity").update(parameters=None),
+            lambda record: promise(record, "KAnonymity").update(parameters={"k": "100", "columns": ["age_low"]}),
+            lambda record: promise(record, "KAnonymity").update(parameters={"k": 1, "columns": ["nosuch"]}),
+            lambda record: record.update(files={}),
+            lambda record: record["files"].pop("released.csv"),
+            lambda record: record.update(claims=[]),
+        ],
+    )
+    def test_a_manifest_that_says_more_is_refused(self, folder, change, sealed):
+        edit(folder, change, sealed=sealed)
+        with pytest.raises((ReadError, GuaranteeNotMet)) as refused:
+            sf.read_release(folder)
+        assert "100-anonymous, " not in str(refused.value)
+
+    def test_a_manifest_that_hides_what_was_altered_is_refused(self, tmp_path):
+        people = {"x": np.random.default_rng(0).normal(size=60)}
+        folder = sf.Noise().release(people, schema={"x": "quasi"}).write(tmp_path / "out")
+        edit(folder, lambda record: record.update(altered=[]), sealed=False)
+        with pytest.raises(ReadError, match=r"manifest\.json changed"):
+            sf.read_release(folder)
+
+    def test_a_manifest_of_an_older_version_is_read_only_unverified(self, folder):
+        def older(record):
+            for name in ("claims", "files", SEAL):
+                record.pop(name)
+            record["format"] = 1
+
+        edit(folder, older, sealed=False)
+        with pytest.raises(ReadError, match="no checksums"):
+            sf.read_release(folder)
+        assert sf.read_release(folder, verify=False).table.rows == 60
+
+    def test_deep_nesting_is_no_manifest(self, folder):
+        (folder / "manifest.json").write_text("[" * 100_000)
+        with pytest.raises(ReadError, match="manifest"):
+            sf.read_release(folder)
+
+
+def test_every_claim_that_can_be_recounted_without_the_original_is_recorded():
+    """A claim that overrides ``needs_original`` must be listed in RECORDED, so that readers recount it."""
+    declared = set()
+    for path in (SOURCE / "methods").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and any(
+                isinstance(item, ast.FunctionDef) and item.name == "needs_original" for item in node.body
+            ):
+                declared.add(node.name)
+    assert declared - {"Claim", "EachColumnClaim"} | {"EachColumnAnonymous", "AtMostValues"} == set(RECORDED)
+
+
+def test_a_claim_that_names_cells_is_recorded_by_its_name_alone():
+    from sfumato.methods.claims import Containment
+
+    claim = Containment(columns=("city",), covers={"city": {"CANARY": frozenset({"CANARY"})}})
+    assert ClaimRecord.of(claim) == ClaimRecord(name="Containment", parameters=None)
