@@ -108,7 +108,7 @@ def highest_coefficient(problem: ScaledBoxes, target: Target, slack: float, dead
         residual = target.response - fit.coefficient * target.regressor - fit.gamma @ target.others
         return residual, target.regressor - fit.eta @ target.others
 
-    search = LocalSearch(problem, value, lines, slack / 100.0)
+    search = LocalSearch(problem, value, lines, slack / 100.0, deadline)
     make_bound = _single_slope_bound if target.is_mean else _coefficient_bound
     return tighten(search, make_bound(search, target, slack, deadline), slack)
 
