@@ -27,7 +27,7 @@ class Reweighting:
 
     The weights are chosen once, at the moments of all records, and minimise ``minimised``. ``uncertainty`` and
     ``sampling`` are computed at the moments of the reweighted records, because the derivatives of the reweighted
-    statistic are those there. They can therefore be larger than those of all records, except for means.
+    statistic are those there. For a correlation they can therefore be larger than those of all records.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("shift", "error", "whole_error")  # properties reported with the fields

@@ -17,9 +17,9 @@ that are kept.
 
 The choice is made once, with the sensitivities and A at the moments of all records; repeating it at the moments of the
 reweighted records does not converge, because each round dismisses more. What is *reported* is computed at the moments
-of the reweighted records, where the derivatives of the reweighted statistic are w · b(x). For means both are the same.
-For a correlation, the reported error can exceed that of all records: the records that are left out are those that keep
-it stable.
+of the reweighted records, where the derivatives of the reweighted statistic are w · b(x); for means the uncertainty is
+the same at both. For a correlation, the reported error can exceed that of all records: the records that are left out
+are those that keep it stable.
 
 Neither paper mentions that the kept records are not the whole table: a statistic of the dense part of a population
 differs from that of the population. Therefore the shift is estimated too, and the guaranteed interval is always that of
@@ -40,6 +40,7 @@ from sfumato.params import require_choice
 from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.enclosure import Enclosure
 from sfumato.statistics.bounds.estimates import boxes_for, clipped, enclosure_of, started_deadlines
+from sfumato.statistics.bounds.records import Records
 from sfumato.statistics.bounds.units import bessel_factor
 from sfumato.statistics.conditions import Conditional, Count, Quantile, Sum
 from sfumato.statistics.counted_boxes import CountedBoxes
@@ -230,7 +231,9 @@ def _reweighted_enclosure(
     )
     if deadline is None:
         deadline = next(started_deadlines(statistic, chosen, None, 1))
-    return bessel_factor(statistic, boxes).applied_to(enclosure_of(population_form(statistic), chosen, half, deadline))
+    return bessel_factor(statistic, boxes).applied_to(
+        enclosure_of(population_form(statistic), Records(chosen), half, deadline)
+    )
 
 
 def _root_of_squares(weights: NDArray[np.float64], copies: NDArray[np.float64]) -> float:

@@ -82,7 +82,7 @@ class Cones:
     def __init__(
         self, problem: ScaledBoxes, response: NDArray[np.float64], functions: NDArray[np.float64], deadline: Deadline
     ) -> None:
-        self.problem = problem.merged()
+        self.problem = problem.merged
         self.response = response
         self.functions = functions
         self.deadline = deadline

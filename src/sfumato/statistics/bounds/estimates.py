@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from sfumato.statistics.bounds.budget import Deadline, EstimateBudget
 from sfumato.statistics.bounds.coefficients import Target, highest_coefficient
 from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
 from sfumato.statistics.bounds.pairs import highest_correlation, highest_covariance
+from sfumato.statistics.bounds.records import Records
 from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes, compile_kernels
 from sfumato.statistics.bounds.single import mean_enclosure, sd_enclosure, variance_enclosure, zero_spread
 from sfumato.statistics.bounds.tallies import count_tally, quantile_tally, sum_tally
@@ -35,8 +37,10 @@ from sfumato.statistics.moments import Moments
 from sfumato.statistics.statistic import Statistic
 from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 FINEST = 1e-7  # width, in standard deviations, below which an interval counts as a point
-MAX_SPLIT_RECORDS = 4000  # up to this number of records each gets its own box, because terms of order 1/N matter
 
 
 def estimate(
@@ -45,10 +49,11 @@ def estimate(
     """Return one Estimate per part of the statistic."""
     parts = statistic.parts()
     boxes = _with_unseen(parts[0], intervals, boxes_for(parts[0], intervals)[1])  # all parts use the same records
+    records = Records(boxes)
     deadlines = started_deadlines(parts[0], boxes, budget, len(parts))
     return tuple(
         in_units(
-            replace(_estimate(part, boxes, deadline), weighted_by=intervals.weighted_by),
+            replace(_estimate(part, records, deadline), weighted_by=intervals.weighted_by),
             inner_statistic(part),
             intervals.calendars,
         )
@@ -66,13 +71,13 @@ def started_deadlines(
     return (budget or EstimateBudget()).deadlines(parts)
 
 
-def _estimate(statistic: Statistic, boxes: WeightedBoxes, deadline: Deadline) -> Estimate:
-    inner = inner_statistic(statistic)
+def _estimate(statistic: Statistic, records: Records, deadline: Deadline) -> Estimate:
+    inner, boxes = inner_statistic(statistic), records.boxes
     if isinstance(inner, Count | Sum | Quantile):
         return _tally_estimate(statistic, inner, boxes)
     factor = bessel_factor(inner, boxes)
     value, half = linear_interval(population_form(inner), boxes)
-    enclosure = factor.applied_to(enclosure_of(population_form(inner), boxes, half, deadline))
+    enclosure = factor.applied_to(enclosure_of(population_form(inner), records, half, deadline))
     value, half = factor.likely * value, factor.likely * half
     linear_low, linear_high = clipped(inner, value - half, value + half)
     return Estimate(
@@ -139,7 +144,7 @@ def enclose(statistic: Statistic, intervals: CountedBoxes, budget: EstimateBudge
     deadline = next(started_deadlines(statistic, boxes, budget, 1))
     population = population_form(inner)
     half = linear_interval(population, boxes)[1]
-    return bessel_factor(inner, boxes).applied_to(enclosure_of(population, boxes, half, deadline))
+    return bessel_factor(inner, boxes).applied_to(enclosure_of(population, Records(boxes), half, deadline))
 
 
 def inner_statistic(statistic: Statistic) -> Statistic:
@@ -174,18 +179,19 @@ def linear_interval(statistic: Statistic, boxes: WeightedBoxes) -> tuple[float, 
     return value, half if math.isfinite(value) else math.nan
 
 
-def enclosure_of(statistic: Statistic, boxes: WeightedBoxes, half: float, deadline: Deadline) -> Enclosure:
+def enclosure_of(statistic: Statistic, records: Records, half: float, deadline: Deadline) -> Enclosure:
     """Enclose the statistic with its own method; the linear half-width ``half`` determines the precision."""
+    boxes = records.boxes
     if isinstance(statistic, Mean):
         return mean_enclosure(boxes)
     if isinstance(statistic, Variance):
         return variance_enclosure(boxes, deadline)
     if isinstance(statistic, Sd):
         return sd_enclosure(boxes, deadline)
-    boxes = boxes.split_into_records(MAX_SPLIT_RECORDS)
+    boxes = records.split
     if not isinstance(statistic, Covariance | Correlation | Coefficient):
         return attained_by_slopes(statistic, boxes)
-    problem = ScaledBoxes.of(boxes)
+    problem = records.problem
     if isinstance(statistic, Covariance):
         if boxes.is_one_record:
             return zero_spread(boxes)
@@ -199,7 +205,16 @@ def enclosure_of(statistic: Statistic, boxes: WeightedBoxes, half: float, deadli
         )
     scale, target = _coefficient(statistic, problem)
     slack = _slack(half, scale, deadline)
-    return _two_sided(statistic, boxes, problem, scale, deadline, lambda p, c: highest_coefficient(p, target, slack, c))
+
+    def highest(side: ScaledBoxes, limit: Deadline) -> End:
+        sign = 1.0 if side is problem else -1.0
+        return highest_coefficient(side, target, slack, limit, lambda: _quick_bound(records, sign * target.functional))
+
+    return _two_sided(statistic, boxes, problem, scale, deadline, highest)
+
+
+def _quick_bound(records: Records, functional: NDArray[np.float64]) -> float:
+    return math.inf if records.perturbation is None else records.perturbation.highest(functional)
 
 
 def _slack(half: float, scale: Scale, deadline: Deadline) -> float:
@@ -235,7 +250,7 @@ def _two_sided(
 ) -> Enclosure:
     """Compute both ends in the units of the table; the lower end is the upper end of the mirrored problem."""
     top = highest(problem, deadline.share(2))
-    bottom = highest(problem.mirrored(), deadline.share(1))
+    bottom = highest(problem.mirrored, deadline.share(1))
     high, low = scale.shift + scale.unit * top.outer, scale.shift - scale.unit * bottom.outer
     rounding = (
         8.0 * EPS * (abs(scale.shift) + max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0))

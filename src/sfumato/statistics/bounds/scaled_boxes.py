@@ -66,8 +66,9 @@ class ScaledBoxes:
         low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
         return cls(low, high, weight, extra, centre, unit, magnitude)
 
+    @functools.cached_property
     def mirrored(self) -> ScaledBoxes:
-        """Return the same records with the sign of the first column changed: the lowest value becomes the highest."""
+        """The same records with the sign of the first column changed: the lowest value becomes the highest."""
         low, high, centre = self.low.copy(), self.high.copy(), self.centre.copy()
         low[:, 0], high[:, 0] = -self.high[:, 0], -self.low[:, 0]
         centre[0] = -centre[0]
@@ -115,8 +116,9 @@ class ScaledBoxes:
         half = (self.high - self.low) / 2.0 @ np.abs(lines[:, 1:]).T
         return self.weight @ np.maximum(centre - half, 0.0) ** 2, self.weight @ (centre + half) ** 2
 
+    @functools.cached_property
     def merged(self) -> ScaledBoxes:
-        """Return the same problem with consecutive equal boxes merged; all sums stay the same."""
+        """The same problem with consecutive equal boxes merged; all sums stay the same."""
         if len(self.low) < 2:
             return self
         differs = ((self.low[1:] != self.low[:-1]) | (self.high[1:] != self.high[:-1])).any(axis=1)
