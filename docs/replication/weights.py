@@ -158,7 +158,7 @@ def picture(curve: Sequence[Dismissed], *, name: str, best: float) -> Figure:
 
 def page() -> str:
     """Return the page as Markdown, and draw the figure."""
-    lines, held, ordered, count = [], 0, 0, 0
+    lines, worse, held, ordered, certain, count = [], [], 0, 0, 0, 0
     for shape in SHAPES:
         tables = [(people(shape, seed), seed) for seed in range(TABLES)]
         releases = [(rows, released(rows, seed)) for rows, seed in tables]
@@ -167,8 +167,10 @@ def page() -> str:
             lines += rows_of(name, shape, all_tried)
             held += sum(one.whole.low <= one.truth <= one.whole.high for one in all_tried)
             for one in all_tried:
-                none, _, dismissed, fuzzy = (effect.error for effect in one.effects)
+                none, _, dismissed, fuzzy = (effect.minimised for effect in one.effects)
                 ordered += fuzzy <= dismissed * (1 + 1e-9) <= none * (1 + 2e-9)
+                certain += one.effects[2].low <= one.effects[2].value <= one.effects[2].high
+            worse.append((name, shape, sum(one.effects[2].error > one.effects[0].error for one in all_tried)))
             count += TABLES
     one_sided = released(people("on one side", 0), 0)
     points = curve("mean(x)", one_sided)
@@ -183,6 +185,8 @@ def page() -> str:
         rows="\n".join(lines),
         held=f"{held} of {count}",
         ordered=f"{ordered} of {count}",
+        certain=f"{certain} of {count}",
+        worse="; ".join(f"{name}, outliers {shape}: {times} of {TABLES}" for name, shape, times in worse if times),
     )
 
 
@@ -197,7 +201,9 @@ uncertainty and reduces the sampling error only a little. They minimise the sum 
 standard deviations away: none, on both sides, or on one side. Boxes with k = {k} keep mean(x) and corr(x, y). All
 numbers are means over the tables; deviations are root mean squares.
 
-- *error* is what the papers minimise: first-order uncertainty plus sampling error.
+- *error* is first-order uncertainty plus sampling error, both at the moments of the reweighted records: the derivatives
+  of a reweighted correlation are those at its own moments. The papers minimise the same sum at the moments of all
+  records (`Reweighting.minimised`), and the weights here are chosen in that way, once.
 - *shift* is the difference between the reweighted value and that of all records (`Estimate.shift`).
 - *from table* is the deviation from the statistic of all {people:,} people, *from people* the deviation from the
   population without outliers: the right comparison if outliers are errors, and the wrong one if they are people.
@@ -207,8 +213,10 @@ numbers are means over the tables; deviations are root mean squares.
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 {rows}
 
-As the papers say, the error decreases: fuzzy ≤ dismissal ≤ all records in {ordered} tables and statistics, and by much
-if there are outliers. The two objectives of dismissal give nearly the same result; which of them keeps more records
+What the papers minimise decreases: fuzzy ≤ dismissal ≤ all records in {ordered} tables and statistics. The error of the
+reweighted statistic itself decreases for means. For correlations it need not: the records that are left out are those
+that hold the correlation in place. Dismissal is worse than keeping all records in these cases: {worse}. The guaranteed
+interval of the reweighted statistic (`Reweighting.low`, `.high`) contains its value in {certain} cases. The two objectives of dismissal give nearly the same result; which of them keeps more records
 depends on the table. If outliers are measurement errors, reweighting brings the mean and the correlation closer to
 those of the people, without knowing which records are wrong (*from people*).
 

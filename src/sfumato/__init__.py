@@ -31,6 +31,7 @@ NAMES = {
     "read_release": "sfumato.release.read",
     "EstimateBudget": "sfumato.statistics.bounds",
     "Estimate": "sfumato.statistics.estimate",
+    "RegressionEstimate": "sfumato.statistics.estimate",
     "Mean": "sfumato.statistics.moment_statistics",
     "Variance": "sfumato.statistics.moment_statistics",
     "Sd": "sfumato.statistics.moment_statistics",

@@ -28,6 +28,7 @@ from sfumato.release.release import Release as Release
 from sfumato.schema.schema import Schema as Schema
 from sfumato.statistics.bounds import EstimateBudget as EstimateBudget
 from sfumato.statistics.estimate import Estimate as Estimate
+from sfumato.statistics.estimate import RegressionEstimate as RegressionEstimate
 from sfumato.statistics.moment_statistics import Correlation as Correlation
 from sfumato.statistics.moment_statistics import Covariance as Covariance
 from sfumato.statistics.moment_statistics import Mean as Mean

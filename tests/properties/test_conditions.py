@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +12,15 @@ from hypothesis import strategies as st
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.bounds import estimate
+from sfumato.statistics.bounds.estimates import includes_unseen
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
+from sfumato.statistics.weighted_boxes import Unseen
 from sfumato.table.intervals import format_set
 from sfumato.table.table import Table
 
 ages = st.one_of(st.none(), st.integers(0, 9))
-sexes = st.one_of(st.none(), st.sampled_from(["F", "M"]))
+sexes = st.one_of(st.none(), st.sampled_from(["F", "M", "F|M", "\\(missing)"]))
 people = st.tuples(ages, ages, sexes, st.integers(1, 3))
 CONDITIONS = {
     "x >= 4": lambda x, y, s: x is not None and x >= 4,
@@ -26,6 +29,7 @@ CONDITIONS = {
     "x = 4": lambda x, y, s: x == 4,
     "s = F": lambda x, y, s: s == "F",
     "s != F": lambda x, y, s: s is not None and s != "F",
+    "s = 'F|M'": lambda x, y, s: s == "F|M",
     "s = (missing)": lambda x, y, s: s is None,
     "y = (missing)": lambda x, y, s: y is None,
     "x > 2 and x <= 7 and s = M": lambda x, y, s: x is not None and 2 < x <= 7 and s == "M",
@@ -62,6 +66,11 @@ def released(rows, boxes):
     )
 
 
+def without_numbers(table):
+    """The same rows without the column ``box``."""
+    return table.select([name for name in table.names if name != "box"])
+
+
 def quantile(values, weights, share):
     """The mean of the smallest value with at least, and with more than, a share of the weight up to it."""
     order = np.argsort(values)
@@ -84,7 +93,9 @@ def truth(words, rows, weighted):
     x = np.array([row[0] for row, _ in complete], float)
     w = np.array([w for _, w in complete], float)
     mean = w @ x / w.sum()
-    simple = {"sum": w @ x, "mean": mean, "var": w @ (x - mean) ** 2 / w.sum()}
+    variance = w @ (x - mean) ** 2 / w.sum()
+    unbiased = variance * len(x) / (len(x) - 1) if len(x) > 1 else math.nan
+    simple = {"sum": w @ x, "mean": mean, "var": variance, "unbiased": unbiased}
     if words in simple:
         return float(simple[words])
     if words in ("median", "quantile"):
@@ -104,6 +115,7 @@ FORMS = {
     "sum": "sum(x{})",
     "mean": "mean(x{})",
     "var": "var(x{})",
+    "unbiased": "var(x, unbiased{})",
     "median": "median(x{})",
     "quantile": "quantile(x, 0.8{})",
     "cov": "cov(x, y{})",
@@ -112,22 +124,61 @@ FORMS = {
 }
 
 
-@settings(max_examples=150)
-@given(hidden_tables(), st.sampled_from(sorted(FORMS)), st.sampled_from(["", *CONDITIONS]), st.booleans())
-def test_the_truth_lies_in_the_interval(hidden, form, condition, weighted):
-    rows, boxes = hidden
-    under = condition if form == "count" or not condition else f" | {condition}"
-    statistic = parse(FORMS[form].format(under))
-    met = [row for row in rows if not condition or CONDITIONS[condition](*row[:3])]
-    true = truth(form, met, weighted)
-    read = CountedBoxes.of(released(rows, boxes), statistic.columns, weight="w" if weighted else None)
-    try:
-        one = estimate(statistic, read)[-1]
-    except StatisticError:
-        assert math.isnan(true)  # refused only where no record can be complete
-        return
+def check(one, true):
     slack = 1e-9 * (1.0 + abs(true))
     if not math.isnan(true):
         assert one.low - slack <= true <= one.high + slack
     if not math.isnan(one.inner_low):
         assert one.low - 1e-9 <= one.inner_low <= one.inner_high <= one.high + 1e-9
+
+
+@settings(max_examples=300)
+@given(
+    hidden_tables(),
+    st.sampled_from(sorted(FORMS)),
+    st.sampled_from(["", *CONDITIONS]),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+)
+def test_the_truth_lies_in_the_interval(hidden, form, condition, weighted, numbered, sets_known):
+    rows, boxes = hidden
+    under = condition if form == "count" or not condition else f" | {condition}"
+    statistic = parse(FORMS[form].format(under))
+    met = [row for row in rows if not condition or CONDITIONS[condition](*row[:3])]
+    true = truth(form, met, weighted)
+    table = released(rows, boxes) if numbered else without_numbers(released(rows, boxes))
+    read = CountedBoxes.of(
+        table, statistic.columns, weight="w" if weighted else None, sets=["s"] if sets_known else None
+    )
+    try:
+        one = estimate(statistic, read)[-1]
+    except StatisticError:
+        assert math.isnan(true)  # refused only where no record can be complete
+        return
+    check(one, true)
+
+
+@settings(max_examples=200)
+@given(
+    hidden_tables(),
+    st.lists(people, min_size=1, max_size=3),
+    st.sampled_from(sorted(FORMS)),
+    st.sampled_from(["", *CONDITIONS]),
+    st.booleans(),
+)
+def test_suppressed_rows_are_covered_where_their_range_is_known(hidden, suppressed, form, condition, with_domain):
+    rows, boxes = hidden
+    under = condition if form == "count" or not condition else f" | {condition}"
+    statistic = parse(FORMS[form].format(under))
+    met = [row for row in (*rows, *suppressed) if not condition or CONDITIONS[condition](*row[:3])]
+    unseen = Unseen(len(suppressed), {"x": (0.0, 9.0), "y": (0.0, 9.0)} if with_domain else {})
+    read = replace(CountedBoxes.of(released(rows, boxes), statistic.columns, sets=["s"]), unseen=unseen)
+    assert with_domain or includes_unseen(statistic, unseen) == (form in ("count", "median", "quantile"))
+    if not includes_unseen(statistic, unseen):
+        return
+    try:
+        one = estimate(statistic, read)[-1]
+    except StatisticError:
+        return  # no released record can be complete
+    check(one, truth(form, met, weighted=False))

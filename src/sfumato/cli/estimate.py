@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import Any
+
 import typer
 
 from sfumato.cli import console
@@ -20,6 +23,30 @@ def command(
         metavar="keep|dismiss|fuzzy",
         help="Keep records in wide boxes, leave them out, or give them less weight (the shift is shown).",
     ),
+    objective: str = typer.Option(
+        "normalised",
+        "--objective",
+        metavar="normalised|first",
+        help="What dismissal minimises: uncertainty per kept record, or per record of the table, plus sampling error.",
+    ),
+    joint: bool = typer.Option(
+        False, "--joint", help="Choose one set of weights for all statistics together (with --wide-boxes)."
+    ),
+    importance: str | None = typer.Option(
+        None, "--importance", metavar="P,P,…", help="With --joint: importance of each statistic, in order."
+    ),
+    accuracy: str | None = typer.Option(
+        None, "--accuracy", metavar="A,A,…", help="With --joint: wanted half-width of each statistic, in order."
+    ),
+    unweighted: bool = typer.Option(
+        False, "--unweighted", help="Count every record once, even if the release has sampling weights."
+    ),
+    domain: list[str] = typer.Option(
+        [],
+        "--domain",
+        metavar="COLUMN=LOW..HIGH",
+        help="Known range of a column, so that intervals cover suppressed rows.",
+    ),
     seconds: float | None = typer.Option(
         None, "--seconds", help="Time limit per statistic; a smaller one gives wider intervals."
     ),
@@ -29,19 +56,66 @@ def command(
 
     Each estimate has an interval that is guaranteed to contain the true value. The original is not needed.
     """
+    from sfumato.errors import OptionError
     from sfumato.release.read import read_release
     from sfumato.report import terminal
     from sfumato.statistics.bounds import EstimateBudget
-    from sfumato.statistics.wide_boxes import WIDE_BOXES
+    from sfumato.statistics.estimate import Estimate
+    from sfumato.statistics.wide_boxes import OBJECTIVES, WIDE_BOXES
 
     require_choice(wide_boxes, name="--wide-boxes", choices=WIDE_BOXES)
-    read, budget = read_release(release), EstimateBudget(seconds=seconds)
-    estimates = [
-        estimate for text in statistic for estimate in read.estimates(text, wide_boxes=wide_boxes, budget=budget)
-    ]
+    require_choice(objective, name="--objective", choices=OBJECTIVES)
+    if not joint and (importance or accuracy):
+        raise OptionError("--importance and --accuracy need --joint.", fix="add --joint --wide-boxes fuzzy")
+    if joint and wide_boxes == "keep":
+        raise OptionError("--joint needs --wide-boxes dismiss or --wide-boxes fuzzy.", found="--wide-boxes keep")
+    read = read_release(release)
+    options: dict[str, Any] = {
+        "wide_boxes": wide_boxes,
+        "objective": objective,
+        "unweighted": unweighted,
+        "domain": dict(map(_domain, domain)),
+        "budget": EstimateBudget(seconds=seconds),
+    }
+    if joint:
+        shares: dict[str, Any] = {
+            "importance": _numbers(importance, "--importance"),
+            "accuracy": _numbers(accuracy, "--accuracy"),
+        }
+        found = read.estimate_jointly(statistic, **shares, **options)
+        estimates = [one for record in found for one in ([record] if isinstance(record, Estimate) else record)]
+    else:
+        estimates = [one for text in statistic for one in read.estimates(text, **options)]
     if json:
         console.show_json(estimates)
     else:
         console.show(terminal.estimates(estimates))
         if wide_boxes != "keep":
             console.show("", terminal.reweightings(estimates))
+
+
+def _numbers(text: str | None, option: str) -> list[float] | None:
+    """Return the numbers of a list with commas."""
+    from sfumato.errors import OptionError
+
+    if text is None:
+        return None
+    numbers = None
+    with contextlib.suppress(ValueError):
+        numbers = [float(part) for part in text.split(",")]
+    if numbers is None:
+        raise OptionError(
+            f"{option} must be numbers with commas between them.", found=repr(text), fix="for example 2,1"
+        )
+    return numbers
+
+
+def _domain(text: str) -> tuple[str, tuple[str, str]]:
+    """Return the column and the ends of its range; whether they are numbers or dates is checked with the column."""
+    from sfumato.errors import OptionError
+
+    name, equals, ends = text.rpartition("=")
+    low, dots, high = ends.partition("..")
+    if not (name and equals and dots):
+        raise OptionError("--domain must be COLUMN=LOW..HIGH.", found=repr(text), fix="for example income=0..100000")
+    return name, (low, high)

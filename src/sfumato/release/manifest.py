@@ -123,6 +123,13 @@ class Manifest:
         """Return the names of the original columns with this role."""
         return tuple(column.name for column in self.columns if column.role is role)
 
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """The released columns whose cells are sets of categories: generalized categorical quasi-identifiers."""
+        quasi = [column for column in self.columns if column.role is Role.QUASI and not column.kind.is_numeric]
+        released = {column.name for column in self.released} - set(self.unaltered) - set(self.altered)
+        return tuple(column.name for column in quasi if column.name in released)
+
     def to_json(self) -> str:
         """Return the manifest as JSON text, with ``guarantee``, the number of ``suppressed`` rows and its SHA-256."""
         record = asdict(self) | {name: getattr(self, name) for name in self.derived}

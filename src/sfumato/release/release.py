@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import RequestError, names_memory_errors
 from sfumato.methods.diagnostics import Diagnostics, Optimality
-from sfumato.params import require_choice
+from sfumato.release.analysis import Analysis, as_record, by_text, weight_column
 from sfumato.release.bundle import write
 from sfumato.release.frames import released_columns
-from sfumato.schema.columns import Role
-from sfumato.statistics.bounds import EstimateBudget, estimate
-from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
-from sfumato.statistics.wide_boxes import WIDE_BOXES, reweight, reweighted
+from sfumato.statistics.parser import require_name
 from sfumato.table.intervals import original_names
 from sfumato.table.write import pandas_frame, polars_frame
 
@@ -28,7 +24,8 @@ if TYPE_CHECKING:
     from sfumato.measures.assess import Assessment
     from sfumato.methods.claims import Finding
     from sfumato.release.manifest import Manifest
-    from sfumato.statistics.estimate import Estimate
+    from sfumato.statistics.bounds import EstimateBudget
+    from sfumato.statistics.estimate import Estimate, RegressionEstimate
     from sfumato.statistics.statistic import Statistic
     from sfumato.table.table import Table
 
@@ -82,13 +79,21 @@ class Release:
         return original_names(self.table.names)
 
     def estimate(
-        self, statistic: str | Statistic, *, wide_boxes: str = "keep", budget: EstimateBudget | None = None
-    ) -> Estimate | tuple[Estimate, ...]:
-        """Estimate one statistic of the original table from the released rows.
+        self,
+        statistic: str | Statistic,
+        *,
+        wide_boxes: str = "keep",
+        objective: str = "normalised",
+        unweighted: bool = False,
+        domain: Mapping[str, tuple[Any, Any]] | None = None,
+        budget: EstimateBudget | None = None,
+    ) -> Estimate | RegressionEstimate:
+        """Estimate one statistic from the released rows.
 
         Columns that are released unchanged are boxes of width 0. A column with the role ``weight`` gives the sampling
-        weights of the rows. If the method altered a column (by noise, swapping or recoding), nothing is guaranteed: the
-        interval is infinite.
+        weights of the rows; ``Estimate.weighted_by`` names it. ``Estimate.of`` says whether the interval is that of the
+        original or, if rows were suppressed, that of the released rows. If the method altered a column (by noise,
+        swapping or recoding), nothing is guaranteed: the interval is infinite.
 
         Parameters
         ----------
@@ -99,14 +104,22 @@ class Release:
             "fuzzy" gives them less weight; both minimise uncertainty plus sampling error, but shift the statistic.
             ``Estimate.reweighting`` contains the shift, and the guaranteed interval stays that of all records. This
             option does not change sampling weights.
+        objective : {"normalised", "first"}, default "normalised"
+            What "dismiss" minimises: uncertainty per kept record plus sampling error ("normalised"), or uncertainty
+            per record of the table plus sampling error ("first").
+        unweighted : bool, default False
+            Count every record once, even if the release has sampling weights.
+        domain : mapping of str to pair, optional
+            Range of columns that you know, such as ``{"income": (0, 1e6)}``. If rows were suppressed, the interval then
+            covers them too, because their values lie in this range. By default only counts and quantiles cover them.
         budget : EstimateBudget, optional
             Limit of time and gap. With a smaller budget the interval is wider, but still guaranteed.
 
         Returns
         -------
-        Estimate or tuple of Estimate
-            A regression gives one estimate per coefficient, the intercept first. All other statistics give one
-            estimate.
+        Estimate or RegressionEstimate
+            A regression gives one record with an estimate per coefficient, the intercept first. All other statistics
+            give one estimate.
 
         Examples
         --------
@@ -115,16 +128,25 @@ class Release:
         >>> estimate = boxes.estimate("mean(x)")
         >>> round(estimate.value, 2), round(estimate.low, 2), round(estimate.high, 2)
         (3.67, 2.67, 4.67)
+        >>> print(estimate)
+        mean(x) = 3.6667, guaranteed 2.6667 … 4.6667 (3 records, unweighted, of the released rows)
         >>> [coefficient.name for coefficient in boxes.estimate("regress(y ~ x)")]
         ['regress(y ~ x): intercept', 'regress(y ~ x): x']
         """
         wanted = parse(statistic, names=self.names)
-        estimates = self.estimates(wanted, wide_boxes=wide_boxes, budget=budget)
-        return estimates if len(estimates) > 1 else estimates[0]
+        analysis = self._analysis(wide_boxes, objective, unweighted, domain, budget)
+        return as_record(wanted, analysis.estimates(wanted))
 
     @names_memory_errors
     def estimates(
-        self, statistic: str | Statistic, *, wide_boxes: str = "keep", budget: EstimateBudget | None = None
+        self,
+        statistic: str | Statistic,
+        *,
+        wide_boxes: str = "keep",
+        objective: str = "normalised",
+        unweighted: bool = False,
+        domain: Mapping[str, tuple[Any, Any]] | None = None,
+        budget: EstimateBudget | None = None,
     ) -> tuple[Estimate, ...]:
         """Estimate one statistic, always as a tuple; for parameters see :meth:`estimate`.
 
@@ -140,22 +162,79 @@ class Release:
         >>> [estimate.name for estimate in boxes.estimates("mean(x)")]
         ['mean(x)']
         """
-        require_choice(wide_boxes, name="wide_boxes", choices=WIDE_BOXES)
         wanted = parse(statistic, names=self.names)
-        altered = set(wanted.columns) & set(self.manifest.altered if self.manifest else ())
-        intervals = CountedBoxes.of(self.table, wanted.columns, weight=self.weight)
-        reweighs = wide_boxes != "keep"
-        effects = [reweight(part, intervals, wide_boxes).effect for part in wanted.parts()] if reweighs else []
-        estimates = estimate(wanted, intervals, EstimateBudget(gap=1.0) if altered else budget)
-        if effects:
-            estimates = tuple(map(reweighted, estimates, effects))
-        return tuple(map(_without_intervals, estimates)) if altered else estimates
+        return self._analysis(wide_boxes, objective, unweighted, domain, budget).estimates(wanted)
+
+    def estimate_jointly(
+        self,
+        statistics: Sequence[str | Statistic],
+        *,
+        importance: Sequence[float] | Mapping[str, float] | None = None,
+        accuracy: Sequence[float] | Mapping[str, float] | None = None,
+        wide_boxes: str = "fuzzy",
+        objective: str = "normalised",
+        unweighted: bool = False,
+        domain: Mapping[str, tuple[Any, Any]] | None = None,
+        budget: EstimateBudget | None = None,
+    ) -> tuple[Estimate | RegressionEstimate, ...]:
+        """Estimate several statistics from the same records: one set of weights that is good for all of them.
+
+        The weights minimise Σ (importance / accuracy) × (uncertainty + sampling error) over the statistics. They count
+        records that are complete in all columns. ``Estimate.reweighting.statistics`` names the statistics.
+
+        Parameters
+        ----------
+        statistics : sequence of str or Statistic
+            Means, variances, standard deviations, covariances, correlations and regressions.
+        importance : sequence or mapping, optional
+            How important each statistic is, at least 0; in order, or by statistic. Equal by default.
+        accuracy : sequence or mapping, optional
+            Wanted half-width of each statistic, in its unit, above 0. The default is 10 % of its natural scale.
+        wide_boxes, objective, unweighted, domain, budget
+            As for :meth:`estimate`; the budget is for each statistic.
+
+        Returns
+        -------
+        tuple of Estimate or RegressionEstimate
+            One for each statistic, in order.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> boxes = sf.read_release({"x_low": [1, 3, 6, 0], "x_high": [2, 4, 8, 90], "y": [1.0, 2.0, 6.0, 3.0]})
+        >>> mean, correlation = boxes.estimate_jointly(["mean(x)", "corr(x, y)"], importance=[2, 1])
+        >>> mean.reweighting.records == correlation.reweighting.records
+        True
+        """
+        wanted = [parse(statistic, names=self.names) for statistic in statistics]
+        analysis = self._analysis(wide_boxes, objective, unweighted, domain, budget)
+        found = analysis.joint_estimates(wanted, by_text(importance), by_text(accuracy))
+        return tuple(as_record(one, own) for one, own in zip(wanted, found, strict=True))
+
+    def _analysis(
+        self,
+        wide_boxes: str,
+        objective: str,
+        unweighted: bool,
+        domain: Mapping[str, tuple[Any, Any]] | None,
+        budget: EstimateBudget | None,
+    ) -> Analysis:
+        for name in domain or ():
+            require_name(name, self.names)
+        return Analysis(
+            table=self.table,
+            manifest=self.manifest,
+            wide_boxes=wide_boxes,
+            objective=objective,
+            unweighted=unweighted,
+            domain=domain or {},
+            budget=budget,
+        )
 
     @property
     def weight(self) -> str | None:
         """Name of the column of sampling weights, or None."""
-        weights = self.manifest.names(Role.WEIGHT) if self.manifest else ()
-        return weights[0] if weights else None
+        return weight_column(self.manifest)
 
     def optimality(self) -> Optimality:
         """Compare the width that the boxes reached with the smallest that theory allows.
@@ -315,16 +394,3 @@ class Release:
         if self.manifest is None:
             return f"Release({shape}, without a manifest)"
         return f"Release({shape}, {self.manifest.method}; {self.manifest.guarantee})"
-
-
-def _without_intervals(estimate: Estimate) -> Estimate:
-    """Return the estimate with its value only: altered cells give no interval."""
-    return replace(
-        estimate,
-        low=-math.inf,
-        high=math.inf,
-        inner_low=math.nan,
-        inner_high=math.nan,
-        linear_low=math.nan,
-        linear_high=math.nan,
-    )

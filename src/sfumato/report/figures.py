@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from sfumato.report.style import ACCENT, INK, MUTED, PAPER, SHADES, blank_figure, shade_of, style_axes
 from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.statistics.quantities import quantity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,7 +60,7 @@ def boxes(table: Table, x: str, y: str) -> Figure:
 
 def statistics(estimates: Sequence[Estimate], truths: Mapping[str, float] | None = None) -> Figure:
     """Draw each statistic on its own axis: guaranteed and first-order interval, value and, if known, true value."""
-    shown = [estimate for estimate in estimates if math.isfinite(estimate.high - estimate.low)]
+    shown = [estimate for estimate in estimates if math.isfinite(estimate.numbers.high - estimate.numbers.low)]
     figure = blank_figure(7.2, 0.9 + 0.62 * max(len(shown), 1))
     top = 1.0 - 0.55 / figure.get_figheight()
     step = (top - 0.25 / figure.get_figheight()) / max(len(shown), 1)
@@ -88,24 +89,27 @@ def svg(figure: Figure) -> bytes:
     return file.getvalue()
 
 
-def _interval(axes: Any, estimate: Estimate, truth: float | None) -> None:
+def _interval(axes: Any, shown: Estimate, truth: float | None) -> None:
+    estimate = shown.numbers
     axes.barh(0, estimate.high - estimate.low, left=estimate.low, height=0.62, color=SHADES[2])
     linear = estimate.linear_high - estimate.linear_low
     if math.isfinite(linear):
         axes.barh(0, linear, left=estimate.linear_low, height=0.26, color=SHADES[6])
     axes.plot([estimate.value], [0], "o", color=PAPER, markeredgecolor=INK, markersize=6, markeredgewidth=1.2, zorder=3)
-    if truth is not None:
+    if isinstance(truth, int | float):
         axes.plot([truth, truth], [-0.62, 0.62], color=ACCENT, linewidth=2.0, zorder=4)
     room = 0.12 * (estimate.high - estimate.low) or 1.0
     axes.set_xlim(estimate.low - room, estimate.high + room)
     axes.set_ylim(-0.7, 0.7)
     axes.set_yticks([])
-    axes.set_xticks(
-        [estimate.low, estimate.high], [f"{end:.4g}".replace("-", "−") for end in (estimate.low, estimate.high)]
-    )
+    axes.set_xticks([estimate.low, estimate.high], [_label(end) for end in (shown.low, shown.high)])
     style_axes(axes)
     axes.spines["bottom"].set_visible(False)
     axes.spines["left"].set_visible(False)
+
+
+def _label(end: Any) -> str:
+    return f"{end:.4g}".replace("-", "−") if isinstance(end, int | float) else quantity(end)
 
 
 def _corners(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:

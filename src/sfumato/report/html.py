@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 from sfumato.report.style import INK, PAPER, SHADES, shade_of
 from sfumato.report.summary import NOT_PROMISED, Summary, privacy_first, summarize, treatment
 from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.statistics.quantities import COUNT, DAYS, SQUARE_DAYS, quantity
 from sfumato.table.intervals import high_name, low_name
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class Bar:
     @classmethod
     def of(cls, estimate: Estimate) -> Bar | None:
         """Return the bar, or None if the guaranteed interval has no width or is infinite."""
+        estimate = estimate.numbers
         width = estimate.high - estimate.low
         if not (math.isfinite(width) and width > 0.0 and math.isfinite(estimate.value)):
             return None
@@ -64,7 +67,7 @@ def render(release: Release, summary: Summary | None = None) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sfumato.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(number=number, count=lambda value: f"{value:,}")
+    environment.filters.update(quantity=_quantity, count=lambda value: f"{value:,}")
     manifest = release.manifest
     return environment.get_template("release.html.j2").render(
         manifest=manifest,
@@ -89,6 +92,13 @@ def number(value: float) -> str:
     if math.isnan(value):
         return "not defined"
     return f"{value:.6g}".replace("inf", "∞").replace("-", "−")
+
+
+def _quantity(value: Any, unit: str) -> str:
+    """Return a date or a count as text, and any other number with six digits."""
+    if isinstance(value, datetime.date) or (unit == COUNT and math.isfinite(value)):
+        return quantity(value, unit)
+    return number(value) + (f" {unit}" if unit in (DAYS, SQUARE_DAYS) else "")
 
 
 def draw(table: Table, x: str, y: str) -> Picture | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -17,6 +18,8 @@ def to_json(record: Any) -> str:
 def as_plain(record: Any) -> Any:
     """Convert dataclasses, at all levels, to mappings of their fields; names that start with _ are left out.
 
+    Dates become text in ISO format.
+
     A class may list further properties to report in ``derived``.
     """
     if is_dataclass(record) and not isinstance(record, type):
@@ -25,6 +28,8 @@ def as_plain(record: Any) -> Any:
         return {name: as_plain(value) for name, value in values.items()}
     if isinstance(record, dict):
         return {str(name): as_plain(value) for name, value in record.items()}
+    if isinstance(record, datetime.date):
+        return record.isoformat()
     if isinstance(record, tuple | list):
         return [as_plain(value) for value in record]
     return plain(record)

@@ -15,6 +15,7 @@ from sfumato.params import options_of
 from sfumato.release.manifest import NO_GUARANTEE
 from sfumato.report.summary import NOT_PROMISED, privacy_first, treatment
 from sfumato.schema.columns import Role
+from sfumato.statistics.quantities import interval, quantity
 
 if TYPE_CHECKING:
     from sfumato.disclosure.inspection import Inspection
@@ -128,42 +129,71 @@ def treatments(manifest: Manifest) -> RenderableType:
 
 
 def estimates(estimated: Sequence[Estimate], truths: Mapping[str, float] | None = None) -> RenderableType:
-    """Show statistics with their intervals and, if known, their true values.
+    """Show statistics with their intervals and, if known, their true values, and below what they refer to.
 
     The gap is the share of the guaranteed interval that is not known to be attained.
     """
     grid = _grid(
-        "statistic", *([">true value"] if truths else []), ">value", ">guaranteed", ">gap", ">first order", ">rows"
+        "statistic",
+        *([">true value"] if truths else []),
+        ">value",
+        ">guaranteed",
+        ">gap",
+        ">first order",
+        ">rows",
+        "of",
     )
     for estimate in estimated:
-        truth = [number(truths.get(estimate.name, math.nan))] if truths else []
+        truth = [quantity(truths.get(estimate.name, math.nan), estimate.unit)] if truths else []
         grid.add_row(
             Text(estimate.name, style="bold"),
             *truth,
-            number(estimate.value),
-            interval(estimate.low, estimate.high),
-            f"{estimate.gap:.1%}",
-            interval(estimate.linear_low, estimate.linear_high),
+            quantity(estimate.value, estimate.unit),
+            interval(estimate.low, estimate.high, estimate.unit),
+            f"{estimate.gap:.1%}" + (" (ended early)" if estimate.ended_early else ""),
+            interval(estimate.linear_low, estimate.linear_high, estimate.unit),
             f"{estimate.records:,}",
+            estimate.of,
         )
-    return grid
+    return Group(grid, *(Text(line, style="dim") for line in _remarks(estimated)))
+
+
+def _remarks(estimated: Sequence[Estimate]) -> list[str]:
+    """Say by what the estimates are weighted, which of them ended early, and their notes, each once."""
+    weightings = list(dict.fromkeys(estimate.weighting for estimate in estimated))
+    lines = [f"{weightings[0].capitalize()}."] if len(weightings) == 1 else []
+    if len(weightings) > 1:
+        lines = [f"{estimate.name}: {estimate.weighting}." for estimate in estimated]
+    early = [estimate.name for estimate in estimated if estimate.ended_early]
+    if early:
+        lines.append(f"Ended early, more time (--seconds) may narrow the interval: {', '.join(early)}.")
+    for note in dict.fromkeys(note for estimate in estimated for note in estimate.notes):
+        names = [estimate.name for estimate in estimated if note in estimate.notes]
+        which = "" if len(names) == len(estimated) else f"{', '.join(names)}: "
+        lines.append(f"{which}{note}.")
+    return lines
 
 
 def reweightings(estimated: Sequence[Estimate]) -> RenderableType:
-    """Show what reweighting the records did: less error, fewer records, a shifted statistic."""
-    values, errors = (">value, all", ">value, reweighted", ">shift"), (">error, all", ">error, reweighted")
+    """Show what reweighting the records did: errors, fewer records, a shifted statistic."""
+    values, errors = (
+        (">value, all", ">value, reweighted", ">guaranteed", ">shift"),
+        (">error, all", ">error, reweighted"),
+    )
     grid = _grid("statistic", *values, *errors, ">records used")
     for estimate in estimated:
         effect = estimate.reweighting
         if effect is not None:
             grid.add_row(
                 Text(estimate.name, style="bold"),
-                *map(number, (effect.whole_value, effect.value, effect.shift, effect.whole_error, effect.error)),
+                *map(quantity, (effect.whole_value, effect.value)),
+                interval(effect.low, effect.high),
+                *map(number, (effect.shift, effect.whole_error, effect.error)),
                 f"{effect.records:,.0f}",
             )
     note = (
-        "Error: first-order half-width plus sampling error, without the shift. "
-        "The guaranteed interval is that of all records."
+        "Error: first-order half-width plus sampling error, without the shift. Guaranteed here: the statistic of the "
+        "records with these weights. The guaranteed interval above is that of all records."
     )
     return Group(grid, Text(note, style="dim"))
 
@@ -217,12 +247,7 @@ def exposed(people: Sequence[Exposed]) -> RenderableType:
 
 def number(value: float) -> str:
     """Return a number with five digits, or a dash if it is not defined."""
-    return "–" if math.isnan(value) else f"{value:.5g}".replace("inf", "∞")
-
-
-def interval(low: float, high: float) -> str:
-    """Return the two ends of an interval as text."""
-    return f"{number(low)} … {number(high)}"
+    return quantity(value)
 
 
 def _without_markup(docstring: str) -> str:

@@ -7,7 +7,7 @@ cells in a box is known, so the answers are counts of rows and not lists of rows
 
 from __future__ import annotations
 
-import datetime
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,12 +16,10 @@ import numpy as np
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.conditions import Predicate
+from sfumato.statistics.dates import Calendar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-EPOCH = datetime.date(1970, 1, 1)
-EPOCH_MOMENT = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,12 +59,13 @@ class NumericColumn:
     missing: NDArray[np.int64]  # number of rows of the box whose cell is missing
     box_rows: NDArray[np.int64]  # number of rows of the box
     count: NDArray[np.int64]  # number of rows of the group
-    calendar: str = ""  # "days" or "microseconds" since 1970 if the column holds dates
+    missing_most: NDArray[np.int64]  # the same as ``missing`` if the boxes are known, else an upper limit
+    calendar: Calendar | None = None  # the unit of the numbers if the column holds dates
 
     def present(self) -> RowCounts:
         """Count rows with a value: at least c − m of c, for a group of c rows in a box with m missing cells."""
         empty = np.isnan(self.low)
-        least = np.where(empty, 0, np.maximum(self.count - self.missing, 0))
+        least = np.where(empty, 0, np.maximum(self.count - self.missing_most, 0))
         most = np.where(empty, 0, np.minimum(self.count, self.box_rows - self.missing))
         likely = np.where(empty, 0.0, self.count * (1.0 - self.missing / np.maximum(self.box_rows, 1)))
         return RowCounts(least.astype(np.float64), most.astype(np.float64), likely)
@@ -102,25 +101,16 @@ class NumericColumn:
             self.missing,
             self.box_rows,
             self.count,
+            self.missing_most,
             self.calendar,
         )
         return rows, inside
 
     def _number(self, predicate: Predicate) -> float:
         """Convert the value of a predicate to the unit of the column: a number or a date."""
-        text = predicate.value or ""
-        number = None
-        try:
-            if self.calendar == "days":
-                number = float((datetime.date.fromisoformat(text) - EPOCH).days)
-            elif self.calendar == "microseconds":
-                moment = datetime.datetime.fromisoformat(text)
-                moment = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-                number = float((moment - EPOCH_MOMENT) // datetime.timedelta(microseconds=1))  # exact, unlike seconds
-            else:
-                number = float(text)
-        except ValueError:
-            pass
+        text, number = predicate.value or "", None
+        with contextlib.suppress(ValueError):
+            number = float(text) if self.calendar is None else self.calendar.number(text)
         if number is None or not np.isfinite(number):
             kind = "a date such as 2024-12-31" if self.calendar else "a number"
             raise StatisticError(
@@ -164,11 +154,16 @@ def _clipped(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CategoricalColumn:
-    """A categorical column of the groups: the set of possible values of each group, with None for the missing value."""
+    """A categorical column of the groups: the set of possible values of each group, with None for the missing value.
+
+    If it is not known whether the cells of the column are sets or plain values, ``plain`` contains the cells as they
+    are written, and a group certainly meets a predicate only if it does so in both readings.
+    """
 
     codes: NDArray[np.int64]  # (G,)
     sets: tuple[tuple[str | None, ...], ...]
     count: NDArray[np.int64]
+    plain: tuple[str | None, ...] | None = None
 
     def meeting(self, predicates: Sequence[Predicate]) -> RowCounts:
         """Count rows whose value meets all predicates: all rows of a group only if every member of its set does."""
@@ -178,9 +173,13 @@ class CategoricalColumn:
                 f"Column {ordered[0].column!r} holds categories, which can only be compared by = and !=.",
                 found=repr(ordered[0].operator),
             )
-        share = np.array([_share_meeting(members, predicates) for members in self.sets])[self.codes]
+        share = np.array([_share_meeting(members, predicates) for members in self.sets])
+        other = share if self.plain is None else np.array([_share_meeting([cell], predicates) for cell in self.plain])
+        least, most = np.minimum(share, other)[self.codes], np.maximum(share, other)[self.codes]
         count = self.count.astype(np.float64)
-        return RowCounts(np.where(share == 1.0, count, 0.0), np.where(share > 0.0, count, 0.0), count * share)
+        return RowCounts(
+            np.where(least == 1.0, count, 0.0), np.where(most > 0.0, count, 0.0), count * share[self.codes]
+        )
 
 
 def _share_meeting(members: Sequence[str | None], predicates: Sequence[Predicate]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,11 @@ import pyarrow.types as pt
 from sfumato.errors import StatisticError, TableError
 from sfumato.statistics.condition_counts import CategoricalColumn, NumericColumn, RowCounts
 from sfumato.statistics.conditions import ALWAYS, Condition
-from sfumato.statistics.weighted_boxes import WeightedBoxes
+from sfumato.statistics.dates import Calendar
+from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
 from sfumato.table.groups import labels_of
 from sfumato.table.intervals import (
+    BOX,
     Intervals,
     box_columns,
     interval_names,
@@ -35,9 +37,10 @@ class CountedBoxes:
     """Distinct boxes of some columns with counts; a group is a set of rows that look the same.
 
     For each numeric column, ``missing`` counts the rows *of the released box* whose value is missing, and ``box_rows``
-    counts the rows of that box. A group is the whole box unless exact columns distinguish its rows. ``low`` and
-    ``high`` are NaN if all values are missing. The weights of the rows of a group lie between ``lightest`` and
-    ``heaviest``.
+    counts the rows of that box. If the boxes are not numbered, boxes that look alike cannot be told apart: ``box_rows``
+    then counts the rows of all of them, and at least ``missing`` and at most ``missing_most`` values are missing. A
+    group is the whole box unless exact columns distinguish its rows. ``low`` and ``high`` are NaN if all values are
+    missing. The weights of the rows of a group lie between ``lightest`` and ``heaviest``.
     """
 
     names: tuple[str, ...]  # names of the numeric columns
@@ -49,8 +52,11 @@ class CountedBoxes:
     box_rows: NDArray[np.int64]  # (G,)
     lightest: NDArray[np.float64]  # (G,)
     heaviest: NDArray[np.float64]  # (G,)
-    calendars: Mapping[str, str] = field(default_factory=dict)  # unit of the numeric columns that hold dates
+    missing_most: NDArray[np.int64]  # (G, n)
+    calendars: Mapping[str, Calendar] = field(default_factory=dict)  # unit of the numeric columns that hold dates
     categories: Mapping[str, CategoricalColumn] = field(default_factory=dict)
+    weighted_by: str | None = None  # column of the sampling weights
+    unseen: Unseen | None = None  # rows of the original that were not released
 
     @classmethod
     def make(
@@ -75,49 +81,57 @@ class CountedBoxes:
             raise StatisticError("Every box must hold at least one record.")
         row_weights = weights / counts
         missing = np.zeros(lows.shape, dtype=np.int64)
-        table = cls(tuple(names), lows, highs, counts, weights, missing, counts, row_weights, row_weights)
+        table = cls(tuple(names), lows, highs, counts, weights, missing, counts, row_weights, row_weights, missing)
         table._check()
         return table
 
     @classmethod
-    def of(cls, released: Table, columns: Sequence[str], *, weight: str | None = None) -> CountedBoxes:
+    def of(
+        cls,
+        released: Table,
+        columns: Sequence[str],
+        *,
+        weight: str | None = None,
+        sets: Collection[str] | None = None,
+        numbered: bool = True,
+    ) -> CountedBoxes:
         """Read columns of a released table: ``x_low`` and ``x_high`` (and ``x_missing``), or ``x`` itself.
 
-        Rows are grouped by equal boxes. If a column has missing cells, the released boxes are distinguished by the
-        column ``box`` or, without it, by all interval columns together.
+        Rows are grouped by equal boxes. ``sets`` are the columns whose cells are sets; None if that is not known.
+        ``numbered`` says whether a column ``box`` numbers the boxes. If a column has missing cells and the boxes are
+        not numbered, it is open how many boxes look alike.
         """
-        read = {name: _read_column(released, name) for name in columns}
+        read = {name: _read_column(released, name, sets) for name in columns}
         row_weight = np.ones(released.rows) if weight is None else _read_weights(released, weight)
         keys = [key for column in read.values() for key in column.keys]
-        counts_missing = any(column.missing is not None for column in read.values())
-        boxes = [released.coded(name) for name in box_columns(released.names)] if counts_missing else []
-        labels = labels_of([*keys, *boxes], released.rows)
+        boxes = _ReleasedBoxes.of(released, sets or (), numbered=numbered) if _counts_missing(read.values()) else None
+        labels = labels_of([*keys, *(boxes.keys if boxes else ())], released.rows)
         _, first = np.unique(labels, return_index=True)
         count = np.bincount(labels, minlength=len(first)).astype(np.int64)
-        box_rows = count
-        if counts_missing:
-            box_of = labels_of(boxes, released.rows)
-            box_rows = np.bincount(box_of)[box_of[first]].astype(np.int64)
+        box_rows = boxes.rows_of(first) if boxes else count
         lightest, heaviest = np.full(len(first), np.inf), np.zeros(len(first))
         np.minimum.at(lightest, labels, row_weight)
         np.maximum.at(heaviest, labels, row_weight)
         numeric = {name: column for name, column in read.items() if column.sets is None}
+        missing = _missing(list(numeric.values()), first)
         table = cls(
             tuple(numeric),
             _as_matrix([column.low[first] for column in numeric.values()], len(first)),
             _as_matrix([column.high[first] for column in numeric.values()], len(first)),
             count,
             np.bincount(labels, weights=row_weight, minlength=len(first)).astype(np.float64),
-            _missing(list(numeric.values()), first),
+            missing,
             box_rows,
             lightest,
             heaviest,
+            boxes.missing_most(missing, box_rows) if boxes else missing,
             {name: column.calendar for name, column in numeric.items() if column.calendar},
             {
-                name: CategoricalColumn(column.keys[0].codes[first].astype(np.int64), column.sets, count)
+                name: CategoricalColumn(column.keys[0].codes[first].astype(np.int64), column.sets, count, column.plain)
                 for name, column in read.items()
                 if column.sets is not None
             },
+            weighted_by=weight,
         )
         table._check()
         return table
@@ -145,7 +159,7 @@ class CountedBoxes:
             raise StatisticError(f"Column {name!r} must be numeric.", found=found)
         at = self.names.index(name)
         ends = self.low[:, at], self.high[:, at], self.missing[:, at]
-        return NumericColumn(*ends, self.box_rows, self.count, self.calendars.get(name, ""))
+        return NumericColumn(*ends, self.box_rows, self.count, self.missing_most[:, at], self.calendars.get(name))
 
     def meeting(self, columns: Sequence[str], condition: Condition = ALWAYS) -> WeightedBoxes:
         """Return the records that are complete in these columns and meet the condition (:mod:`.condition_counts`)."""
@@ -193,6 +207,7 @@ class CountedBoxes:
             parts[kept],
             np.flatnonzero(kept),
             int(rows.least.sum()),
+            int(rows.most.sum()),
         )
 
 
@@ -206,6 +221,41 @@ def _missing(columns: Sequence[_ReadColumn], first: NDArray[np.int64]) -> NDArra
     return np.column_stack(counts) if counts else np.empty((len(first), 0), dtype=np.int64)
 
 
+def _counts_missing(columns: Iterable[_ReadColumn]) -> bool:
+    return any(column.missing is not None for column in columns)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _ReleasedBoxes:
+    """What tells the boxes of a release apart: ``box``, or what their rows share, in which boxes may look alike."""
+
+    keys: tuple[Coded, ...]
+    labels: NDArray[np.int64]  # (N,), equal for rows that may share a box
+    numbered: bool
+
+    @classmethod
+    def of(cls, released: Table, sets: Collection[str], *, numbered: bool) -> _ReleasedBoxes:
+        """Use the column ``box`` if it numbers boxes: then its rows are the same in all that a box has in common."""
+        shared = tuple(released.coded(name) for name in box_columns(released.names, sets))
+        if numbered and BOX in released.kinds:
+            number = released.coded(BOX)
+            if len(np.unique(labels_of([number, *shared], released.rows))) == number.size:
+                return cls((number,), labels_of([number], released.rows), numbered=True)
+        return cls(shared, labels_of(shared, released.rows), numbered=False)
+
+    def rows_of(self, first: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Count the rows that may share a box with each of these rows."""
+        counts: NDArray[np.int64] = np.bincount(self.labels)[self.labels[first]].astype(np.int64)
+        return counts
+
+    def missing_most(self, missing: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many values may be missing among rows that may share a box, if m are missing in each box.
+
+        A box that has a value has at least m + 1 rows, so R rows are at most R / (m + 1) boxes.
+        """
+        return missing if self.numbered else missing * (rows[:, None] // (missing + 1))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class _ReadColumn:
     """A column of a release: interval ends of every row or, for categories, the set of every code."""
@@ -214,11 +264,12 @@ class _ReadColumn:
     high: NDArray[np.float64]
     keys: tuple[Coded, ...]  # what distinguishes rows
     missing: NDArray[np.int64] | None = None  # missing rows of the box, if the release counts them
-    calendar: str = ""  # "days" or "microseconds" since 1970
+    calendar: Calendar | None = None
     sets: tuple[tuple[str | None, ...], ...] | None = None  # indexed by the codes of the only key
+    plain: tuple[str | None, ...] | None = None  # the cells as they are, if it is open whether they are sets
 
 
-def _read_column(released: Table, name: str) -> _ReadColumn:
+def _read_column(released: Table, name: str, sets: Collection[str] | None) -> _ReadColumn:
     """Read an interval, or the column itself: numbers as intervals of width 0, or sets."""
     if is_interval(name, released.kinds):
         ends = Intervals.of(released, name)
@@ -233,21 +284,27 @@ def _read_column(released: Table, name: str) -> _ReadColumn:
         numbers = released.numbers(name)
         return _ReadColumn(numbers, numbers, (coded,), calendar=_calendar(released, name))
     nothing = np.empty(0)
-    return _ReadColumn(nothing, nothing, (coded,), sets=_sets(released, name, coded))
+    cells = _cells(released, name, coded)
+    if sets is not None and name not in sets:
+        return _ReadColumn(nothing, nothing, (coded,), sets=tuple((cell,) for cell in cells))
+    return _ReadColumn(
+        nothing, nothing, (coded,), sets=tuple(map(parse_set, cells)), plain=cells if sets is None else None
+    )
 
 
-def _sets(released: Table, name: str, coded: Coded) -> tuple[tuple[str | None, ...], ...]:
+def _cells(released: Table, name: str, coded: Coded) -> tuple[str | None, ...]:
     values = coded.values.to_pylist()
-    if released.kinds[name] is Kind.BOOLEAN:
-        return tuple((None if value is None else str(value).lower(),) for value in values)
-    return tuple(parse_set(None if value is None else str(value)) for value in values)
+    is_boolean = released.kinds[name] is Kind.BOOLEAN
+    return tuple(None if value is None else str(value).lower() if is_boolean else str(value) for value in values)
 
 
-def _calendar(released: Table, name: str) -> str:
+def _calendar(released: Table, name: str) -> Calendar | None:
     kind = released.arrow.column(name).type
     if pt.is_date(kind):
-        return "days"
-    return "microseconds" if pt.is_timestamp(kind) else ""
+        return Calendar.DAYS
+    if pt.is_timestamp(kind):
+        return Calendar.UTC_MOMENTS if kind.tz else Calendar.MOMENTS
+    return None
 
 
 def _read_weights(released: Table, weight: str) -> NDArray[np.float64]:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias, overload
+
+from sfumato.errors import StatisticError
+from sfumato.statistics.quantities import interval, quantity
 
 ROUNDING = 1e-9  # relative width below which an interval counts as a single number
+ORIGINAL, RELEASED_ROWS = "original", "released rows"  # whose statistic an estimate is
+
+Quantity: TypeAlias = Any  # a float, an int for counts, or a date for a mean or quantile of dates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +24,10 @@ class Reweighting:
     This is not related to sampling weights. The papers minimise ``error``. They do not mention ``shift``: records in
     wide boxes differ from the others, so the statistic changes, and no interval of the reweighted statistic covers this
     change.
+
+    The weights are chosen once, at the moments of all records, and minimise ``minimised``. ``uncertainty`` and
+    ``sampling`` are computed at the moments of the reweighted records, because the derivatives of the reweighted
+    statistic are those there. For a correlation they can therefore be larger than those of all records.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("shift", "error", "whole_error")  # properties reported with the fields
@@ -23,21 +35,26 @@ class Reweighting:
     wide_boxes: str  # "keep", "dismiss" or "fuzzy"
     threshold: float  # contribution from which a record has no weight: c₀ or λ; infinite for "keep"
     records: float  # number of records that keep some weight
-    value: float  # statistic at the midpoints with these weights
-    uncertainty: float  # Σ w n·c: half-width of the linear interval
-    sampling: float  # sampling error A·√(Σ w²)
-    whole_value: float  # the same three for all records with equal weights
+    value: Quantity  # statistic at the midpoints with these weights
+    low: Quantity  # guaranteed interval of the statistic of the records with these weights
+    high: Quantity
+    uncertainty: float  # Σ w n·c at the reweighted moments: half-width of the linear interval
+    sampling: float  # sampling error A·√(Σ w²) at the reweighted moments
+    minimised: float  # what the choice of the weights minimised: the objective at the moments of all records
+    whole_value: Quantity  # value, uncertainty and sampling error of all records with equal weights
     whole_uncertainty: float
     whole_sampling: float
+    statistics: tuple[str, ...] = ()  # the statistics for which these weights were chosen together, if several
+    _shift: float | None = field(default=None, repr=False)  # the shift of dates, in days
 
     @property
     def shift(self) -> float:
         """Change of the statistic due to the weights, computed at the midpoints; no interval here covers this bias."""
-        return self.value - self.whole_value
+        return float(self.value - self.whole_value) if self._shift is None else self._shift
 
     @property
     def error(self) -> float:
-        """Uncertainty of the boxes plus sampling error; the papers minimise this sum."""
+        """Uncertainty of the boxes plus sampling error, both at the reweighted moments."""
         return self.uncertainty + self.sampling
 
     @property
@@ -56,10 +73,12 @@ class Estimate:
     ----------
     name : str
         The statistic, such as ``"corr(age, income)"``.
-    value : float
-        Value at the midpoints of the boxes, in the unit of the statistic (as are all intervals).
-    low, high : float
-        Guaranteed interval: it contains the statistic of the original data.
+    value : float, int or date
+        Value at the midpoints of the boxes, in the unit of the statistic (as are all intervals). A mean or quantile of
+        dates is a date (of timestamps, a datetime), and its ends are rounded outward. Spreads of dates are in days.
+    low, high : float, int or date
+        Guaranteed interval: it contains the statistic of the rows that ``of`` names, whatever the values in the boxes
+        are.
     inner_low, inner_high : float
         Attained interval: some choice of values in the boxes gives each of its ends. The guaranteed interval cannot be
         narrower than this.
@@ -71,6 +90,20 @@ class Estimate:
         Effect of reweighting records in wide boxes; None (the default) if all records count equally. With reweighting,
         ``value`` and the first-order interval describe the reweighted records. They may lie outside the guaranteed
         interval, which always describes all records.
+    weighted_by : str or None
+        Name of the column of sampling weights that was used; None if every record counts once.
+    of : {"original", "released rows"}
+        Whose statistic this is. If rows were suppressed, the guaranteed interval covers all rows of the original only
+        for counts, for quantiles, and for columns whose ``domain`` was given. Without a manifest it is not known
+        whether rows were suppressed.
+    ended_early : bool
+        Whether the time of the budget was used up before the interval was as narrow as the budget asks for.
+    unit : {"", "count", "date", "days", "days²"}
+        Unit of the numbers; "" means the unit that follows from the columns.
+    notes : tuple of str
+        What else to know about this estimate.
+    numbers : Estimate
+        The same estimate with dates as days (of timestamps, microseconds) since 1970-01-01, for further computations.
     gap : float
         Share of the guaranteed interval that is not attained, from 0 (exact) to 1.
     shift : float
@@ -92,27 +125,133 @@ class Estimate:
     derived: ClassVar[tuple[str, ...]] = ("gap", "shift")  # properties reported with the fields
 
     name: str
-    value: float
-    low: float
-    high: float
-    inner_low: float
-    inner_high: float
-    linear_low: float
-    linear_high: float
+    value: Quantity
+    low: Quantity
+    high: Quantity
+    inner_low: Quantity
+    inner_high: Quantity
+    linear_low: Quantity
+    linear_high: Quantity
     records: int
     reweighting: Reweighting | None = None
+    weighted_by: str | None = None
+    of: str = RELEASED_ROWS
+    ended_early: bool = False
+    unit: str = ""
+    notes: tuple[str, ...] = ()
+    _numbers: Estimate | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def numbers(self) -> Estimate:
+        """The same estimate with numbers in place of dates."""
+        return self if self._numbers is None else self._numbers
 
     @property
     def gap(self) -> float:
         """Share of the guaranteed interval that is not attained, from 0 (exact) to 1."""
+        if self._numbers is not None:
+            return self._numbers.gap
         width, inner = self.high - self.low, self.inner_high - self.inner_low
-        if math.isnan(inner) or math.isinf(width):
+        if not math.isfinite(inner) or math.isinf(width):
             return 1.0
         if width <= ROUNDING * max(abs(self.low), abs(self.high)):
             return 0.0  # the width is due to rounding only
-        return max(0.0, 1.0 - inner / width)
+        return max(0.0, 1.0 - float(inner / width))
 
     @property
     def shift(self) -> float:
         """Change of the value due to reweighting; 0 without it."""
         return self.reweighting.shift if self.reweighting else 0.0
+
+    def __str__(self) -> str:
+        """Return one line: value, guaranteed interval, records, weights, and whose statistic it is."""
+        ends = interval(self.low, self.high, self.unit) + (", ended early" if self.ended_early else "")
+        rows = f"{self.records:,} records, {self.weighting}, of the {self.of}"
+        return f"{self.name} = {quantity(self.value, self.unit)}, guaranteed {ends} ({rows})"
+
+    @property
+    def weighting(self) -> str:
+        """The sampling weights in words: "weighted by w" or "unweighted"."""
+        return "unweighted" if self.weighted_by is None else f"weighted by {self.weighted_by}"
+
+    def _repr_html_(self) -> str:
+        return _html_table([self])
+
+
+@dataclass(frozen=True)
+class RegressionEstimate(Sequence[Estimate]):
+    """The estimate of a regression: one :class:`Estimate` per coefficient, the intercept first.
+
+    It is returned by :meth:`sfumato.Release.estimate` for a regression. Coefficients are found by position, by the name
+    of the regressor, or as ``"intercept"``.
+
+    Attributes
+    ----------
+    name : str
+        The regression, such as ``"regress(income ~ age)"``.
+    terms : tuple of str
+        "intercept" and the regressors, in order.
+    coefficients : tuple of Estimate
+        The estimate of each term.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> boxes = sf.read_release({"x_low": [1, 3, 6], "x_high": [2, 4, 8], "y": [1.0, 2.0, 6.0]})
+    >>> fit = boxes.estimate("regress(y ~ x)")
+    >>> fit["x"] == fit[1]
+    True
+    >>> fit.terms
+    ('intercept', 'x')
+    """
+
+    name: str
+    terms: tuple[str, ...]
+    coefficients: tuple[Estimate, ...]
+
+    @overload
+    def __getitem__(self, key: int | str) -> Estimate: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> tuple[Estimate, ...]: ...
+
+    def __getitem__(self, key: int | str | slice) -> Estimate | tuple[Estimate, ...]:
+        if not isinstance(key, str):
+            return self.coefficients[key]
+        if key not in self.terms:
+            raise StatisticError(f"{self.name} has no coefficient {key!r}.", found=", ".join(map(repr, self.terms)))
+        return self.coefficients[self.terms.index(key)]
+
+    def __len__(self) -> int:
+        return len(self.coefficients)
+
+    def __iter__(self) -> Iterator[Estimate]:
+        return iter(self.coefficients)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.coefficients))
+
+    def _repr_html_(self) -> str:
+        return _html_table(self.coefficients)
+
+
+def _html_table(estimates: Sequence[Estimate]) -> str:
+    headings = ("statistic", "value", "guaranteed", "first order", "records", "weights", "of")
+    rows = [
+        (
+            estimate.name,
+            quantity(estimate.value, estimate.unit),
+            interval(estimate.low, estimate.high, estimate.unit) + (" (ended early)" if estimate.ended_early else ""),
+            interval(estimate.linear_low, estimate.linear_high, estimate.unit),
+            f"{estimate.records:,}",
+            estimate.weighting,
+            estimate.of,
+        )
+        for estimate in estimates
+    ]
+    lines = ["".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) for tag, row in _tagged(headings, rows)]
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+def _tagged(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[tuple[str, Sequence[str]]]:
+    return [("th", headings), *(("td", row) for row in rows)]

@@ -1,10 +1,13 @@
 """The language of statistics: ``mean(x)``, ``corr(age, income)``, ``regress(y ~ x1 + x2)``, ``count(age >= 65)``.
 
-Any statistic can have a condition: ``median(income | sex = F and age >= 65)``. Column names are written as they are,
-including spaces, hyphens and dots (``mean(hours-per-week)``). A name that contains one of ``( ) , ~ + | = < > ! &`` or
-starts with a quote is written in quotes or backticks, and a quote inside it is doubled. If the column names of the
-table are known, such names are recognised without quotes too, and the error for a misspelt name suggests the nearest
-one.
+Any statistic can have a condition: ``median(income | sex = F and age >= 65)``. ``var(x, unbiased)``,
+``sd(x, unbiased)`` and ``cov(x, y, unbiased)`` are divided by n − 1. ``regress(y ~ x): x`` is one coefficient of a
+regression, and ``regress(y ~ x): intercept`` its intercept.
+
+Column names are written as they are, including spaces, hyphens and dots (``mean(hours-per-week)``). A name that
+contains one of ``( ) , ~ + | = < > ! &`` or starts with a quote is written in quotes or backticks, and a quote inside
+it is doubled. If the column names of the table are known, such names are recognised without quotes too, and the error
+for a misspelt name suggests the nearest one.
 """
 
 from __future__ import annotations
@@ -23,7 +26,16 @@ from sfumato.statistics.conditions import (
     Quantile,
     Sum,
 )
-from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Regression, Sd, Variance
+from sfumato.statistics.moment_statistics import (
+    INTERCEPT,
+    Coefficient,
+    Correlation,
+    Covariance,
+    Mean,
+    Regression,
+    Sd,
+    Variance,
+)
 from sfumato.statistics.parser import Cursor, require_name
 from sfumato.statistics.statistic import Statistic
 
@@ -55,7 +67,24 @@ def _statistic(cursor: Cursor) -> Statistic:
     if not isinstance(statistic, Count) and cursor.accept("|"):
         statistic = Conditional(statistic, _condition(cursor))
     cursor.expect(")")
-    return statistic
+    return _one_coefficient(cursor, statistic) if cursor.accept(":") else statistic
+
+
+def _one_coefficient(cursor: Cursor, statistic: Statistic) -> Statistic:
+    """Read the name of a coefficient after the colon: ``intercept`` or a regressor, which may be quoted."""
+    regression, condition = statistic, None
+    if isinstance(statistic, Conditional):
+        regression, condition = statistic.statistic, statistic.condition
+    if not isinstance(regression, Regression):
+        raise cursor.error("its end here: only a regression has coefficients to name after ':'")
+    start = cursor.at
+    is_intercept = cursor.text[cursor.at :].strip().lower() == INTERCEPT
+    term = None if is_intercept and cursor.accept_word(INTERCEPT) else cursor.name()
+    if term is not None and term not in regression.regressors:
+        cursor.at = start
+        raise cursor.error(f"'intercept' or one of the regressors {', '.join(map(repr, regression.regressors))}")
+    one = Coefficient(regression, term)
+    return one if condition is None else Conditional(one, condition)
 
 
 def _condition(cursor: Cursor) -> Condition:
@@ -84,6 +113,19 @@ def _of_one_column(make: Callable[[str], Statistic]) -> Callable[[Cursor], Stati
     return lambda cursor: make(cursor.name())
 
 
+def _spread_of_one_column(make: Callable[[str, bool], Statistic]) -> Callable[[Cursor], Statistic]:
+    return lambda cursor: make(cursor.name(), _unbiased(cursor))
+
+
+def _unbiased(cursor: Cursor) -> bool:
+    """Read the option ``, unbiased``, if it is there."""
+    if not cursor.accept(","):
+        return False
+    if not cursor.accept_word("unbiased"):
+        raise cursor.error("the word 'unbiased' after this comma, or no comma")
+    return True
+
+
 def _of_two_columns(make: Callable[[str, str], Statistic]) -> Callable[[Cursor], Statistic]:
     def read(cursor: Cursor) -> Statistic:
         first = cursor.name()
@@ -91,6 +133,12 @@ def _of_two_columns(make: Callable[[str, str], Statistic]) -> Callable[[Cursor],
         return make(first, cursor.name())
 
     return read
+
+
+def _covariance(cursor: Cursor) -> Statistic:
+    first = cursor.name()
+    cursor.expect(",", "',' and a second column")
+    return Covariance(first, cursor.name(), _unbiased(cursor))
 
 
 def _regression(cursor: Cursor) -> Statistic:
@@ -114,9 +162,9 @@ def _count(cursor: Cursor) -> Statistic:
 
 PARSERS: dict[str, Callable[[Cursor], Statistic]] = {
     **dict.fromkeys(("mean", "average", "avg"), _of_one_column(Mean)),
-    **dict.fromkeys(("var", "variance"), _of_one_column(Variance)),
-    **dict.fromkeys(("sd", "std"), _of_one_column(Sd)),
-    **dict.fromkeys(("cov", "covariance"), _of_two_columns(Covariance)),
+    **dict.fromkeys(("var", "variance"), _spread_of_one_column(Variance)),
+    **dict.fromkeys(("sd", "std"), _spread_of_one_column(Sd)),
+    **dict.fromkeys(("cov", "covariance"), _covariance),
     **dict.fromkeys(("corr", "cor", "correlation"), _of_two_columns(Correlation)),
     **dict.fromkeys(("regress", "regression"), _regression),
     "sum": _of_one_column(Sum),

@@ -6,13 +6,13 @@ Sensitivities, sampling errors and linear intervals follow from these two; see :
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.errors import StatisticError
+from sfumato.statistics.custom_statistic import Custom
 from sfumato.statistics.statistic import Gradient, Statistic, quoted
 
 if TYPE_CHECKING:
@@ -20,6 +20,20 @@ if TYPE_CHECKING:
 
     from sfumato.statistics.moments import Moments
 
+__all__ = [
+    "INTERCEPT",
+    "Coefficient",
+    "Correlation",
+    "Covariance",
+    "Custom",
+    "Mean",
+    "Regression",
+    "Sd",
+    "Variance",
+    "population_form",
+]
+
+INTERCEPT = "intercept"
 SINGULAR = 1e-12  # smallest eigenvalue of the correlation matrix of the regressors that counts as full rank
 
 
@@ -63,12 +77,14 @@ class Mean(Statistic):
 class Variance(Statistic):
     """Population variance of a numeric column, divided by the number of records or their total weight.
 
-    In text form this is ``"var(x)"``.
+    In text form this is ``"var(x)"`` or ``"var(x, unbiased)"``.
 
     Parameters
     ----------
     column : str
-        Name of the column. The variance has the squared unit of the column.
+        Name of the column. The variance has the squared unit of the column; days for a column of dates.
+    unbiased : bool, default False
+        Multiply by n / (n − 1), so that n − 1 takes the place of the number n of records.
 
     Examples
     --------
@@ -80,31 +96,34 @@ class Variance(Statistic):
     """
 
     column: str
+    unbiased: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
     def value(self, moments: Moments) -> float:
-        return float(moments.covariance[0, 0])
+        return float(moments.covariance[0, 0]) * _bessel(self.unbiased, moments)
 
     def gradient(self, moments: Moments) -> Gradient:
-        return Gradient(np.zeros(1), np.ones((1, 1)))
+        return Gradient(np.zeros(1), np.full((1, 1), _bessel(self.unbiased, moments, undefined=0.0)))
 
     def __str__(self) -> str:
-        return f"var({quoted(self.column)})"
+        return f"var({quoted(self.column)}{_option(self.unbiased)})"
 
 
 @dataclass(frozen=True)
 class Sd(Statistic):
     """Population standard deviation of a numeric column.
 
-    In text form this is ``"sd(x)"``.
+    In text form this is ``"sd(x)"`` or ``"sd(x, unbiased)"``.
 
     Parameters
     ----------
     column : str
-        Name of the column. The standard deviation has the unit of the column.
+        Name of the column. The standard deviation has the unit of the column; days for a column of dates.
+    unbiased : bool, default False
+        Take the root of the unbiased variance, which is divided by the number of records minus 1.
 
     Examples
     --------
@@ -116,23 +135,25 @@ class Sd(Statistic):
     """
 
     column: str
+    unbiased: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
     def value(self, moments: Moments) -> float:
-        return float(moments.sd[0]) if moments.weight > 0.0 else math.nan
+        root = math.sqrt(_bessel(self.unbiased, moments))
+        return float(moments.sd[0]) * root if moments.weight > 0.0 else math.nan
 
     def gradient(self, moments: Moments) -> Gradient:
-        sd = moments.sd[0]
-        return Gradient(np.zeros(1), np.full((1, 1), 0.5 / sd)) if sd > 0.0 else Gradient.zero(1)
+        sd, root = moments.sd[0], math.sqrt(_bessel(self.unbiased, moments, undefined=0.0))
+        return Gradient(np.zeros(1), np.full((1, 1), 0.5 * root / sd)) if sd > 0.0 else Gradient.zero(1)
 
     def scale(self, moments: Moments) -> float:
         return float(moments.sd[0])
 
     def __str__(self) -> str:
-        return f"sd({quoted(self.column)})"
+        return f"sd({quoted(self.column)}{_option(self.unbiased)})"
 
 
 @dataclass(frozen=True)
@@ -157,12 +178,14 @@ class _TwoColumnStatistic(Statistic):
 class Covariance(_TwoColumnStatistic):
     """Population covariance of two numeric columns.
 
-    In text form this is ``"cov(x, y)"``.
+    In text form this is ``"cov(x, y)"`` or ``"cov(x, y, unbiased)"``.
 
     Parameters
     ----------
     first, second : str
         Names of two different columns. The covariance has the product of their units.
+    unbiased : bool, default False
+        Multiply by n / (n − 1), so that n − 1 takes the place of the number n of records.
 
     Examples
     --------
@@ -173,14 +196,17 @@ class Covariance(_TwoColumnStatistic):
     (9.67, 15.56, 21.89)
     """
 
+    unbiased: bool = False
+
     def value(self, moments: Moments) -> float:
-        return float(moments.covariance[0, 1])
+        return float(moments.covariance[0, 1]) * _bessel(self.unbiased, moments)
 
     def gradient(self, moments: Moments) -> Gradient:
-        return Gradient(np.zeros(2), np.array([[0.0, 0.5], [0.5, 0.0]]))
+        half = 0.5 * _bessel(self.unbiased, moments, undefined=0.0)
+        return Gradient(np.zeros(2), np.array([[0.0, half], [half, 0.0]]))
 
     def __str__(self) -> str:
-        return f"cov({quoted(self.first)}, {quoted(self.second)})"
+        return f"cov({quoted(self.first)}, {quoted(self.second)}{_option(self.unbiased)})"
 
 
 @dataclass(frozen=True)
@@ -226,7 +252,7 @@ class Regression(Statistic):
     """Least-squares regression of one numeric column on others.
 
     Its estimate consists of one coefficient for the intercept, followed by one slope per regressor. In text form this
-    is ``"regress(y ~ x1 + x2)"``.
+    is ``"regress(y ~ x1 + x2)"``, and one of its coefficients is ``"regress(y ~ x1 + x2): x1"``.
 
     Parameters
     ----------
@@ -239,7 +265,7 @@ class Regression(Statistic):
     --------
     >>> import sfumato as sf
     >>> data = sf.read_release({"x_low": [20, 30, 50], "x_high": [21, 31, 51], "y_low": [1, 2, 4], "y_high": [2, 3, 5]})
-    >>> slope = data.estimate(sf.Regression("y", ("x",)))[1]
+    >>> slope = data.estimate(sf.Regression("y", ("x",)))["x"]
     >>> round(slope.low, 2), round(slope.value, 2), round(slope.high, 2)
     (0.06, 0.1, 0.14)
     """
@@ -308,11 +334,31 @@ class Coefficient(Statistic):
 
     @property
     def term_name(self) -> str:
-        """The name of the regressor, or "intercept"."""
-        return "intercept" if self.term is None else self.term
+        """The name of the regressor as the language writes it, or "intercept"; a column of that name is quoted."""
+        if self.term is None:
+            return INTERCEPT
+        return f"`{self.term}`" if self.term.lower() == INTERCEPT else quoted(self.term)
 
     def __str__(self) -> str:
         return f"{self.regression}: {self.term_name}"
+
+
+def population_form(statistic: Statistic) -> Statistic:
+    """Return the statistic divided by the number of records, if it is unbiased; otherwise the statistic itself."""
+    if isinstance(statistic, Variance | Sd | Covariance) and statistic.unbiased:
+        return replace(statistic, unbiased=False)
+    return statistic
+
+
+def _bessel(unbiased: bool, moments: Moments, undefined: float = math.nan) -> float:
+    """Return n / (n − 1) for the n records of the moments, or 1 for a population variance."""
+    if not unbiased:
+        return 1.0
+    return moments.records / (moments.records - 1.0) if moments.records > 1 else undefined
+
+
+def _option(unbiased: bool) -> str:
+    return ", unbiased" if unbiased else ""
 
 
 def _slopes(moments: Moments) -> NDArray[np.float64] | None:
@@ -335,64 +381,4 @@ def _slope_gradient(
     gradient = np.zeros_like(moments.covariance)
     gradient[0, 1:] = gradient[1:, 0] = solution / 2.0
     gradient[1:, 1:] = -(np.outer(solution, slopes) + np.outer(slopes, solution)) / 2.0
-    return gradient
-
-
-@dataclass(frozen=True)
-class Custom(Statistic):
-    """A characteristic g(E, S) defined by the user.
-
-    ``function(mean, covariance)`` returns a number. ``gradient_function(mean, covariance)`` returns the pair (g_E, G)
-    with a symmetric G; without it, central differences are used.
-    """
-
-    name: str
-    names: tuple[str, ...]
-    function: Callable[[Any, Any], float] = field(compare=False)
-    gradient_function: Callable[[Any, Any], tuple[Any, Any]] | None = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(self.names))
-        if not self.names or len(set(self.names)) < len(self.names):
-            raise StatisticError(f"The statistic {self.name!r} must name at least one column, and each column once.")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.names
-
-    def value(self, moments: Moments) -> float:
-        return float(self.function(moments.mean.copy(), moments.covariance.copy()))
-
-    def gradient(self, moments: Moments) -> Gradient:
-        if self.gradient_function is not None:
-            mean, covariance = self.gradient_function(moments.mean.copy(), moments.covariance.copy())
-            across = np.asarray(covariance, dtype=np.float64)
-            return Gradient(np.asarray(mean, dtype=np.float64), (across + across.T) / 2.0)
-        return _numerical_gradient(self.function, moments)
-
-    def __str__(self) -> str:
-        return f"{self.name}({', '.join(map(quoted, self.names))})"
-
-
-def _numerical_gradient(function: Callable[[Any, Any], float], moments: Moments) -> Gradient:
-    """Compute central differences; the step is the cube root of the machine epsilon, relative to the spread."""
-    columns = len(moments.mean)
-    spread = np.where(moments.sd > 0.0, moments.sd, np.maximum(np.abs(moments.mean), 1.0))
-    step = np.finfo(np.float64).eps ** (1.0 / 3.0)
-
-    def slope(mean: NDArray[np.float64], covariance: NDArray[np.float64], size: float) -> float:
-        up = function(moments.mean + mean, moments.covariance + covariance)
-        down = function(moments.mean - mean, moments.covariance - covariance)
-        return (float(up) - float(down)) / (2.0 * size)
-
-    gradient = Gradient.zero(columns)
-    for i in range(columns):
-        size = step * spread[i]
-        gradient.mean[i] = slope(size * np.eye(columns)[i], np.zeros((columns, columns)), size)
-        for j in range(i, columns):
-            size = step * spread[i] * spread[j]
-            change = np.zeros((columns, columns))
-            change[i, j] = change[j, i] = size
-            derivative = slope(np.zeros(columns), change, size)
-            gradient.covariance[i, j] = gradient.covariance[j, i] = derivative if i == j else derivative / 2.0
     return gradient

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, repr=False)
+class Unseen:
+    """Rows of the original that were not released: their number, and the range of the columns for which it is known."""
+
+    rows: int
+    domains: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,6 +36,7 @@ class WeightedBoxes:
     parts: NDArray[np.int64]  # (G,)
     box: NDArray[np.int64]  # (G,), group of the table
     records: int  # number of records that certainly count
+    most_records: int  # number of records that may count
 
     def split_into_records(self, limit: int) -> WeightedBoxes:
         """Return the same records with one box per record, unless there are more than ``limit``.
@@ -46,12 +56,33 @@ class WeightedBoxes:
             np.ones(len(group_of_record), dtype=np.int64),
             self.box[group_of_record],
             self.records,
+            self.most_records,
+        )
+
+    def with_unseen(self, low: Sequence[float], high: Sequence[float], rows: int, *, certain: bool) -> WeightedBoxes:
+        """Return these records and ``rows`` more with weight 1, somewhere between ``low`` and ``high``.
+
+        Unless they are ``certain`` to count, each of them may count or not.
+        """
+        weight, extra = (rows, 0) if certain else (0, rows)
+        return WeightedBoxes(
+            np.vstack([self.low, np.reshape(low, (1, -1))]),
+            np.vstack([self.high, np.reshape(high, (1, -1))]),
+            np.append(self.weight, float(weight)),
+            np.append(self.extra, float(extra)),
+            np.append(self.likely_weight, float(weight)),
+            np.append(self.parts, 1),
+            np.append(self.box, -1),
+            self.records + weight,
+            self.most_records + rows,
         )
 
     @property
     def midpoints(self) -> NDArray[np.float64]:
-        """Centres of the boxes."""
-        return self.low + (self.high - self.low) / 2.0
+        """Centres of the boxes; NaN for a box without ends."""
+        with np.errstate(invalid="ignore"):
+            centres: NDArray[np.float64] = self.low + (self.high - self.low) / 2.0
+        return centres
 
     @property
     def half_widths(self) -> NDArray[np.float64]:

@@ -12,6 +12,14 @@ that are kept.
 - *fuzzy* weights minimise Σ w n·c + A·√(Σ w²) over all weights that sum to 1 (XF §III): w ∝ (λ − n·c)₊, where λ is the
   root of Σ (λ − n·c)₊² = A². That sum increases with λ and is a parabola between two contributions, so prefix sums give
   λ exactly.
+- For several statistics at once (XF §IV), n·c and A are sums over the statistics with the factors p_C / Δ0_C:
+  importance over wanted accuracy.
+
+The choice is made once, with the sensitivities and A at the moments of all records; repeating it at the moments of the
+reweighted records does not converge, because each round dismisses more. What is *reported* is computed at the moments
+of the reweighted records, where the derivatives of the reweighted statistic are w · b(x); for means the uncertainty is
+the same at both. For a correlation, the reported error can exceed that of all records: the records that are left out
+are those that keep it stable.
 
 Neither paper mentions that the kept records are not the whole table: a statistic of the dense part of a population
 differs from that of the population. Therefore the shift is estimated too, and the guaranteed interval is always that of
@@ -21,18 +29,27 @@ the whole table.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.errors import StatisticError
 from sfumato.params import require_choice
-from sfumato.statistics.bounds.estimates import boxes_for
+from sfumato.statistics.bounds.budget import Deadline
+from sfumato.statistics.bounds.enclosure import Enclosure
+from sfumato.statistics.bounds.estimates import boxes_for, clipped, enclosure_of, started_deadlines
+from sfumato.statistics.bounds.records import Records
+from sfumato.statistics.bounds.units import bessel_factor
+from sfumato.statistics.conditions import Conditional, Count, Quantile, Sum
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate, Reweighting
 from sfumato.statistics.influence import sampling_constant, sensitivities
+from sfumato.statistics.moment_statistics import population_form
 from sfumato.statistics.moments import Moments
 from sfumato.statistics.statistic import Statistic
+from sfumato.statistics.weighted_boxes import WeightedBoxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,32 +72,82 @@ class RecordWeights:
         return self.share > 0.0
 
 
-def reweighted(estimate: Estimate, reweighting: Reweighting) -> Estimate:
-    """Return the estimate with value and linear interval under the weights; the guaranteed interval does not change."""
-    return replace(
-        estimate,
-        value=reweighting.value,
-        linear_low=reweighting.value - reweighting.uncertainty,
-        linear_high=reweighting.value + reweighting.uncertainty,
-        reweighting=reweighting,
-    )
+def reweighted(estimate: Estimate, effect: Reweighting, statistic: Statistic) -> Estimate:
+    """Return the estimate with value and linear interval under the weights; the guaranteed interval does not change.
+
+    Both are numbers in the units of the table.
+    """
+    low, high = clipped(statistic, effect.value - effect.uncertainty, effect.value + effect.uncertainty)
+    return replace(estimate, value=effect.value, linear_low=low, linear_high=high, reweighting=effect)
 
 
 def reweight(
-    statistic: Statistic, intervals: CountedBoxes, wide_boxes: str = "fuzzy", *, objective: str = "normalised"
+    statistic: Statistic,
+    intervals: CountedBoxes,
+    wide_boxes: str = "fuzzy",
+    *,
+    objective: str = "normalised",
+    deadline: Deadline | None = None,
 ) -> RecordWeights:
     """Compute the weights of the records for one statistic from the release alone.
 
     ``objective`` selects what dismissal minimises: the normalised objective of XF or the first one of XK. A sampling
     weight counts as that number of copies of a record. A regression has weights for each of its ``parts()``.
     """
+    inner, boxes = _boxes_of(statistic, intervals)
+    choice = choose_weights([Part(inner, inner.columns, 1.0)], boxes, inner.columns, wide_boxes, objective)
+    return RecordWeights(boxes.box, choice.share, effect_of(inner, boxes, choice, deadline))
+
+
+def _boxes_of(statistic: Statistic, intervals: CountedBoxes) -> tuple[Statistic, WeightedBoxes]:
+    inner = statistic.statistic if isinstance(statistic, Conditional) else statistic
+    if isinstance(inner, Count | Sum | Quantile):
+        raise StatisticError(
+            f"{statistic} cannot be reweighted: leaving out wide boxes, or giving them less weight, is defined for "
+            "functions of means and covariances only.",
+            fix='wide_boxes="keep", or a mean, variance, sd, covariance, correlation or regression',
+        )
+    inner, boxes = boxes_for(statistic, intervals)
+    return inner, boxes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Part:
+    """A statistic for which weights are chosen, and its factor p_C / Δ0_C."""
+
+    statistic: Statistic
+    columns: tuple[str, ...]
+    factor: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Choice:
+    """Weights that minimise the error of one or several statistics."""
+
+    wide_boxes: str
+    factor: NDArray[np.float64]  # (G,), how much each record of a box counts
+    copies: NDArray[np.float64]  # (G,), number of records of each box
+    threshold: float
+    minimised: float
+
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """The share of each box, with sum 1."""
+        shares: NDArray[np.float64] = self.copies * self.factor / float((self.copies * self.factor).sum())
+        return shares
+
+
+def choose_weights(
+    parts: Sequence[Part], boxes: WeightedBoxes, columns: Sequence[str], wide_boxes: str, objective: str
+) -> Choice:
+    """Choose the weights of the records for all parts together, at the moments of all records."""
     require_choice(wide_boxes, name="wide_boxes", choices=WIDE_BOXES)
     require_choice(objective, name="objective", choices=OBJECTIVES)
-    inner, boxes = boxes_for(statistic, intervals)
-    points, row_weight = boxes.midpoints, boxes.likely_weight
-    moments = Moments.of(points, row_weight)
-    contribution = (sensitivities(inner, moments, points) * boxes.half_widths).sum(axis=1)
-    constant = sampling_constant(inner, points, row_weight)
+    contribution, constant = np.zeros(len(boxes.box)), 0.0
+    for part in parts:
+        own, own_constant = _errors(part.statistic, boxes, [columns.index(name) for name in part.columns])
+        contribution, constant = contribution + part.factor * own, constant + part.factor * own_constant
+    row_weight = boxes.likely_weight
     copies = row_weight * (max(boxes.records, 1) / float(row_weight.sum()))  # scaled to sum to the number of records
     if wide_boxes == "keep":
         factor, threshold = np.ones(len(copies)), math.inf
@@ -90,20 +157,83 @@ def reweight(
     else:
         threshold = fuzzy_threshold(contribution, copies, constant)
         factor = fuzzy_factors(contribution, threshold)
-    weights = copies * factor / float((copies * factor).sum())
-    whole = copies / float(copies.sum())
-    effect = Reweighting(
-        wide_boxes=wide_boxes,
-        threshold=threshold,
-        records=float(copies[factor > 0.0].sum()),
-        value=inner.value(Moments.of(points, weights)),
-        uncertainty=float((weights * contribution).sum()),
+    shares = copies * factor / float((copies * factor).sum())
+    minimised = float(shares @ contribution) + constant * _root_of_squares(shares, copies)
+    return Choice(wide_boxes, factor, copies, threshold, minimised)
+
+
+def _errors(
+    statistic: Statistic, boxes: WeightedBoxes, positions: Sequence[int], weight: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.float64], float]:
+    """Return the contribution of each box and the constant A, at the moments that these weights give."""
+    weight = boxes.likely_weight if weight is None else weight
+    points, population = boxes.midpoints[:, list(positions)], population_form(statistic)
+    slopes = sensitivities(population, Moments.of(points, weight), points)
+    scale = bessel_factor(statistic, boxes).likely
+    contribution: NDArray[np.float64] = scale * (slopes * boxes.half_widths[:, list(positions)]).sum(axis=1)
+    return contribution, scale * sampling_constant(population, points, weight)
+
+
+def effect_of(
+    statistic: Statistic,
+    boxes: WeightedBoxes,
+    choice: Choice,
+    deadline: Deadline | None = None,
+    statistics: tuple[str, ...] = (),
+) -> Reweighting:
+    """Compute the statistic and both errors under the weights, at the moments of the reweighted records.
+
+    The boxes have exactly the columns of the statistic.
+    """
+    positions, weights, copies = range(len(statistic.columns)), choice.share, choice.copies
+    whole, whole_constant = copies / float(copies.sum()), 0.0
+    contribution, constant = _errors(statistic, boxes, positions, weights)
+    whole_contribution, whole_constant = _errors(statistic, boxes, positions)
+    enclosure = _reweighted_enclosure(statistic, boxes, choice, float(weights @ contribution), deadline)
+    scale = bessel_factor(statistic, boxes).likely
+    values = [scale * population_form(statistic).value(Moments.of(boxes.midpoints, w)) for w in (weights, whole)]
+    return Reweighting(
+        wide_boxes=choice.wide_boxes,
+        threshold=choice.threshold,
+        records=float(copies[choice.factor > 0.0].sum()),
+        value=values[0],
+        low=enclosure.low,
+        high=enclosure.high,
+        uncertainty=float(weights @ contribution),
         sampling=constant * _root_of_squares(weights, copies),
-        whole_value=inner.value(moments),
-        whole_uncertainty=float((whole * contribution).sum()),
-        whole_sampling=constant * _root_of_squares(whole, copies),
+        minimised=choice.minimised,
+        whole_value=values[1],
+        whole_uncertainty=float(whole @ whole_contribution),
+        whole_sampling=whole_constant * _root_of_squares(whole, copies),
+        statistics=statistics,
     )
-    return RecordWeights(boxes.box, weights, effect)
+
+
+def _reweighted_enclosure(
+    statistic: Statistic, boxes: WeightedBoxes, choice: Choice, half: float, deadline: Deadline | None
+) -> Enclosure:
+    """Enclose the statistic in which each record counts with the factor of its box, over all values in the boxes.
+
+    The number of kept records is not known exactly if their weights differ. It matters only if there is a single one.
+    """
+    kept = choice.factor > 0.0
+    factor = choice.factor[kept]
+    chosen = WeightedBoxes(
+        boxes.low[kept],
+        boxes.high[kept],
+        boxes.weight[kept] * factor,
+        boxes.extra[kept] * factor,
+        boxes.likely_weight[kept] * factor,
+        boxes.parts[kept],
+        boxes.box[kept],
+        boxes.records if kept.all() else max(int(boxes.parts[kept].sum()), 2),
+        boxes.most_records,
+    )
+    if deadline is None:
+        deadline = next(started_deadlines(statistic, chosen, None, 1))
+    return bessel_factor(statistic, boxes).applied_to(
+        enclosure_of(population_form(statistic), Records(chosen), half, deadline)
+    )
 
 
 def _root_of_squares(weights: NDArray[np.float64], copies: NDArray[np.float64]) -> float:

@@ -7,6 +7,11 @@ A categorical column is released as the set of the values in the box, as text. A
 Several values are joined by ``|`` ("Divorced|Separated"), and a missing member among others is written ``(missing)``. A
 box of missing values only is missing. A backslash escapes a ``|`` or a backslash in a value, and a value that is itself
 ``(missing)``, so that every set can be parsed.
+
+Which columns are sets is stated by the manifest, and only those are parsed as sets: a column that is released as it is
+may contain any text, such as ``asthma|COPD``. Rows without a manifest do not show which columns are sets. A cell that
+is not the same as a set and as plain text (because it contains ``|``, a backslash or ``(missing)``) is then read in
+both ways, and only what holds in both is certain; no cell can be written so that it is misunderstood.
 """
 
 from __future__ import annotations
@@ -72,13 +77,15 @@ def original_names(released: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(original_name(name, present) for name in released))
 
 
-def box_columns(released: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that distinguish released boxes: ``box`` or, without it, all ends of intervals."""
-    if BOX in released:
-        return (BOX,)
+def box_columns(released: Sequence[str], sets: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the columns, apart from ``box``, that are the same in all rows of a box; different boxes may look alike.
+
+    These are all ends of intervals, the counts of missing values, and the columns that are known to be ``sets``.
+    """
     present = frozenset(released)
     bases = [name for name in original_names(released) if is_interval(name, present)]
-    return tuple(key for base in bases for key in interval_names(base, counts_missing=True) if key in present)
+    ends = [key for base in bases for key in interval_names(base, counts_missing=True) if key in present]
+    return (*ends, *(name for name in released if name in sets))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -214,9 +214,42 @@ class TestEstimate:
         assert run(["estimate", str(folder), "mean(age)", "--wide-boxes", "some"]) == 2
         assert "--wide-boxes must be one of" in capfd.readouterr().err
 
-    def test_reads_a_plain_file_too(self, folder, capfd):
+    def test_reads_a_plain_file_too_and_says_what_it_does_not_know(self, folder, capfd):
         assert run(["estimate", str(folder / "released.csv"), "mean(age)"]) == 0
-        assert "mean(age)" in capfd.readouterr().out
+        shown = capfd.readouterr().out
+        assert "mean(age)" in shown
+        assert "read without a manifest: sampling weights" in shown
+
+    def test_says_whose_statistic_it_is_and_whether_it_is_weighted(self, folder, capfd):
+        assert run(["estimate", str(folder), "mean(age)", "count()", "--unweighted"]) == 0
+        shown = capfd.readouterr().out
+        assert "original" in shown
+        assert "Unweighted." in shown
+
+    def test_one_set_of_weights_for_several_statistics(self, folder, capfd):
+        together = ["--joint", "--wide-boxes", "fuzzy", "--importance", "2,1", "--accuracy", "1,0.1", "--json"]
+        assert run(["estimate", str(folder), "mean(age)", "corr(age, income)", *together]) == 0
+        mean, correlation = json.loads(capfd.readouterr().out)
+        assert mean["reweighting"]["records"] == correlation["reweighting"]["records"]
+        assert mean["reweighting"]["statistics"] == ["mean(age)", "corr(age, income)"]
+        first = ["--wide-boxes", "dismiss", "--objective", "first", "--domain", "age=0..120"]
+        assert run(["estimate", str(folder), "mean(age)", *first]) == 0
+        assert "of the records with these weights" in capfd.readouterr().out.replace("\n", " ")
+
+    @pytest.mark.parametrize(
+        ("options", "says"),
+        [
+            (["--importance", "1"], "need --joint"),
+            (["--joint"], "--wide-boxes dismiss"),
+            (["--joint", "--wide-boxes", "fuzzy", "--importance", "a"], "must be numbers"),
+            (["--objective", "second"], "--objective must be one of"),
+            (["--domain", "age"], "COLUMN=LOW..HIGH"),
+            (["--domain", "age=1..x"], "two finite numbers"),
+        ],
+    )
+    def test_options_that_do_not_fit_are_refused(self, folder, capfd, options, says):
+        assert run(["estimate", str(folder), "mean(age)", *options]) == 2
+        assert says in capfd.readouterr().err
 
     def test_a_folder_that_is_no_release_ends_with_three(self, tmp_path, capfd):
         assert run(["estimate", str(tmp_path), "mean(age)"]) == 3

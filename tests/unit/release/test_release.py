@@ -171,6 +171,119 @@ class TestEstimates:
             released.optimality()
 
 
+class TestWhoseStatisticItIs:
+    """Weights, suppressed rows and missing manifests are named beside each estimate."""
+
+    def test_an_estimate_names_its_weights_and_can_do_without(self, ranks, people):
+        roles = {"name": "identifier", "age": "quasi", "income": "weight", "illness": "other"}
+        released = ranks(k=5).release(people, schema=roles)
+        weighted, unweighted = released.estimate("mean(age)"), released.estimate("mean(age)", unweighted=True)
+        assert (weighted.weighted_by, unweighted.weighted_by) == ("income", None)
+        assert "weighted by income" in str(weighted)
+        assert "unweighted" in str(unweighted)
+        assert unweighted.low <= people.numbers("age").mean() <= unweighted.high
+        assert released.estimate("count()", unweighted=True).value == 60
+
+    def test_a_file_read_without_its_manifest_says_that_weights_are_not_used(self, ranks, people, tmp_path):
+        roles = {"name": "identifier", "age": "quasi", "income": "weight", "illness": "other"}
+        folder = ranks(k=5).release(people, schema=roles).write(tmp_path / "out")
+        alone = sf.read_release(folder / "released.parquet").estimate("mean(age)")
+        assert alone.weighted_by is None
+        assert alone.of == "released rows"
+        assert any("weights" in note for note in alone.notes)
+        assert sf.read_release(folder).estimate("mean(age)").notes == ()
+
+    def test_without_suppression_it_is_the_original(self, released):
+        assert released.estimate("mean(age)").of == "original"
+        assert released.estimate("mean(age)").notes == ()
+
+    def test_with_suppression_a_mean_is_that_of_the_released_rows(self, ranks, people, roles):
+        estimate = ranks(k=5, suppress=0.1).release(people, schema=roles).estimate("mean(age)")
+        assert estimate.of == "released rows"
+        assert estimate.notes == ("6 suppressed rows are not covered",)
+        assert "of the released rows" in str(estimate)
+
+    def test_with_suppression_counts_and_quantiles_cover_the_original(self, ranks, people, roles):
+        released, ages = ranks(k=5, suppress=0.1).release(people, schema=roles), people.numbers("age")
+        for words, true in (
+            ("count()", 60),
+            (f"count(age <= {np.median(ages)})", (ages <= np.median(ages)).sum()),
+            ("median(age)", np.median(ages)),
+        ):
+            estimate = released.estimate(words)
+            assert estimate.of == "original"
+            assert estimate.low <= true <= estimate.high
+        assert released.estimate("count()").low == released.estimate("count()").high == 60
+        assert released.estimate("quantile(age, 0.01)").low == -np.inf
+
+    def test_a_known_domain_covers_the_suppressed_rows(self, ranks, people, roles):
+        released, ages = ranks(k=5, suppress=0.1).release(people, schema=roles), people.numbers("age")
+        domain = {"age": (ages.min(), ages.max())}
+        for words, true in (("mean(age)", ages.mean()), ("sd(age)", ages.std()), ("sum(age)", ages.sum())):
+            estimate = released.estimate(words, domain=domain)
+            assert estimate.of == "original"
+            assert estimate.low <= true <= estimate.high
+            assert np.isfinite(estimate.high)
+        assert released.estimate("mean(age)").low > ages.mean()  # the lowest ages were suppressed
+        assert released.estimate("mean(income)", domain=domain).of == "released rows"
+
+    @pytest.mark.parametrize("domain", [{"age": (1, 0)}, {"age": (0, np.inf)}, {"age": 3}, {"age": ("a", "b")}])
+    def test_a_domain_must_be_two_numbers(self, released, domain):
+        with pytest.raises(OptionError, match="domain of column 'age' must be two finite numbers"):
+            released.estimate("mean(age)", domain=domain)
+
+    def test_a_domain_of_an_unknown_column_is_refused(self, released):
+        with pytest.raises(StatisticError, match="agee"):
+            released.estimate("mean(age)", domain={"agee": (0, 1)})
+
+    def test_weights_of_suppressed_rows_are_not_known(self, ranks, people):
+        roles = {"name": "identifier", "age": "quasi", "income": "weight", "illness": "other"}
+        released = ranks(k=5, suppress=0.1).release(people, schema=roles)
+        assert released.estimate("count()").of == "released rows"
+        assert released.estimate("count()", unweighted=True).of == "original"
+
+
+class TestCellsThatLookLikeSets:
+    VALUES = np.random.default_rng(0).choice(["asthma", "COPD", "asthma|COPD"], 60)
+
+    @pytest.mark.parametrize(
+        ("words", "count"),
+        [
+            ('count(diag = "asthma|COPD")', (VALUES == "asthma|COPD").sum()),
+            ("count(diag != asthma)", (VALUES != "asthma").sum()),
+            ("count(diag = asthma)", (VALUES == "asthma").sum()),
+        ],
+    )
+    def test_only_columns_that_the_manifest_calls_sets_are_parsed(self, words, count, tmp_path):
+        people = pd.DataFrame({"age": np.arange(60), "diag": self.VALUES})
+        released = sf.Boxes(k=5, l=1).release(people, schema={"age": "quasi", "diag": "sensitive"}, seed=1)
+        assert released.manifest.sets == ()
+        exact = sf.read_release(released.write(tmp_path / "out")).estimate(words)
+        assert exact.low == exact.high == count
+        bare = sf.read_release(released.table.to_pandas()).estimate(words)
+        assert bare.low <= count <= bare.high
+
+    def test_a_generalized_column_is_a_set_whatever_its_values_look_like(self):
+        people = pd.DataFrame({"age": np.arange(60) % 3, "diag": self.VALUES})
+        released = sf.Boxes(k=7, l=1).release(people, schema={"age": "quasi", "diag": "quasi"}, seed=1)
+        assert released.manifest.sets == ("diag",)
+        for bare in (released, sf.read_release(released.table.to_pandas())):
+            for value in ("asthma", "COPD", "asthma|COPD"):
+                one = bare.estimate(f"count(diag = '{value}')")
+                assert one.low <= int(np.count_nonzero(value == self.VALUES)) <= one.high
+
+
+def test_rows_without_numbered_boxes_are_not_falsely_certain():
+    x = np.r_[np.full(40, 1.0), np.full(40, 2.0)]
+    x[[*range(0, 40, 4), 41, 42, 43]] = np.nan
+    people = pd.DataFrame({"x": x, "c": np.tile(["p", "q"], 40)})
+    released = sf.Boxes(k=5, l=1).release(people, schema={"x": "quasi", "c": "quasi"}, seed=1)
+    bare = sf.read_release(released.table.to_pandas().drop(columns="box"))
+    for words, true in (("mean(x)", np.nanmean(x)), ("count(x = (missing))", np.isnan(x).sum())):
+        one = bare.estimate(words)
+        assert one.low - 1e-12 <= true <= one.high + 1e-12
+
+
 class TestReading:
     def test_a_folder_gives_the_same_release_back(self, released, tmp_path):
         released.write(tmp_path / "out")

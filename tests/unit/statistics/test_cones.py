@@ -94,19 +94,20 @@ def test_regressors_that_are_collinear_are_undefined():
     assert math.isnan(found.inner_low)
 
 
-def test_more_regressors_than_can_be_covered_have_no_certain_end_and_take_no_time():
+def test_more_regressors_than_cones_can_cover_are_bounded_too_and_take_no_time():
     rows = np.random.default_rng(0).normal(size=(60, 16))
     names = [f"c{number}" for number in range(16)]
     words = f"regress(c0 ~ {' + '.join(names[1:])})"
     one = estimate(parse(words), CountedBoxes.make(names, rows - 0.01, rows + 0.01), EstimateBudget(seconds=1.0))[1]
-    assert (one.low, one.high) == (-math.inf, math.inf)
+    assert math.isfinite(one.low)
+    assert math.isfinite(one.high)
     assert one.inner_low < one.inner_high
 
 
 def test_records_in_equal_boxes_count_together():
     weighted = boxes(0.2, 3).meeting(NAMES[:3])
     apart = ScaledBoxes.of(weighted.split_into_records(1000))
-    together = apart.merged()
+    together = apart.merged
     first, seconds = np.array([0.1, 1.0, -0.5, 0.3]), np.array([[0.2, 0.0, 1.0, 0.4], [-1.0, 0.3, 0.2, 0.0]])
     assert len(together.low) == 40 < len(apart.low)
     assert np.allclose(together.largest_each(first, seconds)[0], apart.largest_each(first, seconds)[0], rtol=1e-9)

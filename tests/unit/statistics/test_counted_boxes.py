@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from sfumato.errors import StatisticError, TableError
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.table.intervals import original_names
+from sfumato.table.intervals import box_columns, original_names
 from sfumato.table.table import Table
 
 
@@ -55,9 +57,41 @@ def test_boxes_that_look_alike_are_told_apart_by_their_label():
     assert CountedBoxes.of(released, ["x"]).meeting(["x"]).records == 2
 
 
+class TestBoxesWithoutNumbers:
+    ALIKE: ClassVar = {"x_low": [0.0] * 8, "x_high": [2.0] * 8, "x_missing": [1] * 8}
+
+    def test_it_is_open_how_many_boxes_look_alike(self):
+        boxes = CountedBoxes.of(table(**self.ALIKE), ["x"]).meeting(["x"])
+        assert boxes.weight.tolist() == [4.0]  # eight rows may be four boxes of two, with one missing value each …
+        assert (boxes.weight + boxes.extra).tolist() == [7.0]  # … or one box with one missing value
+
+    def test_a_column_box_that_does_not_number_boxes_is_not_trusted(self):
+        differing = self.ALIKE | {"x_low": [0.0] * 4 + [1.0] * 4, "box": [1, 2] * 4}
+        boxes = CountedBoxes.of(table(**differing), ["x"]).meeting(["x"])
+        assert boxes.weight.sum() == 4.0
+        assert not boxes.is_certain
+
+    def test_a_column_box_of_the_original_is_not_trusted(self):
+        own = table(**self.ALIKE, box=[1, 1, 1, 1, 2, 2, 2, 2])
+        assert not CountedBoxes.of(own, ["x"], numbered=False).meeting(["x"]).is_certain
+        assert CountedBoxes.of(own, ["x"]).meeting(["x"]).records == 6
+
+    def test_columns_that_are_known_to_be_sets_tell_boxes_apart(self):
+        with_sets = table(**self.ALIKE, s=["a"] * 4 + ["b|c"] * 4)
+        assert box_columns(with_sets.names, sets=["s"]) == ("x_low", "x_high", "x_missing", "s")
+        boxes = CountedBoxes.of(with_sets, ["x"], sets=["s"]).meeting(["x"])
+        assert (boxes.weight + boxes.extra).sum() == 6.0  # at least one missing value in each of two boxes
+
+
 def test_two_columns_with_missing_cells_leave_open_how_many_are_complete():
     released = table(
-        x_low=[0.0] * 4, x_high=[1.0] * 4, x_missing=[1] * 4, y_low=[0.0] * 4, y_high=[1.0] * 4, y_missing=[1] * 4
+        x_low=[0.0] * 4,
+        x_high=[1.0] * 4,
+        x_missing=[1] * 4,
+        y_low=[0.0] * 4,
+        y_high=[1.0] * 4,
+        y_missing=[1] * 4,
+        box=[1] * 4,
     )
     boxes = CountedBoxes.of(released, ["x", "y"]).meeting(["x", "y"])
     assert boxes.weight.tolist() == [2.0]  # the two missing cells may be in different rows …

@@ -5,8 +5,17 @@ from __future__ import annotations
 import pytest
 
 from sfumato.errors import StatisticError
+from sfumato.statistics.conditions import Condition, Conditional, Predicate
 from sfumato.statistics.language import parse
-from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Regression, Sd, Variance
+from sfumato.statistics.moment_statistics import (
+    Coefficient,
+    Correlation,
+    Covariance,
+    Mean,
+    Regression,
+    Sd,
+    Variance,
+)
 
 
 @pytest.mark.parametrize(
@@ -80,3 +89,43 @@ def test_an_error_says_what_is_needed_and_where(words, needs):
 def test_what_is_no_text_is_refused():
     with pytest.raises(StatisticError, match="int"):
         parse(5)
+
+
+@pytest.mark.parametrize(
+    ("words", "statistic"),
+    [
+        ("var(x, unbiased)", Variance("x", unbiased=True)),
+        ("sd( x , UNBIASED )", Sd("x", unbiased=True)),
+        ("cov(x, y, unbiased)", Covariance("x", "y", unbiased=True)),
+        ("cov(x, unbiased)", Covariance("x", "unbiased")),
+        ("sd(x, unbiased | s = a)", Conditional(Sd("x", unbiased=True), Condition((Predicate("s", "=", "a"),)))),
+        ("regress(y ~ x): x", Coefficient(Regression("y", ("x",)), "x")),
+        ("regress(y ~ x + z): intercept", Coefficient(Regression("y", ("x", "z")), None)),
+        ("regress(y ~ a+b + `c d`): `c d`", Coefficient(Regression("y", ("a", "b", "c d")), "c d")),
+        ("regress(y ~ intercept): `intercept`", Coefficient(Regression("y", ("intercept",)), "intercept")),
+        ("regress(y ~ intercept_2): intercept_2", Coefficient(Regression("y", ("intercept_2",)), "intercept_2")),
+        (
+            "regress(y ~ x | s = a): x",
+            Conditional(Coefficient(Regression("y", ("x",)), "x"), Condition((Predicate("s", "=", "a"),))),
+        ),
+    ],
+)
+def test_options_and_coefficients_are_read_and_written(words, statistic):
+    assert parse(words) == statistic
+    assert parse(str(statistic)) == statistic
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "var(x, biased)",
+        "mean(x): x",
+        "regress(y ~ x): z",
+        "regress(y ~ x):",
+        "corr(x, y, unbiased)",
+        "regress(y ~ x): y",
+    ],
+)
+def test_options_and_coefficients_that_do_not_exist_are_refused(words):
+    with pytest.raises(StatisticError, match="needs"):
+        parse(words)

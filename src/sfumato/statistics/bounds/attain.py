@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.influence import derivatives
@@ -54,12 +55,14 @@ class LocalSearch:
         value: Callable[[Moments], float],
         lines: Callable[[Moments], Lines | None],
         smallest_gain: float,
+        deadline: Deadline,
         offset: Callable[[Moments], float] = lambda moments: 0.0,
     ) -> None:
         self.problem = problem
         self.value = value
         self.lines = lines
         self.smallest_gain = smallest_gain  # a step with a smaller gain is the last one
+        self.deadline = deadline
         self.offset = offset
 
     def at(self, points: NDArray[np.float64], weight: NDArray[np.float64]) -> Choice:
@@ -73,7 +76,7 @@ class LocalSearch:
         best, failures = initial, 0
         for _ in range(MAX_STEPS):
             lines = self.lines(best.moments)
-            if lines is None:
+            if lines is None or self.deadline.is_over:
                 break
             points, weight = self.problem.points(*lines, self.offset(best.moments))
             if failures:  # the full step was too large: move only some of the boxes
@@ -105,7 +108,7 @@ class LocalSearch:
         problem, rng = self.problem, np.random.default_rng(0)
         full_weight = problem.weight + problem.extra
         for _ in range(min(RESTARTS, 4000 // max(len(full_weight), 1))):
-            if best.value >= enough:
+            if best.value >= enough or self.deadline.is_over:
                 break
             corners = np.where(rng.random(problem.low.shape) < 0.5, problem.high, problem.low)
             best = max(best, self.climb(self.at(corners, full_weight), rng), key=lambda choice: choice.value)
@@ -143,7 +146,7 @@ def tighten(search: LocalSearch, upper_bound: Callable[[float, Choice], UpperBou
         if slack < outer - better.value < math.inf:
             better = search.with_restarts(better, outer - slack)
         rise, choice = better.value - choice.value, better
-        if outer - choice.value <= 2.0 * slack:
+        if outer - choice.value <= 2.0 * slack or search.deadline.is_over:
             break
         at = choice.value if rise > slack else found.next_target
         if at >= outer - slack:

@@ -22,7 +22,8 @@ class EstimateBudget:
     ----------
     seconds : float, optional
         Time for one statistic with all its parts, in seconds, at least 0. The default is 20 seconds, which only
-        regressions on three or more columns and very large tables use up.
+        regressions on three or more columns and very large tables use up. Compiling kernels is not included.
+        ``Estimate.ended_early`` says whether the time was used up.
     gap : float, optional
         Share of the guaranteed interval that need not be attained by some choice of values, at least 0. The computation
         stops early when the gap is reached. The default is 1e-4.
@@ -64,18 +65,28 @@ class EstimateBudget:
 
 @dataclass
 class Deadline:
-    """The time at which a computation must stop, and the gap at which it may stop earlier."""
+    """The time at which a computation must stop, and the gap at which it may stop earlier.
+
+    ``ended_early`` becomes true when a computation, or a part of it that has a share of the time, finds the time used
+    up before the gap was reached.
+    """
 
     seconds: float
     gap: float
     started: float = field(default_factory=time.monotonic)
+    ended_early: bool = False
+    whole: Deadline | None = None  # the deadline of which this one is a share
 
     def share(self, parts: int) -> Deadline:
         """Return the deadline of the next of ``parts`` parts: an equal share of the remaining time."""
         left = max(self.seconds - (time.monotonic() - self.started), 0.0)
-        return Deadline(left / parts, self.gap)
+        return Deadline(left / parts, self.gap, whole=self)
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is used up."""
-        return time.monotonic() - self.started > self.seconds
+        """Whether the time is used up; this is asked only where more time would help."""
+        is_over = time.monotonic() - self.started > self.seconds
+        deadline: Deadline | None = self if is_over else None
+        while deadline is not None:
+            deadline.ended_early, deadline = True, deadline.whole
+        return is_over

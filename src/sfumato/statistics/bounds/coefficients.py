@@ -3,7 +3,8 @@
 Write the regressors, including the constant, as functions z_j (the one with the coefficient c in question) and f (the
 others). The slope of a single regressor is bounded like a covariance: with z̃ = z_j − η, the regressor minus its mean,
 for every κ and γ, (c − κ) Σ w z̃² = Σ w (y − κ z_j − γ)(z_j − η). This is a sum of products as in :mod:`.supremum`, and
-c ≤ κ + bound / (least Σ w z̃²). Every other coefficient is bounded by :mod:`.cones`.
+c ≤ κ + bound / (least Σ w z̃²). Every other coefficient is bounded by :mod:`.cones`, and by :mod:`.perturbation` where
+the cones have not come near an attained value in time.
 """
 
 from __future__ import annotations
@@ -60,6 +61,13 @@ class Target:
         return np.vstack([self.regressor, self.others])
 
     @property
+    def functional(self) -> NDArray[np.float64]:
+        """The vector a for which the coefficient is a·c, with c the coefficients of (1, x₁ …)."""
+        if self.regressor[0] == 0.0:
+            return np.delete(self.regressor, 1)
+        return np.append(1.0, -self.others[:, 0])
+
+    @property
     def is_mean(self) -> bool:
         """Whether the only other function is the constant, so that η is a mean."""
         return len(self.others) == 1 and self.others[0, 0] == 1.0 and not self.others[0, 1:].any()
@@ -94,8 +102,14 @@ def _fit(target: Target, moments: Moments) -> _Fit | None:
     return _Fit(float(solution[0]), solution[1:], eta, residual)
 
 
-def highest_coefficient(problem: ScaledBoxes, target: Target, slack: float, deadline: Deadline) -> End:
-    """Compute the upper end of the range of the coefficient."""
+def highest_coefficient(
+    problem: ScaledBoxes,
+    target: Target,
+    slack: float,
+    deadline: Deadline,
+    quick_bound: Callable[[], float] = lambda: math.inf,
+) -> End:
+    """Compute the upper end of the range of the coefficient; ``quick_bound`` is used where cones are not enough."""
 
     def value(moments: Moments) -> float:
         fit = _fit(target, moments)
@@ -108,9 +122,10 @@ def highest_coefficient(problem: ScaledBoxes, target: Target, slack: float, dead
         residual = target.response - fit.coefficient * target.regressor - fit.gamma @ target.others
         return residual, target.regressor - fit.eta @ target.others
 
-    search = LocalSearch(problem, value, lines, slack / 100.0)
-    make_bound = _single_slope_bound if target.is_mean else _coefficient_bound
-    return tighten(search, make_bound(search, target, slack, deadline), slack)
+    search = LocalSearch(problem, value, lines, slack / 100.0, deadline)
+    if target.is_mean:
+        return tighten(search, _single_slope_bound(search, target, slack, deadline), slack)
+    return tighten(search, _coefficient_bound(search, target, slack, deadline, quick_bound), slack)
 
 
 def _single_slope_bound(
@@ -134,7 +149,7 @@ def _single_slope_bound(
 
 
 def _coefficient_bound(
-    search: LocalSearch, target: Target, slack: float, deadline: Deadline
+    search: LocalSearch, target: Target, slack: float, deadline: Deadline, quick_bound: Callable[[], float]
 ) -> Callable[[float, Choice], UpperBound]:
     """Return the upper bound for any coefficient.
 
@@ -146,9 +161,12 @@ def _coefficient_bound(
         fit = _fit(target, choice.moments)
         if fit is None:
             return UpperBound(math.inf, math.inf)
-        found = cones.bound(np.append(fit.coefficient, fit.gamma), choice.moments, choice.value + slack / 2.0)
+        start, enough = np.append(fit.coefficient, fit.gamma), choice.value + slack / 2.0
+        found = cones.bound(start, choice.moments, enough)
+        if math.isinf(found.bound):
+            return UpperBound(quick_bound(), math.inf)
         residual = target.response - found.coefficients @ target.functions
         nearby = search.at(*search.problem.points(residual, found.edge @ target.functions))
-        return UpperBound(found.bound, math.inf, nearby)
+        return UpperBound(found.bound if found.bound <= enough else min(found.bound, quick_bound()), math.inf, nearby)
 
     return upper_bound

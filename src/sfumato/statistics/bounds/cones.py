@@ -82,7 +82,7 @@ class Cones:
     def __init__(
         self, problem: ScaledBoxes, response: NDArray[np.float64], functions: NDArray[np.float64], deadline: Deadline
     ) -> None:
-        self.problem = problem.merged()
+        self.problem = problem.merged
         self.response = response
         self.functions = functions
         self.deadline = deadline
@@ -114,7 +114,7 @@ class Cones:
         """Return cones that cover λ_j ≥ 0.
 
         The edges of each cone are the λ of the choice and one end of every axis within λ_j = 0. The list is empty if
-        the data may be collinear, or if there are too many axes.
+        the data may be collinear, if there are too many axes, or if the time is used up.
         """
         m = len(gram)
         if m - 1 > MAX_AXES or not self.problem.weight.any() or self._is_collinear(gram):
@@ -124,6 +124,8 @@ class Cones:
         axes = np.column_stack([np.zeros(m - 1), vectors.T / np.sqrt(np.maximum(values, NEGLIGIBLE))[:, None]])
         cones = []
         for signs in itertools.product((1.0, -1.0), repeat=m - 1):
+            if self.deadline.is_over:
+                return []
             cones.append(self._new_cone(np.vstack([first, axes * np.array(signs)[:, None]]), None, b, enough))
         heapq.heapify(cones)
         return cones
@@ -187,7 +189,7 @@ class Cones:
             scale = 1.0 / np.sqrt(np.maximum(np.diag(gram), NEGLIGIBLE))
             line = (np.linalg.eigh(gram * np.outer(scale, scale))[1][:, 0] * scale) @ self.functions
             nearer = -self.problem.largest(-line, line)[0]
-            if nearer <= 0.0 or nearer > 0.9 * least:
+            if nearer <= 0.0 or nearer > 0.9 * least or self.deadline.is_over:
                 return nearer <= 0.0
             least, gram = nearer, second_moments(self.functions, Moments.of(*self.problem.points(-line, line)))
         return False

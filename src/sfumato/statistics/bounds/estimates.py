@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,20 +15,32 @@ from sfumato.statistics.bounds.budget import Deadline, EstimateBudget
 from sfumato.statistics.bounds.coefficients import Target, highest_coefficient
 from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
 from sfumato.statistics.bounds.pairs import highest_correlation, highest_covariance
-from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes
+from sfumato.statistics.bounds.records import Records
+from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes, compile_kernels
 from sfumato.statistics.bounds.single import mean_enclosure, sd_enclosure, variance_enclosure, zero_spread
 from sfumato.statistics.bounds.tallies import count_tally, quantile_tally, sum_tally
+from sfumato.statistics.bounds.units import bessel_factor, in_units
 from sfumato.statistics.conditions import ALWAYS, Conditional, Count, Quantile, Sum
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate
 from sfumato.statistics.influence import sensitivities
-from sfumato.statistics.moment_statistics import Coefficient, Correlation, Covariance, Mean, Sd, Variance
+from sfumato.statistics.moment_statistics import (
+    Coefficient,
+    Correlation,
+    Covariance,
+    Mean,
+    Sd,
+    Variance,
+    population_form,
+)
 from sfumato.statistics.moments import Moments
 from sfumato.statistics.statistic import Statistic
-from sfumato.statistics.weighted_boxes import WeightedBoxes
+from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 FINEST = 1e-7  # width, in standard deviations, below which an interval counts as a point
-MAX_SPLIT_RECORDS = 4000  # up to this number of records each gets its own box, because terms of order 1/N matter
 
 
 def estimate(
@@ -35,16 +48,38 @@ def estimate(
 ) -> tuple[Estimate, ...]:
     """Return one Estimate per part of the statistic."""
     parts = statistic.parts()
-    deadlines = (budget or EstimateBudget()).deadlines(len(parts))
-    return tuple(_estimate(part, intervals, deadline) for part, deadline in zip(parts, deadlines, strict=True))
+    boxes = _with_unseen(parts[0], intervals, boxes_for(parts[0], intervals)[1])  # all parts use the same records
+    records = Records(boxes)
+    deadlines = started_deadlines(parts[0], boxes, budget, len(parts))
+    return tuple(
+        in_units(
+            replace(_estimate(part, records, deadline), weighted_by=intervals.weighted_by),
+            inner_statistic(part),
+            intervals.calendars,
+        )
+        for part, deadline in zip(parts, deadlines, strict=True)
+    )
 
 
-def _estimate(statistic: Statistic, intervals: CountedBoxes, deadline: Deadline) -> Estimate:
-    inner, boxes = boxes_for(statistic, intervals)
+def started_deadlines(
+    statistic: Statistic, boxes: WeightedBoxes | None, budget: EstimateBudget | None, parts: int
+) -> Iterator[Deadline]:
+    """Compile the kernels that the statistic needs, and start the clock after that."""
+    sorts_only = isinstance(inner_statistic(statistic), Variance | Sd) and boxes is not None and boxes.is_certain
+    if not sorts_only and not isinstance(inner_statistic(statistic), Mean | Count | Sum | Quantile):
+        compile_kernels()
+    return (budget or EstimateBudget()).deadlines(parts)
+
+
+def _estimate(statistic: Statistic, records: Records, deadline: Deadline) -> Estimate:
+    inner, boxes = inner_statistic(statistic), records.boxes
     if isinstance(inner, Count | Sum | Quantile):
         return _tally_estimate(statistic, inner, boxes)
-    value, half = linear_interval(inner, boxes)
-    enclosure = _enclose(inner, boxes, half, deadline)
+    factor = bessel_factor(inner, boxes)
+    value, half = linear_interval(population_form(inner), boxes)
+    enclosure = factor.applied_to(enclosure_of(population_form(inner), records, half, deadline))
+    value, half = factor.likely * value, factor.likely * half
+    linear_low, linear_high = clipped(inner, value - half, value + half)
     return Estimate(
         name=str(statistic),
         value=value,
@@ -52,10 +87,16 @@ def _estimate(statistic: Statistic, intervals: CountedBoxes, deadline: Deadline)
         high=enclosure.high,
         inner_low=enclosure.inner_low,
         inner_high=enclosure.inner_high,
-        linear_low=value - half,
-        linear_high=value + half,
+        linear_low=linear_low,
+        linear_high=linear_high,
         records=boxes.records,
+        ended_early=deadline.ended_early,
     )
+
+
+def clipped(statistic: Statistic, low: float, high: float) -> tuple[float, float]:
+    """Return the ends of an interval; those of a correlation are at least −1 and at most 1."""
+    return (max(low, -1.0), min(high, 1.0)) if isinstance(statistic, Correlation) else (low, high)
 
 
 def _tally_estimate(statistic: Statistic, inner: Count | Sum | Quantile, boxes: WeightedBoxes) -> Estimate:
@@ -77,20 +118,47 @@ def _tally_estimate(statistic: Statistic, inner: Count | Sum | Quantile, boxes: 
     )
 
 
+def _with_unseen(statistic: Statistic, intervals: CountedBoxes, boxes: WeightedBoxes) -> WeightedBoxes:
+    """Add the rows of the original that were not released, if the statistic can take them into account."""
+    unseen = intervals.unseen
+    if unseen is None or not includes_unseen(statistic, unseen):
+        return boxes
+    names = () if isinstance(statistic, Count) else inner_statistic(statistic).columns
+    ends = [unseen.domains.get(name, (-math.inf, math.inf)) for name in names]
+    certain = isinstance(statistic, Count) and not statistic.condition.predicates
+    return boxes.with_unseen([low for low, _ in ends], [high for _, high in ends], unseen.rows, certain=certain)
+
+
+def includes_unseen(statistic: Statistic, unseen: Unseen) -> bool:
+    """Return whether the estimate covers rows that were not released.
+
+    It does for counts and quantiles, and for all other statistics if the domains of their columns are known.
+    """
+    inner = inner_statistic(statistic)
+    return isinstance(inner, Count | Quantile) or set(inner.columns) <= set(unseen.domains)
+
+
 def enclose(statistic: Statistic, intervals: CountedBoxes, budget: EstimateBudget | None = None) -> Enclosure:
     """Return the enclosure of a single characteristic, with the choices of values that attain its ends."""
     inner, boxes = boxes_for(statistic, intervals)
-    deadline = next((budget or EstimateBudget()).deadlines(1))
-    return _enclose(inner, boxes, linear_interval(inner, boxes)[1], deadline)
+    deadline = next(started_deadlines(statistic, boxes, budget, 1))
+    population = population_form(inner)
+    half = linear_interval(population, boxes)[1]
+    return bessel_factor(inner, boxes).applied_to(enclosure_of(population, Records(boxes), half, deadline))
+
+
+def inner_statistic(statistic: Statistic) -> Statistic:
+    """Return the statistic without its condition."""
+    return statistic.statistic if isinstance(statistic, Conditional) else statistic
 
 
 def boxes_for(statistic: Statistic, intervals: CountedBoxes) -> tuple[Statistic, WeightedBoxes]:
     """Return the statistic without its condition, and the records from which to compute it."""
     if isinstance(statistic, Count):
         return statistic, intervals.meeting((), statistic.condition)
-    inner, condition = statistic, ALWAYS
+    inner, condition = inner_statistic(statistic), ALWAYS
     if isinstance(statistic, Conditional):
-        inner, condition = statistic.statistic, statistic.condition
+        condition = statistic.condition
     boxes = intervals.meeting(inner.columns, condition)
     if not len(boxes.weight):
         requirement = "is complete and meets the condition" if condition.predicates else "is complete"
@@ -111,18 +179,19 @@ def linear_interval(statistic: Statistic, boxes: WeightedBoxes) -> tuple[float, 
     return value, half if math.isfinite(value) else math.nan
 
 
-def _enclose(statistic: Statistic, boxes: WeightedBoxes, half: float, deadline: Deadline) -> Enclosure:
+def enclosure_of(statistic: Statistic, records: Records, half: float, deadline: Deadline) -> Enclosure:
     """Enclose the statistic with its own method; the linear half-width ``half`` determines the precision."""
+    boxes = records.boxes
     if isinstance(statistic, Mean):
         return mean_enclosure(boxes)
     if isinstance(statistic, Variance):
         return variance_enclosure(boxes, deadline)
     if isinstance(statistic, Sd):
         return sd_enclosure(boxes, deadline)
-    boxes = boxes.split_into_records(MAX_SPLIT_RECORDS)
+    boxes = records.split
     if not isinstance(statistic, Covariance | Correlation | Coefficient):
         return attained_by_slopes(statistic, boxes)
-    problem = ScaledBoxes.of(boxes)
+    problem = records.problem
     if isinstance(statistic, Covariance):
         if boxes.is_one_record:
             return zero_spread(boxes)
@@ -136,7 +205,16 @@ def _enclose(statistic: Statistic, boxes: WeightedBoxes, half: float, deadline: 
         )
     scale, target = _coefficient(statistic, problem)
     slack = _slack(half, scale, deadline)
-    return _two_sided(statistic, boxes, problem, scale, deadline, lambda p, c: highest_coefficient(p, target, slack, c))
+
+    def highest(side: ScaledBoxes, limit: Deadline) -> End:
+        sign = 1.0 if side is problem else -1.0
+        return highest_coefficient(side, target, slack, limit, lambda: _quick_bound(records, sign * target.functional))
+
+    return _two_sided(statistic, boxes, problem, scale, deadline, highest)
+
+
+def _quick_bound(records: Records, functional: NDArray[np.float64]) -> float:
+    return math.inf if records.perturbation is None else records.perturbation.highest(functional)
 
 
 def _slack(half: float, scale: Scale, deadline: Deadline) -> float:
@@ -172,14 +250,13 @@ def _two_sided(
 ) -> Enclosure:
     """Compute both ends in the units of the table; the lower end is the upper end of the mirrored problem."""
     top = highest(problem, deadline.share(2))
-    bottom = highest(problem.mirrored(), deadline.share(1))
+    bottom = highest(problem.mirrored, deadline.share(1))
     high, low = scale.shift + scale.unit * top.outer, scale.shift - scale.unit * bottom.outer
     rounding = (
         8.0 * EPS * (abs(scale.shift) + max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0))
     )
     low, high = low - rounding, high + rounding
-    if isinstance(statistic, Correlation):
-        low, high = max(low, -1.0), min(high, 1.0)
+    low, high = clipped(statistic, low, high)
     if bottom.points is not None:
         bottom = replace(bottom, points=bottom.points * np.where(np.arange(problem.columns) == 0, -1.0, 1.0))
     lowest, inner_low = _attained(statistic, problem.witness(boxes, bottom))

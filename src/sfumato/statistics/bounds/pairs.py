@@ -75,7 +75,7 @@ def _highest_covariance(
         near = search.at(*problem.points(*pair.lines(found.gamma, found.eta), at))
         return UpperBound(outer + 8.0 * EPS * abs(outer), outer, near)
 
-    search = LocalSearch(problem, value, lines, slack / 100.0, value)
+    search = LocalSearch(problem, value, lines, slack / 100.0, deadline, value)
     return tighten(search, upper_bound, slack)
 
 
@@ -222,6 +222,6 @@ def highest_correlation(problem: ScaledBoxes, slack: float, deadline: Deadline) 
         outer = min(ratios.bound_over_all(max(at, 0.0), choice, slack / 4.0), 1.0)
         return UpperBound(outer, outer)
 
-    search = LocalSearch(problem, value, lines, slack / 100.0)
+    search = LocalSearch(problem, value, lines, slack / 100.0, deadline)
     end = tighten(search, upper_bound, slack)
     return End(min(end.outer, 1.0), end.inner, end.points, end.weight)

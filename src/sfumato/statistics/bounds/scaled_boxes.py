@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from sfumato.statistics.weighted_boxes import WeightedBoxes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["EPS", "NEGLIGIBLE", "ScaledBoxes", "largest_mean"]
+__all__ = ["EPS", "NEGLIGIBLE", "ScaledBoxes", "compile_kernels", "largest_mean"]
 
 NEGLIGIBLE = 1e-20  # sum of squares, in scaled units, below which it differs from zero only by rounding
 
@@ -65,8 +66,9 @@ class ScaledBoxes:
         low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
         return cls(low, high, weight, extra, centre, unit, magnitude)
 
+    @functools.cached_property
     def mirrored(self) -> ScaledBoxes:
-        """Return the same records with the sign of the first column changed: the lowest value becomes the highest."""
+        """The same records with the sign of the first column changed: the lowest value becomes the highest."""
         low, high, centre = self.low.copy(), self.high.copy(), self.centre.copy()
         low[:, 0], high[:, 0] = -self.high[:, 0], -self.low[:, 0]
         centre[0] = -centre[0]
@@ -114,8 +116,9 @@ class ScaledBoxes:
         half = (self.high - self.low) / 2.0 @ np.abs(lines[:, 1:]).T
         return self.weight @ np.maximum(centre - half, 0.0) ** 2, self.weight @ (centre + half) ** 2
 
+    @functools.cached_property
     def merged(self) -> ScaledBoxes:
-        """Return the same problem with consecutive equal boxes merged; all sums stay the same."""
+        """The same problem with consecutive equal boxes merged; all sums stay the same."""
         if len(self.low) < 2:
             return self
         differs = ((self.low[1:] != self.low[:-1]) | (self.high[1:] != self.high[:-1])).any(axis=1)
@@ -186,3 +189,15 @@ def largest_mean(
     joins[order[:count]] = True
     joined = weight + np.where(joins, extra, 0.0)
     return float((joined * value).sum() / joined.sum()), joins
+
+
+@functools.cache
+def compile_kernels() -> None:
+    """Compile, or load from the cache, all kernels that enclosures call, so that no deadline includes this time."""
+    from scipy.optimize import linprog, minimize  # noqa: F401  loaded here, because they are needed within deadlines
+
+    one, line = np.ones((1, 1)), np.array([0.0, 1.0])
+    problem = ScaledBoxes.make(-one, one, np.ones(1), np.zeros(1), np.zeros(1), np.ones(1))
+    problem.largest(line, line)
+    problem.largest_each(line, line[None])
+    problem.points(line, line)

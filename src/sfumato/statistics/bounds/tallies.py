@@ -84,5 +84,5 @@ def _quantile(values: NDArray[np.float64], weight: NDArray[np.float64], share: f
     rounding = len(order) * EPS * below[-1]
     first = int(np.searchsorted(below, share * below[-1] - rounding, side="left"))
     second = int(np.searchsorted(below, share * below[-1] + rounding, side="right"))
-    lower, upper = values[order[min(first, len(order) - 1)]], values[order[min(second, len(order) - 1)]]
-    return float(lower + (upper - lower) / 2.0)
+    lower, upper = (float(values[order[min(place, len(order) - 1)]]) for place in (first, second))
+    return lower if lower == upper else lower + (upper - lower) / 2.0

@@ -1,0 +1,190 @@
+"""Statistics of a release, with what its manifest knows: sampling weights, sets, suppressed and altered rows."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import OptionError
+from sfumato.params import require_choice
+from sfumato.schema.columns import Role
+from sfumato.statistics.bounds import EstimateBudget, estimate
+from sfumato.statistics.bounds.estimates import includes_unseen, inner_statistic, started_deadlines
+from sfumato.statistics.bounds.units import dated_reweighting, in_units
+from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.statistics.dates import Calendar
+from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS, RegressionEstimate
+from sfumato.statistics.joint_weights import Given, reweight_jointly, wanted_statistics
+from sfumato.statistics.language import parse
+from sfumato.statistics.moment_statistics import INTERCEPT, Regression
+from sfumato.statistics.weighted_boxes import Unseen
+from sfumato.statistics.wide_boxes import OBJECTIVES, WIDE_BOXES, reweight, reweighted
+from sfumato.table.intervals import BOX
+
+if TYPE_CHECKING:
+    from sfumato.release.manifest import Manifest
+    from sfumato.statistics.estimate import Estimate, Reweighting
+    from sfumato.statistics.statistic import Statistic
+    from sfumato.table.table import Table
+
+WITHOUT_MANIFEST = (
+    "read without a manifest: sampling weights, if there are any, are not used, and suppressed rows are not known"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """How statistics are estimated from the rows and the manifest of a release."""
+
+    table: Table
+    manifest: Manifest | None
+    wide_boxes: str = "keep"
+    objective: str = "normalised"
+    unweighted: bool = False
+    domain: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    budget: EstimateBudget | None = None
+
+    def __post_init__(self) -> None:
+        require_choice(self.wide_boxes, name="wide_boxes", choices=WIDE_BOXES)
+        require_choice(self.objective, name="objective", choices=OBJECTIVES)
+
+    def estimates(self, wanted: Statistic) -> tuple[Estimate, ...]:
+        """Return one estimate per part of the statistic."""
+        intervals = self._intervals(wanted.columns)
+        if self.wide_boxes == "keep":
+            return self._finished(wanted, intervals, estimate(wanted, intervals, self._budget(wanted)))
+        parts = wanted.parts()
+        deadlines = self._half_budget(wanted, intervals, len(parts))
+        effects = [
+            reweight(part, intervals, self.wide_boxes, objective=self.objective, deadline=deadline).effect
+            for part, deadline in zip(parts, deadlines, strict=True)
+        ]
+        return self._reweighted(wanted, intervals, effects)
+
+    def joint_estimates(
+        self, statistics: Sequence[Statistic], importance: Given, accuracy: Given
+    ) -> list[tuple[Estimate, ...]]:
+        """Return the estimates of each statistic, all with the same weights."""
+        wanted = wanted_statistics(statistics, importance, accuracy)
+        intervals = self._intervals(tuple(dict.fromkeys(name for one in statistics for name in one.columns)))
+        count = sum(len(one.parts()) for one in statistics)
+        deadlines = self._half_budget(statistics[0], intervals, count)
+        effects = reweight_jointly(wanted, intervals, self.wide_boxes, self.objective, deadlines)
+        return [self._reweighted(one, intervals, list(own)) for one, own in zip(statistics, effects, strict=True)]
+
+    def _reweighted(
+        self, wanted: Statistic, intervals: CountedBoxes, effects: Sequence[Reweighting]
+    ) -> tuple[Estimate, ...]:
+        """Estimate from all records, in the units of the table, and add the effect of the weights."""
+        plain = replace(intervals, calendars={})
+        budget = self._budget(wanted) or EstimateBudget()
+        seconds = None if budget.seconds is None else budget.seconds / 2.0
+        whole = estimate(wanted, plain, EstimateBudget(seconds=seconds, gap=budget.gap))
+        estimates = []
+        for part, one, effect in zip(wanted.parts(), whole, effects, strict=True):
+            inner = inner_statistic(part)
+            dated = in_units(reweighted(one, effect, inner), inner, intervals.calendars)
+            estimates.append(replace(dated, reweighting=dated_reweighting(effect, inner, intervals.calendars)))
+        return self._finished(wanted, intervals, tuple(estimates))
+
+    def _half_budget(self, wanted: Statistic, intervals: CountedBoxes, parts: int) -> Any:
+        """Return deadlines with half of the time: the other half is for the estimate from all records."""
+        budget = self._budget(wanted) or EstimateBudget()
+        seconds = None if budget.seconds is None else budget.seconds / 2.0
+        return started_deadlines(wanted, None, EstimateBudget(seconds=seconds, gap=budget.gap), parts)
+
+    def _budget(self, wanted: Statistic) -> EstimateBudget | None:
+        return EstimateBudget(gap=1.0) if self._altered(wanted) else self.budget
+
+    def _altered(self, wanted: Statistic) -> bool:
+        return bool(set(wanted.columns) & set(self.manifest.altered if self.manifest else ()))
+
+    def _intervals(self, columns: Sequence[str]) -> CountedBoxes:
+        manifest, weight = self.manifest, None if self.unweighted else weight_column(self.manifest)
+        intervals = CountedBoxes.of(
+            self.table,
+            columns,
+            weight=weight,
+            sets=None if manifest is None else manifest.sets,
+            numbered=manifest is None or _numbers_boxes(manifest),
+        )
+        domains = {name: _checked_domain(name, self.domain[name], intervals.calendars) for name in self.domain}
+        suppressed = manifest.suppressed if manifest else 0
+        unseen = Unseen(suppressed, domains) if suppressed > 0 and weight is None else None
+        return replace(intervals, unseen=unseen)
+
+    def _finished(
+        self, wanted: Statistic, intervals: CountedBoxes, estimates: Sequence[Estimate]
+    ) -> tuple[Estimate, ...]:
+        """Say whose statistic the estimates are, and withdraw the intervals of altered columns."""
+        of, notes = RELEASED_ROWS, [] if self.manifest else [WITHOUT_MANIFEST]
+        suppressed = self.manifest.suppressed if self.manifest else 0
+        if self.manifest:
+            covered = suppressed <= 0 or (intervals.unseen is not None and includes_unseen(wanted, intervals.unseen))
+            of = ORIGINAL if covered else RELEASED_ROWS
+            notes += [] if covered else [f"{suppressed:,} suppressed rows are not covered"]
+        if self._altered(wanted):
+            notes += ["nothing is guaranteed, because the method altered a column"]
+            estimates = tuple(map(_without_intervals, estimates))
+        return tuple(replace(one, of=of, notes=tuple(notes)) for one in estimates)
+
+
+def weight_column(manifest: Manifest | None) -> str | None:
+    """Return the name of the column of sampling weights, or None."""
+    weights = manifest.names(Role.WEIGHT) if manifest else ()
+    return weights[0] if weights else None
+
+
+def as_record(statistic: Statistic, estimates: Sequence[Estimate]) -> Estimate | RegressionEstimate:
+    """Return the estimates of a regression as one record, and that of any other statistic as it is."""
+    regression = inner_statistic(statistic)
+    if not isinstance(regression, Regression):
+        return estimates[0]
+    return RegressionEstimate(str(statistic), (INTERCEPT, *regression.regressors), tuple(estimates))
+
+
+def by_text(given: Given) -> Given:
+    """Return numbers per statistic with each statistic in its standard form, so that spelling does not matter."""
+    return {str(parse(name)): number for name, number in given.items()} if isinstance(given, Mapping) else given
+
+
+def _numbers_boxes(manifest: Manifest) -> bool:
+    """Return whether a released column ``box`` was made by the method, and is no column of the original."""
+    return not any(column.name == BOX and column.role is not Role.IDENTIFIER for column in manifest.columns)
+
+
+def _checked_domain(name: str, domain: Any, calendars: Mapping[str, Calendar]) -> tuple[float, float]:
+    """Return the ends of a domain as numbers in the unit of the table."""
+    ends = tuple(domain) if isinstance(domain, list | tuple) else ()
+    numbers = [_number(end, calendars.get(name)) for end in ends]
+    if len(numbers) != 2 or not all(math.isfinite(number) for number in numbers) or numbers[0] > numbers[1]:
+        kind = "dates" if name in calendars else "finite numbers"
+        raise OptionError(f"The domain of column {name!r} must be two {kind}, the lower first.")
+    return numbers[0], numbers[1]
+
+
+def _number(end: Any, calendar: Calendar | None) -> float:
+    """Return the end of a domain as a number, or NaN if it is none."""
+    try:
+        if calendar is not None:
+            return calendar.number(end.isoformat() if isinstance(end, datetime.date) else str(end))
+        return math.nan if isinstance(end, bool) else float(end)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _without_intervals(estimate: Estimate) -> Estimate:
+    """Return the estimate with its value only: altered cells give no interval."""
+    return replace(
+        estimate,
+        low=-math.inf,
+        high=math.inf,
+        inner_low=math.nan,
+        inner_high=math.nan,
+        linear_low=math.nan,
+        linear_high=math.nan,
+        _numbers=None,
+    )

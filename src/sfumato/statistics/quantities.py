@@ -1,0 +1,30 @@
+"""Numbers of an estimate as text: dates as dates, counts as counts, other numbers with five digits."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any
+
+COUNT, DATE, DAYS, SQUARE_DAYS = "count", "date", "days", "days²"  # units; "" is the unit of the columns
+
+
+def quantity(value: Any, unit: str = "") -> str:
+    """Return a number or date as text; a dash if it is not defined."""
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(sep=" ")
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if unit == COUNT:
+        return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+    return f"{value:.5g}"
+
+
+def interval(low: Any, high: Any, unit: str = "") -> str:
+    """Return the two ends of an interval as text, with the unit of time if there is one."""
+    suffix = f" {unit}" if unit in (DAYS, SQUARE_DAYS) else ""
+    return f"{quantity(low, unit)} … {quantity(high, unit)}{suffix}"
