@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import RequestError, names_memory_errors
 from sfumato.methods.diagnostics import Diagnostics, Optimality
+from sfumato.params import require_choice
 from sfumato.release.analysis import Analysis, as_record, by_text, weight_column
 from sfumato.release.bundle import write
 from sfumato.release.frames import released_columns
