@@ -229,11 +229,17 @@ def _read_column(released: Table, name: str) -> _ReadColumn:
         names = ", ".join(map(repr, original_names(released.names)))
         raise StatisticError(f"The release has no column {name!r}.", found=f"columns {names}")
     coded = released.coded(name)
-    if released.kinds[name].is_numeric:
+    zero_or_one = released.kinds[name] is Kind.BOOLEAN and pt.is_integer(released.arrow.column(name).type)
+    if released.kinds[name].is_numeric or zero_or_one:
         numbers = released.numbers(name)
         return _ReadColumn(numbers, numbers, (coded,), calendar=_calendar(released, name))
+    sets = _sets(released, name, coded)
+    present = [members for members in sets if members != (None,)]
+    if present and all({*members} <= {"0", "1"} for members in present):
+        low, high = (_ends(sets, end)[coded.codes] for end in ("0", "1"))
+        return _ReadColumn(low, high, (coded,))
     nothing = np.empty(0)
-    return _ReadColumn(nothing, nothing, (coded,), sets=_sets(released, name, coded))
+    return _ReadColumn(nothing, nothing, (coded,), sets=sets)
 
 
 def _sets(released: Table, name: str, coded: Coded) -> tuple[tuple[str | None, ...], ...]:
@@ -241,6 +247,12 @@ def _sets(released: Table, name: str, coded: Coded) -> tuple[tuple[str | None, .
     if released.kinds[name] is Kind.BOOLEAN:
         return tuple((None if value is None else str(value).lower(),) for value in values)
     return tuple(parse_set(None if value is None else str(value)) for value in values)
+
+
+def _ends(sets: Sequence[tuple[str | None, ...]], end: str) -> NDArray[np.float64]:
+    """Return the lower ("0") or upper ("1") ends of sets of 0 and 1, which are intervals; NaN for the missing one."""
+    other = "1" if end == "0" else "0"
+    return np.array([float(end if end in members else other) if members != (None,) else np.nan for members in sets])
 
 
 def _calendar(released: Table, name: str) -> str:
