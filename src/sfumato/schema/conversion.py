@@ -20,12 +20,20 @@ def converted(columns: Iterable[Column], table: Table) -> Table:
     """Return the table with the declared kinds; stored types change only if a kind requires it."""
     arrow, kinds = table.arrow, dict(table.kinds)
     for column in columns:
-        if column.name not in kinds or column.kind is None:
+        if column.name not in kinds:
+            continue
+        if column.kind is None:
+            if (column.domain is not None or column.words) and _is_zero_or_one(arrow, kinds, column.name):
+                kinds[column.name] = Kind.WHOLE  # what is declared about its numbers says that it has numbers
             continue
         position = arrow.column_names.index(column.name)
         arrow = arrow.set_column(position, column.name, _as_kind(arrow.column(position), column))
         kinds[column.name] = column.kind
     return Table(arrow, kinds)
+
+
+def _is_zero_or_one(arrow: pa.Table, kinds: Mapping[str, Kind], name: str) -> bool:
+    return kinds[name] is Kind.BOOLEAN and bool(pt.is_integer(arrow.column(name).type))
 
 
 def _as_kind(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
@@ -127,7 +135,7 @@ def _require_within(column: Column, facts: ColumnFacts) -> None:
 
 
 def _require_weights(name: str, facts: ColumnFacts) -> None:
-    if facts.kind not in (Kind.CONTINUOUS, Kind.WHOLE):
+    if facts.kind not in (Kind.CONTINUOUS, Kind.WHOLE, Kind.BOOLEAN):
         raise SchemaError(f"The weights in column {name!r} must be numbers.", found=f"kind {facts.kind}")
     wrong = [f"{facts.missing:,} missing"] if facts.missing else []
     wrong += [f"{facts.infinite:,} infinite"] if facts.infinite else []

@@ -280,22 +280,32 @@ def _read_column(released: Table, name: str, sets: Collection[str] | None) -> _R
         names = ", ".join(map(repr, original_names(released.names)))
         raise StatisticError(f"The release has no column {name!r}.", found=f"columns {names}")
     coded = released.coded(name)
-    if released.kinds[name].is_numeric:
+    zero_or_one = released.kinds[name] is Kind.BOOLEAN and pt.is_integer(released.arrow.column(name).type)
+    if released.kinds[name].is_numeric or zero_or_one:
         numbers = released.numbers(name)
         return _ReadColumn(numbers, numbers, (coded,), calendar=_calendar(released, name))
-    nothing = np.empty(0)
     cells = _cells(released, name, coded)
-    if sets is not None and name not in sets:
-        return _ReadColumn(nothing, nothing, (coded,), sets=tuple((cell,) for cell in cells))
-    return _ReadColumn(
-        nothing, nothing, (coded,), sets=tuple(map(parse_set, cells)), plain=cells if sets is None else None
-    )
+    is_set = sets is None or name in sets
+    members = tuple(parse_set(cell) if is_set else (cell,) for cell in cells)
+    present = [one for one in members if one != (None,)]
+    if present and all({*one} <= {"0", "1"} for one in present):
+        low, high = (_ends(members, end)[coded.codes] for end in ("0", "1"))
+        return _ReadColumn(low, high, (coded,))
+    nothing = np.empty(0)
+    plain = cells if sets is None else None
+    return _ReadColumn(nothing, nothing, (coded,), sets=members, plain=plain)
 
 
 def _cells(released: Table, name: str, coded: Coded) -> tuple[str | None, ...]:
     values = coded.values.to_pylist()
     is_boolean = released.kinds[name] is Kind.BOOLEAN
     return tuple(None if value is None else str(value).lower() if is_boolean else str(value) for value in values)
+
+
+def _ends(sets: Sequence[tuple[str | None, ...]], end: str) -> NDArray[np.float64]:
+    """Return the lower ("0") or upper ("1") ends of sets of 0 and 1, which are intervals; NaN for the missing one."""
+    other = "1" if end == "0" else "0"
+    return np.array([float(end if end in members else other) if members != (None,) else np.nan for members in sets])
 
 
 def _calendar(released: Table, name: str) -> Calendar | None:

@@ -28,9 +28,13 @@ def read_isolated(raw: bytes, format: str, *, file: str, what: str, text: tuple[
     # the same modules as here, but nothing from the current folder
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-P", "-m", __name__, format, json.dumps(text)]
-    done = subprocess.run(
-        command, input=raw, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, check=False
-    )
+    done = None
+    with contextlib.suppress(OSError):  # also a child that ends before it has read everything
+        done = subprocess.run(
+            command, input=raw, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, check=False
+        )
+    if done is None:
+        raise ReadError(f"{file} cannot be read: its reader could not be started.", fix="convert it to Parquet or CSV")
     if done.returncode == 0:
         return pa.ipc.open_stream(done.stdout).read_all()
     if done.returncode == NOT_VALID:

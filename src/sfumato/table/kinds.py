@@ -23,7 +23,7 @@ class Kind(StrEnum):
     NOMINAL = "nominal"  # categories without an order
     DATE = "date"  # a date or a timestamp
     TEXT = "text"  # free text; nearly all cells are distinct
-    BOOLEAN = "boolean"
+    BOOLEAN = "boolean"  # true and false, or whole numbers that are 0 and 1
 
     @property
     def is_numeric(self) -> bool:
@@ -65,12 +65,15 @@ def plain(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
 
 
 def kind_of(column: pa.ChunkedArray) -> Kind:
-    """Return the kind of a column in a supported type; strings are free text if nearly all of them are distinct."""
+    """Return the kind of a column in a supported type.
+
+    Strings are free text if nearly all of them are distinct, and whole numbers are boolean if they are 0 and 1.
+    """
     kind = column.type
     if pt.is_boolean(kind):
         return Kind.BOOLEAN
     if pt.is_integer(kind):
-        return Kind.WHOLE
+        return Kind.BOOLEAN if pc.min_max(column).as_py() == {"min": 0, "max": 1} else Kind.WHOLE
     if pt.is_floating(kind) or pt.is_decimal(kind):
         return Kind.CONTINUOUS
     if pt.is_date(kind) or pt.is_timestamp(kind):

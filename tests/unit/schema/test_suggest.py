@@ -115,6 +115,36 @@ def test_every_suggestion_has_a_reason_and_shows_no_cell():
     assert "Canary77" not in repr(columns)
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("fnlwgt", "sampling weight"),
+        ("weight_mec_2yr", "sampling weight"),
+        ("PWGTP", "sampling weight"),
+        ("final_weight", "sampling weight"),
+        ("diagnosis", "role sensitive"),
+        ("icd10_code", "role sensitive"),
+        ("total_expenses", "role sensitive"),
+        ("HouseholdIncome", "role sensitive"),
+        ("age", "others may know"),
+        ("zip", "others may know"),
+        ("marital-status", "others may know"),
+        ("x0", "not recognised"),
+        ("uric_acid", "not recognised"),
+        ("weight", "not recognised"),  # of a body, as likely as of a sample
+    ],
+)
+def test_a_reason_says_what_a_column_looks_like_and_which_role_may_fit(name, words):
+    column = suggested(as_table({name: PLAIN}))[name]
+    assert column.role is Role.QUASI, "protection is not weakened by a guess"
+    assert words in column.reason
+
+
+def test_a_weight_is_a_number_for_every_row():
+    assert "weight" not in suggested(as_table({"fnlwgt": ["low", "high"] * 15}))["fnlwgt"].reason
+    assert "weight" not in suggested(as_table({"fnlwgt": [None, *PLAIN]}))["fnlwgt"].reason
+
+
 @given(
     st.text(max_size=12), st.lists(st.integers() | st.none(), max_size=40) | st.lists(st.text(max_size=3), max_size=40)
 )

@@ -94,7 +94,7 @@ def test_pandas_types_become_kinds():
         "interval": Kind.NOMINAL,
         "object date": Kind.DATE,
         "nan": Kind.CONTINUOUS,
-        "sparse": Kind.WHOLE,
+        "sparse": Kind.BOOLEAN,
     }
     assert cells(table)["nan"] == [1.5, None]
     assert cells(table)["coded"] == ["3", "1"]

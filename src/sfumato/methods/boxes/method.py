@@ -21,8 +21,11 @@ from sfumato.methods.boxes.sensitivities import MomentsLookup, kept_statistics, 
 from sfumato.params import Checked, Choice, Number, OrNone, Share, Whole, option, require_number
 from sfumato.schema.columns import Role, nearest
 from sfumato.schema.schema import Schema
+from sfumato.statistics.language import parse
 from sfumato.survey.questions import MissingIn
 from sfumato.table.intervals import BOX, interval_names
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from sfumato.methods.boxes.routing import Routes
@@ -240,7 +243,7 @@ class Boxes(Method):
             raise CannotRelease(
                 f"The table must have at least k = {self.k} rows.", found=f"{survey.rows:,} rows", fix="a smaller k"
             )
-        sample, rules = survey.sample.table, [Rule.read(rule) for rule in self.rules]
+        sample, rules = self._numbered(survey.sample.table), [Rule.read(rule) for rule in self.rules]
         passed = schema.names(Role.SENSITIVE, Role.OTHER, Role.WEIGHT)
         numeric = [column.name for column in schema.columns if sample.kinds[column.name].is_numeric]
         answers = survey.ask(
@@ -279,6 +282,13 @@ class Boxes(Method):
             randomness=randomness,
             types={axis.name: sample.arrow.schema.field(axis.name).type for axis in axes.numbers},
         )
+
+    def _numbered(self, sample: Table) -> Table:
+        """Return the table with boolean columns that a kept statistic uses as numbers, 0 and 1."""
+        statistics = [parse(text, names=sample.names) for text in self.keep or ()]
+        used = {name for statistic in statistics for name in statistic.columns}
+        booleans = {name for name in used if sample.kinds.get(name) is Kind.BOOLEAN}
+        return Table(sample.arrow, {**sample.kinds, **dict.fromkeys(booleans, Kind.WHOLE)}) if booleans else sample
 
     def _kept(self, axes: Axes, schema: Schema, numeric: Sequence[str]) -> tuple[Kept, ...]:
         """Return the statistics to keep; raise unless all their columns are numeric."""

@@ -11,7 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.memory import MemorySurvey, run
-from sfumato.errors import CannotRelease, OptionError, StatisticError
+from sfumato.errors import CannotRelease, OptionError, StatisticError, TableError
 from sfumato.methods.boxes.fuzzy_terms import Trapezoid
 from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
@@ -83,6 +83,56 @@ class TestWhatLeaves:
         boxes = frame.groupby("box").agg(rows=("box", "size"), missing=("bmi_missing", "first"))
         mixed = (boxes.missing > 0) & (boxes.missing < boxes.rows)
         assert mixed.sum() <= 6
+
+
+ROLES = {"female": "quasi", "age": "quasi", "x": "other"}
+
+
+class TestZeroAndOne:
+    """Whole numbers that are 0 and 1 are a category, unless a kept statistic computes with them."""
+
+    @pytest.fixture
+    def table(self):
+        numbers = np.random.default_rng(4)
+        female = numbers.integers(0, 2, 300)
+        return pd.DataFrame(
+            {"female": female, "age": numbers.integers(18, 90, 300), "x": female + numbers.normal(size=300)}
+        )
+
+    def test_leave_as_a_set_and_still_give_a_guaranteed_mean(self, table):
+        release = sf.Boxes(k=5).release(table, schema=ROLES, seed=1)
+        assert "female" in release.table.names
+        assert "female_low" not in release.table.names
+        assert set(release.table.arrow["female"].to_pylist()) <= {"0", "1", "0|1"}
+        for statistic, truth in (("mean(female)", table.female.mean()), ("count(female = 1)", table.female.sum())):
+            estimate = release.estimate(statistic)
+            assert estimate.low <= truth <= estimate.high
+
+    def test_are_numbers_if_a_kept_statistic_uses_them(self, table):
+        release = sf.Boxes(k=5, keep=["corr(female, age)"]).release(table, schema=ROLES, seed=1)
+        assert {"female_low", "female_high"} <= set(release.table.names)
+        estimate = release.estimate("corr(female, age)")
+        assert estimate.low <= np.corrcoef(table.female, table.age)[0, 1] <= estimate.high
+
+    def test_are_numbers_if_a_domain_is_declared(self, table):
+        schema = ROLES | {"female": {"role": "quasi", "domain": [0, 1]}}
+        assert "female_low" in sf.Boxes(k=5).release(table, schema=schema, seed=1).table.names
+
+    def test_are_numbers_in_statistics_where_they_are_released_unaltered(self, table):
+        schema = {"female": "sensitive", "age": "quasi", "x": "quasi"}
+        release = sf.Boxes(k=5).release(table, schema=schema, seed=1)
+        assert release.estimate("mean(female)").value == pytest.approx(table.female.mean())
+
+
+@pytest.mark.parametrize("moments", [[2**53 + number for number in range(1, 60, 2)], [-(2**55) - 1, *range(29)]])
+def test_timestamps_that_floats_would_round_are_refused(moments):
+    times = pa.array(moments, pa.timestamp("us"))
+    with pytest.raises(TableError, match="'seen' must be exact"):
+        sf.Boxes(k=3).release(pa.table({"seen": times}), schema={"seen": "quasi"})
+    released = sf.Boxes(k=3).release(
+        pa.table({"seen": times, "age": range(len(moments))}), schema={"seen": "other", "age": "quasi"}, seed=1
+    )
+    assert sorted(released.table.arrow["seen"].cast(pa.int64()).to_pylist()) == sorted(moments)
 
 
 class TestKeep:
