@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sfumato.methods.diagnostics import RuleEffect, SearchTrace
     from sfumato.release.bundle_check import BundleCheck
     from sfumato.release.manifest import Manifest
+    from sfumato.report.usefulness import Usefulness
     from sfumato.statistics.estimate import Estimate
 
 ROLE_STYLE = {
@@ -147,6 +148,17 @@ def estimates(estimated: Sequence[Estimate], truths: Mapping[str, float] | None 
             f"{estimate.records:,}",
         )
     return grid
+
+
+def usefulness(found: Usefulness, *, at_most: int = 12) -> RenderableType:
+    """Show what the release is of little use for, what costs most, and what to try."""
+    lines = [Text("Of little use:", style="bold yellow")]
+    lines += [Text(f"· {concern.about}: {concern.found}") for concern in found.concerns[:at_most]]
+    if len(found.concerns) > at_most:
+        lines.append(Text(f"… and {len(found.concerns) - at_most:,} more (the report lists them)", style="dim"))
+    lines += [Text(f"costs most: {found.cause}")] if found.cause else []
+    lines += [Text(f"try: {found.fix}")] if found.fix else []
+    return Group(*lines)
 
 
 def reweightings(estimated: Sequence[Estimate]) -> RenderableType:
