@@ -103,7 +103,8 @@ def release_and_assess(
     metric : {"standardised", "mahalanobis", "mixed"}, default "standardised"
         Distance between rows.
     seed : int, optional
-        Makes the result repeatable, for tests. By default random numbers come from the operating system.
+        Makes the released rows repeatable, for tests; it is a secret. Their order stays random, so scores that draw
+        rows vary slightly. By default all random numbers come from the operating system.
 
     Returns
     -------

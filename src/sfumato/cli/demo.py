@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from sfumato.cli import console
 
 if TYPE_CHECKING:
     from sfumato.release.release import Release
+    from sfumato.report.summary import Summary
     from sfumato.statistics.estimate import Estimate
     from sfumato.table.table import Table
 
@@ -72,19 +73,20 @@ def command(
     folder = released.write(out, report=html.render(released, summary), beside=pictures)
     console.say(f"· written to {out}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
     with console.after(f"the release is complete in {out}"):
-        _show(released, folder, estimates, truths, as_json=json)
+        _show(released, folder, summary, truths, as_json=json)
 
 
-def _show(
-    released: Release, folder: Path, estimates: Sequence[Estimate], truths: Mapping[str, float], *, as_json: bool
-) -> None:
+def _show(released: Release, folder: Path, summary: Summary, truths: Mapping[str, float], *, as_json: bool) -> None:
     from sfumato.report import terminal
 
+    estimates = summary.estimates
     if as_json:
         compared = [TruthAndEstimate(truth=truths[estimate.name], estimate=estimate) for estimate in estimates]
         console.show_json({"folder": str(folder), "manifest": released.manifest, "statistics": compared})
     else:
         console.show(terminal.findings(released.findings), "", terminal.estimates(estimates, truths))
+        if summary.usefulness.concerns:
+            console.show("", terminal.usefulness(summary.usefulness))
 
 
 def diabetes_patients() -> Table:

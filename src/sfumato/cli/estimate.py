@@ -59,6 +59,7 @@ def command(
     from sfumato.errors import OptionError
     from sfumato.release.read import read_release
     from sfumato.report import terminal
+    from sfumato.report.usefulness import usefulness
     from sfumato.statistics.bounds import EstimateBudget
     from sfumato.statistics.estimate import Estimate
     from sfumato.statistics.wide_boxes import OBJECTIVES, WIDE_BOXES
@@ -90,6 +91,9 @@ def command(
         console.show_json(estimates)
     else:
         console.show(terminal.estimates(estimates))
+        found = usefulness(read, estimates)
+        if any(concern.about in {estimate.name for estimate in estimates} for concern in found.concerns):
+            console.show("", terminal.usefulness(found))
         if wide_boxes != "keep":
             console.show("", terminal.reweightings(estimates))
 

@@ -149,10 +149,12 @@ def _show(released: Release, folder: Path, summary: Summary, judged: Assessment 
     searches, rules = released.diagnostics.searches, released.diagnostics.rules
     if as_json:
         shown = {"folder": str(folder), "manifest": manifest, "estimates": summary.estimates}
+        shown |= {"usefulness": summary.usefulness}
         console.show_json(shown | {"searches": searches, "rules": rules, "assessment": judged and judged.to_plain()})
         return
     parts = [terminal.treatments(manifest), terminal.findings(released.findings)]
     parts += [terminal.estimates(summary.estimates)] if summary.estimates else []
+    parts += [terminal.usefulness(summary.usefulness)] if summary.usefulness.concerns else []
     parts += [terminal.searches(searches)] if searches else []
     parts += [terminal.rules(rules)] if rules else []
     parts += [terminal.assessment(judged)] if judged else []

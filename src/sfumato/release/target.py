@@ -86,10 +86,14 @@ def fresh_sibling(target: Path) -> Iterator[Path]:
             fresh = _hidden_name(target)
         yield fresh
     finally:
-        _rescue(fresh, target)
-        remove_bundle(fresh)
-        for lock in locks:
-            os.close(lock)
+        try:
+            _clear_away(fresh, target)
+        except BaseException:  # a signal during the removal: finish it, then end
+            _clear_away(fresh, target)
+            raise
+        finally:
+            for lock in locks:
+                os.close(lock)
 
 
 def sweep(target: Path) -> None:
@@ -191,12 +195,13 @@ def _hidden_name(target: Path) -> Path:
     return target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}")
 
 
-def _rescue(fresh: Path, target: Path) -> None:
-    """Move files that are not ours from the folder that is about to be removed to where their owner put them."""
+def _clear_away(fresh: Path, target: Path) -> None:
+    """Remove the hidden folder; files in it that are not ours go back to where their owner put them."""
     with contextlib.suppress(OSError):
         for path in other_files(fresh):
             if not (target / path.name).exists():
                 path.rename(target / path.name)
+    remove_bundle(fresh)
 
 
 def _lock(folder: Path) -> list[int]:

@@ -78,6 +78,7 @@ def render(release: Release, summary: Summary | None = None) -> str:
         assessment=release.assessment,
         treatments=[(column, treatment(column, manifest)) for column in manifest.columns] if manifest else [],
         estimates=[(estimate, Bar.of(estimate)) for estimate in shown.estimates],
+        usefulness=shown.usefulness,
         picture=draw(release.table, *shown.pictured) if shown.pictured else None,
         ink=INK,
         paper=PAPER,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato.errors import StatisticError
+from sfumato.report.usefulness import NO_CONCERN, Usefulness, usefulness
 from sfumato.schema.columns import Role
 from sfumato.statistics.bounds import EstimateBudget
 from sfumato.statistics.language import parse
@@ -30,11 +31,13 @@ class Summary:
 
     estimates: tuple[Estimate, ...]  # of the kept statistics, otherwise of means
     pictured: tuple[str, str] | None  # two columns released as intervals
+    usefulness: Usefulness = NO_CONCERN  # what the release is of little use for
 
 
 def summarize(release: Release) -> Summary:
     """Compute the estimates, within a second per statistic, and choose the pictured columns."""
-    return Summary(shown_estimates(release), pictured_columns(release))
+    estimates = shown_estimates(release)
+    return Summary(estimates, pictured_columns(release), usefulness(release, estimates))
 
 
 def boxed_columns(release: Release) -> tuple[str, ...]:

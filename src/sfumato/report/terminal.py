@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sfumato.methods.diagnostics import RuleEffect, SearchTrace
     from sfumato.release.bundle_check import BundleCheck
     from sfumato.release.manifest import Manifest
+    from sfumato.report.usefulness import Usefulness
     from sfumato.statistics.estimate import Estimate
 
 ROLE_STYLE = {
@@ -172,6 +173,17 @@ def _remarks(estimated: Sequence[Estimate]) -> list[str]:
         which = "" if len(names) == len(estimated) else f"{', '.join(names)}: "
         lines.append(f"{which}{note}.")
     return lines
+
+
+def usefulness(found: Usefulness, *, at_most: int = 12) -> RenderableType:
+    """Show what the release is of little use for, what costs most, and what to try."""
+    lines = [Text("Of little use:", style="bold yellow")]
+    lines += [Text(f"· {concern.about}: {concern.found}") for concern in found.concerns[:at_most]]
+    if len(found.concerns) > at_most:
+        lines.append(Text(f"… and {len(found.concerns) - at_most:,} more (the report lists them)", style="dim"))
+    lines += [Text(f"costs most: {found.cause}")] if found.cause else []
+    lines += [Text(f"try: {found.fix}")] if found.fix else []
+    return Group(*lines)
 
 
 def reweightings(estimated: Sequence[Estimate]) -> RenderableType:

@@ -142,8 +142,16 @@ class TestLeftovers:
         target.sweep(there)
         assert {path.name for path in there.iterdir()} == FILES
 
-    @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
-    def test_a_signal_leaves_nothing(self, released, there, tmp_path, name):
+    @pytest.mark.parametrize(
+        ("name", "step", "expected"),
+        [
+            ("SIGTERM", "put_in_place", 10),
+            ("SIGHUP", "put_in_place", 10),
+            ("SIGINT", "put_in_place", 10),
+            ("SIGTERM", "remove_bundle", 5),  # the new release is in place, the old one is being removed
+        ],
+    )
+    def test_a_signal_leaves_nothing(self, released, there, tmp_path, name, step, expected):
         source = released.write(tmp_path / "source" / "new")
         script = """
             import os, signal, sys
@@ -152,17 +160,24 @@ class TestLeftovers:
             from sfumato.release.read import read_release
 
             release = read_release(sys.argv[1])
-            put = target.put_in_place
-            target.put_in_place = lambda *_: os.kill(os.getpid(), getattr(signal, sys.argv[3])) or put(*_)
+            work, calls = getattr(target, sys.argv[4]), []
+
+            def instead(*arguments):
+                calls.append(arguments)
+                if len(calls) == 1:
+                    os.kill(os.getpid(), getattr(signal, sys.argv[3]))
+                return work(*arguments)
+
+            setattr(target, sys.argv[4], instead)
             app._call = lambda _: release.write(sys.argv[2])
             sys.exit(app.run([]))
         """
         ended = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(script), source, there, name], check=False, capture_output=True
+            [sys.executable, "-c", textwrap.dedent(script), source, there, name, step], check=False, capture_output=True
         )
         assert ended.returncode != 0
         assert {path.name for path in tmp_path.iterdir()} == {"out", "source"}
-        assert '"k": 10' in (there / "manifest.json").read_text()
+        assert f'"k": {expected}' in (there / "manifest.json").read_text()
 
 
 class TestBeforeTheWork:
