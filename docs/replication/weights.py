@@ -223,8 +223,8 @@ those of the people, without knowing which records are wrong (*from people*).
 What the papers do not mention: records in wide boxes differ from the rest. Outliers on one side shift the mean by
 several times the error that was gained. A correlation is shifted by half its size even without outliers: its derivative
 grows with the distance from the regression line (∂r/∂x ∝ y − r·x), so records far from the line are dismissed first and
-the rest looks more correlated. The interval around the reweighted value then hardly ever contains the statistic of the
-table. So `release.estimate(..., wide_boxes=...)` shows the shift, and the guaranteed interval stays that of the whole
+the rest looks more correlated. The interval around the reweighted value then often misses the statistic of the
+table (*covers*). So `release.estimate(..., wide_boxes=...)` shows the shift, and the guaranteed interval stays that of the whole
 table, which contained the truth in {held} cases. Without reweighting, the midpoints are closer to the statistic of the
 table than their uncertainty suggests (*from table*, all records).
 
