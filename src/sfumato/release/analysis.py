@@ -111,7 +111,8 @@ class Analysis:
             sets=None if manifest is None else manifest.sets,
             numbered=manifest is None or _numbers_boxes(manifest),
         )
-        domains = {name: _checked_domain(name, self.domain[name], intervals.calendars) for name in self.domain}
+        domains = {column.name: column.domain for column in manifest.columns if column.domain} if manifest else {}
+        domains |= {name: _checked_domain(name, self.domain[name], intervals.calendars) for name in self.domain}
         suppressed = manifest.suppressed if manifest else 0
         unseen = Unseen(suppressed, domains) if suppressed > 0 and weight is None else None
         return replace(intervals, unseen=unseen)

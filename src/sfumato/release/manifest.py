@@ -39,6 +39,7 @@ class ColumnRecord:
     name: str
     role: Role
     kind: Kind
+    domain: tuple[float, float] | None = None  # declared range, which is public, in the unit of Table.numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +106,8 @@ class Manifest:
             method=method.name,
             options={name: plain(value) for name, value in reported.items()},
             columns=tuple(
-                ColumnRecord(name=column.name, role=column.role, kind=kinds[column.name]) for column in schema.columns
+                ColumnRecord(name=column.name, role=column.role, kind=kinds[column.name], domain=column.domain)
+                for column in schema.columns
             ),
             released=tuple(ReleasedColumn(name=name, kind=kind) for name, kind in released.items()),
             rows_in=rows_in,
@@ -185,6 +187,13 @@ def _mapping(text: str) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
+def _pair(ends: Any) -> tuple[float, float] | None:
+    if ends is None:
+        return None
+    low, high = ends
+    return float(low), float(high)
+
+
 def _from_mapping(record: dict[str, Any]) -> Manifest | None:
     """Return the manifest, or None if a field is missing or wrong."""
     try:
@@ -192,7 +201,12 @@ def _from_mapping(record: dict[str, Any]) -> Manifest | None:
             **{name: value for name, value in record.items() if name not in (*Manifest.derived, SEAL)}
             | {
                 "columns": tuple(
-                    ColumnRecord(name=column["name"], role=Role(column["role"]), kind=Kind(column["kind"]))
+                    ColumnRecord(
+                        name=column["name"],
+                        role=Role(column["role"]),
+                        kind=Kind(column["kind"]),
+                        domain=_pair(column.get("domain")),
+                    )
                     for column in record["columns"]
                 ),
                 "released": tuple(

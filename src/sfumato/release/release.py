@@ -111,8 +111,9 @@ class Release:
         unweighted : bool, default False
             Count every record once, even if the release has sampling weights.
         domain : mapping of str to pair, optional
-            Range of columns that you know, such as ``{"income": (0, 1e6)}``. If rows were suppressed, the interval then
-            covers them too, because their values lie in this range. By default only counts and quantiles cover them.
+            Range of columns that you know, such as ``{"income": (0, 1e6)}``, in addition to the domains that the
+            custodian declared. If rows were suppressed, the interval then covers them too, because their values lie in
+            this range. Without a domain only counts and quantiles cover them.
         budget : EstimateBudget, optional
             Limit of time and gap. With a smaller budget the interval is wider, but still guaranteed.
 
@@ -135,21 +136,21 @@ class Release:
         ['regress(y ~ x): intercept', 'regress(y ~ x): x']
         """
         wanted = parse(statistic, names=self.names)
-        analysis = self._analysis(wide_boxes, objective, unweighted, domain, budget)
+        analysis = self._analysis(
+            wide_boxes=wide_boxes, objective=objective, unweighted=unweighted, domain=domain, budget=budget
+        )
         return as_record(wanted, analysis.estimates(wanted))
 
     @names_memory_errors
-    def estimates(
-        self,
-        statistic: str | Statistic,
-        *,
-        wide_boxes: str = "keep",
-        objective: str = "normalised",
-        unweighted: bool = False,
-        domain: Mapping[str, tuple[Any, Any]] | None = None,
-        budget: EstimateBudget | None = None,
-    ) -> tuple[Estimate, ...]:
-        """Estimate one statistic, always as a tuple; for parameters see :meth:`estimate`.
+    def estimates(self, statistic: str | Statistic, **options: Any) -> tuple[Estimate, ...]:
+        """Estimate one statistic, always as a tuple.
+
+        Parameters
+        ----------
+        statistic : str or Statistic
+            As for :meth:`estimate`.
+        **options
+            The other parameters of :meth:`estimate`.
 
         Returns
         -------
@@ -163,8 +164,7 @@ class Release:
         >>> [estimate.name for estimate in boxes.estimates("mean(x)")]
         ['mean(x)']
         """
-        wanted = parse(statistic, names=self.names)
-        return self._analysis(wide_boxes, objective, unweighted, domain, budget).estimates(wanted)
+        return self._analysis(**options).estimates(parse(statistic, names=self.names))
 
     def estimate_jointly(
         self,
@@ -208,29 +208,16 @@ class Release:
         True
         """
         wanted = [parse(statistic, names=self.names) for statistic in statistics]
-        analysis = self._analysis(wide_boxes, objective, unweighted, domain, budget)
+        analysis = self._analysis(
+            wide_boxes=wide_boxes, objective=objective, unweighted=unweighted, domain=domain, budget=budget
+        )
         found = analysis.joint_estimates(wanted, by_text(importance), by_text(accuracy))
         return tuple(as_record(one, own) for one, own in zip(wanted, found, strict=True))
 
-    def _analysis(
-        self,
-        wide_boxes: str,
-        objective: str,
-        unweighted: bool,
-        domain: Mapping[str, tuple[Any, Any]] | None,
-        budget: EstimateBudget | None,
-    ) -> Analysis:
+    def _analysis(self, *, domain: Mapping[str, tuple[Any, Any]] | None = None, **options: Any) -> Analysis:
         for name in domain or ():
             require_name(name, self.names)
-        return Analysis(
-            table=self.table,
-            manifest=self.manifest,
-            wide_boxes=wide_boxes,
-            objective=objective,
-            unweighted=unweighted,
-            domain=domain or {},
-            budget=budget,
-        )
+        return Analysis(table=self.table, manifest=self.manifest, domain=domain or {}, **options)
 
     @property
     def weight(self) -> str | None:
