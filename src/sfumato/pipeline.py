@@ -172,7 +172,7 @@ def _released(
         rows_out=work.released_rows,
         findings=verified.findings,
         altered=verified.altered,
-        unaltered=verified.unaltered,
+        unaltered=(*verified.unaltered, *verified.constant),
         notes=plan.notes,
     )
     return _Released(engine.write(work, manifest, engine.diagnose(plan, work), into), work)

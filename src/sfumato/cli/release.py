@@ -57,6 +57,12 @@ def command(
     holdout: float | None = typer.Option(
         None, "--holdout", metavar="SHARE", help="Or: assess against a random share of the rows, which is not released."
     ),
+    answer: list[str] = typer.Option(
+        [],
+        "--answer",
+        metavar="COLUMN=ANSWER",
+        help="For safe-harbor: what to do with a column: keep, remove, year, three-digits or age-90; repeatable.",
+    ),
     option: list[str] = typer.Option(
         [], "--option", metavar="NAME=VALUE", help="Any option of the method; repeatable."
     ),
@@ -77,9 +83,16 @@ def command(
     from sfumato.engines.registry import engine_for
     from sfumato.methods.registry import make_method
 
-    given = {"k": k, "l": l, "keep": list(keep) or None, "suppress": suppress, "edges": edges, "epsilon": epsilon}
+    given: dict[str, Any] = {
+        "k": k,
+        "l": l,
+        "keep": list(keep) or None,
+        "suppress": suppress,
+        "edges": edges,
+        "epsilon": epsilon,
+    }
     given |= {"search": search, "overlap": overlap, "rules": list(rule) or None}
-    given |= {"population": population, "beta": beta}
+    given |= {"population": population, "beta": beta, "answers": dict(map(_answer, answer)) or None}
     chosen = {name: value for name, value in given.items() if value is not None} | dict(map(_option, option))
     anonymizer, chosen_engine = make_method(method, **chosen), engine_for(engine)
     fitted = source.fitted(
@@ -126,6 +139,14 @@ def write_and_show(released: Release, out: str, judged: Assessment | None = None
     parts += [terminal.assessment(judged)] if judged else []
     for part in parts:
         console.show(part, "")
+
+
+def _answer(text: str) -> tuple[str, str]:
+    """Split ``COLUMN=ANSWER``; a column name may contain "="."""
+    name, mark, answer = text.rpartition("=")
+    if not mark or not name:
+        raise OptionError("--answer needs a column and an answer.", found=repr(text), fix="--answer notes=remove")
+    return name, answer
 
 
 def _option(text: str) -> tuple[str, Any]:
