@@ -183,7 +183,7 @@ def _released(
         findings=verified.findings,
         claims=plan.claims,
         altered=verified.altered,
-        unaltered=verified.unaltered,
+        unaltered=(*verified.unaltered, *verified.constant),
         notes=plan.notes,
     )
     return _Released(engine.write(work, manifest, engine.diagnose(plan, work), into), work)

@@ -91,9 +91,9 @@ def command(
         console.show_json(estimates)
     else:
         console.show(terminal.estimates(estimates))
-        found = usefulness(read, estimates)
-        if any(concern.about in {estimate.name for estimate in estimates} for concern in found.concerns):
-            console.show("", terminal.usefulness(found))
+        useful = usefulness(read, estimates)
+        if any(concern.about in {estimate.name for estimate in estimates} for concern in useful.concerns):
+            console.show("", terminal.usefulness(useful))
         if wide_boxes != "keep":
             console.show("", terminal.reweightings(estimates))
 

@@ -63,6 +63,12 @@ def command(
     require: list[str] = typer.Option(
         [], "--require", metavar="WHAT", help="Write nothing unless this passes: assessment (implies --assess)."
     ),
+    answer: list[str] = typer.Option(
+        [],
+        "--answer",
+        metavar="COLUMN=ANSWER",
+        help="For safe-harbor: what to do with a column: keep, remove, year, three-digits or age-90; repeatable.",
+    ),
     option: list[str] = typer.Option(
         [], "--option", metavar="NAME=VALUE", help="Any option of the method; repeatable."
     ),
@@ -95,9 +101,16 @@ def command(
     from sfumato.release.bundle import require_target
 
     require_choice(csv_formulas, name="--csv-formulas", choices=("keep", "escape"))
-    given = {"k": k, "l": l, "keep": list(keep) or None, "suppress": suppress, "edges": edges, "epsilon": epsilon}
+    given: dict[str, Any] = {
+        "k": k,
+        "l": l,
+        "keep": list(keep) or None,
+        "suppress": suppress,
+        "edges": edges,
+        "epsilon": epsilon,
+    }
     given |= {"search": search, "overlap": overlap, "rules": list(rule) or None}
-    given |= {"population": population, "beta": beta}
+    given |= {"population": population, "beta": beta, "answers": dict(map(_answer, answer)) or None}
     chosen = {name: value for name, value in given.items() if value is not None} | dict(map(_option, option))
     for one in require:
         require_choice(one, name="--require", choices=("assessment",))
@@ -169,6 +182,14 @@ def _require_passed(judged: Assessment) -> None:
             found=judged.verdict,
             fix="a stronger method or option, or --assess without --require",
         )
+
+
+def _answer(text: str) -> tuple[str, str]:
+    """Split ``COLUMN=ANSWER``; a column name may contain "="."""
+    name, mark, answer = text.rpartition("=")
+    if not mark or not name:
+        raise OptionError("--answer needs a column and an answer.", found=repr(text), fix="--answer notes=remove")
+    return name, answer
 
 
 def _option(text: str) -> tuple[str, Any]:

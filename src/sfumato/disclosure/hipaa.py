@@ -1,7 +1,8 @@
 """The 18 kinds of identifiers of the HIPAA safe harbor rule (45 CFR 164.514(b)(2)), recognised by name, type, content.
 
-Recognition uses patterns and needs no network and no model. It finds columns that look like identifiers and can miss
-others. Every finding therefore has a confidence and a reason, and the policy lists the questions that remain open.
+Recognition uses words and patterns (``identifier_patterns``) and needs no network and no model. It finds columns that
+look like identifiers and can miss others. Every finding therefore has a confidence and a reason. If a column may or may
+not be an identifier, the action is to ask a person.
 """
 
 from __future__ import annotations
@@ -10,49 +11,66 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 
-from sfumato.schema.columns import Role
-from sfumato.schema.suggest import suggest
-from sfumato.table.facts import facts_of
+from sfumato.disclosure.column_cells import SHOWN_AGE, ColumnCells, ages, reveals_ninety, zip_codes
+from sfumato.disclosure.identifier_patterns import (
+    AGE_NAMES,
+    AGE_UNITS,
+    BIRTH_NAMES,
+    CONTAINED,
+    DATE_NAMES,
+    DATE_PARTS,
+    DOUBTFUL,
+    FULL_DATES,
+    KNOWN_NAMES,
+    LOOKS,
+    NAMED,
+    PART_OF_DATE,
+    PART_OF_STAY,
+    PERSON,
+    SHORT_DATES,
+    SINCE_BIRTH,
+    STAY_NAMES,
+    YEAR_NAMES,
+    ZIP,
+    ZIP_NAMES,
+    Identifier,
+)
 from sfumato.table.kinds import Kind
-from sfumato.table.table import Table
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-class Identifier(StrEnum):
-    """The kinds of identifiers, with the letters of the rule."""
+__all__ = ["Action", "Confidence", "Identifier", "IdentifierFinding", "Limits", "find_identifiers"]
 
-    NAME = "A names"
-    PLACE = "B geographic units smaller than a state"
-    DATE = "C dates, and ages over 89"
-    PHONE = "D telephone numbers"
-    FAX = "E fax numbers"
-    EMAIL = "F e-mail addresses"
-    SOCIAL_SECURITY = "G social security numbers"
-    MEDICAL_RECORD = "H medical record numbers"
-    HEALTH_PLAN = "I health plan numbers"
-    ACCOUNT = "J account numbers"
-    LICENCE = "K certificate and licence numbers"
-    VEHICLE = "L vehicle identifiers and licence plates"
-    DEVICE = "M device identifiers and serial numbers"
-    URL = "N web addresses"
-    IP = "O IP addresses"
-    BIOMETRIC = "P biometric identifiers"
-    PHOTO = "Q photographs of faces"
-    OTHER = "R any other unique number or code"
+MOST = 0.8  # share of the cells that must match a pattern
+OLDEST = 130  # a number above this is not an age
+MANY_AGES = 15  # fewest different numbers by which ages are recognised
+DENSE = 0.3  # least share of the whole numbers between the extremes that occur, if these are ages
+LONG_NUMBER = 7  # digits; longer numbers that all have the same length may be numbers of people
+LONG_TEXT = 8  # average number of words from which cells are free text
+SOME_NAMES = 0.25  # share of common names from which a column may contain names
+FEWEST_NAMES = 3
+LONG_NAME = 5  # words
+SAMPLED = 20_000  # cells in which names are looked up
+MANY_TEXTS = 5  # different texts
+MOST_RELATIVES = 30  # a column "child" with whole numbers up to this counts
+OLDEST_IN_MONTHS = SHOWN_AGE * 12 - 1
+WRITTEN = (Identifier.NAME, Identifier.EMAIL, Identifier.URL, Identifier.IP, Identifier.PHOTO, Identifier.BIOMETRIC)
 
 
 class Action(StrEnum):
     """What the rule requires for a column."""
 
     REMOVE = "remove"
-    THREE_DIGITS = "three digits"  # of a ZIP code; 000 for small areas
-    YEAR = "year"  # of a date
-    NINETY = "ninety"  # ages of 90 and more become 90
+    THREE_DIGITS = "three-digits"  # of a ZIP code; 000 for small areas
+    YEAR = "year"  # of a date; years that reveal an age over 89 are joined
+    NINETY = "age-90"  # ages of 90 and more are released as 90
     DECIDE = "decide"  # a person must decide
 
 
@@ -75,95 +93,12 @@ class IdentifierFinding:
     reason: str
 
 
-# Patterns for the end of a column's name, in lower case with words joined by _; the first that matches decides.
-_NUMBER = r"(_?(id|no|nr|num|number))"
-NAMED: tuple[tuple[Identifier, str], ...] = (
-    (Identifier.EMAIL, r"e_?mails?"),
-    (Identifier.FAX, rf"fax{_NUMBER}?"),
-    (Identifier.PHONE, rf"(tele|cell_?|mobile_?)?phone{_NUMBER}?|mobile{_NUMBER}?|tel"),
-    (Identifier.SOCIAL_SECURITY, rf"ssn|social_security{_NUMBER}?|soc_?sec"),
-    (Identifier.MEDICAL_RECORD, rf"mrn|medical_record{_NUMBER}?|chart{_NUMBER}|patient{_NUMBER}"),
-    (
-        Identifier.HEALTH_PLAN,
-        rf"(health_plan|beneficiary|member|policy|subscriber|insurance|medicare|medicaid){_NUMBER}",
-    ),
-    (Identifier.ACCOUNT, rf"(account|acct|credit_card|card){_NUMBER}|iban"),
-    (Identifier.LICENCE, rf"(licen[cs]e|certificate|passport|permit){_NUMBER}|passport|npi"),
-    (Identifier.VEHICLE, rf"vin|vehicle{_NUMBER}|(licen[cs]e_)?plate{_NUMBER}?"),
-    (Identifier.DEVICE, rf"(device|serial|implant){_NUMBER}|imei|mac_addr(ess)?|udi"),
-    (Identifier.URL, r"urls?|web_?(page|site|address)|homepage"),
-    (Identifier.IP, r"ip(_addr(ess)?)?"),
-    (Identifier.BIOMETRIC, r"finger_?prints?|voice(_?print)?|retina(_scan)?|iris_scan|biometrics?"),
-    (Identifier.PHOTO, r"photo(graph)?s?|portrait|face_image|image|picture"),
-    (
-        Identifier.NAME,
-        r"(first|last|middle|full|given|family|maiden|sur|fore|nick|user|patient|mother|father|spouse)_?names?",
-    ),
-    (Identifier.NAME, r"(employer|physician|doctor|contact)_?names?|initials|^name"),
-    (Identifier.PLACE, r"street|address|addr|city|town|county|precinct|district|parish|village|geo_?code"),
-    (
-        Identifier.PLACE,
-        r"lat|latitude|lon|lng|longitude|(census_)?tract|block_group|zip_?(code|[59])?|zcta|post(al)?_?code",
-    ),
-    (Identifier.DATE, r"birth|dob|birth_?(date|day)|date|admission|discharge|death|dod"),
-)
-ZIP_NAMES = r"zip_?(code|[59])?|zcta|post(al)?_?code"
-AGE_NAMES = r"age|age_(in_)?years"
-BIRTH_NAMES = r"birth|dob|birth_?(date|day|year)|(date|year)_of_birth"
-
-# Patterns that nearly all cells must match.
-LOOKS: tuple[tuple[Identifier, str], ...] = (
-    (Identifier.EMAIL, r"^[^@\s]+@[^@\s]+\.[A-Za-z]{2,}$"),
-    (Identifier.URL, r"^(https?://|www\.)\S+$"),
-    (Identifier.DEVICE, r"^([0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}$"),
-    (Identifier.IP, r"^(\d{1,3}\.){3}\d{1,3}$|^[0-9A-Fa-f]{0,4}(:[0-9A-Fa-f]{0,4}){3,7}$"),
-    (Identifier.SOCIAL_SECURITY, r"^\d{3}[- ]\d{2}[- ]\d{4}$"),
-    (Identifier.PHONE, r"^(\+?1[ .-]?)?(\([2-9]\d{2}\) ?|[2-9]\d{2}[ .-])[2-9]\d{2}[ .-]\d{4}$"),
-    (Identifier.VEHICLE, r"^[A-HJ-NPR-Z0-9]{17}$"),
-    (Identifier.ACCOUNT, r"^[A-Z]{2}\d{2}[A-Z0-9]{11,30}$|^(\d{4}[ -]){3}\d{4}$"),
-    (Identifier.PLACE, r"(?i)^\d+ .*\b(street|st|avenue|ave|road|rd|boulevard|blvd|lane|ln|drive|dr|court|ct|way)\b"),
-    (Identifier.DATE, r"^\d{4}-\d{2}-\d{2}([ T].*)?$|^\d{1,2}[/.]\d{1,2}[/.]\d{4}$"),
-)
-PERSON = r"^[A-Z][a-z]+,? ([A-Z]\. )?(Mc|Mac|O')?[A-Z][a-z]+$"
-ZIP = r"^\d{5}(-?\d{4})?$"
-MOST = 0.8  # share of the cells that must match a pattern
-YES_OR_NO = 2  # a column "phone" with two values says whether there is a phone
-OLDEST = 130  # a number above this is not an age
-SHOWN_AGE = 90  # ages of this and more are released as this
-
-
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """What may be released about places and births."""
 
     small_zip3: frozenset[str]  # three-digit ZIP code areas with too few people
-    earliest_birth: int  # year; earlier years of birth are released as this year
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class ColumnCells:
-    """What a column is recognised by."""
-
-    name: str
-    kind: Kind
-    rows: int
-    cells: pa.Array  # distinct values, without the missing one
-    unique: str = ""  # why the column alone identifies people; empty if it does not
-
-
-def cells_of(table: Table) -> tuple[ColumnCells, ...]:
-    """Return what the columns of a table in memory are recognised by."""
-    roles = suggest(table.names, partial(facts_of, table))
-    return tuple(
-        ColumnCells(
-            name=name,
-            kind=table.kinds[name],
-            rows=table.rows,
-            cells=pc.unique(table.arrow.column(name).drop_null()),
-            unique=roles[name].reason if roles[name].role is Role.IDENTIFIER else "",
-        )
-        for name in table.names
-    )
+    earliest_birth: int  # year; earlier years are released as this year
 
 
 def find_identifiers(columns: Iterable[ColumnCells], limits: Limits) -> tuple[IdentifierFinding, ...]:
@@ -172,100 +107,176 @@ def find_identifiers(columns: Iterable[ColumnCells], limits: Limits) -> tuple[Id
     return tuple(finding for finding in found if finding is not None)
 
 
-def is_called(name: str, patterns: str) -> bool:
-    """Return whether a column's name ends in one of the patterns."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)  # birthDate is read as birth_date
-    normalized = re.sub(r"[\W_]+", "_", spaced.lower()).strip("_")
-    normalized = re.sub(r"_\d+$", "", normalized)  # address_2 is an address
-    return re.fullmatch(rf"(.*_)?({patterns})", normalized) is not None
-
-
-def zip_codes(cells: pa.Array) -> pa.Array:
-    """Return cells as text, with the leading zeros restored where ZIP codes were read as numbers."""
-    codes = cells.cast(pa.string())
-    return pc.utf8_lpad(codes, 5, padding="0") if pt.is_integer(cells.type) else codes
-
-
 def _finding(column: ColumnCells, limits: Limits) -> IdentifierFinding | None:
-    name, cells = column.name, column.cells
-    if not len(cells):
+    """Apply the rules from certain to doubtful; the first that finds something decides."""
+    if not len(column.cells) or column.is_yes_or_no:
         return None
     if column.kind is Kind.DATE:
-        return _found(name, Identifier.DATE, Action.YEAR, "it contains dates")
-    if is_called(name, AGE_NAMES) and _is_number(cells):
-        return _age(name, cells)
-    if is_called(name, ZIP_NAMES):
-        return _zip(name, cells, limits.small_zip3)
-    if is_called(name, BIRTH_NAMES) and _are_years(cells):
-        too_early = pc.min(cells).as_py() < limits.earliest_birth
-        return _found(name, Identifier.DATE, Action.YEAR, "it reveals ages over 89") if too_early else None
-    looks = _looks_like(cells)
-    if looks is not None:
-        action = Action.YEAR if looks is Identifier.DATE else Action.REMOVE
-        return _found(name, looks, action, "its cells have this form")
-    return _by_name(name, cells) or _by_likeness(name, cells, column.rows, column.unique)
+        return _found(column, Identifier.DATE, Action.YEAR, "it contains dates")
+    if column.called(SINCE_BIRTH):
+        return _found(column, Identifier.DATE, Action.DECIDE, "it may reveal dates of birth")
+    if column.called(AGE_NAMES):
+        return _age(column)
+    if column.called(ZIP_NAMES) and not column.is_measure:
+        return _zip(column, limits.small_zip3)
+    if column.are_years and not (column.unique and not column.called(rf"{YEAR_NAMES}|{BIRTH_NAMES}|{DATE_NAMES}")):
+        return _years(column, limits)
+    rules = (_date, _looks, _named, _unique, _doubtful_name, _doubtful_number, _doubtful_text)
+    return next((found for rule in rules if (found := rule(column)) is not None), None)
 
 
-def _by_name(name: str, cells: pa.Array) -> IdentifierFinding | None:
-    """Recognise a column by its name alone: it is removed, unless its cells contradict the name."""
-    named = next((identifier for identifier, patterns in NAMED if is_called(name, patterns)), None)
-    if named is None or (named is Identifier.DATE and _are_years(cells)):
+def _age(column: ColumnCells) -> IdentifierFinding | None:
+    if column.is_number:
+        oldest = float(column.numbers.max())
+        if oldest <= (OLDEST_IN_MONTHS if column.called(AGE_UNITS) else SHOWN_AGE):
+            return None
+        if oldest > OLDEST:
+            return _found(column, Identifier.DATE, Action.DECIDE, "its name suggests ages, its numbers do not")
+        return _found(column, Identifier.DATE, Action.NINETY, "it contains ages over 89")
+    low, high, is_open = ages(column.texts)
+    readable = ~np.isnan(low)
+    if readable.mean() < MOST:
+        found = _doubtful_text(column)
+        doubt = _found(column, Identifier.DATE, Action.DECIDE, "its name suggests ages, and not all can be read")
+        return found or (doubt if bool(readable.any()) else None)
+    if np.fmax(low, high)[readable].max() > OLDEST:
+        return _found(column, Identifier.DATE, Action.DECIDE, "its name suggests ages, its numbers do not")
+    reveals = bool(reveals_ninety(low, high, is_open).any())
+    return _found(column, Identifier.DATE, Action.NINETY, "it contains ages over 89") if reveals else None
+
+
+def _zip(column: ColumnCells, small_zip3: frozenset[str]) -> IdentifierFinding | None:
+    codes = zip_codes(column.cells)
+    if float(pc.mean(pc.match_substring_regex(codes, ZIP)).as_py()) >= MOST:
+        return _found(column, Identifier.PLACE, Action.THREE_DIGITS, "it contains ZIP codes")
+    if float(pc.mean(pc.match_substring_regex(codes, r"^\d{3}$")).as_py()) == 1.0:
+        small = small_zip3.intersection(codes.to_pylist())
+        return _found(column, Identifier.PLACE, Action.THREE_DIGITS, "it contains small areas") if small else None
+    return _found(column, Identifier.PLACE, Action.REMOVE, "its name suggests postal codes", Confidence.MEDIUM)
+
+
+def _years(column: ColumnCells, limits: Limits) -> IdentifierFinding | None:
+    if int(pc.min(column.texts.cast(pa.int64())).as_py()) >= limits.earliest_birth or column.is_measure:
         return None
-    if named is Identifier.DATE or len(cells) <= YES_OR_NO:
-        return _found(name, named, Action.DECIDE, "its name suggests it, its cells do not")
-    return _found(name, named, Action.REMOVE, "its name suggests it", Confidence.MEDIUM)
+    if column.called(BIRTH_NAMES):
+        return _found(column, Identifier.DATE, Action.YEAR, "it reveals ages over 89")
+    return _found(column, Identifier.DATE, Action.DECIDE, "its years could reveal ages over 89")
 
 
-def _by_likeness(name: str, cells: pa.Array, rows: int, unique: str) -> IdentifierFinding | None:
-    if unique:
-        return _found(name, Identifier.OTHER, Action.REMOVE, unique, Confidence.MEDIUM)
-    if _share(cells, ZIP) >= MOST and pt.is_string(cells.type):
-        return _found(name, Identifier.PLACE, Action.DECIDE, "its cells could be ZIP codes")
-    if len(cells) >= rows / 2 and _share(cells, PERSON) >= MOST:
-        return _found(name, Identifier.NAME, Action.DECIDE, "its cells could be names of people")
+def _date(column: ColumnCells) -> IdentifierFinding | None:
+    """Recognise dates that are stored as text or as numbers, and parts of dates."""
+    if (column.whole or not column.is_number) and column.share(FULL_DATES) >= MOST:
+        return _found(column, Identifier.DATE, Action.YEAR, "its cells have the form of dates")
+    is_part = column.within(0, 366) or (not column.is_number and column.share(DATE_PARTS) >= MOST)
+    if column.called(PART_OF_STAY):
+        return _found(column, Identifier.DATE, Action.REMOVE if is_part else Action.DECIDE, "it is a part of a date")
+    if column.is_number:
+        is_called_part = column.called(PART_OF_DATE) and column.within(0, 53) and not column.is_measure
+        return _found(column, Identifier.DATE, Action.DECIDE, "it could be a part of dates") if is_called_part else None
+    if column.share(SHORT_DATES) >= MOST:
+        return _found(column, Identifier.DATE, Action.REMOVE, "its cells have the form of dates")
+    return _found(column, Identifier.DATE, Action.DECIDE, "it could be a part of dates") if is_part else None
+
+
+def _looks(column: ColumnCells) -> IdentifierFinding | None:
+    if column.is_number:
+        return None
+    looks = next((identifier for identifier, pattern in LOOKS if column.share(pattern) >= MOST), None)
+    return _found(column, looks, Action.REMOVE, "its cells have this form") if looks else None
+
+
+def _named(column: ColumnCells) -> IdentifierFinding | None:
+    """Recognise a column by its name alone: it is removed, unless its cells contradict the name."""
+    named = next((identifier for identifier, patterns in NAMED if column.called(patterns)), None)
+    if named is None or column.is_measure or column.is_category:
+        return None
+    if column.is_number and named in WRITTEN:
+        return _found(column, named, Action.DECIDE, "its name suggests it, its cells do not")
+    return _found(column, named, Action.REMOVE, "its name suggests it", Confidence.MEDIUM)
+
+
+def _unique(column: ColumnCells) -> IdentifierFinding | None:
+    if not column.unique or (column.is_measure and len(column.cells) < MOST * column.rows):
+        return None
+    return _found(column, Identifier.OTHER, Action.REMOVE, column.unique, Confidence.MEDIUM)
+
+
+def _doubtful_name(column: ColumnCells) -> IdentifierFinding | None:
+    if column.is_measure:
+        return None
+    if column.called(rf"{DATE_NAMES}|{STAY_NAMES}") and not column.are_years:
+        return _found(
+            column, Identifier.DATE, Action.DECIDE, "its name suggests dates, its cells cannot be read as dates"
+        )
+    doubtful = next((identifier for identifier, patterns in DOUBTFUL if column.called(patterns)), None)
+    if doubtful is None or column.within(0, MOST_RELATIVES) or column.is_category:
+        return None
+    if doubtful is Identifier.NAME and not column.is_number and _could_be_names(column):
+        return _found(column, doubtful, Action.REMOVE, "its name and its cells suggest names of people")
+    return _found(column, doubtful, Action.DECIDE, "its name suggests it")
+
+
+def _doubtful_number(column: ColumnCells) -> IdentifierFinding | None:
+    if not column.is_number or column.is_measure:
+        return None
+    if _could_be_ages(column.numbers):
+        return _found(column, Identifier.DATE, Action.DECIDE, "its numbers could be ages over 89")
+    if not column.whole or column.numbers.min() < 10 ** (LONG_NUMBER - 1):
+        return None
+    if column.share(r"^1?[2-9]\d{2}[2-9]\d{6}$") >= MOST:
+        return _found(column, Identifier.PHONE, Action.DECIDE, "its numbers could be telephone numbers")
+    same_length = pc.count_distinct(pc.utf8_length(column.texts)).as_py() == 1
+    if same_length and len(column.cells) >= MOST * column.rows:
+        return _found(column, Identifier.OTHER, Action.DECIDE, "its numbers are long and mostly distinct")
     return None
 
 
-def _age(name: str, cells: pa.Array) -> IdentifierFinding | None:
-    oldest = pc.max(cells).as_py()
-    if oldest > OLDEST:
-        return _found(name, Identifier.DATE, Action.DECIDE, "its name suggests ages, its numbers do not")
-    if oldest <= SHOWN_AGE:
+def _doubtful_text(column: ColumnCells) -> IdentifierFinding | None:
+    if column.is_number:
         return None
-    return _found(name, Identifier.DATE, Action.NINETY, "it contains ages over 89")
+    for identifier, pattern in CONTAINED:
+        if pc.any(pc.match_substring_regex(column.texts, pattern)).as_py():
+            return _found(column, identifier, Action.DECIDE, "the text in some cells contains this form")
+    low, high, is_open = ages(column.texts)
+    if (~np.isnan(low)).mean() >= MOST:
+        grouped = (~np.isnan(high)).mean() >= 0.5 and np.fmax(low, high)[~np.isnan(low)].max() <= OLDEST
+        if _could_be_ages(low) or (grouped and reveals_ninety(low, high, is_open).any()):
+            return _found(column, Identifier.DATE, Action.DECIDE, "its cells could be ages over 89")
+    if column.share(ZIP) >= MOST:
+        return _found(column, Identifier.PLACE, Action.DECIDE, "its cells could be ZIP codes")
+    if _could_be_names(column):
+        return _found(column, Identifier.NAME, Action.DECIDE, "its cells could be names of people")
+    words = float(pc.mean(pc.count_substring_regex(column.texts, r"\S+")).as_py())
+    if words >= LONG_TEXT and len(column.cells) >= MANY_TEXTS:
+        return _found(column, Identifier.OTHER, Action.DECIDE, "it is free text, which may contain any identifier")
+    return None
 
 
-def _zip(name: str, cells: pa.Array, small_zip3: frozenset[str]) -> IdentifierFinding | None:
-    codes = zip_codes(cells)
-    if _share(codes, ZIP) >= MOST:
-        return _found(name, Identifier.PLACE, Action.THREE_DIGITS, "it contains ZIP codes")
-    if _share(cells, r"^\d{3}$") == 1.0 and not small_zip3.intersection(cells.cast(pa.string()).to_pylist()):
-        return None
-    return _found(name, Identifier.PLACE, Action.REMOVE, "its name suggests postal codes", Confidence.MEDIUM)
+def _could_be_ages(numbers: NDArray[np.float64]) -> bool:
+    """Return whether numbers are as dense as ages of many people, and some are over 90."""
+    whole = np.unique(np.floor(numbers[~np.isnan(numbers)]))
+    if len(whole) < MANY_AGES or not (0 <= whole[0] <= 70 and SHOWN_AGE < whole[-1] <= 120):
+        return False
+    return bool(len(whole) >= DENSE * (whole[-1] - whole[0] + 1))
+
+
+def _could_be_names(column: ColumnCells) -> bool:
+    """Return whether cells have the form of full names, or contain common names of people."""
+    cells = [set(re.findall(r"[^\W\d_]+", text.lower())) for text in column.texts.slice(0, SAMPLED).to_pylist()]
+    known = sum(not KNOWN_NAMES.isdisjoint(words) for words in cells if len(words) <= LONG_NAME)
+    is_common = known >= max(FEWEST_NAMES, SOME_NAMES * len(cells))
+    return is_common or (len(column.cells) >= column.rows / 2 and column.share(PERSON) >= MOST)
 
 
 def _found(
-    name: str, identifier: Identifier, action: Action, reason: str, confidence: Confidence = Confidence.HIGH
+    column: ColumnCells,
+    identifier: Identifier,
+    action: Action,
+    reason: str,
+    confidence: Confidence = Confidence.HIGH,
 ) -> IdentifierFinding:
     if action is Action.DECIDE:
         confidence = Confidence.LOW
-    return IdentifierFinding(column=name, identifier=identifier, action=action, confidence=confidence, reason=reason)
-
-
-def _looks_like(cells: pa.Array) -> Identifier | None:
-    if not pt.is_string(cells.type):
-        return None
-    return next((identifier for identifier, pattern in LOOKS if _share(cells, pattern) >= MOST), None)
-
-
-def _share(cells: pa.Array, pattern: str) -> float:
-    """Return the share of the cells that match a pattern."""
-    return float(pc.mean(pc.match_substring_regex(cells.cast(pa.string()), pattern)).as_py())
-
-
-def _is_number(cells: pa.Array) -> bool:
-    return bool(pt.is_integer(cells.type) or pt.is_floating(cells.type))
-
-
-def _are_years(cells: pa.Array) -> bool:
-    return bool(pt.is_integer(cells.type) and pc.min(cells).as_py() >= 1850 and pc.max(cells).as_py() <= 2150)
+    return IdentifierFinding(
+        column=column.name, identifier=identifier, action=action, confidence=confidence, reason=reason
+    )

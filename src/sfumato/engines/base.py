@@ -70,6 +70,7 @@ class Verified:
     findings: tuple[Finding, ...]
     altered: tuple[str, ...]  # columns whose cells were changed
     unaltered: tuple[str, ...]  # columns with more than one value whose cells are exactly the original ones
+    constant: tuple[str, ...] = ()  # the same for columns with one value, which tells people apart in no way
 
 
 class Engine(ABC, Generic[Source, Rows]):

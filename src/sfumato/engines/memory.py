@@ -217,7 +217,8 @@ class Memory(Engine[MemoryTable, MemoryWork]):
     def verify(self, claims: Sequence[Claim[Any]], rows: MemoryWork) -> Verified:
         findings = verify(claims, [rows.evidence])
         altered = altered_columns(rows.evidence)
-        return Verified(findings=findings, altered=altered, unaltered=unaltered_columns(rows.evidence, altered))
+        unaltered, constant = (unaltered_columns(rows.evidence, altered, constant=one) for one in (False, True))
+        return Verified(findings=findings, altered=altered, unaltered=unaltered, constant=constant)
 
     def diagnose(self, plan: Plan, rows: MemoryWork) -> Diagnostics:
         return plan.diagnostics(rows.trace, rows.evidence)

@@ -96,9 +96,9 @@ def _is_kept(name: str, before: Table, evidence: Evidence) -> bool:
     return Containment(columns=(name,)).measure(evidence).held
 
 
-def unaltered_columns(evidence: Evidence, altered: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns with more than one value whose released cells are exactly the original ones."""
+def unaltered_columns(evidence: Evidence, altered: Sequence[str], *, constant: bool = False) -> tuple[str, ...]:
+    """Return the columns with more than one value (or with one) whose released cells are exactly the original ones."""
     shared = [name for name in evidence.released.names if name in evidence.original.kinds and name not in altered]
     before = evidence.original.select(shared).take(evidence.origin)
     same = [name for name in shared if before.arrow.column(name).equals(evidence.released.arrow.column(name))]
-    return tuple(name for name in same if before.coded(name).size > 1)
+    return tuple(name for name in same if (before.coded(name).size <= 1) == constant)

@@ -71,6 +71,29 @@ class TestInspect:
         assert "alpha" in capfd.readouterr().err
 
 
+class TestAnswers:
+    @pytest.fixture
+    def patients(self, tmp_path):
+        path = tmp_path / "patients.csv"
+        lines = [f"{1 + row % 12},{'fm'[row % 2]},{60 + row % 40}" for row in range(ROWS)]
+        path.write_text("seen_month,sex,age\n" + "\n".join(lines) + "\n")
+        return path
+
+    def test_an_open_question_refuses_the_release_and_an_answer_opens_it(self, patients, tmp_path, capfd):
+        command = ["release", str(patients), "--method", "safe-harbor", "-o", str(tmp_path / "out")]
+        assert run(command) == 1
+        shown = capfd.readouterr().err
+        assert "'seen_month'" in shown and "--answer seen_month=" in shown and not (tmp_path / "out").exists()
+        assert run([*command, "--answer", "seen_month=remove"]) == 0
+        assert "seen_month" not in (tmp_path / "out" / "released.csv").read_text()
+
+    def test_a_wrong_answer_is_refused(self, patients, tmp_path, capfd):
+        command = ["release", str(patients), "--method", "safe-harbor", "-o", str(tmp_path / "out")]
+        assert run([*command, "--answer", "seen_month=perhaps"]) == 2
+        assert run([*command, "--answer", "seen_month"]) == 2
+        assert "--answer needs" in capfd.readouterr().err
+
+
 class TestAssess:
     def test_measures_a_release_against_its_original(self, people, tmp_path, capfd):
         out = tmp_path / "out"

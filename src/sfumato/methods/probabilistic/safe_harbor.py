@@ -17,18 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.disclosure.hipaa import (
-    BIRTH_NAMES,
-    SHOWN_AGE,
-    Action,
-    ColumnCells,
-    IdentifierFinding,
-    Limits,
-    cells_of,
-    find_identifiers,
-    is_called,
-    zip_codes,
-)
+from sfumato.disclosure.column_cells import SHOWN_AGE, ColumnCells, ages, as_texts, cells_of, reveals_ninety, zip_codes
+from sfumato.disclosure.hipaa import Action, IdentifierFinding, Limits, find_identifiers
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.claims import Claim, ClaimKind, Evidence, Finding
@@ -50,6 +40,9 @@ if TYPE_CHECKING:
     from sfumato.randomness import Randomness
 
 NO_ZIP = "000"
+KEEP = "keep"
+ANSWERS = (KEEP, *(str(action) for action in Action if action is not Action.DECIDE))
+READABLE = 0.8  # share of the cells that an answer such as "year" must be able to read
 ALWAYS_OPEN = (
     "Do you know of any remaining information that could identify someone, alone or combined with other information? "
     "If so, the safe harbor rule is not met (45 CFR 164.514(b)(2)(ii)).",
@@ -67,11 +60,11 @@ class SafeHarborInspection:
     open_questions: tuple[str, ...]
 
 
-def _require_decisions(value: object, name: str) -> None:
+def _require_answers(value: object, name: str) -> None:
     if not isinstance(value, Mapping):
-        raise OptionError(f'{name} must map columns to "keep" or "remove".', found=type(value).__name__)
-    for column, decision in value.items():
-        require_choice(decision, name=f"the decision for {column!r}", choices=("keep", "remove"))
+        raise OptionError(f"{name} must map columns to one of {', '.join(ANSWERS)}.", found=type(value).__name__)
+    for column, answer in value.items():
+        require_choice(answer, name=f"the answer for {column!r}", choices=ANSWERS)
 
 
 def _require_zip3(value: object, name: str) -> None:
@@ -84,7 +77,8 @@ class SafeHarbor(Method):
     """Apply the HIPAA safe harbor rule: remove 18 kinds of identifiers, or generalize them where the rule allows it.
 
     ZIP codes keep three digits (000 for areas of 20,000 people or fewer), dates keep their year, and ages of 90 and
-    more become 90. It is a rule about columns: rows may remain unique.
+    more become 90. Columns are recognised by the words of their names and by their cells. A table with a doubtful
+    column is refused until you answer the question about it. It is a rule about columns: rows may remain unique.
 
     Examples
     --------
@@ -93,6 +87,15 @@ class SafeHarbor(Method):
     >>> release = sf.SafeHarbor().release(patients, schema={"email": "quasi", "age": "quasi"})
     >>> sorted(release.table.numbers("age").tolist())
     [40.0, 90.0, 90.0]
+
+    A doubtful column must be decided by a person:
+
+    >>> patients = {"seen_month": [3, 4, 5], "sex": ["f", "m", "f"]}
+    >>> print(sf.SafeHarbor().inspect(patients).open_questions[0])
+    Does 'seen_month' belong to "C dates, and ages over 89"? It could be a part of dates.
+    >>> roles = {"seen_month": "quasi", "sex": "quasi"}
+    >>> sf.SafeHarbor(answers={"seen_month": "remove"}).release(patients, schema=roles).table.names
+    ('sex',)
     """
 
     name: ClassVar[str] = "safe-harbor"
@@ -103,10 +106,11 @@ class SafeHarbor(Method):
         "columns": "how each column was recoded",
     }
 
-    decided: Mapping[str, str] | None = option(
-        OrNone(Checked('"keep" or "remove" for each named column', _require_decisions)),
-        "Decisions about columns, which override the recognition: whether to keep or remove each. None: no decision, "
-        "so doubtful columns are kept and listed as open questions.",
+    answers: Mapping[str, str] | None = option(
+        OrNone(Checked('"keep", "remove", "year", "three-digits" or "age-90" for each named column', _require_answers)),
+        "Answers about columns, which override the recognition: keep the column as it is, remove it, or keep the year "
+        "of its dates, three digits of its ZIP codes, or its ages up to 90. A table with a doubtful column is refused "
+        "until the question is answered. None: no answers.",
         default=None,
     )
     small_zip3: frozenset[str] | None = option(
@@ -130,7 +134,7 @@ class SafeHarbor(Method):
         doubts = tuple(
             f'Does {finding.column!r} belong to "{finding.identifier}"? {finding.reason.capitalize()}.'
             for finding in findings
-            if finding.action is Action.DECIDE and finding.column not in (self.decided or {})
+            if finding.action is Action.DECIDE and finding.column not in (self.answers or {})
         )
         return SafeHarborInspection(findings=findings, open_questions=(*doubts, *ALWAYS_OPEN))
 
@@ -141,6 +145,7 @@ class SafeHarbor(Method):
             raise CannotRelease("The table must have at least 2 rows.", found=f"{survey.rows}", fix="add rows")
         answers = survey.ask(_questions(names))
         inspection = self.inspect_cells([_cells(answers, name) for name in names])
+        self._require_answered(inspection, names)
         actions = self._actions(inspection)
         kept = tuple(name for name in names if actions.get(name) is not Action.REMOVE)
         recodings = tuple(
@@ -159,7 +164,8 @@ class SafeHarbor(Method):
                     {
                         "column": found.column,
                         "identifier": str(found.identifier),
-                        "action": str(actions.get(found.column, "keep")),
+                        "action": str(actions.get(found.column, KEEP)),
+                        "answered": found.column in (self.answers or {}),
                         "confidence": str(found.confidence),
                         "reason": found.reason,
                     }
@@ -170,33 +176,53 @@ class SafeHarbor(Method):
             parts=blocks_wanted(survey),
         )
 
+    def _require_answered(self, inspection: SafeHarborInspection, names: Sequence[str]) -> None:
+        """Raise if a question about a column is open, or if an answer names no column."""
+        answers = self.answers or {}
+        absent = [name for name in answers if name not in names]
+        if absent:
+            raise OptionError(
+                "Answers must name columns that can be released.",
+                found=f"answers for {', '.join(map(repr, absent))}",
+                fix="the name of a column; a column with the role identifier is removed and needs no answer",
+            )
+        doubts = [f for f in inspection.findings if f.action is Action.DECIDE and f.column not in answers]
+        if doubts:
+            first = doubts[0].column
+            raise CannotRelease(
+                "A person must answer the question about every doubtful column.",
+                found="; ".join(f"{doubt.column!r}: {doubt.reason} ({doubt.identifier})" for doubt in doubts),
+                fix=f"answers={{{first!r}: ...}} or --answer {first}=..., with one of {', '.join(ANSWERS)}",
+            )
+
     def _actions(self, inspection: SafeHarborInspection) -> dict[str, Action]:
-        """Return the action for each column; doubtful columns are kept until a person decides."""
-        found: dict[str, Action] = {
-            one.column: one.action for one in inspection.findings if one.action is not Action.DECIDE
-        }
-        for column, decision in (self.decided or {}).items():
+        """Return the action for each column that is not kept as it is."""
+        found = {one.column: one.action for one in inspection.findings}
+        for column, answer in (self.answers or {}).items():
             found.pop(column, None)
-            if decision == "remove":
-                found[column] = Action.REMOVE
+            if answer != KEEP:
+                found[column] = Action(answer)
         return found
 
     def _coarse(self, name: str, action: Action, distinct: Distinct) -> ValueMap:
         if action is Action.THREE_DIGITS:
-            return ValueMap(
-                name=name,
-                kind=Kind.NOMINAL,
-                distinct=distinct,
-                cells=_three_digits(distinct.values, self._limits.small_zip3),
-                how="first three digits, 000 for areas of 20,000 people or fewer",
+            kind, how = Kind.NOMINAL, "first three digits, 000 for areas of 20,000 people or fewer"
+            cells = _three_digits(distinct.values, self._limits.small_zip3)
+        elif action is Action.NINETY:
+            how, cells = "ages over 89 become 90", _up_to_ninety(distinct.values)
+            kind = Kind.NOMINAL if pt.is_string(cells.type) else Kind.CONTINUOUS
+            kind = Kind.WHOLE if pt.is_integer(cells.type) else kind
+        else:
+            years, kind, how = _years(distinct.values), Kind.WHOLE, "year only"
+            cells = pc.max_element_wise(years, self._limits.earliest_birth, skip_nulls=False)
+        lost = cells.null_count - distinct.values.null_count
+        if lost > (1.0 - READABLE) * len(distinct.values):
+            raise CannotRelease(
+                f"Most cells of {name!r} must be readable for the action {str(action)!r}.",
+                found=f"{lost:,} of {len(distinct.values):,} values are not",
+                fix=f"another answer for {name!r}, such as remove",
             )
-        if action is Action.NINETY:
-            cells = pc.min_element_wise(distinct.values, SHOWN_AGE, skip_nulls=False)
-            return ValueMap(name=name, kind=Kind.WHOLE, distinct=distinct, cells=cells, how="ages over 89 become 90")
-        years = _years(distinct.values)
-        if is_called(name, BIRTH_NAMES):
-            years = pc.max_element_wise(years, self._limits.earliest_birth, skip_nulls=False)
-        return ValueMap(name=name, kind=Kind.WHOLE, distinct=distinct, cells=years, how="year only")
+        return ValueMap(name=name, kind=kind, distinct=distinct, cells=cells, how=how)
 
     @property
     def _limits(self) -> Limits:
@@ -246,7 +272,7 @@ class ReleasedCells:
 
 @dataclass(frozen=True, kw_only=True)
 class NoIdentifierLeft(Claim[ReleasedCells]):
-    """No released column is recognised as one of the 18 kinds, except those that a person decided to keep."""
+    """No released column is or may be one of the 18 kinds, except those about which a person answered."""
 
     kind: ClassVar[ClaimKind] = "privacy"
 
@@ -260,17 +286,16 @@ class NoIdentifierLeft(Claim[ReleasedCells]):
         return one.merge(other)
 
     def finding(self, tally: ReleasedCells) -> Finding:
-        kept = {column for column, decision in (self.policy.decided or {}).items() if decision == "keep"}
         left = [
             f"{found.column!r} ({found.identifier})"
             for found in self.policy.inspect_cells(tally.columns).findings
-            if found.action is not Action.DECIDE and found.column not in kept
+            if found.column not in (self.policy.answers or {})
         ]
         return Finding(
             claim="no released column is recognised as one of the 18 identifiers of the HIPAA safe harbor rule",
             held=not left,
             found=", ".join(left) if left else f"none in {counted(len(tally.cells), 'column')}",
-            fix="decide whether to keep or to remove these columns (option decided)",
+            fix="say whether to keep or to remove these columns (option answers)",
             kind=self.kind,
         )
 
@@ -328,11 +353,22 @@ def _three_digits(values: pa.Array, small: frozenset[str]) -> pa.Array:
     return pc.if_else(unsafe, pa.scalar(NO_ZIP), digits)
 
 
+def _up_to_ninety(values: pa.Array) -> pa.Array:
+    """Return ages with those over 90 as 90, and age groups that reach 90 without their upper end."""
+    if pt.is_floating(values.type) or pt.is_decimal(values.type):
+        return pc.min_element_wise(values.cast(pa.float64()), float(SHOWN_AGE), skip_nulls=False)
+    if pt.is_integer(values.type):
+        return pc.min_element_wise(values.cast(pa.int64()), SHOWN_AGE, skip_nulls=False)
+    texts = values.cast(pa.string())
+    low, high, is_open = ages(texts)
+    reveals = reveals_ninety(low, high, is_open)
+    shown = [f"{min(age, SHOWN_AGE):.0f}+" if over else None for age, over in zip(low, reveals, strict=True)]
+    return pc.coalesce(pa.array(shown, pa.string()), texts)
+
+
 def _years(values: pa.Array) -> pa.Array:
-    """Return the years of dates, or of text with four-digit years; what cannot be read becomes missing."""
+    """Return the years of dates, or of text or numbers with four-digit years; what cannot be read becomes missing."""
     if pt.is_date(values.type) or pt.is_timestamp(values.type):
         return pc.year(values)
-    if pt.is_integer(values.type):
-        return values
-    found = pc.extract_regex(values.cast(pa.string()), r"(?P<year>\d{4})")
+    found = pc.extract_regex(as_texts(values), r"(?P<year>(?:18|19|20|21)\d{2})")
     return pc.struct_field(found, "year").cast(pa.int64())

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 from sfumato.disclosure.hipaa import Action, Identifier
-from sfumato.errors import OptionError
+from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.claims import Evidence
 from sfumato.methods.probabilistic.safe_harbor import NoIdentifierLeft, SafeHarbor, small_zip3
+from sfumato.report.summary import treatment
 from sfumato.table.frames import as_table
 
 ROWS = 40
@@ -86,18 +87,70 @@ def test_places_dates_and_ages_become_as_coarse_as_the_rule_says():
     assert min(columns["birth_year"]) == 2024 - 90
 
 
-def test_what_a_person_decided_is_done():
-    release = released(decided={"home_city": "keep", "state": "remove"})
-    assert "home_city" in release.table.names and "state" not in release.table.names
+def test_what_a_person_answers_is_done():
+    release = released(answers={"home_city": "keep", "state": "remove", "host": "keep"})
+    assert {"home_city", "host"} <= set(release.table.names) and "state" not in release.table.names
 
 
-def test_doubts_are_asked_and_not_acted_on():
-    table = pa.table({"phone": [0, 1] * 20, "postcode_like": ["02138", "90210"] * 20})
-    inspection = POLICY.inspect(table)
-    assert [found.action for found in inspection.findings] == [Action.DECIDE] * 2
-    assert sum("phone" in question or "postcode_like" in question for question in inspection.open_questions) == 2
-    release = POLICY.release(table, schema={"phone": "quasi", "postcode_like": "quasi"}, seed=1)
-    assert set(release.table.names) == {"phone", "postcode_like"}
+DOUBTFUL = pa.table({"areas": ["02138", "90210"] * 20, "visit": [20200101, 20210203] * 20, "x": [1, 2, 3, 4] * 10})
+ROLES = dict.fromkeys(DOUBTFUL.column_names, "quasi")
+
+
+def test_a_table_with_an_open_question_is_refused_and_the_question_is_asked():
+    inspection = POLICY.inspect(DOUBTFUL)
+    assert [found.action for found in inspection.findings] == [Action.DECIDE, Action.YEAR]
+    assert "areas" in inspection.open_questions[0]
+    with pytest.raises(CannotRelease, match="areas") as refused:
+        POLICY.release(DOUBTFUL, schema=ROLES)
+    assert "answers=" in refused.value.fix and "02138" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "cells"), [("keep", {"02138", "90210"}), ("three-digits", {"021", "902"}), ("remove", None)]
+)
+def test_an_answer_opens_the_release(answer, cells):
+    policy = SafeHarbor(year=2024, answers={"areas": answer})
+    release = policy.release(DOUBTFUL, schema=ROLES, seed=1)
+    columns = release.table.arrow.to_pydict()
+    assert set(columns["visit"]) == {2020, 2021}
+    assert (set(columns["areas"]) if cells else None) == cells if cells else "areas" not in columns
+    noted = {one["column"]: one for one in release.manifest.notes["findings"]}
+    assert noted["areas"]["answered"] and noted["areas"]["action"] == answer
+
+
+def test_an_answer_that_the_cells_do_not_allow_is_refused():
+    with pytest.raises(CannotRelease, match="readable"):
+        SafeHarbor(answers={"x": "year", "areas": "keep"}).release(DOUBTFUL, schema=ROLES)
+
+
+def test_an_answer_about_no_column_is_refused():
+    with pytest.raises(OptionError, match="'area'"):
+        SafeHarbor(answers={"area": "keep"}).release(DOUBTFUL, schema=ROLES)
+
+
+AGES = {
+    "age": ["34", "89", "90", "95", "103", None] * 10,
+    "age_group": ["20-29", "80–89", "85-94", "95 to 99", "100+", "unknown"] * 10,
+    "age_years": [34.5, 89.0, 90.0, 95.5, 103.0, None] * 10,
+    "age_band": ["<20", "20-64", "65-89", ">89", "90+", "≥ 90"] * 10,
+}
+
+
+def test_ages_as_text_and_in_groups_end_at_90():
+    release = POLICY.release(pa.table(AGES), schema=dict.fromkeys(AGES, "quasi"), seed=1)
+    columns = {name: set(cells) for name, cells in release.table.arrow.to_pydict().items()}
+    assert columns["age"] == {"34", "89", "90", "90+", None}
+    assert columns["age_group"] == {"20-29", "80–89", "85+", "90+", "unknown"}
+    assert columns["age_years"] == {34.5, 89.0, 90.0, None}
+    assert columns["age_band"] == set(AGES["age_band"])  # says nothing beyond 90
+
+
+def test_a_column_that_is_released_as_it_is_is_not_called_generalized():
+    columns = {"sex": ["f", "m"] * 20, "country": ["IT"] * 40, "zip": ["02138", "90210"] * 20, "age": [40, 95] * 20}
+    manifest = POLICY.release(pa.table(columns), schema=dict.fromkeys(columns, "quasi"), seed=1).manifest
+    said = {column.name: treatment(column, manifest) for column in manifest.columns}
+    assert (said["sex"], said["country"]) == ("unaltered", "unaltered")
+    assert "unaltered" not in (said["zip"], said["age"])
 
 
 def test_the_list_of_small_areas_is_the_one_of_its_source():
@@ -116,7 +169,9 @@ def test_an_identifier_that_is_still_there_breaks_the_promise():
     assert not finding.held and "example.org" not in finding.found
 
 
-@pytest.mark.parametrize("wrong", [{"decided": {"x": "perhaps"}}, {"small_zip3": frozenset({"12"})}, {"year": 12}])
+@pytest.mark.parametrize(
+    "wrong", [{"answers": {"x": "perhaps"}}, {"answers": ["x"]}, {"small_zip3": frozenset({"12"})}, {"year": 12}]
+)
 def test_a_wrong_option_is_refused(wrong):
     with pytest.raises(OptionError):
         SafeHarbor(**wrong)

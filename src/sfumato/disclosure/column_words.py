@@ -1,0 +1,43 @@
+"""The words of a column's name: homePhone, home_phone, HOME-PHONE and homephone are all home_phone."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+
+from sfumato.disclosure.identifier_patterns import KEPT_PLURALS, SHORT_ENDINGS, VOCABULARY
+
+_LETTERS = str.maketrans({"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d"})
+
+
+@cache
+def column_words(name: str) -> str:
+    """Return the words of a name, joined by ``_``: lower case, without accents, digits and plural endings."""
+    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)  # birthDate, DOBDay
+    plain = unicodedata.normalize("NFKD", text.lower().translate(_LETTERS))
+    letters = "".join(character for character in plain if not unicodedata.combining(character))
+    return "_".join(word for token in re.findall(r"[^\W\d_]+", letters) for word in _divided(token))
+
+
+def is_called(name: str, patterns: str) -> bool:
+    """Return whether one of the patterns matches whole words anywhere in a column's name."""
+    return re.search(rf"(?:^|_)(?:{patterns})(?:_|$)", column_words(name)) is not None
+
+
+def _divided(token: str) -> list[str]:
+    """Divide a word without separators into known words, if it consists of nothing else."""
+    if token in VOCABULARY or token in KEPT_PLURALS:
+        return [token]
+    for length in range(len(token) - 2, 1, -1):
+        if token[:length] in VOCABULARY:
+            rest = _divided(token[length:])
+            if all(word in VOCABULARY or word in SHORT_ENDINGS for word in rest):
+                return [token[:length], *rest]
+    return [_singular(token)]
+
+
+def _singular(word: str) -> str:
+    if word in KEPT_PLURALS or len(word) < 4 or word.endswith(("ss", "us", "is")):
+        return word
+    return word[:-2] if word.endswith("sses") else word.removesuffix("s")
