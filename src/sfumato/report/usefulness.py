@@ -113,12 +113,13 @@ def _statistics(release: Release, estimates: Sequence[Estimate]) -> Iterator[Con
         release.manifest and release.manifest.altered
     )  # nothing is guaranteed then, and that is said elsewhere
     for estimate in estimates:
-        width = estimate.high - estimate.low
+        numbers = estimate.numbers  # dates as numbers
+        width = numbers.high - numbers.low
         if math.isinf(width):
             if not altered:
                 yield Concern(about=estimate.name, found="the guaranteed interval has no end")
         elif estimate.name.startswith("corr(") and width > 2.0 * WIDE:
-            found = f"the guaranteed interval is {estimate.low:.2f} … {estimate.high:.2f}"
+            found = f"the guaranteed interval is {numbers.low:.2f} … {numbers.high:.2f}"
             yield Concern(about=estimate.name, found=found)
 
 
