@@ -33,8 +33,8 @@ LEVEL = 0.05  # probability that a sample of other people fails any test of an a
 class Assessment:
     """The scores of a release, returned by :func:`sfumato.assess`.
 
-    ``str(assessment)`` is a table of all scores, after the verdict; ``assessment[name]`` is one score. A sample of other
-    people of the same population fails with a probability of at most 5 %, over all tests together.
+    ``str(assessment)`` is a table of all scores, after the verdict; ``assessment[name]`` is one score. A sample of
+    other people of the same population fails with a probability of at most 5 %, over all tests together.
 
     Attributes
     ----------

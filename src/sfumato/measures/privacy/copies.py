@@ -1,7 +1,7 @@
 """Copies: released rows that are equal, or nearly equal, to the row of a person who is unique in the original.
 
-Rows can be equal by chance, above all if there are few categories. How often is seen from rows that are no copies: people
-of the reference who equal a unique person of the original or, without a reference, pairs of equal people in the
+Rows can be equal by chance, above all if there are few categories. How often is seen from rows that are no copies:
+people of the reference who equal a unique person of the original or, without a reference, pairs of equal people in the
 original. If there is none, the columns tell: the probability that two people agree in the finest column, times the
 share of nearest pairs of people in the original that agree in each other column. This makes a single copy of continuous
 numbers inexplicable. Only counts are reported; nobody is named.
