@@ -118,6 +118,8 @@ def test_groups_of_codes_are_the_groups_of_cells(table):
 )
 def test_numbers_are_the_cells_and_the_matrix_holds_them(table):
     names = [name for name in table.names if table.kinds[name] not in (Kind.NOMINAL, Kind.ORDERED)]
+    cells = [cell for name in names for cell in table.arrow[name].to_pylist()]
+    assume(all(1686 <= cell.year <= 2254 for cell in cells if isinstance(cell, datetime.datetime)))  # exact as floats
     matrix = table.matrix(names)
     for place, name in enumerate(names):
         expected = [slow_number(cell) for cell in table.arrow[name].to_pylist()]
@@ -178,7 +180,7 @@ def test_a_table_comes_back_from_text(extension, table):
     assume(table.rows)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"t.{extension}"
-        write(table.arrow, path)
+        write(table.arrow, path, formulas="keep")
         found = read(path, header=True, separator="\t" if extension == "tsv" else ",", missing=["NA", "nan"])
     assert found.names == table.names
     for name in table.names:

@@ -61,7 +61,7 @@ def downward_shift(numbers: NDArray[np.float64], reference: NDArray[np.float64])
 
     It is the statistic of the one-sided Kolmogorov–Smirnov test that the numbers are not below the reference.
     """
-    places = np.concatenate([numbers, reference])
-    below = np.searchsorted(np.sort(numbers), places, side="right") / len(numbers)
+    places = np.sort(numbers)  # the excess is largest where the first distribution has a step
+    below = np.searchsorted(places, places, side="right") / len(numbers)
     expected = np.searchsorted(np.sort(reference), places, side="right") / len(reference)
     return max(0.0, float((below - expected).max()))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import OptionError, RequestError
 from sfumato.measures.measured_release import METRICS, MeasuredRelease, Metric
 from sfumato.measures.registry import MEASURES, REASONS, Need
-from sfumato.measures.scores import Omitted, Score
+from sfumato.measures.scores import Family, Omitted, Score
 from sfumato.params import require_choice
 from sfumato.randomness import Randomness
 from sfumato.release.release import Release
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 LEVEL = 0.05  # probability that a sample of other people fails any test of an assessment
+SHARES: dict[Family, float] = {"privacy": 0.75, "utility": 0.25}  # of the level; measures of a family share it equally
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,11 +271,13 @@ def assessed(subject: MeasuredRelease, *, measures: Sequence[str] | None = None,
 
 
 def _judged(measures: Iterable[tuple[Score, ...]]) -> tuple[Score, ...]:
-    """Give every test its result; each measure has the same share of the level (Bonferroni's inequality)."""
+    """Give every test its result; each measure has its share of the level (Bonferroni's inequality)."""
     taken = list(measures)
-    tested = sum(any(score.p_value is not None for score in scores) for scores in taken)
+    families = [scores[0].family for scores in taken if any(score.p_value is not None for score in scores)]
+    whole = sum(SHARES[family] for family in set(families))
+    level = {family: LEVEL * SHARES[family] / whole / families.count(family) for family in set(families)}
     return tuple(
-        score if score.p_value is None else replace(score, passed=score.p_value * tested > LEVEL)
+        score if score.p_value is None else replace(score, passed=score.p_value > level[score.family])
         for scores in taken
         for score in scores
     )

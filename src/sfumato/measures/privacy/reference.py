@@ -7,6 +7,10 @@ beforehand, so that a shift that matters is detected and a smaller one is not.
 The reference is a sample of the same population without any of the same people: a given table, or a holdout that was
 split off before anything was anonymized (:func:`sfumato.split_holdout`). By default it is the table itself without the
 person, which for that person is a sample of the same population.
+
+In an assessment the p-values come from exchanges of released rows and rows of the reference
+(`measures/permutation.py`): the same people are compared with both, so that the two sides depend on each other. Both
+sides have the same number of rows. ``compare_with_reference`` is TL's test, for two samples that do not depend.
 """
 
 from __future__ import annotations
@@ -17,16 +21,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.kernels.halves import measured_in_halves
 from sfumato.kernels.prediction import Prediction, downward_shift, measured
 from sfumato.measures.confidence import shift_p_value
+from sfumato.measures.permutation import adjusted, exchanges
 from sfumato.measures.privacy.neighbours import find
 from sfumato.measures.privacy.prediction import NEIGHBOURS, people_of
 from sfumato.measures.scores import Score
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from sfumato.measures.measured_release import MeasuredRelease
 
 SHIFTS = {"distance": 0.05, "ambiguity": 0.1, "uncertainty": 0.1}  # shifts that matter (TL §5.2.1)
+POOLED = 48  # nearest rows of each person that are kept: five of either half are among them, but for 1 in 10⁷
 PASSES = 0.01  # p-value above which the release passes
 
 
@@ -101,25 +110,78 @@ def reference_prediction(subject: MeasuredRelease) -> Prediction:
 
 
 def reference_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Yield the shift of each measure below the reference, with the result of the test."""
+    """Yield the shift of each measure below the reference, with its p-value."""
     kind = "the table without the person" if subject.others is None else "the given reference"
-    generator = subject.generator("test")
-    tests = compare_with_reference(people_of(subject).released, reference_prediction(subject), generator)
-    people = len(people_of(subject).chosen)
-    for test in tests:
+    rows = min(len(subject.rows), len(subject.people if subject.others is None else subject.others))
+    if rows < 2:
+        return
+    pool = Pool.of(subject, rows)
+    shifts = pool.shifts(exchanges(rows, rows, subject.generator("exchanges")))
+    people = int(pool.is_query(np.arange(2 * rows) < rows).sum())
+    for measure, shift, p_value in zip(SHIFTS, shifts[0], adjusted(shifts), strict=True):
         margin = _margin(people)
         yield Score(
-            name=f"{test.measure} below the reference",
+            name=f"{measure} below the reference",
             family="privacy",
-            value=test.shift,
-            low=max(0.0, test.shift - margin),
-            high=min(1.0, test.shift + margin),
+            value=float(shift),
+            low=max(0.0, float(shift) - margin),
+            high=min(1.0, float(shift) + margin),
             better="lower",
-            rows=test.rows,
-            passed=test.passed,
-            note=f"p = {test.p_value:.3g} compared with {kind}; power {test.power:.2f} to detect a shift of "
-            f"{SHIFTS[test.measure]:.0%}",
+            rows=people,
+            p_value=float(p_value),
+            note=f"p = {p_value:.3g} compared with {kind}, {rows:,} rows each; power at least "
+            f"{power_of(people, SHIFTS[measure]):.2f} to detect a shift of {SHIFTS[measure]:.0%}",
         )
+
+
+@dataclass(frozen=True, repr=False)
+class Pool:
+    """Released rows and as many rows of the reference, and the nearest of them to some people.
+
+    With a reference, the people are those of the original. Without one, original rows are both people and reference, so
+    that in an exchange the people are the rows of the pool that are taken for original ones.
+    """
+
+    points: NDArray[np.float64]  # released rows first
+    distance: NDArray[np.float64]  # (people, neighbours)
+    index: NDArray[np.int64]
+    own: NDArray[np.int64] | None  # row of the pool that each person is; None with a reference
+
+    @classmethod
+    def of(cls, subject: MeasuredRelease, rows: int) -> Pool:
+        """Draw ``rows`` rows of each kind and the people, and find the nearest rows of each person."""
+        generator = subject.generator("test")
+        others = subject.people if subject.others is None else subject.others
+        points = np.concatenate([_drawn(side, rows, generator) for side in (subject.rows, others)])
+        most = rows_planned(min(SHIFTS.values()))
+        if subject.others is not None:
+            found = find(_drawn(subject.people, most, generator), points, min(POOLED, len(points)), generator)
+            return cls(points, found.neighbours.distance, found.neighbours.index, None)
+        few = min(most, rows)
+        own = np.concatenate([generator.permutation(rows)[:few], rows + generator.permutation(rows)[:few]])
+        near = find(points[own], points, min(POOLED + 1, len(points)), generator).neighbours.without(own)
+        return cls(points, near.distance, near.index, own)
+
+    def is_query(self, released: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which people are compared if these rows of the pool are the released ones."""
+        return np.ones(len(self.index), dtype=bool) if self.own is None else ~released[self.own]
+
+    def shifts(self, labels: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the downward shift of each measure (column) for each exchange (row)."""
+        shifts = np.zeros((len(labels), len(SHIFTS)))
+        least = 1e-24 * float(self.points.var(axis=0).sum())  # rounding among equal rows is no spread
+        for place, released in enumerate(labels):
+            asked = self.is_query(released)
+            found = measured_in_halves(self.distance[asked], self.index[asked], self.points, released, NEIGHBOURS)
+            found[:, :, 2][found[:, :, 2] < least] = 0.0
+            for column in range(len(SHIFTS) if len(found) else 0):
+                shifts[place, column] = downward_shift(found[:, 0, column], found[:, 1, column])
+        return shifts
+
+
+def _drawn(rows: NDArray[np.float64], most: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Return ``most`` random rows, or all if there are fewer."""
+    return rows if len(rows) <= most else rows[generator.choice(len(rows), most, replace=False)]
 
 
 def _margin(rows: int) -> float:

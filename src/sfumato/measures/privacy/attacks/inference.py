@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.kernels.neighbours import nearest
+from sfumato.measures.permutation import excess
 from sfumato.measures.privacy.attacks.risk import Risk
 
 if TYPE_CHECKING:
@@ -23,12 +24,18 @@ PAIRS = 2 * 10**9  # largest number of distances computed for all columns togeth
 CLOSE = 0.05  # a guess of a number is correct if its relative error is at most this
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Inference:
-    """The risk of one column."""
+    """The guesses of one column."""
 
     column: str
-    risk: Risk
+    inside: NDArray[np.bool_]  # whether the guess was correct, for each person attacked
+    outside: NDArray[np.bool_]
+
+    @property
+    def risk(self) -> Risk:
+        """The risk of this column."""
+        return Risk.of(int(self.inside.sum()), len(self.inside), int(self.outside.sum()), len(self.outside))
 
 
 def inferences(subject: MeasuredRelease) -> tuple[Inference, ...]:
@@ -43,7 +50,8 @@ def inferences(subject: MeasuredRelease) -> tuple[Inference, ...]:
     return tuple(
         Inference(
             column=column,
-            risk=Risk.of(*_hits(code, column, inside, released), *_hits(code, column, outside, released)),
+            inside=_correct(code, column, inside, released),
+            outside=_correct(code, column, outside, released),
         )
         for column in subject.names
     )
@@ -55,29 +63,44 @@ def inference_scores(subject: MeasuredRelease) -> Iterator[Score]:
     if not found:
         return
     attacks = found[0].risk.attacks
-    inside = sum(round(one.risk.inside * one.risk.attacks) for one in found)
-    trials = sum(one.risk.attacks for one in found)
-    outside = sum(round(one.risk.outside * one.risk.attacks) for one in found)
-    everything = Risk.of(inside, trials, outside, trials)
-    yield everything.score("inference of a column", f"over {len(found)} columns, {attacks} people each")
+    inside, outside = (np.sum([getattr(one, side) for one in found], axis=0) for side in ("inside", "outside"))
+    p_value = excess(inside, outside, subject.generator("inference of a column"))
+    yield _together(inside, outside, len(found)).score(
+        "inference of a column", f"over {len(found)} columns, {attacks} people each", p_value
+    )
     worst = max(found, key=lambda one: one.risk.low)
-    # the largest of many intervals is sometimes above 0 by chance, so it gives no verdict
-    yield replace(worst.risk.score("inference of a column, largest", f"column {worst.column!r}"), passed=None)
+    # the largest of many intervals is sometimes above 0 by chance, so it has no test
+    yield worst.risk.score("inference of a column, largest", f"column {worst.column!r}")
 
 
-def _hits(code: Encoder, column: str, people: NDArray[np.float64], released: NDArray[np.float64]) -> tuple[int, int]:
-    """Count the people whose value is that of the row that is nearest in the other columns, and the people attacked."""
+def _together(inside: NDArray[np.int64], outside: NDArray[np.int64], columns: int) -> Risk:
+    """Return the risk over all columns, given how many columns of each person were guessed.
+
+    The guesses of one person depend on each other, so they count as fewer attacks: as many as have the same variance.
+    """
+    counts = []
+    for correct in (inside, outside):
+        rate = float(correct.mean()) / columns
+        alone = columns * rate * (1.0 - rate)  # variance of the columns guessed if guesses did not depend
+        trials = len(correct) * columns / max(1.0, float(correct.var()) / alone if alone > 0.0 else 1.0)
+        counts += [round(rate * trials), round(trials)]
+    return Risk.of(*counts)
+
+
+def _correct(
+    code: Encoder, column: str, people: NDArray[np.float64], released: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Return which people have the value of the row that is nearest in the other columns."""
     own = code.columns(column)
     rest = np.setdiff1d(np.arange(code.width), own)
     row = nearest(people[:, rest], released[:, rest], 1).index[:, 0]
     for category in code.categories:
         if category.name == column:
-            correct = people[:, own].argmax(axis=1) == released[row][:, own].argmax(axis=1)
-            return int(correct.sum()), len(people)
+            return np.asarray(people[:, own].argmax(axis=1) == released[row][:, own].argmax(axis=1))
     number = next(number for number in code.numbers if number.name == column)
     true, guess = number.natural(people), number.natural(released[row])
     correct = np.abs(guess - true) <= CLOSE * np.abs(true) + 1e-12
     if number.missing is not None:
         is_missing, guessed = people[:, number.missing] > 0.0, released[row, number.missing] > 0.0
         correct = np.where(is_missing | guessed, is_missing & guessed, correct)
-    return int(correct.sum()), len(people)
+    return np.asarray(correct)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.kernels.neighbours import nearest
+from sfumato.measures.permutation import excess
 from sfumato.measures.privacy.attacks.risk import Risk
 
 if TYPE_CHECKING:
@@ -20,10 +21,13 @@ TARGETS = 2000  # people attacked on each side
 PAIRS = 2 * 10**9  # largest number of distances computed
 
 
-def linkability(subject: MeasuredRelease) -> Risk | None:
-    """Split the columns at random into two halves; an attack succeeds if both halves have the same nearest row."""
+def linkability_scores(subject: MeasuredRelease) -> Iterator[Score]:
+    """Yield the risk of being linked; nothing without a reference or with a single column.
+
+    The columns are split at random into two halves. An attack succeeds if both halves have the same nearest row.
+    """
     if subject.others is None or subject.reference_matrix is None or len(subject.names) < 2:
-        return None
+        return
     generator = subject.generator("linkability")
     names = generator.permutation(list(subject.names))
     first = np.concatenate([subject.code.columns(name) for name in names[: len(names) // 2]])
@@ -33,15 +37,11 @@ def linkability(subject: MeasuredRelease) -> Risk | None:
     outside = subject.reference_matrix[generator.permutation(len(subject.reference_matrix))[:targets]]
     released = subject.released_matrix
 
-    def linked(people: NDArray[np.float64]) -> int:
+    def linked(people: NDArray[np.float64]) -> NDArray[np.bool_]:
         ends = [nearest(people[:, half], released[:, half], 1).index[:, 0] for half in (first, second)]
-        return int((ends[0] == ends[1]).sum())
+        return np.asarray(ends[0] == ends[1])
 
-    return Risk.of(linked(inside), len(inside), linked(outside), len(outside))
-
-
-def linkability_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Yield the risk of being linked; nothing without a reference or with a single column."""
-    risk = linkability(subject)
-    if risk is not None:
-        yield risk.score("linkability", "both halves of the columns have the same nearest row")
+    within, without = linked(inside), linked(outside)
+    risk = Risk.of(int(within.sum()), len(within), int(without.sum()), len(without))
+    note = "both halves of the columns have the same nearest row"
+    yield risk.score("linkability", note, excess(within, without, generator))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.measures.confidence import Interval, area_under_curve, share
+from sfumato.measures.permutation import adjusted, areas, exchanges
 from sfumato.measures.privacy.neighbours import find
 from sfumato.measures.scores import Score
 
@@ -48,16 +49,32 @@ def membership(
 ) -> Membership:
     """Evaluate the scores of members and outsiders (higher: more likely a member), given how unusual each person is."""
     threshold = np.quantile(outside, 1.0 - FALSE_POSITIVES, method="higher")
-    # one bound for both sides: as unusual as the most unusual 1 % of the outsiders, and at least twenty of them
-    few = min(len(outside), max(20, round(WORST * len(outside))))
-    bound = np.partition(unusual_outside, len(outside) - few)[len(outside) - few]
+    hard = _hardest(np.concatenate([unusual_inside, unusual_outside]), len(outside))
     return Membership(
         area=area_under_curve(inside, outside),
         detected=share(int((inside > threshold).sum()), len(inside)),
-        worst_area=area_under_curve(inside[unusual_inside >= bound], outside[unusual_outside >= bound]),
+        worst_area=area_under_curve(inside[hard[: len(inside)]], outside[hard[len(inside) :]]),
         members=len(inside),
         outsiders=len(outside),
     )
+
+
+def exchanged(
+    labels: NDArray[np.bool_], score: NDArray[np.float64], unusual: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return area, area among the hardest to hide, and share detected (columns) for each exchange of members (row)."""
+    outsiders = int((~labels[0]).sum())
+    hard = _hardest(unusual, outsiders)
+    place = int(np.ceil((1.0 - FALSE_POSITIVES) * (outsiders - 1)))
+    detected = [(score[inside] > np.partition(score[~inside], place)[place]).mean() for inside in labels]
+    return np.column_stack([areas(labels, score), areas(labels[:, hard], score[hard]), detected])
+
+
+def _hardest(unusual: NDArray[np.float64], outsiders: int) -> NDArray[np.bool_]:
+    """Return who is hardest to hide: the most unusual 1 %, and about twenty outsiders or more."""
+    few = min(len(unusual), round(max(20, WORST * outsiders) * len(unusual) / outsiders))
+    bound = np.partition(unusual, len(unusual) - few)[len(unusual) - few]
+    return np.asarray(unusual >= bound)
 
 
 def membership_scores(subject: MeasuredRelease) -> Iterator[Score]:
@@ -77,10 +94,12 @@ def membership_scores(subject: MeasuredRelease) -> Iterator[Score]:
     around = find(everyone, population, min(NEIGHBOURS, len(population)), generator).neighbours.distance
     unusual = around.mean(axis=1)
     scores = {"nearest row": -in_release[:, 0], "density ratio": _emptiness(around) - _emptiness(in_release)}
-    for name, score in scores.items():
+    labels = exchanges(len(members), len(outsiders), generator)
+    p_values = adjusted(np.column_stack([exchanged(labels, score, unusual) for score in scores.values()]))
+    for (name, score), p_value in zip(scores.items(), p_values.reshape(len(scores), -1), strict=True):
         inside, outside = score[: len(members)], score[len(members) :]
         found = membership(inside, outside, unusual[: len(members)], unusual[len(members) :])
-        yield from _as_scores(name, found)
+        yield from _as_scores(name, found, p_value)
 
 
 def _emptiness(distances: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -89,15 +108,16 @@ def _emptiness(distances: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(logarithms.sum(axis=1))
 
 
-def _as_scores(name: str, found: Membership) -> Iterator[Score]:
+def _as_scores(name: str, found: Membership, p_values: NDArray[np.float64]) -> Iterator[Score]:
     rows = found.members + found.outsiders
     area = "area under the ROC curve; 0.5 is guessing"
     rate = f"share of members detected at a false-positive rate of {FALSE_POSITIVES:.0%}"
-    for label, value, note, by_guessing in (
+    parts = (
         (f"membership by {name}", found.area, area, 0.5),
         (f"membership by {name}, hardest to hide", found.worst_area, area, 0.5),
-        (f"members detected by {name}", found.detected, rate, 2.0 * FALSE_POSITIVES),
-    ):
+        (f"members detected by {name}", found.detected, rate, FALSE_POSITIVES),
+    )
+    for (label, value, note, by_guessing), p_value in zip(parts, p_values, strict=True):
         yield Score(
             name=label,
             family="privacy",
@@ -106,7 +126,7 @@ def _as_scores(name: str, found: Membership) -> Iterator[Score]:
             high=value.high,
             better="lower",
             rows=rows,
-            passed=value.low <= by_guessing,
+            p_value=float(p_value),
             gain=max(0.0, (value.low - by_guessing) / (1.0 - by_guessing)),
             note=note,
         )

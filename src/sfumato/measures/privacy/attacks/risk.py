@@ -46,8 +46,8 @@ class Risk:
         """Whether the interval is above 0, so that the attack gains something with 95 % confidence."""
         return self.low > 0.0
 
-    def score(self, name: str, note: str) -> Score:
-        """Return the risk as a score, which passes unless the gain is significant."""
+    def score(self, name: str, note: str, p_value: float | None = None) -> Score:
+        """Return the risk as a score; ``p_value`` is the probability of such a risk by chance."""
         return Score(
             name=name,
             family="privacy",
@@ -56,7 +56,7 @@ class Risk:
             high=self.high,
             better="lower",
             rows=self.attacks,
-            passed=not self.is_significant,
+            p_value=p_value,
             gain=self.low,
             note=f"{note}; success rate {self.inside:.1%} inside the table, {self.outside:.1%} outside",
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.measures.permutation import adjusted, exchanges
 from sfumato.measures.privacy.attacks.risk import Risk
 
 if TYPE_CHECKING:
@@ -21,33 +22,46 @@ if TYPE_CHECKING:
     from sfumato.measures.scores import Score
 
 ATTACKS = 2000
+FITTING = 100  # a description that fits more people of the original and the reference singles out nobody
 CELLS = 4 * 10**9  # largest number of comparisons for all attacks together
 
 
-def singling_out(subject: MeasuredRelease) -> Risk | None:
-    """Try descriptions on the original and on the reference, both reduced to the same number of people."""
+def singling_out_scores(subject: MeasuredRelease) -> Iterator[Score]:
+    """Yield the risk of being singled out; nothing without a reference.
+
+    Descriptions are tried on the original and on the reference, both reduced to the same number of people. All of them
+    are tried on the same people, so they depend on each other; the test exchanges people inside and outside.
+    """
     if subject.reference_matrix is None:
-        return None
+        return
     generator = subject.generator("singling out")
     people = min(len(subject.original_matrix), len(subject.reference_matrix))
     inside = subject.original_matrix[generator.permutation(len(subject.original_matrix))[:people]]
     outside = subject.reference_matrix[generator.permutation(len(subject.reference_matrix))[:people]]
+    everyone = np.concatenate([inside, outside])
     attacks = max(100, min(ATTACKS, CELLS // (2 * people * len(subject.names))))
     rows = subject.released_matrix[generator.integers(len(subject.released_matrix), size=attacks)]
     medians = np.median(subject.released_matrix, axis=0)
-    singled = [0, 0]
+    described = []
     for row in rows:
         columns = generator.permutation(len(subject.names))[: int(generator.integers(1, len(subject.names) + 1))]
-        for side, matrix in enumerate((inside, outside)):
-            singled[side] += _fitting(subject, matrix, row, medians, columns) == 1
-    return Risk.of(singled[0], attacks, singled[1], attacks)
+        described.append(_fitting(subject, everyone, row, medians, columns))
+    labels = exchanges(people, people, generator)
+    singled = _singled_out(described, labels)
+    risk = Risk.of(int(singled[0, 0]), attacks, int(singled[0, 1]), attacks)
+    p_value = float(adjusted((singled[:, 0] - singled[:, 1])[:, None])[0])
+    yield risk.score("singling out", "descriptions taken from the release that fit exactly one person", p_value)
 
 
-def singling_out_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Yield the risk of being singled out; nothing without a reference."""
-    risk = singling_out(subject)
-    if risk is not None:
-        yield risk.score("singling out", "descriptions taken from the release that fit exactly one person")
+def _singled_out(described: list[NDArray[np.int64]], labels: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Count the descriptions that fit exactly one person inside, and outside (columns), for each exchange (row)."""
+    few = [fitting for fitting in described if 0 < len(fitting) <= FITTING]
+    if not few:
+        return np.zeros((len(labels), 2))
+    everyone, size = np.concatenate(few), np.array([len(fitting) for fitting in few])
+    start = np.cumsum(size) - size
+    inside = np.array([np.add.reduceat(label[everyone].astype(np.int64), start) for label in labels])
+    return np.column_stack([(inside == 1).sum(axis=1), (size - inside == 1).sum(axis=1)]).astype(np.float64)
 
 
 def _fitting(
@@ -56,8 +70,8 @@ def _fitting(
     row: NDArray[np.float64],
     medians: NDArray[np.float64],
     columns: NDArray[np.int64],
-) -> int:
-    """Count the rows of the matrix that fit the description."""
+) -> NDArray[np.int64]:
+    """Return the rows of the matrix that fit the description."""
     fits = np.ones(len(matrix), dtype=bool)
     chosen = {subject.names[column] for column in columns}
     for number in subject.code.numbers:
@@ -68,4 +82,4 @@ def _fitting(
     for category in subject.code.categories:
         if category.name in chosen:
             fits &= matrix[:, category.start + int(row[category.columns].argmax())] > 0.0
-    return int(fits.sum())
+    return np.flatnonzero(fits)
