@@ -92,9 +92,7 @@ def test_what_a_person_answers_is_done():
     assert {"home_city", "host"} <= set(release.table.names) and "state" not in release.table.names
 
 
-DOUBTFUL = pa.table(
-    {"areas": ["02138", "90210"] * 20, "visit": [20200101, 20210203] * 20, "x": [1, 2, 3, 4] * 10}
-)
+DOUBTFUL = pa.table({"areas": ["02138", "90210"] * 20, "visit": [20200101, 20210203] * 20, "x": [1, 2, 3, 4] * 10})
 ROLES = dict.fromkeys(DOUBTFUL.column_names, "quasi")
 
 
