@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import typer
 
 from sfumato.cli import console, source
+from sfumato.params import require_number
 
 if TYPE_CHECKING:
     from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 MAX_SIZE = 4  # columns in a set, by default
+SECONDS = 10.0  # by default
+LEAST_SECONDS = 1.0  # for the columns and for the sets, however long reading took
+SHOWING_SECONDS = 1.5  # reserved for starting and printing
 
 
 def command(
@@ -25,6 +30,11 @@ def command(
         None, "--population", help="Size of the population; by default rows are counted."
     ),
     max_size: int = typer.Option(MAX_SIZE, "--max-size", help="Largest number of columns in a set."),
+    seconds: float = typer.Option(
+        SECONDS,
+        "--seconds",
+        help="Time limit for the whole command; what was left out is reported. 0: no limit.",
+    ),
     schema: str | None = source.SCHEMA,
     role: list[str] = source.ROLE,
     separator: str | None = source.SEPARATOR,
@@ -38,34 +48,49 @@ def command(
     """Show columns, suggested roles and identifying column sets.
 
     For each column: kind, role, missing and distinct values, rows with a unique value, and the reason for the role.
-    Then the smallest sets of quasi-identifiers that single out a share --alpha of people.
+    Then the smallest sets of quasi-identifiers that single out a share --alpha of people, as far as they are found in
+    --seconds.
     """
+    start = time.perf_counter()
     from sfumato.disclosure.inspection import inspect
     from sfumato.engines.memory import MemorySurvey
     from sfumato.report import terminal
 
+    limit = require_number(seconds, name="--seconds", at_least=0.0) or None
+    end = start + (limit or 0.0) - SHOWING_SECONDS
     reading = source.Reading(
         separator=separator, encoding=encoding, decimal=decimal, missing=missing, header=header, names=names
     )
     fitted = source.fitted(file, reading, schema=schema, roles=role)
-    found = inspect(MemorySurvey(fitted.table), fitted.schema)
-    sets = _identifying(fitted.table, fitted.schema, alpha, population, max_size)
+    found = inspect(MemorySurvey(fitted.table), fitted.schema, seconds=limit and _left(end))
+    if not json:
+        console.show(terminal.inspection(found))
+    sets = _identifying(fitted.table, fitted.schema, alpha, population, max_size, limit and end)
     if json:
-        console.show_json({**asdict(found), "identifying": sets})
-    else:
-        console.show(terminal.inspection(found), *([terminal.identifying(sets)] if sets is not None else []))
+        identifying = sets and {**asdict(sets), "complete": sets.complete, "coverage": sets.coverage}
+        console.show_json({**asdict(found), "not_counted": found.not_counted, "identifying": identifying})
+    elif sets is not None:
+        console.show(terminal.identifying(sets))
+
+
+def _left(end: float) -> float:
+    return max(LEAST_SECONDS, end - time.perf_counter())
 
 
 def _identifying(
-    table: Table, schema: Schema, alpha: float, population: float | None, max_size: int
+    table: Table, schema: Schema, alpha: float, population: float | None, max_size: int, end: float | None
 ) -> QuasiIdentifiers | None:
-    """Find the smallest sets of quasi-identifiers that single out a share alpha of the rows or of the population."""
+    """Find the smallest sets of quasi-identifiers that single out a share alpha of the rows or of the population.
+
+    ``end`` is the time at which the search must end, or None.
+    """
     from sfumato.disclosure.quasi_identifiers import quasi_identifiers
     from sfumato.schema.columns import Role
 
     columns = schema.names(Role.QUASI)
     if not columns:
         return None
+    console.say_progress()
     console.say_compiling()
     return quasi_identifiers(
         table,
@@ -75,4 +100,5 @@ def _identifying(
         "rows" if population is None else "population",
         columns=columns,
         schema=schema,
+        seconds=None if end is None else _left(end),
     )

@@ -103,22 +103,25 @@ def walk(
     max_size: int,
     skip: Callable[[tuple[int, ...]], bool],
     visit: Callable[[Node], bool],
+    many_values_first: bool = False,
+    limited: bool = True,
 ) -> None:
     """Visit the sets of up to ``max_size`` columns, each after its subsets.
 
     ``skip`` returns whether to skip a set and the larger sets built from it; ``visit`` returns whether to go on to the
-    larger sets.
+    larger sets. With ``many_values_first`` the order is reversed, so that a set comes only after the subsets from which
+    it is built. A walk that is ``limited`` raises an error after too many sets.
     """
     visited = 0
 
     def descend(members: tuple[int, ...], parent: Node | EqualRows, below: int) -> None:
         nonlocal visited
-        for number in range(below):
+        for number in reversed(range(below)) if many_values_first else range(below):
             larger = (*members, number)
             if skip(larger):
                 continue
             visited += 1
-            if visited > MOST_SETS:
+            if limited and visited > MOST_SETS:
                 raise _too_many(len(columns))
             node = Node(larger, columns[number], parent, is_last=number == 0 or len(larger) == max_size)
             if visit(node) and not node.is_last:
@@ -129,6 +132,8 @@ def walk(
 
 def number_of_sets(columns: int, max_size: int) -> int:
     """Return the number of sets of 1 to ``max_size`` columns."""
+    if max_size >= columns:
+        return (1 << columns) - 1
     return sum(math.comb(columns, size) for size in range(1, max_size + 1))
 
 
@@ -136,5 +141,5 @@ def _too_many(columns: int) -> OptionError:
     return OptionError(
         f"The search must visit at most {MOST_SETS:,} sets of columns.",
         found=f"{columns} columns",
-        fix="a smaller max_size, or fewer columns",
+        fix="a smaller max_size, fewer columns, or a time limit (seconds), which searches small sets first",
     )

@@ -1,7 +1,12 @@
-"""An inspection of a table: kind, role and uniqueness of each column, and of the quasi-identifiers together."""
+"""An inspection of a table: kind, role and uniqueness of each column, and of the quasi-identifiers together.
+
+It can be limited in time. Columns that were not counted in time are listed without counts.
+"""
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +20,8 @@ if TYPE_CHECKING:
     from sfumato.survey.survey import Survey
     from sfumato.table.kinds import Kind
 
+COLUMNS_AT_A_TIME = 50  # between two looks at the clock
+
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnInspection:
@@ -24,9 +31,9 @@ class ColumnInspection:
     kind: Kind
     role: Role
     reason: str  # empty if the user gave the role
-    missing: int  # rows without a value
-    distinct: int  # different values, not counting a missing one
-    unique_rows: int  # rows whose value no other row has; a missing value counts as a value
+    missing: int | None  # rows without a value; None, here and below, if there was no time to count
+    distinct: int | None  # different values, not counting a missing one
+    unique_rows: int | None  # rows whose value no other row has; a missing value counts as a value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,31 +43,48 @@ class Inspection:
     rows: int
     columns: tuple[ColumnInspection, ...]
     quasi: tuple[str, ...]
-    groups: int  # combinations of the quasi-identifiers that occur
-    unique_rows: int  # rows whose combination no other row has
-    smallest_group: int  # rows of the rarest combination
+    groups: int | None  # combinations of the quasi-identifiers that occur; None if there was no time to count
+    unique_rows: int | None  # rows whose combination no other row has
+    smallest_group: int | None  # rows of the rarest combination
 
     @property
     def unique_share(self) -> float:
-        """Share of the rows that the quasi-identifiers together single out, from 0 to 1."""
+        """Share of the rows that the quasi-identifiers together single out, from 0 to 1; NaN if it is not known."""
+        if self.unique_rows is None:
+            return math.nan
         return self.unique_rows / self.rows if self.rows else 0.0
 
+    @property
+    def not_counted(self) -> tuple[str, ...]:
+        """Columns that were not counted because the time was up."""
+        return tuple(column.name for column in self.columns if column.distinct is None)
 
-def inspect(survey: Survey, schema: Schema) -> Inspection:
-    """Inspect every column of the schema, in one round of survey questions."""
-    quasi = schema.names(Role.QUASI)
-    names = [column.name for column in schema.columns]
-    answers = survey.ask(
-        [GroupSizesOf(quasi), *(GroupSizesOf((name,)) for name in names), *(MissingIn(name) for name in names)]
-    )
-    together, kinds = answers[GroupSizesOf(quasi)], survey.sample.table.kinds
+
+def inspect(survey: Survey, schema: Schema, *, seconds: float | None = None) -> Inspection:
+    """Inspect every column of the schema: in one round of survey questions, or in several within a time limit."""
+    deadline = math.inf if seconds is None else time.perf_counter() + seconds
+    quasi, kinds = schema.names(Role.QUASI), survey.sample.table.kinds
+    together, columns = GroupSizesOf(quasi), schema.columns
+    step = len(columns) if seconds is None else COLUMNS_AT_A_TIME
+    inspected: list[ColumnInspection] = []
+    answers: Answers | None = survey.ask([together]) if not columns else None
+    for first in range(0, len(columns), max(step, 1)):
+        if first and time.perf_counter() > deadline:
+            break
+        part = columns[first : first + step]
+        is_last = first + step >= len(columns)
+        asked = [question for column in part for question in (GroupSizesOf((column.name,)), MissingIn(column.name))]
+        answers = survey.ask([*asked, *([together] if is_last else [])])
+        inspected += [_inspect(answers, column, kinds[column.name]) for column in part]
+    is_complete = answers is not None and len(inspected) == len(columns)
+    sizes = answers[together] if answers is not None and is_complete else None
     return Inspection(
         rows=survey.rows,
-        columns=tuple(_inspect(answers, column, kinds[column.name]) for column in schema.columns),
+        columns=(*inspected, *(_listed(column, kinds[column.name]) for column in columns[len(inspected) :])),
         quasi=quasi,
-        groups=together.count,
-        unique_rows=together.unique_rows,
-        smallest_group=together.smallest,
+        groups=None if sizes is None else sizes.count,
+        unique_rows=None if sizes is None else sizes.unique_rows,
+        smallest_group=None if sizes is None else sizes.smallest,
     )
 
 
@@ -74,4 +98,17 @@ def _inspect(answers: Answers, column: Column, kind: Kind) -> ColumnInspection:
         missing=missing,
         distinct=sizes.count - (missing > 0),
         unique_rows=sizes.unique_rows,
+    )
+
+
+def _listed(column: Column, kind: Kind) -> ColumnInspection:
+    """Return a column for which there was no time."""
+    return ColumnInspection(
+        name=column.name,
+        kind=kind,
+        role=column.role,
+        reason=column.reason,
+        missing=None,
+        distinct=None,
+        unique_rows=None,
     )

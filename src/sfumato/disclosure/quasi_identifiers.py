@@ -2,12 +2,13 @@
 
 Adding a column only splits groups, so the share of unique people can only grow, and every superset of a
 quasi-identifier is a quasi-identifier. It is enough to find the minimal ones: sets are visited after their subsets, and
-supersets of a quasi-identifier are skipped.
+supersets of a quasi-identifier are skipped. A search can be limited in time; it then says what it has covered.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from sfumato.disclosure.column_sets import Node, number_of_sets, walk
+from sfumato.disclosure.set_search import Progress, SetSearch, compile_kernels, duration, short_number
 from sfumato.disclosure.uniqueness import (
     By,
     SchemaLike,
@@ -26,7 +28,7 @@ from sfumato.disclosure.uniqueness import (
     require_columns,
 )
 from sfumato.errors import OptionError
-from sfumato.params import require_choice, require_int, require_probability
+from sfumato.params import require_choice, require_int, require_number, require_probability
 from sfumato.randomness import Randomness
 from sfumato.table.frames import as_table
 from sfumato.table.table import Coded
@@ -34,7 +36,7 @@ from sfumato.table.table import Coded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Progress = Callable[[int, int], None]  # called with the number of sets visited and the largest possible number
+CODING_SHARE = 0.7  # of the time limit; columns that cannot be read in it are left out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +58,18 @@ class QuasiIdentifiers:
     max_size : int
         Largest number of columns in a set.
     visited : int
-        Number of sets that were examined; every other set contains a quasi-identifier that was found.
+        Number of sets that were examined; every other covered set contains a quasi-identifier that was found.
+    covered_size : int
+        All sets of up to this many of ``columns`` are covered: examined, or they contain a quasi-identifier that was
+        found.
+    sets_left : int
+        Number of sets of up to ``max_size`` columns that are not covered because the time was up; 0 if all are.
+    left_out : tuple of str
+        Columns that were not searched because the time was up.
+    seconds : float
+        Time that the search took.
+    seconds_left : float
+        Estimated time for the sets that are left, at the same pace and if none can be skipped.
     """
 
     found: tuple[Uniqueness, ...]
@@ -65,6 +78,29 @@ class QuasiIdentifiers:
     columns: tuple[str, ...]
     max_size: int
     visited: int
+    covered_size: int
+    sets_left: int = 0
+    left_out: tuple[str, ...] = ()
+    seconds: float = 0.0
+    seconds_left: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every set of up to ``max_size`` columns is covered, so that no quasi-identifier was missed."""
+        return not self.sets_left and not self.left_out
+
+    @property
+    def coverage(self) -> str:
+        """What was searched, as one sentence."""
+        if self.complete:
+            return f"All sets of up to {self.max_size} of {len(self.columns)} columns were searched."
+        sizes = f"all sets of up to {self.covered_size}" if self.covered_size else f"{self.visited:,} sets"
+        said = f"The search ended after {self.seconds:.0f} s: {sizes} of {len(self.columns):,} columns were searched"
+        if self.sets_left:
+            said += f"; {short_number(self.sets_left)} other sets are left ({duration(self.seconds_left)} at this pace)"
+        if self.left_out:
+            said += f"; {len(self.left_out):,} columns were left out"
+        return f"{said}."
 
     def __len__(self) -> int:
         return len(self.found)
@@ -99,6 +135,7 @@ def quasi_identifiers(
     domain_sizes: Mapping[str, int] | None = None,
     schema: SchemaLike = None,
     seed: int | None = None,
+    seconds: float | None = None,
     progress: Progress | None = None,
 ) -> QuasiIdentifiers:
     """Find all minimal sets of columns that identify at least a share ``alpha`` of people.
@@ -128,13 +165,18 @@ def quasi_identifiers(
         Schema whose declared domains, orders and trees give domain sizes. Default: none.
     seed : int, optional
         Seed that makes ``sample`` repeatable. Default: random numbers from the operating system.
+    seconds : float, optional
+        Time limit in seconds, above 0. Small sets are searched first, and the result says what was covered and how long
+        the rest would take. Reading the table and compiling kernels do not count. Default: search everything.
     progress : callable, optional
-        Called after each set with the number of sets visited and the largest possible number. Default: none.
+        Called after each set with the number of sets visited and the largest possible number. Default: none. The
+        estimated time that is left is logged every five seconds (logger "sfumato").
 
     Returns
     -------
     QuasiIdentifiers
-        The minimal sets, smallest first, each as a :class:`Uniqueness`.
+        The minimal sets, smallest first, each as a :class:`Uniqueness`; ``complete`` and ``coverage`` say whether all
+        sets were searched.
 
     Examples
     --------
@@ -152,21 +194,38 @@ def quasi_identifiers(
     """
     by = cast(By, require_choice(by, name="by", choices=("rows", "population")))
     alpha = require_probability(alpha, name="alpha")
+    limit = math.inf if seconds is None else require_number(seconds, name="seconds", above=0.0)
+    source = as_table(table)
+    if seconds is not None:
+        compile_kernels()
+    start = time.perf_counter()
     question = _Question.of(
-        table, columns, max_size, population=population, sizes=domain_sizes, schema=schema, sample=_Sample(sample, seed)
+        source,
+        columns,
+        max_size,
+        population=population,
+        sizes=domain_sizes,
+        schema=schema,
+        sample=_Sample(sample, seed),
+        deadline=start + CODING_SHARE * limit,
     )
     least_alone, least_domain = alpha * question.asked, domain_for(alpha, question.population)
-    minimal, found, report = _MinimalSets(len(question.order)), [], _Reporter(question.sets, progress)
+    found: list[Uniqueness] = []
 
-    def visit(node: Node) -> bool:
-        report.one_more()
+    def judge(node: Node) -> bool:
         identifies = node.alone >= least_alone if by == "rows" else question.domain(node) >= least_domain
         if identifies:
-            minimal.add(node.members)
             found.append(question.describe(node))
-        return not identifies
+        return identifies
 
-    question.walk(skip=minimal.covers, visit=visit)
+    searched = SetSearch(
+        columns=[question.coded[name] for name in question.order],
+        wanted=question.wanted,
+        max_size=question.max_size,
+        judge=judge,
+        progress=progress,
+        deadline=start + limit,
+    ).run()
     found.sort(key=lambda one: (len(one.columns), -one.share(by), one.columns))
     return QuasiIdentifiers(
         found=tuple(found),
@@ -174,7 +233,12 @@ def quasi_identifiers(
         by=by,
         columns=question.names,
         max_size=question.max_size,
-        visited=report.visited,
+        visited=searched.visited,
+        covered_size=searched.covered_size,
+        sets_left=searched.sets_left,
+        left_out=question.left_out,
+        seconds=time.perf_counter() - start,
+        seconds_left=searched.seconds_left,
     )
 
 
@@ -233,6 +297,7 @@ class _Question:
     population: int
     max_size: int
     wanted: NDArray[np.bool_]
+    left_out: tuple[str, ...] = ()  # columns for which there was no time
 
     @classmethod
     def of(
@@ -245,19 +310,26 @@ class _Question:
         sizes: Mapping[str, int] | None,
         schema: SchemaLike,
         sample: _Sample,
+        deadline: float = math.inf,
     ) -> _Question:
         table = as_table(source)
-        names = require_columns(table, table.names if columns is None else columns)
-        most = len(names) if max_size is None else min(require_int(max_size, name="max_size", at_least=1), len(names))
-        coded = {name: table.coded(name) for name in names}
+        asked = require_columns(table, table.names if columns is None else columns)
+        most = len(asked) if max_size is None else require_int(max_size, name="max_size", at_least=1)
+        coded: dict[str, Coded] = {}
+        for name in asked:
+            if coded and time.perf_counter() > deadline:
+                break
+            coded[name] = table.coded(name)
+        names = tuple(coded)
         return cls(
             names=names,
             order=tuple(sorted(names, key=lambda name: coded[name].size)),
             coded=coded,
-            domain_sizes=domains(table, names, sizes, schema),
+            domain_sizes=domains(table, names, sizes, schema, {name: column.size for name, column in coded.items()}),
             population=population_of(table, population),
-            max_size=most,
+            max_size=min(most, len(names)),
             wanted=sample.mark(table.rows),
+            left_out=asked[len(names) :],
         )
 
     @property
@@ -297,26 +369,3 @@ class _Reporter:
         self.visited += 1
         if self._progress is not None:
             self._progress(self.visited, self._sets)
-
-
-class _MinimalSets:
-    """Sets of which none contains another, stored as bit masks."""
-
-    def __init__(self, columns: int) -> None:
-        self._with: list[list[int]] = [[] for _ in range(columns)]  # the sets that contain each column
-
-    def add(self, members: tuple[int, ...]) -> None:
-        for member in members:
-            self._with[member].append(_bits(members))
-
-    def covers(self, members: tuple[int, ...]) -> bool:
-        """Return whether the set contains a stored set.
-
-        Only stored sets with its newest member are checked: with any other, its parent would not have been visited.
-        """
-        bits = _bits(members)
-        return any(bits & one == one for one in self._with[members[-1]])
-
-
-def _bits(members: tuple[int, ...]) -> int:
-    return sum(1 << member for member in members)

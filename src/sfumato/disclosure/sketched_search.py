@@ -91,7 +91,13 @@ def sketched_quasi_identifiers(
                 found.append(one)
     found.sort(key=lambda one: (len(one.columns), -one.share(by), one.columns))
     return QuasiIdentifiers(
-        found=tuple(found), alpha=alpha, by=by, columns=tuple(columns), max_size=most, visited=visited
+        found=tuple(found),
+        alpha=alpha,
+        by=by,
+        columns=tuple(columns),
+        max_size=most,
+        visited=visited,
+        covered_size=most,
     )
 
 

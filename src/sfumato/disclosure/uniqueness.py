@@ -261,17 +261,28 @@ def population_of(table: Table, population: float | None) -> int:
 
 
 def domains(
-    table: Table, columns: Sequence[str], given: Mapping[str, int] | None, schema: SchemaLike
+    table: Table,
+    columns: Sequence[str],
+    given: Mapping[str, int] | None,
+    schema: SchemaLike,
+    counted: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
-    """Return the domain size of each column: as given, else as the schema declares it, else counted in the table."""
-    known = None if schema is None else Schema.for_table(table, schema)
+    """Return the domain size of each column: as given, else as the schema declares it, else counted in the table.
+
+    ``counted`` are the numbers of values of columns that are known already.
+    """
+    sizes_in_table = counted or {}
+    is_complete = isinstance(schema, Schema) and all(name in schema for name in columns)
+    known = schema if schema is None or is_complete else Schema.for_table(table, schema)
     sizes = {}
     for name in columns:
         size = (given or {}).get(name)
-        if size is None and known is not None:
+        if size is None and isinstance(known, Schema):
             size = _declared_size(table, known[name])
         sizes[name] = require_int(
-            table.coded(name).size if size is None else size, name=f"domain size of {name!r}", at_least=1
+            (sizes_in_table.get(name) or table.coded(name).size) if size is None else size,
+            name=f"domain size of {name!r}",
+            at_least=1,
         )
     return sizes
 
@@ -280,7 +291,7 @@ def _declared_size(table: Table, column: Column) -> int | None:
     """Return the number of ordered categories, leaves of a tree, or integers in a range that the schema declares."""
     if column.order:
         return len(column.order)
-    tree = tree_for(column, table.coded(column.name).values)
+    tree = tree_for(column, table.coded(column.name).values) if column.tree else None
     if tree is not None:
         return tree.size
     if column.domain is not None and (column.kind or table.kinds[column.name]) is Kind.WHOLE:

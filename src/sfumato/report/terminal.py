@@ -38,39 +38,59 @@ ROLE_STYLE = {
     Role.WEIGHT: "default",
 }
 
+MOST_COLUMNS = 200  # more are hard to read and slow to print
 
-def inspection(found: Inspection) -> RenderableType:
-    """Show kinds, roles with reasons, missing, distinct and unique values, and how many rows are unique in all."""
+
+def inspection(found: Inspection, *, at_most: int = MOST_COLUMNS) -> RenderableType:
+    """Show kinds, roles with reasons, missing, distinct and unique values, and how many rows are unique in all.
+
+    Only the first ``at_most`` columns are shown.
+    """
     grid = _grid("column", "kind", "role", ">missing", ">distinct", ">unique", "reason for the role")
-    for column in found.columns:
+    for column in found.columns[:at_most]:
         grid.add_row(
             Text(column.name, style="bold"),
             str(column.kind),
             Text(str(column.role), style=ROLE_STYLE[column.role]),
-            f"{column.missing:,}",
-            f"{column.distinct:,}",
-            f"{column.unique_rows:,}",
+            *(
+                "–" if count is None else f"{count:,}"
+                for count in (column.missing, column.distinct, column.unique_rows)
+            ),
             Text(column.reason, style="dim"),
         )
-    together = (
+    lines = [Text(f"… and {len(found.columns) - at_most:,} more columns (--json lists them)", style="dim")]
+    lines = lines if len(found.columns) > at_most else []
+    if found.not_counted:
+        lines.append(Text(f"{len(found.not_counted):,} columns were not counted because the time was up (--seconds)."))
+    return Group(grid, *lines, Text(_together(found)))
+
+
+def _together(found: Inspection) -> str:
+    if not found.quasi:
+        return "No column is a quasi-identifier."
+    if found.unique_rows is None:
+        return f"{len(found.quasi):,} quasi-identifiers; how many rows they make unique was not counted in time."
+    return (
         f"{len(found.quasi)} quasi-identifiers together: {found.unique_rows:,} of {found.rows:,} rows are unique "
         f"({found.unique_share:.1%}); {found.groups:,} combinations, smallest group {found.smallest_group:,}."
-        if found.quasi
-        else "No column is a quasi-identifier."
     )
-    return Group(grid, Text(together))
 
 
 def identifying(found: QuasiIdentifiers, *, at_most: int = 12) -> RenderableType:
-    """Show the first ``at_most`` minimal sets of columns that identify people, with reasons."""
-    if not found.found:
-        return Text(f"\nNo set of up to {found.max_size} quasi-identifiers singles out {found.alpha:.0%} of people.")
-    lines = [
-        Text(f"\n{len(found):,} minimal sets of up to {found.max_size} columns single out {found.alpha:.0%} of people:")
-    ]
-    lines += [Text(f"· {reason}") for reason in found.reasons[:at_most]]
+    """Show the first ``at_most`` minimal sets of columns that identify people, with reasons, and what was searched."""
+    size = found.max_size if found.complete else max(found.covered_size, *(len(one.columns) for one in found), 0)
+    if found.found:
+        head = f"\n{len(found):,} minimal sets of up to {size} columns single out {found.alpha:.0%} of people:"
+    elif found.complete:
+        head = f"\nNo set of up to {size} quasi-identifiers singles out {found.alpha:.0%} of people."
+    else:
+        head = f"\nNo set that was searched singles out {found.alpha:.0%} of people."
+    shown = [found[position].reason(found.alpha, found.by) for position in range(min(at_most, len(found)))]
+    lines = [Text(head), *(Text(f"· {reason}") for reason in shown)]
     if len(found) > at_most:
         lines.append(Text(f"… and {len(found) - at_most:,} more (--json lists them)", style="dim"))
+    if not found.complete:
+        lines.append(Text(f"{found.coverage} --seconds gives more time; --max-size limits the size of the sets."))
     return Group(*lines)
 
 

@@ -35,6 +35,15 @@ def folder(people, tmp_path_factory) -> Path:
     return out
 
 
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    path = tmp_path_factory.mktemp("wide") / "wide.csv"
+    cells = np.random.default_rng(1).integers(0, 9, (400, 250))
+    names = ",".join(f"v{number}" for number in range(250))
+    np.savetxt(path, cells, fmt="%d", delimiter=",", header=names, comments="")
+    return path
+
+
 @pytest.fixture
 def ends_with(people, tmp_path, capfd):
     """Release the people with these arguments, expect this code, and return what was shown."""
@@ -65,6 +74,28 @@ class TestInspect:
         assert "single out 50% of people" in capfd.readouterr().out
         assert run(["inspect", str(people), "--population", "1e9", "--max-size", "2"]) == 0
         assert "No set of up to 2" in capfd.readouterr().out
+
+    def test_a_wide_table_is_answered_in_time_and_what_was_left_out_is_said(self, wide, capfd):
+        assert run(["inspect", str(wide), "--seconds", "2"]) == 0
+        shown = capfd.readouterr().out
+        assert (
+            shown.index("v0 ") < shown.index("250 quasi-identifiers together") < shown.index("The search ended after")
+        )
+        assert "… and 50 more columns" in shown and "sets are left" in shown
+
+    def test_json_says_whether_the_search_was_complete(self, wide, people, capfd):
+        assert run(["inspect", str(wide), "--seconds", "2", "--json"]) == 0
+        shown = json.loads(capfd.readouterr().out)
+        assert len(shown["columns"]) == 250 and shown["not_counted"] == []
+        identifying = shown["identifying"]
+        assert identifying["complete"] is False and identifying["sets_left"] > 1_000_000
+        assert identifying["covered_size"] >= 1 and "sets are left" in identifying["coverage"]
+        assert run(["inspect", str(people), "--seconds", "0", "--json"]) == 0
+        assert json.loads(capfd.readouterr().out)["identifying"]["complete"] is True
+
+    def test_a_time_limit_below_zero_is_refused(self, people, capfd):
+        assert run(["inspect", str(people), "--seconds", "-1"]) == 2
+        assert "--seconds" in capfd.readouterr().err
 
     def test_a_share_that_is_none_is_refused(self, people, capfd):
         assert run(["inspect", str(people), "--alpha", "7"]) == 2

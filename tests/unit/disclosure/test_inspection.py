@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 from sfumato.disclosure.inspection import inspect
 from sfumato.engines.memory import MemorySurvey
+from sfumato.report.terminal import inspection
 from sfumato.schema.schema import Schema
 from sfumato.table.table import Table
 
@@ -37,6 +41,27 @@ def test_quasi_identifiers_are_counted_together():
     found = looked_at(age="quasi", city="quasi", pay="sensitive")
     assert (found.quasi, found.groups, found.unique_rows, found.smallest_group) == (("age", "city"), 3, 1, 1)
     assert found.unique_share == pytest.approx(0.2)
+
+
+def test_columns_without_time_are_listed_and_not_counted(monkeypatch):
+    monkeypatch.setattr("sfumato.disclosure.inspection.COLUMNS_AT_A_TIME", 1)
+    schema = Schema.for_table(TABLE, {"age": "quasi", "city": "quasi", "pay": "sensitive"})
+    found = inspect(MemorySurvey(TABLE), schema, seconds=1e-9)
+    assert [column.name for column in found.columns] == ["age", "city", "pay"]
+    assert found.not_counted == ("city", "pay") and found.columns[0].distinct == 2
+    assert found.groups is None and found.quasi == ("age", "city")
+    assert "2 columns were not counted" in shown(found) and "not counted in time" in shown(found)
+
+
+def test_with_time_enough_nothing_changes():
+    schema = Schema.for_table(TABLE, {"age": "quasi", "city": "quasi", "pay": "sensitive"})
+    assert inspect(MemorySurvey(TABLE), schema, seconds=1e6) == inspect(MemorySurvey(TABLE), schema)
+
+
+def shown(found):
+    console = Console(file=io.StringIO(), width=200)
+    console.print(inspection(found))
+    return console.file.getvalue()
 
 
 def test_without_quasi_identifiers_all_rows_are_one_group():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import combinations
 
 import numpy as np
@@ -45,6 +46,63 @@ def test_by_rows_it_finds_exactly_the_minimal_sets(table, alpha, most):
     assert {one.columns for one in found} == wanted
     assert len(found) == len(wanted) == len(found.reasons)
     assert all(one == uniqueness(table, one.columns) for one in found)
+
+
+@given(tables(), st.floats(0.05, 0.95), st.integers(1, 5))
+def test_a_search_with_time_enough_is_complete_and_finds_the_same(table, alpha, most):
+    whole, timed = (quasi_identifiers(table, alpha=alpha, max_size=most, seconds=one) for one in (None, 1e6))
+    assert timed.found == whole.found
+    for found in (whole, timed):
+        assert found.complete and found.sets_left == 0 and found.covered_size == found.max_size
+        assert found.coverage.startswith("All sets of up to")
+
+
+def wide(columns=60, rows=2_000):
+    draw = np.random.default_rng(3)
+    return pa.table({f"c{n}": draw.integers(0, 3, rows) for n in range(columns)} | {"id": np.arange(rows)})
+
+
+class TestTimeLimit:
+    """Many columns of few values: no time is enough for all their sets."""
+
+    table = wide()
+
+    def test_a_search_ends_in_time_and_says_what_it_covered(self):
+        start = time.perf_counter()
+        found = quasi_identifiers(self.table, alpha=0.2, seconds=1.0)
+        assert time.perf_counter() - start < 15  # kernels may be compiled first
+        assert not found.complete and found.seconds < 3
+        assert 1 <= found.covered_size < found.max_size == 61
+        assert found.sets_left > 10**12 and found.seconds_left > 10**6
+        for said in ("ended after 1 s", f"all sets of up to {found.covered_size} of 61 columns", "sets are left"):
+            assert said in found.coverage
+
+    def test_all_sets_of_the_covered_sizes_are_in_the_answer(self):
+        found = quasi_identifiers(self.table, alpha=0.2, seconds=1.0)
+        exact = quasi_identifiers(self.table, alpha=0.2, max_size=found.covered_size)
+        assert {one.columns for one in exact} <= {one.columns for one in found}
+        assert found[0].columns == ("id",)
+
+    def test_more_time_covers_more(self):
+        little, more = (quasi_identifiers(self.table, alpha=0.2, max_size=4, seconds=one) for one in (0.05, 1.5))
+        assert more.visited > little.visited and more.sets_left < little.sets_left
+
+    def test_more_columns_than_can_be_read_in_time_are_left_out_and_named(self, monkeypatch):
+        monkeypatch.setattr("sfumato.disclosure.quasi_identifiers.CODING_SHARE", 1e-9)
+        found = quasi_identifiers(self.table, seconds=1.0)
+        assert found.columns == ("c0",) and len(found.left_out) == 60
+        assert not found.complete and "60 columns were left out" in found.coverage
+
+    def test_the_time_that_is_left_is_logged(self, monkeypatch, caplog):
+        monkeypatch.setattr("sfumato.disclosure.set_search.LOG_SECONDS", 0.1)
+        with caplog.at_level("INFO", logger="sfumato"):
+            quasi_identifiers(self.table, alpha=0.2, seconds=0.5)
+        assert "left (" in caplog.text and "at this pace" in caplog.text
+
+    def test_sets_that_need_not_be_visited_count_as_covered(self):
+        every_column_identifies = pa.table({f"c{n}": np.arange(50) for n in range(300)})
+        found = quasi_identifiers(every_column_identifies, seconds=60)
+        assert found.complete and len(found) == found.visited == 300
 
 
 @given(tables(), st.floats(0.05, 0.95), st.integers(1, 4))
@@ -100,7 +158,9 @@ def test_more_columns_than_can_be_searched_are_refused_with_advice(monkeypatch):
     assert len(quasi_identifiers(table, max_size=1)) == 0
 
 
-@pytest.mark.parametrize("wrong", [{"alpha": 0}, {"alpha": 1.0}, {"by": "people"}, {"max_size": 0}, {"sample": 9}])
+@pytest.mark.parametrize(
+    "wrong", [{"alpha": 0}, {"alpha": 1.0}, {"by": "people"}, {"max_size": 0}, {"sample": 9}, {"seconds": 0}]
+)
 def test_a_wrong_option_is_refused(wrong):
     with pytest.raises(OptionError):
         quasi_identifiers(pa.table({"a": [1, 2, 3]}), **wrong)
