@@ -104,9 +104,9 @@ class TestWhatIsShown:
             assert f"{CANARY} 1".encode() not in path.read_bytes(), path.name
 
     def test_an_original_number_far_outside_is_shown_by_the_boxes_only(self, tmp_path):
-        ages = [float(age) for age in range(ROWS - 1)] + [NUMBER]
+        distances = [float(number) for number in range(ROWS - 1)] + [NUMBER]
         for name in METHODS:
-            release = made(name).release(pa.table({"age": ages}), schema={"age": "quasi"})
+            release = made(name).release(pa.table({"distance": distances}), schema={"distance": "quasi"})
             assert not traces(release.manifest.to_json() + repr(release))
 
 
