@@ -148,16 +148,19 @@ class SafeHarbor(Method):
         self._require_answered(inspection, names)
         actions = self._actions(inspection)
         kept = tuple(name for name in names if actions.get(name) is not Action.REMOVE)
+        if not kept:
+            raise CannotRelease("At least one column must remain to be released.", found="all columns are identifiers")
         recodings = tuple(
             self._coarse(name, action, answers[DistinctIn(name, MOST_VALUES)].require_complete(name))
             for name, action in actions.items()
             if action in (Action.THREE_DIGITS, Action.YEAR, Action.NINETY)
         )
+        years = tuple(name for name, action in actions.items() if action is Action.YEAR)
         return RecodingPlan(
             columns=kept,
             quasi=tuple(name for name in kept if schema[name].role is Role.QUASI),
             recodings=recodings,
-            promises=(NoIdentifierLeft(policy=self, columns=kept), *truth_of(recodings)),
+            promises=(NoIdentifierLeft(policy=self, columns=kept, years=years), *truth_of(recodings)),
             method_notes={
                 "removed": [name for name in names if name not in kept],
                 "findings": [
@@ -278,6 +281,7 @@ class NoIdentifierLeft(Claim[ReleasedCells]):
 
     policy: SafeHarbor
     columns: tuple[str, ...] = ()  # all released columns
+    years: tuple[str, ...] = ()  # columns of dates that are released as years, whatever their names suggest
 
     def tally(self, evidence: Evidence) -> ReleasedCells:
         return ReleasedCells.of(evidence.released)
@@ -286,9 +290,10 @@ class NoIdentifierLeft(Claim[ReleasedCells]):
         return one.merge(other)
 
     def finding(self, tally: ReleasedCells) -> Finding:
+        columns = [cells for cells in tally.columns if cells.name not in self.years or not self._are_years(cells)]
         left = [
             f"{found.column!r} ({found.identifier})"
-            for found in self.policy.inspect_cells(tally.columns).findings
+            for found in self.policy.inspect_cells(columns).findings
             if found.column not in (self.policy.answers or {})
         ]
         return Finding(
@@ -298,6 +303,9 @@ class NoIdentifierLeft(Claim[ReleasedCells]):
             fix="say whether to keep or to remove these columns (option answers)",
             kind=self.kind,
         )
+
+    def _are_years(self, column: ColumnCells) -> bool:
+        return not len(column.cells) or (column.is_number and column.within(self.policy._limits.earliest_birth, 2150))
 
     @property
     def protects(self) -> tuple[str, ...]:
@@ -358,7 +366,7 @@ def _up_to_ninety(values: pa.Array) -> pa.Array:
     if pt.is_floating(values.type) or pt.is_decimal(values.type):
         return pc.min_element_wise(values.cast(pa.float64()), float(SHOWN_AGE), skip_nulls=False)
     if pt.is_integer(values.type):
-        return pc.min_element_wise(values.cast(pa.int64()), SHOWN_AGE, skip_nulls=False)
+        return pc.min_element_wise(values, pa.scalar(SHOWN_AGE, values.type), skip_nulls=False).cast(pa.int64())
     texts = values.cast(pa.string())
     low, high, is_open = ages(texts)
     reveals = reveals_ninety(low, high, is_open)

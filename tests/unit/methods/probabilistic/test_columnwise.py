@@ -75,7 +75,7 @@ def test_order_is_kept_and_ranges_hold_their_values(number, represent, case):
     rows = zip(column.to_pylist(), *(cells.arrow.column(name).to_pylist() for name in cells.names), strict=True)
     known = sorted(row for row in rows if row[0] is not None and row[1] is not None)
     assert all(before[1] <= after[1] for before, after in pairwise(known))
-    if represent == "range":
+    if represent == "range" and len(cells.names) == 2:  # a column of 0 and 1 is a category, and has no range
         assert all(low <= value <= high for value, low, high in known)
 
 

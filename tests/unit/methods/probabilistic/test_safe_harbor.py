@@ -145,6 +145,18 @@ def test_ages_as_text_and_in_groups_end_at_90():
     assert columns["age_band"] == set(AGES["age_band"])  # says nothing beyond 90
 
 
+def test_dates_become_years_whatever_the_name_of_the_column_suggests():
+    days = [datetime.date(1920 + n, 1, 1) for n in range(ROWS)]
+    table = pa.table({"phone_contact": days, "age_recorded": days, "sex": ["f", "m"] * (ROWS // 2)})
+    release = POLICY.release(table, schema=dict.fromkeys(table.column_names, "quasi"), seed=1)
+    assert min(release.table.arrow.column("phone_contact").to_pylist()) == 2024 - 90
+
+
+def test_a_table_of_identifiers_only_cannot_be_released():
+    with pytest.raises(CannotRelease, match="one column must remain"):
+        POLICY.release(pa.table({"lname": ["a", "b", "c"] * 9}), schema={"lname": "quasi"})
+
+
 def test_a_column_that_is_released_as_it_is_is_not_called_generalized():
     columns = {"sex": ["f", "m"] * 20, "country": ["IT"] * 40, "zip": ["02138", "90210"] * 20, "age": [40, 95] * 20}
     manifest = POLICY.release(pa.table(columns), schema=dict.fromkeys(columns, "quasi"), seed=1).manifest
