@@ -217,15 +217,16 @@ What the papers minimise decreases: fuzzy ≤ dismissal ≤ all records in {orde
 reweighted statistic itself decreases for means. For correlations it need not: the records that are left out are those
 that hold the correlation in place. Dismissal is worse than keeping all records in these cases: {worse}. The guaranteed
 interval of the reweighted statistic (`Reweighting.low`, `.high`) contains its value in {certain} cases. The two
-objectives of dismissal give nearly the same result; which of them keeps more records depends on the table. If outliers are measurement errors, reweighting brings the mean and the correlation closer to
-those of the people, without knowing which records are wrong (*from people*).
+objectives of dismissal give nearly the same result; which of them keeps more records depends on the table. If outliers
+are measurement errors, reweighting brings the mean and the correlation closer to those of the people, without knowing
+which records are wrong (*from people*).
 
 What the papers do not mention: records in wide boxes differ from the rest. Outliers on one side shift the mean by
 several times the error that was gained. A correlation is shifted by half its size even without outliers: its derivative
 grows with the distance from the regression line (∂r/∂x ∝ y − r·x), so records far from the line are dismissed first and
 the rest looks more correlated. The interval around the reweighted value then often misses the statistic of the
-table (*covers*). So `release.estimate(..., wide_boxes=...)` shows the shift, and the guaranteed interval stays that of the whole
-table, which contained the truth in {held} cases. Without reweighting, the midpoints are closer to the statistic of the
+table (*covers*). So `release.estimate(..., wide_boxes=...)` shows the shift, and the guaranteed interval stays that of
+the whole table, which contained the truth in {held} cases. Without reweighting, the midpoints are closer to the statistic of the
 table than their uncertainty suggests (*from table*, all records).
 
 ![Errors and shift by the share of records kept](figures/weights.png)
