@@ -226,8 +226,8 @@ several times the error that was gained. A correlation is shifted by half its si
 grows with the distance from the regression line (∂r/∂x ∝ y − r·x), so records far from the line are dismissed first and
 the rest looks more correlated. The interval around the reweighted value then often misses the statistic of the
 table (*covers*). So `release.estimate(..., wide_boxes=...)` shows the shift, and the guaranteed interval stays that of
-the whole table, which contained the truth in {held} cases. Without reweighting, the midpoints are closer to the statistic of the
-table than their uncertainty suggests (*from table*, all records).
+the whole table, which contained the truth in {held} cases. Without reweighting, the midpoints are closer to the
+statistic of the table than their uncertainty suggests (*from table*, all records).
 
 ![Errors and shift by the share of records kept](figures/weights.png)
 """
