@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,7 @@ def render(release: Release, summary: Summary | None = None) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sfumato.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(quantity=_quantity, count=lambda value: f"{value:,}")
+    environment.filters.update(quantity=_quantity, count=lambda value: f"{value:,}", listed=listed)
     manifest = release.manifest
     return environment.get_template("release.html.j2").render(
         manifest=manifest,
@@ -86,6 +87,15 @@ def render(release: Release, summary: Summary | None = None) -> str:
         width=WIDTH,
         height=HEIGHT,
     )
+
+
+def listed(value: object) -> str:
+    """Return lists and mappings of a manifest as text, without the signs of a program."""
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name}: {listed(item)}" for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(listed, value)) or "none"
+    return "none" if value is None else str(value)
 
 
 def number(value: float) -> str:

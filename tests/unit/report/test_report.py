@@ -279,3 +279,9 @@ def test_the_densest_boxes_are_the_darkest():
     assert shades.argmin() == 4
     assert shades[1] == shades[3]
     assert shades.max() < len(SHADES)
+
+
+def test_notes_are_shown_without_the_signs_of_a_program():
+    assert html.listed({"columns": ["age", "sex"], "kept": [], "x": {"how": None}}) == (
+        "columns: age, sex; kept: none; x: how: none"
+    )
