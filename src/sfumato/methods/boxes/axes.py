@@ -111,8 +111,9 @@ class Axes:
         numbers = tuple(name for name in quasi if kinds[name].is_numeric)
         asked: list[Question[Any]] = [ExtremesOf(name) for name in numbers]
         asked += [MissingIn(name) for name in numbers]
-        asked += [DistinctIn(name, at_most=MOST_VALUES) for name in quasi if name not in numbers]
-        return [*asked, MomentsOf(numbers)] if numbers else asked
+        others = [name for name in quasi if name not in numbers]
+        asked += [DistinctIn(name, at_most=MOST_VALUES) for name in others]
+        return [*asked, MomentsOf(numbers)] if numbers and others else asked
 
     @classmethod
     def of(cls, answers: Answers, sample: Table, schema: Schema) -> Axes:
