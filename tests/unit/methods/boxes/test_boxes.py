@@ -340,7 +340,7 @@ class TestOptimality:
             boxes.release(data.assign(weight=weight), schema=roles, seed=1).optimality() for weight in (1.0, 100.0)
         )
         assert hundred.achieved == pytest.approx(one.achieved, rel=1e-6)
-        assert hundred.shrunk == pytest.approx(one.shrunk, rel=0.1), "at other points of the same table"
+        assert hundred.shrunk == pytest.approx(one.shrunk, rel=1e-6)
 
     @pytest.mark.parametrize(
         ("spoil", "reason"), [(lambda x: x.round(), "repeat"), (lambda x: x.where(x < 1), "missing")]
