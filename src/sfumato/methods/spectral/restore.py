@@ -3,13 +3,11 @@
 Logarithms, limits and rounding come between scores and columns, so white scores alone do not preserve the moments of
 the columns. If both the moments and the limits are required, two steps alternate: clip the numbers to their limits,
 then map them to the wanted mean and covariance by the smallest linear change. Since the original nearly meets both
-requirements, the iteration can converge. Where it cannot, which its pace tells after some rounds, the moments have
-precedence.
+requirements, the iteration can converge.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -24,13 +22,8 @@ Marginals = Literal["free", "restored"]
 MARGINALS: tuple[Marginals, ...] = ("free", "restored")
 
 ROUNDS = 400
-EXACT = 1e-11  # in standard deviations: a step that changes no number by more than this has converged
-OVERSHOOT = 1.8  # numbers move this many times the way to their limits, which halves the number of rounds, or better
-MARGIN = 0.01  # numbers first move this share of the range inside their limits: a wide margin is met in few rounds
-MARGIN_DECAY = 0.98  # per round, because numbers of a few values cannot keep away from their limits
-PACE_ROUNDS = 50  # rounds over which the pace of convergence is measured
-PATIENCE = 2.0  # the iteration stops if at its pace it would need more than this multiple of ROUNDS
-NEGLIGIBLE = 1e-9  # a singular value below this share of the largest is a rounding error
+EXACT = 1e-11  # relative error of mean and covariance up to which moments count as kept
+NEGLIGIBLE = 1e-13  # an eigenvalue below this share of the largest is a rounding error
 COMMON = 5  # smallest number of people in a category whose share is restored
 SHARE_ROUNDS = 50
 
@@ -55,22 +48,17 @@ def with_moments(
     mean, spread = like.mean(axis=0), like.std(axis=0)
     scale = np.where(spread > 0.0, spread, 1.0)
     target = (like - mean) / scale
-    loadings = _loadings(target)
+    wanted = target.T @ target / len(like)
     bottom, top = (low - mean) / scale, (high - mean) / scale
-    margin = MARGIN * np.where(np.isfinite(top - bottom), top - bottom, 0.0)
-    first = current = _nearest((numbers - mean) / scale, loadings)
-    outside: list[float] = []  # largest distance to a limit, after each round
+    first = _mapped(_mapped((numbers - mean) / scale, wanted), wanted)  # the second step corrects the last digits
+    current = first
     for step in range(1, ROUNDS + 1):
         inside = np.clip(current, bottom, top)
-        outside.append(float(np.abs(inside - current).max(initial=0.0)))
-        if outside[-1] < EXACT:
-            return Restored(inside * scale + mean, _error(inside, target), step, within=True)
-        if _is_too_slow(outside):
-            break
-        margin = MARGIN_DECAY * margin
-        moved = np.clip(current, bottom + margin, top - margin) - current
-        current = _nearest(current + OVERSHOOT * moved, loadings)
-    return Restored(first * scale + mean, _error(first, target), step, within=False)
+        error = _error(inside, wanted)
+        if error < EXACT:
+            return Restored(inside * scale + mean, error, step, within=True)
+        current = _mapped(inside, wanted)
+    return Restored(first * scale + mean, _error(first, wanted), ROUNDS, within=False)
 
 
 def with_marginals(
@@ -129,39 +117,31 @@ def _offsets(scores: NDArray[np.float64], wanted: NDArray[np.int64]) -> NDArray[
     return offsets
 
 
-def _is_too_slow(outside: list[float]) -> bool:
-    """Return whether the iteration, at the pace of its last rounds, would need far more than ``ROUNDS`` rounds."""
-    if len(outside) <= PACE_ROUNDS:
-        return False
-    pace = math.log(outside[-1 - PACE_ROUNDS] / outside[-1]) / PACE_ROUNDS  # per round
-    return pace <= 0.0 or len(outside) + math.log(outside[-1] / EXACT) / pace > PATIENCE * ROUNDS
+def _mapped(numbers: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Apply the smallest linear change that gives the numbers mean 0 and the wanted covariance.
 
-
-def _nearest(numbers: NDArray[np.float64], loadings: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the nearest numbers with mean 0 and the covariance LᵀL of the loadings.
-
-    They are √rows·QL with the orthonormal Q, orthogonal to the constant, that is nearest to the projections of the
-    numbers on the loadings (a Procrustes problem). This is the optimal transport map between two normal distributions.
-    There are as many projections as the rank, so a wide table costs no more than its rows.
+    The numbers are whitened, rotated to be as close as possible to the original numbers (a Procrustes problem), and
+    given the wanted loadings. This is the optimal transport map between two normal distributions, for any rank.
     """
-    rows = len(numbers)
-    basis, parts = np.linalg.qr(np.column_stack([np.ones(rows), numbers @ loadings.T]))
-    left, _, right = np.linalg.svd(parts[1:, 1:])
-    return np.asarray(np.sqrt(rows) * (basis[:, 1:] @ (left @ right)) @ loadings)
+    centred = numbers - numbers.mean(axis=0)
+    loadings = _loadings(centred.T @ centred / len(centred))
+    wanted_loadings = _loadings(wanted)
+    left, _, right = np.linalg.svd(loadings @ wanted_loadings.T, full_matrices=False)
+    whiten = loadings.T / (loadings**2).sum(axis=1)  # loadings are orthogonal, so this is their inverse
+    return np.asarray(centred @ (whiten @ left @ right @ wanted_loadings))
 
 
-def _loadings(centred: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return L (rank, columns) with LᵀL the covariance of centred numbers: scaled singular vectors."""
-    _, singular, right = np.linalg.svd(centred, full_matrices=False)
-    real = singular > NEGLIGIBLE * max(singular.max(initial=0.0), np.finfo(float).tiny)
-    return np.asarray(singular[real, None] * right[real] / np.sqrt(len(centred)))
+def _loadings(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return L (rank, columns) with LᵀL the covariance: its eigenvectors times the square roots of the eigenvalues."""
+    values, vectors = np.linalg.eigh(covariance)
+    real = values > NEGLIGIBLE * max(values.max(initial=0.0), np.finfo(float).tiny)
+    return np.asarray((vectors[:, real] * np.sqrt(values[real])).T)
 
 
-def _error(numbers: NDArray[np.float64], target: NDArray[np.float64]) -> float:
+def _error(numbers: NDArray[np.float64], wanted: NDArray[np.float64]) -> float:
     """Return the largest error of a mean (in standard deviations) or of a covariance (of standardised columns)."""
     if not numbers.shape[1]:
         return 0.0
     mean = numbers.mean(axis=0)
     centred = numbers - mean
-    covariances = (centred.T @ centred - target.T @ target) / len(numbers)
-    return float(max(np.abs(mean).max(), np.abs(covariances).max()))
+    return float(max(np.abs(mean).max(), np.abs(centred.T @ centred / len(numbers) - wanted).max()))
