@@ -75,8 +75,9 @@ def _only_axis(
     """Return the only axis that causes cost, if it is numeric and boxes need no diversity; None otherwise."""
     if protected.l > 1 and protected.values.shape[1]:
         return None
-    costly = np.flatnonzero((weights.sum(axis=0, dtype=np.float64) > 0.0) & (np.ptp(values, axis=0) > 0.0))
-    return int(costly[0]) if len(costly) == 1 and costly[0] < len(axes.numbers) else None
+    costly = (axis for axis in range(values.shape[1]) if weights[:, axis].any() and np.ptp(values[:, axis]) > 0.0)
+    first, second = next(costly, None), next(costly, None)  # two are enough to know: the others are not looked at
+    return first if second is None and first is not None and first < len(axes.numbers) else None
 
 
 def _along_line(
