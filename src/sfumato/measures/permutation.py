@@ -26,6 +26,21 @@ def exchanges(first: int, second: int, generator: np.random.Generator) -> NDArra
     return labels
 
 
+def exchanges_among(
+    chosen: NDArray[np.int64], first: int, second: int, generator: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Return the labels of ``exchanges`` for some rows only, with the same distribution.
+
+    In a random exchange, the number of the chosen rows that are in the first sample is hypergeometric. The work depends
+    on the number of chosen rows, not on that of all rows.
+    """
+    inside = generator.hypergeometric(first, second, len(chosen), size=EXCHANGES)
+    labels = np.arange(len(chosen)) < np.concatenate([[0], inside])[:, None]
+    labels[0] = chosen < first
+    generator.permuted(labels[1:], axis=1, out=labels[1:])
+    return labels
+
+
 def chances(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return, for each exchange (row), the share of exchanges with at least as large a statistic, column by column."""
     from scipy.stats import rankdata

@@ -130,7 +130,7 @@ class Analysis:
         if self._altered(wanted):
             notes += ["nothing is guaranteed, because the method altered a column"]
             estimates = tuple(map(_without_intervals, estimates))
-        return tuple(replace(one, of=of, notes=tuple(notes)) for one in estimates)
+        return tuple(replace(one, of=of, notes=(*one.notes, *notes)) for one in estimates)
 
 
 def weight_column(manifest: Manifest | None) -> str | None:

@@ -173,7 +173,7 @@ def estimates(estimated: Sequence[Estimate], truths: Mapping[str, float] | None 
             interval(estimate.low, estimate.high, estimate.unit),
             f"{estimate.gap:.1%}" + (" (ended early)" if estimate.ended_early else ""),
             interval(estimate.linear_low, estimate.linear_high, estimate.unit),
-            f"{estimate.records:,}",
+            estimate.records_text,
             estimate.of,
         )
     return Group(grid, *(Text(line, style="dim") for line in _remarks(estimated)))

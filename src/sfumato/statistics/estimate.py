@@ -85,7 +85,11 @@ class Estimate:
     linear_low, linear_high : float
         First-order interval C̃ ± Δ of XK §II. It is a good approximation, but not guaranteed.
     records : int
-        Number of records used: those without a missing value in any column of the statistic.
+        Number of records that are used for certain: those without a missing value in any column of the statistic. Boxes
+        may leave open how many these are; then it is the smallest possible number.
+    uncertain_records : int
+        Number of further records that may have to be used. Boxes do not tell which of their records have the missing
+        values or meet a condition.
     reweighting : Reweighting or None
         Effect of reweighting records in wide boxes; None (the default) if all records count equally. With reweighting,
         ``value`` and the first-order interval describe the reweighted records. They may lie outside the guaranteed
@@ -133,6 +137,7 @@ class Estimate:
     linear_low: Quantity
     linear_high: Quantity
     records: int
+    uncertain_records: int = 0
     reweighting: Reweighting | None = None
     weighted_by: str | None = None
     of: str = RELEASED_ROWS
@@ -166,8 +171,14 @@ class Estimate:
     def __str__(self) -> str:
         """Return one line: value, guaranteed interval, records, weights, and whose statistic it is."""
         ends = interval(self.low, self.high, self.unit) + (", ended early" if self.ended_early else "")
-        rows = f"{self.records:,} records, {self.weighting}, of the {self.of}"
+        rows = f"{self.records_text} records, {self.weighting}, of the {self.of}"
         return f"{self.name} = {quantity(self.value, self.unit)}, guaranteed {ends} ({rows})"
+
+    @property
+    def records_text(self) -> str:
+        """The number of records in words: "156", or "156 to 164" if boxes leave it open."""
+        most = f" to {self.records + self.uncertain_records:,}" if self.uncertain_records else ""
+        return f"{self.records:,}{most}"
 
     @property
     def weighting(self) -> str:
@@ -243,7 +254,7 @@ def _html_table(estimates: Sequence[Estimate]) -> str:
             quantity(estimate.value, estimate.unit),
             interval(estimate.low, estimate.high, estimate.unit) + (" (ended early)" if estimate.ended_early else ""),
             interval(estimate.linear_low, estimate.linear_high, estimate.unit),
-            f"{estimate.records:,}",
+            estimate.records_text,
             estimate.weighting,
             estimate.of,
         )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 CHUNK = 1 << 15  # number of rows of a few columns that fit into the cache of a processor
+NEARLY_CONSTANT = 1e-24  # variance ÷ mean² that can be due to rounding
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,4 +122,8 @@ def _moments_of_chunk(
         shared = share[:, None] * centred
         residue = shared.sum(axis=0)  # rounding error of the mean
         covariance = shared.T @ centred - np.outer(residue, residue)
-        return Moments(total, mean + residue, (covariance + covariance.T) / 2.0, len(kept), names)
+        mean, covariance = mean + residue, (covariance + covariance.T) / 2.0
+        for column in np.flatnonzero(np.diag(covariance) <= NEARLY_CONSTANT * mean**2):
+            if (kept[:, column] == kept[0, column]).all():  # the spread of equal numbers is 0, not a rounding error
+                mean[column], covariance[column], covariance[:, column] = kept[0, column], 0.0, 0.0
+        return Moments(total, mean, covariance, len(kept), names)

@@ -7,7 +7,16 @@ import pytest
 from scipy.stats import ks_2samp
 
 from sfumato.measures.confidence import area_under_curve
-from sfumato.measures.permutation import EXCHANGES, adjusted, areas, chances, excess, exchanges, largest_gaps
+from sfumato.measures.permutation import (
+    EXCHANGES,
+    adjusted,
+    areas,
+    chances,
+    excess,
+    exchanges,
+    exchanges_among,
+    largest_gaps,
+)
 
 
 def test_the_first_row_is_how_it_is_and_all_have_the_same_sizes():
@@ -15,6 +24,17 @@ def test_the_first_row_is_how_it_is_and_all_have_the_same_sizes():
     assert labels.shape == (EXCHANGES + 1, 11)
     assert labels[0].tolist() == [True] * 7 + [False] * 4
     assert set(labels.sum(axis=1)) == {7}
+
+
+def test_labels_of_some_rows_are_distributed_as_those_of_all_rows():
+    draw, chosen = np.random.default_rng(5), np.array([0, 3, 7, 8, 10])
+    few = exchanges_among(chosen, 7, 5, draw)
+    assert few[0].tolist() == [True, True, False, False, False]
+    some = np.concatenate([exchanges_among(chosen, 7, 5, draw)[1:].sum(axis=1) for _ in range(20)])
+    whole = np.concatenate([exchanges(7, 5, draw)[1:, chosen].sum(axis=1) for _ in range(20)])
+    assert np.bincount(some, minlength=6) / some.size == pytest.approx(
+        np.bincount(whole, minlength=6) / whole.size, abs=0.02
+    )
 
 
 def test_statistics_of_an_exchange_are_those_of_its_samples():

@@ -90,8 +90,23 @@ def _estimate(statistic: Statistic, records: Records, deadline: Deadline) -> Est
         linear_low=linear_low,
         linear_high=linear_high,
         records=boxes.records,
+        uncertain_records=boxes.most_records - boxes.records,
         ended_early=deadline.ended_early,
+        notes=_undefined(inner, boxes),
     )
+
+
+def _undefined(statistic: Statistic, boxes: WeightedBoxes) -> tuple[str, ...]:
+    """Say that a correlation or a coefficient is not defined if a column that it divides by is certainly constant."""
+    if not isinstance(statistic, Correlation | Coefficient):
+        return ()
+    divided_by = statistic.columns if isinstance(statistic, Correlation) else statistic.regression.regressors
+    constant = [
+        name
+        for position, name in enumerate(statistic.columns)
+        if name in divided_by and boxes.low[:, position].min() == boxes.high[:, position].max()
+    ]
+    return (f"not defined: {', '.join(constant)} has the same value in all records",) if constant else ()
 
 
 def clipped(statistic: Statistic, low: float, high: float) -> tuple[float, float]:
@@ -115,6 +130,7 @@ def _tally_estimate(statistic: Statistic, inner: Count | Sum | Quantile, boxes: 
         linear_low=tally.low,
         linear_high=tally.high,
         records=boxes.records,
+        uncertain_records=boxes.most_records - boxes.records,
     )
 
 

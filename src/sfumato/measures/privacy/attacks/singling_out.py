@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.measures.permutation import adjusted, exchanges
+from sfumato.measures.permutation import adjusted, exchanges_among
 from sfumato.measures.privacy.attacks.risk import Risk
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def singling_out_scores(subject: MeasuredRelease) -> Iterator[Score]:
     people = min(len(subject.original_matrix), len(subject.reference_matrix))
     inside = subject.original_matrix[generator.permutation(len(subject.original_matrix))[:people]]
     outside = subject.reference_matrix[generator.permutation(len(subject.reference_matrix))[:people]]
-    everyone = np.concatenate([inside, outside])
+    everyone = np.asfortranarray(np.concatenate([inside, outside]))  # conditions read whole columns
     attacks = max(100, min(ATTACKS, CELLS // (2 * people * len(subject.names))))
     rows = subject.released_matrix[generator.integers(len(subject.released_matrix), size=attacks)]
     medians = np.median(subject.released_matrix, axis=0)
@@ -46,21 +46,27 @@ def singling_out_scores(subject: MeasuredRelease) -> Iterator[Score]:
     for row in rows:
         columns = generator.permutation(len(subject.names))[: int(generator.integers(1, len(subject.names) + 1))]
         described.append(_fitting(subject, everyone, row, medians, columns))
-    labels = exchanges(people, people, generator)
-    singled = _singled_out(described, labels)
+    singled = _singled_out(described, people, generator)
     risk = Risk.of(int(singled[0, 0]), attacks, int(singled[0, 1]), attacks)
     p_value = float(adjusted((singled[:, 0] - singled[:, 1])[:, None])[0])
     yield risk.score("singling out", "descriptions taken from the release that fit exactly one person", p_value)
 
 
-def _singled_out(described: list[NDArray[np.int64]], labels: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Count the descriptions that fit exactly one person inside, and outside (columns), for each exchange (row)."""
+def _singled_out(
+    described: list[NDArray[np.int64]], people: int, generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """Count the descriptions that fit exactly one person inside, and outside (columns), for each exchange (row).
+
+    ``people`` is the number of people inside, and outside as well.
+    """
     few = [fitting for fitting in described if 0 < len(fitting) <= FITTING]
     if not few:
-        return np.zeros((len(labels), 2))
-    everyone, size = np.concatenate(few), np.array([len(fitting) for fitting in few])
+        return np.zeros((1, 2))
+    size = np.array([len(fitting) for fitting in few])
     start = np.cumsum(size) - size
-    inside = np.array([np.add.reduceat(label[everyone].astype(np.int64), start) for label in labels])
+    fitting, place = np.unique(np.concatenate(few), return_inverse=True)
+    labels = exchanges_among(fitting, people, people, generator)
+    inside = np.array([np.add.reduceat(label[place].astype(np.int64), start) for label in labels])
     return np.column_stack([(inside == 1).sum(axis=1), (size - inside == 1).sum(axis=1)]).astype(np.float64)
 
 
