@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
-from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, clear, least_cost, width
+from sfumato.kernels.tally import HIGH, LOW, ROWS, WEIGHT, add, clear, least_cost, width
+from sfumato.kernels.tree_cuts import child_gain, commonest_first, move_child_before
+from sfumato.kernels.trees import NO_TREES, Trees, has_tree
 
 SAMPLE = 4096  # records that represent a larger cell when its axis is chosen
 ATOM_SAMPLE = 256  # records among which a shared value is searched
@@ -41,6 +43,13 @@ class PartitionProblem(NamedTuple):
     l: int
     lookahead: int
     median: bool  # whether to use the Mondrian rule: cut the axis with the widest range ÷ scale at its median
+    trees: Trees = NO_TREES
+
+
+@jit
+def is_category(problem, axis):
+    """Return whether an axis is a set, or is cut by a tree."""
+    return axis >= problem.values.shape[1] - len(problem.set_start) or has_tree(problem.trees, axis)
 
 
 @jit
@@ -151,8 +160,9 @@ def coarse_cut(problem, rows, keys, tally, bits):
     sample = rows[::step].copy()
     clear(tally, bits)
     for row in sample:
-        add(tally, bits, values, weights, set_start, row)
+        add(tally, bits, values, weights, set_start, problem.trees, row)
     chosen, best, atom, above, beside = -1, 0.0, 0.0, False, False
+    low, high, open_axis = 0.0, 0.0, -1
     few = sample[:: max(1, len(sample) // ATOM_SAMPLE)]
     for axis in range(axes):
         extent = width(tally, set_start, axis)
@@ -160,6 +170,13 @@ def coarse_cut(problem, rows, keys, tally, bits):
             gain = extent / problem.scale[axis] if problem.scale[axis] > 0.0 else 0.0
         else:
             gain = 0.5 * tally[WEIGHT, axis] * extent  # a cut at the median halves the width and uses one bit
+        if has_tree(problem.trees, axis) and not problem.median:
+            if gain > 0.0:
+                open_axis = axis
+                gain, child_low, child_high = child_gain(values, weights, problem.trees, axis, sample, problem.k / step)
+                if gain > best:
+                    chosen, best, low, high = axis, gain, child_low, child_high
+            continue
         if gain > best:
             chosen, best, beside = axis, gain, False
         if problem.median or gain <= 0.0:
@@ -176,9 +193,12 @@ def coarse_cut(problem, rows, keys, tally, bits):
             if gain > best:
                 chosen, best, atom, above, beside = axis, gain, value, side == 1, True
     if chosen < 0:
-        return 0, -1
+        return 0, open_axis
     for place in range(count):
         keys[place] = values[rows[place], chosen]
+    if has_tree(problem.trees, chosen) and not problem.median:
+        position = move_child_before(keys[:count], rows, low, high)
+        return (position if position >= problem.k and count - position >= problem.k else 0), chosen
     if beside:
         position = move_before(problem, rows, keys[:count], chosen, atom, above)
         if position >= problem.k and count - position >= problem.k:
@@ -272,7 +292,7 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
     count, axes, k = len(rows), values.shape[1], problem.k
     clear(tally, bits)
     for row in rows:
-        add(tally, bits, values, weights, set_start, row)
+        add(tally, bits, values, weights, set_start, problem.trees, row)
     worth = np.empty(axes, np.bool_)
     for axis in range(axes):
         worth[axis] = tally[WEIGHT, axis] * width(tally, set_start, axis) > 0.0
@@ -281,19 +301,21 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
     for axis in range(axes):
         if not worth[axis]:
             continue
-        is_set = axis >= axes - len(set_start)
+        is_set = is_category(problem, axis)
         for place in range(count):
             keys[place] = values[rows[place], axis]
         sort(keys, rows)
+        if has_tree(problem.trees, axis):
+            commonest_first(problem.trees, axis, keys, rows)
         clear(tally, bits)
         for position in range(1, count - k + 1):
-            add(tally, bits, values, weights, set_start, rows[position - 1])
+            add(tally, bits, values, weights, set_start, problem.trees, rows[position - 1])
             costs[position] = np.inf
             if may_cut(keys, k, position, is_set):
                 costs[position] = least_cost(tally, set_start, position // k)
         clear(tally, bits)
         for position in range(count - 1, k - 1, -1):
-            add(tally, bits, values, weights, set_start, rows[position])
+            add(tally, bits, values, weights, set_start, problem.trees, rows[position])
             if position > count - k or costs[position] >= best:
                 continue
             cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
@@ -314,7 +336,7 @@ def split(problem, order, begins, cuts, first, last, enough):
     it has rows) axis, value and range of each cut, at the place where its second side begins.
     """
     axes = problem.values.shape[1]
-    tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
+    tally, bits = np.empty((ROWS, axes)), np.empty(problem.set_words, np.uint64)
     keys, costs = np.empty(last - first), np.empty(last - first + 1)
     best_rows = np.empty(last - first, order.dtype)
     stack = [(first, last)]

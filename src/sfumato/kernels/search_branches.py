@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
-from sfumato.kernels.partition import both_diverse, may_cut, note_cut, sort
+from sfumato.kernels.partition import both_diverse, is_category, may_cut, note_cut, sort
 from sfumato.kernels.search_fitness import box_cost, highest
-from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, clear, least_cost, width
+from sfumato.kernels.tally import HIGH, LOW, ROWS, WEIGHT, add, clear, least_cost, width
+from sfumato.kernels.tree_cuts import commonest_first
+from sfumato.kernels.trees import has_tree
 
 ANYWHERE = 0.1  # share of cells that are cut at any position, not only at multiples of k, and may get fewer boxes
 NOISE = 0.1  # largest relative noise of the estimated cost of a cut, so that similar cuts are tried in random order
@@ -51,12 +53,14 @@ def lay_one(problem, fitness, rows, branch):
 
 
 @jit
-def sort_along(values, rows, axis, own, keys):
-    """Write the rows to ``own`` and their values along an axis to ``keys``, sorted by value; deterministic."""
+def sort_along(problem, rows, axis, own, keys):
+    """Write the rows to ``own`` and their values along an axis to ``keys``, in an order to cut by; deterministic."""
     for place in range(len(rows)):
         own[place] = rows[place]
-        keys[place] = values[rows[place], axis]
+        keys[place] = problem.values[rows[place], axis]
     sort(keys, own)
+    if has_tree(problem.trees, axis):
+        commonest_first(problem.trees, axis, keys, own)
 
 
 @jit
@@ -66,7 +70,7 @@ def growing_costs(problem, fitness, rows, tally, bits, costs):
     total_weight, at_records = 0.0, 0.0
     for place in range(len(rows) - problem.k):
         row = rows[place]
-        add(tally, bits, problem.values, fitness.weights, problem.set_start, row)
+        add(tally, bits, problem.values, fitness.weights, problem.set_start, problem.trees, row)
         cost = 0.0
         for axis in range(tally.shape[1]):
             cost += tally[WEIGHT, axis] * width(tally, problem.set_start, axis)
@@ -85,12 +89,12 @@ def growing_costs(problem, fitness, rows, tally, bits, costs):
 def lay_two(problem, fitness, rows, branch):
     """Make the two cheapest boxes that any cut gives, or one box if no cut is allowed; return their cost."""
     count, axes, k = len(rows), problem.values.shape[1], problem.k
-    tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
+    tally, bits = np.empty((ROWS, axes)), np.empty(problem.set_words, np.uint64)
     own, keys, left, right = np.empty_like(rows), np.empty(count), np.empty(count + 1), np.empty(count + 1)
     best, chosen, at = np.inf, -1, 0
     for axis in range(axes):
-        sort_along(problem.values, rows, axis, own, keys)
-        if keys[0] == keys[count - 1]:
+        sort_along(problem, rows, axis, own, keys)
+        if keys[0] == keys[count - 1]:  # all are equal, also where the commonest come first
             continue
         growing_costs(problem, fitness, own, tally, bits, left)
         growing_costs(problem, fitness, own[::-1], tally, bits, right)
@@ -112,23 +116,23 @@ def promising_cuts(problem, rows, generator, axis_of, place_of):
     """Fill in the cuts with the smallest cost that boxes could reach on both sides, best first; return their number."""
     values, weights, set_start, k = problem.values, problem.weights, problem.set_start, problem.k
     count, axes, breadth = len(rows), values.shape[1], len(axis_of)
-    tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
+    tally, bits = np.empty((ROWS, axes)), np.empty(problem.set_words, np.uint64)
     own, keys, costs = np.empty_like(rows), np.empty(count), np.empty(count + 1)
     promise, found = np.full(breadth, np.inf), 0
     anywhere = generator.random() < ANYWHERE
     for axis in range(axes):
-        sort_along(values, rows, axis, own, keys)
-        if keys[0] == keys[count - 1]:
+        sort_along(problem, rows, axis, own, keys)
+        if keys[0] == keys[count - 1]:  # all are equal, also where the commonest come first
             continue
         clear(tally, bits)
         for position in range(1, count - k + 1):
-            add(tally, bits, values, weights, set_start, own[position - 1])
+            add(tally, bits, values, weights, set_start, problem.trees, own[position - 1])
             costs[position] = np.inf
-            if (anywhere and position >= k) or may_cut(keys, k, position, axis >= axes - len(set_start)):
+            if (anywhere and position >= k) or may_cut(keys, k, position, is_category(problem, axis)):
                 costs[position] = least_cost(tally, set_start, position // k)
         clear(tally, bits)
         for position in range(count - 1, k - 1, -1):
-            add(tally, bits, values, weights, set_start, own[position])
+            add(tally, bits, values, weights, set_start, problem.trees, own[position])
             if position > count - k or costs[position] >= promise[breadth - 1]:
                 continue
             cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
@@ -171,7 +175,7 @@ def lay_best(problem, fitness, rows, breadth, generator, enough, branch, effort)
         if number > 0 and effort[0] <= 0:
             break
         place = place_of[number]
-        sort_along(problem.values, rows, axis_of[number], own, keys)
+        sort_along(problem, rows, axis_of[number], own, keys)
         left, right = side(tried, 0, place), side(tried, place, count)
         cost = lay_best(problem, fitness, own[:place], breadth, generator, best, left, effort)
         if cost < best:

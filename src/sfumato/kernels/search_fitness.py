@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
 from sfumato.kernels.partition import PartitionProblem
+from sfumato.kernels.trees import covering_width, has_tree
 
 
 class Fitness(NamedTuple):
@@ -55,8 +56,8 @@ def highest(form, low_x, high_x, low_y, high_y):
 
 
 @jit
-def cost_of_widths(values, weights, numbers, rows, faces):
-    """Return the part of the numeric axes; write the faces of the box to ``faces`` (2, axes)."""
+def cost_of_widths(values, weights, numbers, trees, rows, faces):
+    """Return the part of the axes with an order; write the faces of the box to ``faces`` (2, axes)."""
     total = 0.0
     for axis in range(numbers):
         low = values[rows[0], axis]
@@ -69,7 +70,7 @@ def cost_of_widths(values, weights, numbers, rows, faces):
             weight += weights[rows[place], axis]
         faces[0, axis] = low
         faces[1, axis] = high
-        total += weight * (high - low)
+        total += weight * (covering_width(trees, axis, low, high) if has_tree(trees, axis) else high - low)
     return total
 
 
@@ -110,7 +111,7 @@ def cost_of_forms(forms, columns, sampling, offset, rows, faces):
 def box_cost(problem, fitness, rows, faces, bits):
     """Return the cost of a box around these records; ``faces`` and ``bits`` are work arrays."""
     values, weights, set_start = problem.values, fitness.weights, problem.set_start
-    total = cost_of_widths(values, weights, values.shape[1] - len(set_start), rows, faces)
+    total = cost_of_widths(values, weights, values.shape[1] - len(set_start), problem.trees, rows, faces)
     if len(set_start) > 0:
         total += cost_of_sets(values, weights, set_start, rows, bits)
     if len(fitness.forms) > 0:
@@ -143,6 +144,7 @@ def problem_of(problem, rows, weights):
         problem.l,
         problem.lookahead,
         problem.median,
+        problem.trees,
     )
 
 

@@ -7,13 +7,14 @@ twice as wide as the range, so such boxes are avoided.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.methods.boxes.tree_widths import steps_of_categories
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
 from sfumato.schema.trees import tree_for
@@ -41,6 +42,7 @@ class NumberAxis:
     high: float
     has_missing: bool
     domain: tuple[float, float] | None  # declared range
+    steps: NDArray[np.float64] | None = None
 
     @property
     def missing_at(self) -> float:
@@ -70,6 +72,7 @@ class SetAxis:
     name: str
     values: pa.Array  # by rank
     tree: Tree | None
+    steps: NDArray[np.float64] | None = None  # widths of covering nodes, if it is cut by its tree
 
     @property
     def size(self) -> int:
@@ -116,7 +119,7 @@ class Axes:
         return [*asked, MomentsOf(numbers)] if numbers and others else asked
 
     @classmethod
-    def of(cls, answers: Answers, sample: Table, schema: Schema) -> Axes:
+    def of(cls, answers: Answers, sample: Table, schema: Schema, *, by_tree: bool = False) -> Axes:
         """Return the axes, from the answers to these questions and sampled rows."""
         quasi, kinds = schema.names(Role.QUASI), sample.kinds
         numbers = tuple(_number_axis(answers, schema, name, kinds[name]) for name in quasi if kinds[name].is_numeric)
@@ -124,7 +127,10 @@ class Axes:
         if not others:
             return cls(numbers, ())
         likeness = Likeness.of(answers, sample, tuple(axis.name for axis in numbers))
-        return cls(numbers, tuple(_set_axis(answers, schema, name, kinds[name], likeness) for name in others))
+        sets = [_set_axis(answers, schema, name, kinds[name], likeness) for name in others]
+        if by_tree:
+            sets = sorted(map(_cut_by_tree, sets), key=lambda axis: axis.steps is None)  # trees first, for the kernels
+        return cls(numbers, tuple(sets))
 
     @property
     def all(self) -> tuple[Axis, ...]:
@@ -193,3 +199,7 @@ def _set_axis(answers: Answers, schema: Schema, name: str, kind: Kind, likeness:
     else:
         order = likeness.order(name, distinct)
     return SetAxis(name, values.take(pa.array(order)), tree)
+
+
+def _cut_by_tree(axis: SetAxis) -> SetAxis:
+    return axis if axis.tree is None else replace(axis, steps=steps_of_categories(axis.tree, axis.values, axis.name))

@@ -254,7 +254,7 @@ class Boxes(Method):
                 *default_questions(self.l, schema),
             ]
         )
-        axes = Axes.of(answers, sample, schema)
+        axes = Axes.of(answers, sample, schema, by_tree=self.categories == "tree")
         self._require_columns(axes, schema)
         kept = self._kept(axes, schema, numeric)
         missing = {name: answers[MissingIn(name)] for name in numeric}

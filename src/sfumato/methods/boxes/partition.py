@@ -106,8 +106,9 @@ def problem_of(
 ) -> PartitionProblem:
     """Return the input of the kernels."""
     from sfumato.kernels.partition import PartitionProblem
+    from sfumato.kernels.trees import trees_of
 
-    sizes = np.array([axis.size for axis in axes.sets], dtype=np.int64)
+    sizes = np.array([axis.size for axis in axes.sets if axis.steps is None], dtype=np.int64)
     return PartitionProblem(
         values=values,
         weights=weights,
@@ -120,4 +121,5 @@ def problem_of(
         l=protected.l,
         lookahead=int(np.clip(EFFORT // (len(values) * len(axes.all) ** 2), NEAR, FAR)),
         median=median,
+        trees=trees_of([axis.steps for axis in axes.all]),
     )
