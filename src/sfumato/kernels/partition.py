@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
 from sfumato.kernels.tally import HIGH, LOW, ROWS, WEIGHT, add, clear, least_cost, width
-from sfumato.kernels.tree_cuts import child_gain, commonest_first, move_child_before
-from sfumato.kernels.trees import NO_TREES, Trees, has_tree
+from sfumato.kernels.node_cuts import child_gain, commonest_first, move_child_before
+from sfumato.kernels.covering import NO_TREES, Trees, has_tree
 
 SAMPLE = 4096  # records that represent a larger cell when its axis is chosen
 ATOM_SAMPLE = 256  # records among which a shared value is searched

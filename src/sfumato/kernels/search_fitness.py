@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
 from sfumato.kernels.partition import PartitionProblem
-from sfumato.kernels.trees import covering_width, has_tree
+from sfumato.kernels.covering import covering_width, has_tree
 
 
 class Fitness(NamedTuple):

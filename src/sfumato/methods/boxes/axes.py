@@ -138,6 +138,11 @@ class Axes:
         return self.numbers + self.sets
 
     @property
+    def have_trees(self) -> bool:
+        """Whether an axis is cut by its tree."""
+        return any(axis.steps is not None for axis in self.all)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
         return tuple(axis.name for axis in self.all)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SHARE = 6  # cells per core, so that no core waits long for the others
 NEAR, FAR = 8, 32  # a cell of fewer than this × k records tries every cut; small tables use the larger look-ahead
+NEAR_NODES = 4  # the same where axes have trees, whose reachable cost is harder to foresee
 EFFORT = 40_000_000  # limit of rows × axes² × look-ahead
 
 
@@ -59,6 +60,10 @@ def partition(
     if line is not None and rows >= k:
         return _along_line(values[:, line], weights[:, line], line, k, note_cuts=note_cuts)
     problem = problem_of(values, weights, axes, k=k, protected=protected, median=median)
+    if axes.have_trees and not (median or note_cuts):
+        from sfumato.methods.boxes.tree_partition import partition_by_trees
+
+        return partition_by_trees(problem)
     order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
     cuts = np.empty((rows if note_cuts else 0, 4))
     cores = os.cpu_count() or 1
@@ -73,7 +78,7 @@ def _only_axis(
     values: NDArray[np.float64], weights: NDArray[np.float32], axes: Axes, protected: Protected
 ) -> int | None:
     """Return the only axis that causes cost, if it is numeric and boxes need no diversity; None otherwise."""
-    if protected.l > 1 and protected.values.shape[1]:
+    if axes.have_trees or (protected.l > 1 and protected.values.shape[1]):
         return None
     costly = (axis for axis in range(values.shape[1]) if weights[:, axis].any() and np.ptp(values[:, axis]) > 0.0)
     first, second = next(costly, None), next(costly, None)  # two are enough to know: the others are not looked at
@@ -106,7 +111,7 @@ def problem_of(
 ) -> PartitionProblem:
     """Return the input of the kernels."""
     from sfumato.kernels.partition import PartitionProblem
-    from sfumato.kernels.trees import trees_of
+    from sfumato.kernels.covering import trees_of
 
     sizes = np.array([axis.size for axis in axes.sets if axis.steps is None], dtype=np.int64)
     return PartitionProblem(
@@ -119,7 +124,9 @@ def problem_of(
         separation=protected.separation,
         k=k,
         l=protected.l,
-        lookahead=int(np.clip(EFFORT // (len(values) * len(axes.all) ** 2), NEAR, FAR)),
+        lookahead=NEAR_NODES
+        if axes.have_trees
+        else int(np.clip(EFFORT // (len(values) * len(axes.all) ** 2), NEAR, FAR)),
         median=median,
         trees=trees_of([axis.steps for axis in axes.all]),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.jit import jit
-from sfumato.kernels.trees import covering_width
+from sfumato.kernels.covering import covering_width
 
 
 @jit

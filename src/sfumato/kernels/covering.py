@@ -58,3 +58,12 @@ def covering_width(trees, axis, low, high):
     while gaps >> (row + 1):
         row += 1
     return max(trees.widest[row, first], trees.widest[row, first + gaps - (1 << row)])
+
+
+@jit
+def covering_widths(trees, axis, low, high):
+    """Return the widths of many covering nodes."""
+    widths = np.empty(len(low))
+    for place in range(len(low)):
+        widths[place] = covering_width(trees, axis, low[place], high[place])
+    return widths
