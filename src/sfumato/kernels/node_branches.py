@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.kernels.covering import has_tree
 from sfumato.kernels.jit import jit
 from sfumato.kernels.node_cuts import child_gain, move_child_before
-from sfumato.kernels.partition import both_diverse, fine_cut
+from sfumato.kernels.partition import both_diverse, next_cut
 from sfumato.kernels.tally import ROWS, WEIGHT, add, clear, width
 
 
@@ -63,36 +63,36 @@ def split_off(problem, rows, keys, axis, low, high):
 def follow(problem, rows, begins, breadth, enough, effort):
     """Make the cheapest boxes that are found: reorder the rows, mark in ``begins`` where boxes begin, return the cost.
 
-    In each cell, up to ``breadth`` children are split off in turn, and then the cut that ``fine_cut`` prefers is tried.
-    Boxes that cannot cost less than ``enough`` are abandoned; the cost is then infinite and the rows are unchanged.
-    ``effort[0]`` is the number of records that may still be visited. When it is used up, one cut of each cell is tried.
+    In each cell the greedy cut is tried first, and then up to ``breadth`` children are split off in turn. Boxes that
+    cannot cost less than ``enough`` are abandoned; the cost is then infinite and the rows are unchanged. ``effort[0]``
+    is the number of records that may still be visited. When it is used up, only the greedy cut of each cell is tried.
     """
     count = len(rows)
     effort[0] -= count
     tally, bits = np.empty((ROWS, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
     if count < 2 * problem.k:
         return one_box(problem, rows, begins, tally, bits)
-    own, keys, costs, spare = np.empty_like(rows), np.empty(count), np.empty(count + 1), np.empty_like(rows)
-    start, tried, best, cuts = rows.copy(), np.empty(count, np.bool_), enough, 0
+    own, keys, costs, spare = rows.copy(), np.empty(count), np.empty(count + 1), np.empty_like(rows)
+    position, axis = next_cut(problem, own, keys, costs, spare, tally, bits)
+    if position == 0:
+        return one_box(problem, rows, begins, tally, bits)
+    start, tried, best = rows.copy(), np.empty(count, np.bool_), enough
     axis_of, low_of, high_of = np.empty(breadth, np.int64), np.empty(breadth), np.empty(breadth)
-    found = promising_children(problem, rows, axis_of, low_of, high_of)
+    found = promising_children(problem, rows, axis_of, low_of, high_of) if effort[0] > 0 else 0
     for number in range(found + 1):
-        if cuts > 0 and (effort[0] <= 0 or best <= 0.0):
-            break
-        own[:] = start
-        if number < found:
-            position = split_off(problem, own, keys, axis_of[number], low_of[number], high_of[number])
-        else:
-            position, _ = fine_cut(problem, own, keys, costs, spare, tally, bits)
+        if number > 0:
+            if effort[0] <= 0 or best <= 0.0:
+                break
+            if axis_of[number - 1] == axis and count > problem.lookahead * problem.k:
+                continue  # the same child that the greedy cut splits off
+            own[:] = start
+            position = split_off(problem, own, keys, axis_of[number - 1], low_of[number - 1], high_of[number - 1])
         if position == 0:
             continue
-        cuts += 1
         cost = follow(problem, own[:position], tried[:position], breadth, best, effort)
         if cost < best:
             cost += follow(problem, own[position:], tried[position:], breadth, best - cost, effort)
         if cost < best:
             best = cost
             rows[:], begins[:] = own, tried
-    if cuts == 0:
-        return one_box(problem, rows, begins, tally, bits)
     return best if best < enough else np.inf

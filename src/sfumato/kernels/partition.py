@@ -329,6 +329,16 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
 
 
 @jit
+def next_cut(problem, rows, keys, costs, best_rows, tally, bits):
+    """Cut a cell: order ``rows`` and return position and axis of the cut; position 0 if no cut helps or is allowed."""
+    if problem.median or len(rows) > problem.lookahead * problem.k:
+        position, axis = coarse_cut(problem, rows, keys, tally, bits)
+        if axis < 0 or (position and both_diverse(problem, rows, position)):
+            return position, axis
+    return fine_cut(problem, rows, keys, costs, best_rows, tally, bits)
+
+
+@jit
 def split(problem, order, begins, cuts, first, last, enough):
     """Cut the cell order[first:last] down to cells of at most ``enough`` records, or to leaves.
 
@@ -347,14 +357,7 @@ def split(problem, order, begins, cuts, first, last, enough):
         if count < 2 * problem.k or count <= enough:
             continue
         rows = order[first:last]
-        position, axis = 0, -1
-        large = problem.median or count > problem.lookahead * problem.k
-        if large:
-            position, axis = coarse_cut(problem, rows, keys, tally, bits)
-            if position and not both_diverse(problem, rows, position):
-                position = 0
-        if position == 0 and not (large and axis < 0):
-            position, axis = fine_cut(problem, rows, keys[:count], costs, best_rows[:count], tally, bits)
+        position, axis = next_cut(problem, rows, keys[:count], costs, best_rows[:count], tally, bits)
         if position == 0:
             continue
         if len(cuts) > 0:

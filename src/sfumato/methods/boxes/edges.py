@@ -55,19 +55,21 @@ class Edges:
         numbers = values
         for position, axis in enumerate(axes):
             if axis.has_missing:
-                is_missing = values[:, position] == axis.missing_at
+                is_missing = values[:, position] == axis.missing_place
                 missing[:, position] = np.add.reduceat(is_missing[leaves.order], leaves.starts[:-1])
         if missing.any():
-            numbers = np.where(values == np.array([axis.missing_at for axis in axes]), np.nan, values)
-        low, high = kernel.hulls(numbers, leaves.order, leaves.starts)
+            numbers = np.where(values == np.array([axis.missing_place for axis in axes]), np.nan, values)
+        low, high = hull_low, hull_high = kernel.hulls(numbers, leaves.order, leaves.starts)
         empty = missing == leaves.sizes[:, None]
         if self.kind == "cells":
-            hull_low, hull_high = low, high
             outer = np.array([self._outer(axis) for axis in axes]).reshape(-1, 2)
             low, high = np.tile(outer[:, 0], (leaves.count, 1)), np.tile(outer[:, 1], (leaves.count, 1))
             kernel.cells(leaves.cuts, leaves.starts, low, high)
             low, high = np.minimum(low, hull_low), np.maximum(high, hull_high)  # rounding must not exclude a record
         for position, axis in enumerate(axes):
+            if axis.nodes is not None:
+                ranks = (np.where(empty, 0.0, hull)[:, position].astype(np.int64) for hull in (hull_low, hull_high))
+                low[:, position], high[:, position] = axis.nodes.intervals(*ranks)
             self._snap(axis, low[:, position], high[:, position])
         low[empty], high[empty] = np.nan, np.nan
         return Faces(low, high, missing)

@@ -244,17 +244,18 @@ class Boxes(Method):
                 f"The table must have at least k = {self.k} rows.", found=f"{survey.rows:,} rows", fix="a smaller k"
             )
         sample, rules = self._numbered(survey.sample.table), [Rule.read(rule) for rule in self.rules]
+        by_tree = self.categories == "tree"
         passed = schema.names(Role.SENSITIVE, Role.OTHER, Role.WEIGHT)
         numeric = [column.name for column in schema.columns if sample.kinds[column.name].is_numeric]
         answers = survey.ask(
             [
-                *Axes.questions(schema, sample.kinds),
+                *Axes.questions(schema, sample.kinds, by_tree=by_tree),
                 *Rules.questions(rules, sample.kinds),
                 *(MissingIn(name) for name in numeric),
                 *default_questions(self.l, schema),
             ]
         )
-        axes = Axes.of(answers, sample, schema, by_tree=self.categories == "tree")
+        axes = Axes.of(answers, sample, schema, by_tree=by_tree)
         self._require_columns(axes, schema)
         kept = self._kept(axes, schema, numeric)
         missing = {name: answers[MissingIn(name)] for name in numeric}
@@ -309,7 +310,7 @@ class Boxes(Method):
             return one_block()
         sample = survey.sample
         rows = SampledRows(
-            axes.coordinates(sample.table), weights.of(sample.table), diversity.protected(sample.table, axes)
+            axes.coordinates(sample.table), weights.of(sample.table), diversity.protected(sample.table, axes), axes
         )
         return routes(rows, max(survey.block_rows, 4 * self.k) * sample.share, 2 * self.k)
 
