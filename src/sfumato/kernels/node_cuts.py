@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.kernels.jit import jit
 from sfumato.kernels.covering import covering_width
+from sfumato.kernels.jit import jit
 
 
 @jit

@@ -8,8 +8,9 @@ statistics. Cells are cut where this reduces the cost most:
 - a small cell (at most ``lookahead`` × k records) tries every axis and every cut, and estimates the cost of a side of
   c · k records by the smallest cost that c boxes can reach in it.
 
-The width of numbers is their range; the width of a set of categories is its number of values − 1. A cut may separate
-equal values: leaves are counted in records, so ties never make a leaf smaller than k.
+The width of numbers is their range; the width of a set of categories is its number of values − 1; the width along an
+axis with a tree is that of the covering node. A cut may separate equal values: leaves are counted in records, so ties
+never make a leaf smaller than k.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.kernels.jit import jit
-from sfumato.kernels.tally import HIGH, LOW, ROWS, WEIGHT, add, clear, least_cost, width
-from sfumato.kernels.node_cuts import child_gain, commonest_first, move_child_before
 from sfumato.kernels.covering import NO_TREES, Trees, has_tree
+from sfumato.kernels.jit import jit
+from sfumato.kernels.node_cuts import child_gain, commonest_first, move_child_before
+from sfumato.kernels.tally import HIGH, LOW, ROWS, WEIGHT, add, clear, least_cost, width
 
 SAMPLE = 4096  # records that represent a larger cell when its axis is chosen
 ATOM_SAMPLE = 256  # records among which a shared value is searched
@@ -43,7 +44,7 @@ class PartitionProblem(NamedTuple):
     l: int
     lookahead: int
     median: bool  # whether to use the Mondrian rule: cut the axis with the widest range ÷ scale at its median
-    trees: Trees = NO_TREES
+    trees: Trees = NO_TREES  # of axes whose values are ranks in a tree; they come before the sets
 
 
 @jit

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.kernels.covering import has_tree
 from sfumato.kernels.jit import jit
+from sfumato.kernels.node_cuts import commonest_first
 from sfumato.kernels.partition import both_diverse, is_category, may_cut, note_cut, sort
 from sfumato.kernels.search_fitness import box_cost, highest
 from sfumato.kernels.tally import HIGH, LOW, ROWS, WEIGHT, add, clear, least_cost, width
-from sfumato.kernels.node_cuts import commonest_first
-from sfumato.kernels.covering import has_tree
 
 ANYWHERE = 0.1  # share of cells that are cut at any position, not only at multiples of k, and may get fewer boxes
 NOISE = 0.1  # largest relative noise of the estimated cost of a cut, so that similar cuts are tried in random order

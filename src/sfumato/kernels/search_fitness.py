@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.kernels.covering import covering_width, has_tree
 from sfumato.kernels.jit import jit
 from sfumato.kernels.partition import PartitionProblem
-from sfumato.kernels.covering import covering_width, has_tree
 
 
 class Fitness(NamedTuple):

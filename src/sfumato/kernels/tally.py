@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.kernels.jit import jit
 from sfumato.kernels.covering import covering_width, has_tree
+from sfumato.kernels.jit import jit
 
 # a tally has one row per quantity and one column per axis; axes with an order come first, then sets
 LOW, HIGH, WEIGHT, MEMBERS, ORDERED, FIRST, LAST = range(7)

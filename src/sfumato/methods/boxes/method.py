@@ -187,7 +187,8 @@ class Boxes(Method):
     categories: str = option(
         Choice(("sets", "tree")),
         'How categories are released: as "sets" of values, or as the node of the column\'s generalization "tree" that '
-        "covers them.",
+        'covers them. With "tree", columns with a tree are also cut by it: boxes have narrow nodes, and numbers and '
+        "dates are released as the intervals of nodes.",
         default="sets",
         reported=True,
     )

@@ -110,8 +110,8 @@ def problem_of(
     median: bool = False,
 ) -> PartitionProblem:
     """Return the input of the kernels."""
-    from sfumato.kernels.partition import PartitionProblem
     from sfumato.kernels.covering import trees_of
+    from sfumato.kernels.partition import PartitionProblem
 
     sizes = np.array([axis.size for axis in axes.sets if axis.steps is None], dtype=np.int64)
     return PartitionProblem(

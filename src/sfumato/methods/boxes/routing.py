@@ -71,9 +71,7 @@ class SampledRows:
         ends = self.places.min(axis=0, keepdims=True), self.places.max(axis=0, keepdims=True)
         return box_widths(self.axes, *ends)[0]
 
-    def between_children(
-        self, axis: int, ordered: NDArray[np.float64], ends: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def between_children(self, axis: int, ordered: NDArray[np.float64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return those places among the sorted places where a child of the covering node ends, if there is a tree."""
         steps = self.axes.all[axis].steps
         if steps is None or not len(ends):

@@ -37,7 +37,7 @@ def steps_of_categories(tree: Tree, values: pa.Array, column: str) -> NDArray[np
         here = found.levels == level
         low[here], high[here] = (tree.starts[level][found.nodes[here] + side] for side in (0, 1))
     covered = np.searchsorted(positions, high) - np.searchsorted(positions, low)
-    is_root = (covered == (positions >= 0).sum()) | (positions[:-1] < 0)
+    is_root = (found.levels == tree.levels - 1) | (positions[:-1] < 0)
     return np.where(is_root, len(positions), covered) - 1.0
 
 
