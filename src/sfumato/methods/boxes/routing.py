@@ -69,7 +69,8 @@ class SampledRows:
     def widths(self) -> NDArray[np.float64]:
         """The width of the rows along each axis."""
         ends = self.places.min(axis=0, keepdims=True), self.places.max(axis=0, keepdims=True)
-        return box_widths(self.axes, *ends)[0]
+        widths: NDArray[np.float64] = box_widths(self.axes, *ends)[0]
+        return widths
 
     def between_children(self, axis: int, ordered: NDArray[np.float64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return those places among the sorted places where a child of the covering node ends, if there is a tree."""
@@ -80,7 +81,8 @@ class SampledRows:
 
         trees = trees_of([steps])
         whole = covering_widths(trees, 0, ordered[:1], ordered[-1:])
-        return ends[covering_widths(trees, 0, ordered[ends - 1], ordered[ends]) >= whole]
+        between: NDArray[np.int64] = ends[covering_widths(trees, 0, ordered[ends - 1], ordered[ends]) >= whole]
+        return between
 
     @property
     def is_diverse(self) -> bool:
