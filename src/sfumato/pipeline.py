@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.registry import engine_for
 from sfumato.errors import CannotRelease, OptionError, SchemaError, TableError, names_memory_errors, warn
 from sfumato.randomness import Randomness
+from sfumato.release.destination import Destination
 from sfumato.release.manifest import Manifest
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import FittedTable, Schema
@@ -158,6 +159,8 @@ def _released(
     if seed is not None:
         warn("A seed is a secret: whoever knows it can undo the random steps of the release.")
     engine.require_target(into)
+    if isinstance(into, Destination):
+        into = into.following(table)
     with engine.session(into) as running:
         return _made(method, table, schema, randomness, running, into)
 

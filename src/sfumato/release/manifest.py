@@ -159,6 +159,14 @@ class Manifest:
         return manifest
 
 
+def is_manifest(text: str) -> bool:
+    """Whether a text looks like the JSON text of a manifest."""
+    try:
+        return SEAL in _mapping(text)
+    except ReadError:
+        return False
+
+
 def is_sealed(text: str) -> bool:
     """Whether the JSON text of a manifest is as it was written; spaces and the order of its names do not count."""
     record = _mapping(text)
