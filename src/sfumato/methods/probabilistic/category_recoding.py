@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,13 +17,12 @@ from sfumato.schema.columns import Column
 from sfumato.schema.hierarchy import Tree
 from sfumato.schema.trees import tree_for
 from sfumato.survey.questions import Distinct
-from sfumato.table.intervals import MISSING
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-POOL = ("other", "any other", "all others")  # a pool gets the first name that is not a value of the column
+POOL = ("other", "any other", "all others")  # a pool gets the first name that is not a value of the column, or a number
 
 
 def with_at_most(most: int, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
@@ -53,9 +53,9 @@ def with_at_least(k: int, column: Column, kind: Kind, distinct: Distinct) -> Val
 
 def pooled(name: str, distinct: Distinct, keep: NDArray[np.bool_]) -> ValueMap:
     """Keep some values as they are and pool the others under one name."""
-    named = texts(distinct.values)
-    pool = next(pool_name for pool_name in POOL if pool_name not in named)
-    shown = [None if text == MISSING else text for text in named]
+    shown = texts(distinct.values)
+    numbered = (f"{POOL[-1]} {number}" for number in count(2))
+    pool = next(pool_name for pool_name in chain(POOL, numbered) if pool_name not in shown)
     cells = [text if kept else pool for text, kept in zip(shown, keep, strict=True)]
     return _recoded(name, distinct, cells, how=f"{int((~keep).sum()):,} rare values pooled")
 
@@ -101,7 +101,7 @@ def _counted(name: str, distinct: Distinct, tree: Tree) -> CountedTree:
 
 def joined(name: str, distinct: Distinct, *, buckets: int, k: int = 1) -> ValueMap:
     """Join neighbouring values of an ordered column to at most ``buckets`` runs of similar size, each of k rows."""
-    named = [text for text in texts(distinct.values) if text != MISSING]
+    named = [text for text in texts(distinct.values) if text is not None]
     counts = distinct.counts[: len(named)]  # a missing value comes last
     ends = quantile_ends(counts.astype(np.float64), buckets)
     ends = merged_to(k, ends, np.diff(np.cumsum(counts)[ends - 1], prepend=0).astype(np.float64))
