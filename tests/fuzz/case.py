@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
 from tests.fuzz.cells import numbers_of, texts_of
 from tests.fuzz.tables import FIRST, TRACER, Original
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 MISSING = "(missing)"
 POOL = re.compile(r"other|any other|all others( \d+)?")  # what rare values are pooled as
-MICROSECONDS = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
+IN_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def plain(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -44,7 +44,7 @@ def numbers_of(cells: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
     array = plain(cells)
     if pt.is_timestamp(array.type):
         moments = array.cast(pa.int64()).to_numpy(zero_copy_only=False).astype(float)
-        return moments * MICROSECONDS[array.type.unit]
+        return moments * 1e6 / IN_A_SECOND[array.type.unit] if array.type.unit != "ns" else moments / 1000.0
     if pt.is_date(array.type):
         array = array.cast(pa.date32()).cast(pa.int32())
     elif pt.is_decimal(array.type):

@@ -1,4 +1,4 @@
-"""Columns of every kind that a table of people may hold, made from random numbers. Most are ordinary, some are nasty."""
+"""Columns of every kind that a table of people may hold, made at random. Most are ordinary, some are nasty."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ NUMBER = 771177.25
 
 TREES = ("tree", "prefix tree", "calendar tree", "steps tree")
 PLAIN_WORDS = ("red", "green", "blue", "grey", "pink", "teal", "gold")
-ODD_WORDS = ("", " ", "(missing)", "other", "any other", "all others", "a|b", "a", "b", "\\", "a\\|b", "NA", "nan", "*",
-             "=1+1", "+4", "-x", "@sum", "'=x", "\t", "line\nbreak", 'quo"te', "comma,", "1–3", "true", "0", "é", "日本",
-             "🙂", "\u202e", "\x1b[31m", "a" * 3000)  # fmt: skip
+ODD_WORDS = (
+    *("", " ", "(missing)", "other", "any other", "all others", "a|b", "a", "b", "\\", "a\\|b", "NA", "nan", "*"),
+    *("=1+1", "+4", "-x", "@sum", "'=x", "\t", "line\nbreak", 'quo"te', "comma,", "1–3", "true", "0", "é", "日本"),
+    *("🙂", "\u202e", "\x1b[31m", "a" * 3000),
+)
 
 
 @dataclass(frozen=True)

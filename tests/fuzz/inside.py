@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
+
 from tests.fuzz.case import RECODING, Case
 from tests.fuzz.cells import POOL, is_number, members, node_covers, numbers_of, run_covers, texts_of
 

@@ -1,4 +1,4 @@
-"""Options of a method at random: from the ranges that they declare, and sensible or nasty ones where a range is free."""
+"""Options of a method at random: from their declared ranges, and sensible or nasty ones where a range is free."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow.types as pt
-from tests.fuzz.tables import TRACER, Original
 
 import sfumato as sf
 from sfumato.methods.registry import METHODS, make_method, method_class
 from sfumato.params import Checked, Choice, Flag, NamedOption, Number, OrNone, Probability, Share, Whole, options_of
+from tests.fuzz.tables import TRACER, Original, original
 
 METHOD_NAMES = tuple(sorted(METHODS))
 LARGER_SHARE = {"boxes": 4.0, "generalize": 1.5}  # how much more often a method is tried than the others
@@ -37,6 +37,11 @@ def made_method(numbers: np.random.Generator, original: Original) -> tuple[str, 
     if name == "quantiles" and "buckets" in options:
         options.pop("k", None)
     return name, options
+
+
+def made_options(seed: int) -> tuple[str, dict[str, Any]]:
+    """The method and the options of a seed."""
+    return made_method(np.random.default_rng([77, seed]), original(seed))
 
 
 def build(name: str, options: Mapping[str, Any]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.types as pt
 from numpy.typing import NDArray
+
 from tests.fuzz.case import PERTURBING, RECODING, Case
 from tests.fuzz.cells import is_number, numbers_of, texts_of
 from tests.fuzz.columns import CANARY, NUMBER
@@ -174,7 +175,9 @@ def moments_are_kept(case: Case) -> Broken:
         return
     promised = [claim for claim in case.release.manifest.findings if claim.claim.startswith("means and covariances")]
     names = [name for name in case.released if pt.is_float64(case.original.cells[name].type)]
-    names = [name for name in names if not np.isnan(case.numbers(name)).any()]
+    names = [
+        name for name in names if not np.isnan(case.numbers(name)).any() and np.abs(case.numbers(name)).max() < 1e9
+    ]
     if not promised or not names:
         return
     before = np.column_stack([case.numbers(name) for name in names]).astype(np.longdouble)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
 from tests.fuzz.columns import CANARY, MadeColumn, made_column, weights
 
 TRACER = "tracer"  # an `other` column with the number of each row: it tells which row a released one was made from

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow.types as pt
 from numpy.typing import NDArray
+
 from tests.fuzz.cells import is_number, numbers_of, texts_of
 from tests.fuzz.options import quoted
 from tests.fuzz.tables import TRACER, Original

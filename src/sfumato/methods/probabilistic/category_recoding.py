@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain, count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +21,8 @@ from sfumato.table.kinds import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-POOL = ("other", "any other", "all others")  # a pool gets the first name that is not a value of the column, or a number
+# a pool gets the first of these names that is not a value of the column, or the last one with a number
+POOL = ("other", "any other", "all others")
 
 
 def with_at_most(most: int, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
@@ -54,8 +54,8 @@ def with_at_least(k: int, column: Column, kind: Kind, distinct: Distinct) -> Val
 def pooled(name: str, distinct: Distinct, keep: NDArray[np.bool_]) -> ValueMap:
     """Keep some values as they are and pool the others under one name."""
     shown = texts(distinct.values)
-    numbered = (f"{POOL[-1]} {number}" for number in count(2))
-    pool = next(pool_name for pool_name in chain(POOL, numbered) if pool_name not in shown)
+    numbered = (f"{POOL[-1]} {number}" for number in range(2, len(shown) + 3))  # one of them is free
+    pool = next(pool_name for pool_name in (*POOL, *numbered) if pool_name not in shown)
     cells = [text if kept else pool for text, kept in zip(shown, keep, strict=True)]
     return _recoded(name, distinct, cells, how=f"{int((~keep).sum()):,} rare values pooled")
 
