@@ -43,8 +43,10 @@ def numbers_of(cells: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
     """Numbers: days of dates, microseconds of timestamps, 0 and 1 of booleans, NaN where missing."""
     array = plain(cells)
     if pt.is_timestamp(array.type):
-        moments = array.cast(pa.int64()).to_numpy(zero_copy_only=False).astype(float)
-        return moments * 1e6 / IN_A_SECOND[array.type.unit] if array.type.unit != "ns" else moments / 1000.0
+        moments = array.cast(pa.int64()).fill_null(0).to_numpy()  # whole numbers, because floats would be rounded
+        per_second = IN_A_SECOND[array.type.unit]
+        numbers = moments * (10**6 // per_second) if per_second <= 10**6 else moments / (per_second // 10**6)
+        return np.where(array.is_null().to_numpy(zero_copy_only=False), np.nan, numbers)
     if pt.is_date(array.type):
         array = array.cast(pa.date32()).cast(pa.int32())
     elif pt.is_decimal(array.type):

@@ -94,8 +94,10 @@ def _order(case: Case, name: str) -> list[str]:
         return list(order)
     if hasattr(cells, "dictionary"):
         return [text for text in texts_of(cells.dictionary) if text is not None]
-    texts = {text for text in case.texts(name) if text is not None}
-    return sorted(texts, key=float) if is_number(cells.type) else sorted(texts)
+    by_text = dict(
+        zip(case.texts(name), case.numbers(name) if is_number(cells.type) else case.texts(name), strict=True)
+    )
+    return sorted((text for text in by_text if text is not None), key=lambda text: by_text[text])
 
 
 def _wrong_counts(case: Case) -> Iterator[str]:
