@@ -53,7 +53,7 @@ def numbers_of(cells: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
         return np.array([np.nan if cell is None else float(cell) for cell in array.to_pylist()], dtype=float)
     elif pt.is_boolean(array.type):
         array = array.cast(pa.uint8())
-    return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=float)
+    return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=float) + 0.0  # −0 is 0
 
 
 def texts_of(cells: pa.Array | pa.ChunkedArray) -> list[str | None]:

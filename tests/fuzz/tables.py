@@ -107,11 +107,14 @@ def original(seed: int) -> Original:
         made = [*made, MadeColumn("tracer", pa.array(np.arange(FIRST, FIRST + rows)))]
         roles[TRACER] = "other"
     form = str(numbers.choice(["arrow", "chunks", "mapping", "pandas", "polars"], p=[0.7, 0.08, 0.08, 0.08, 0.06]))
-    # a frame has no repeated names, and libraries keep times of day and dates in milliseconds in other units
-    is_plain = len(set(names)) == len(names) and not any(
-        pt.is_time(one.cells.type) or pt.is_date64(one.cells.type) for one in made
-    )
+    is_plain = len(set(names)) == len(names) and not any(_has_other_units(one.cells.type) for one in made)
     return Original(seed, tuple(names), tuple(made), roles, form if is_plain else "arrow")
+
+
+def _has_other_units(type_: pa.DataType) -> bool:
+    """Whether frames keep cells of this type in another unit: times of day, dates in milliseconds, nanoseconds."""
+    in_nanoseconds = pt.is_timestamp(type_) and type_.unit == "ns"
+    return bool(pt.is_time(type_) or pt.is_date64(type_) or in_nanoseconds)
 
 
 def _rows(numbers: np.random.Generator) -> int:

@@ -92,7 +92,7 @@ def _of_two(numbers: np.random.Generator, original: Original, numeric: list[str]
         if not used.any():
             return math.nan
         a, b, w = first[used], second[used], weights[used]
-        a, b = a - (a * w).sum() / w.sum(), b - (b * w).sum() / w.sum()
+        a, b = _centred(a, w), _centred(b, w)
         covariance = (w * a * b).sum() / w.sum()
         spread = np.sqrt((w * a * a).sum()) * np.sqrt((w * b * b).sum()) / w.sum()
         if form == "corr" and not spread > 0:
@@ -131,7 +131,8 @@ def _count_of_numbers(numbers: np.random.Generator, original: Original, name: st
     operator = str(numbers.choice(["<", "<=", ">", ">=", "=", "!="]))
     compare = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "=": np.equal}
     meets = cells != limit if operator == "!=" else compare[operator](cells, limit)
-    return _count(name, f"{operator} {limit!r}", meets & ~np.isnan(cells))
+    written = f"{limit:.0f}" if limit.is_integer() and abs(limit) < 1e15 else repr(limit)  # 0 and 1 are also words
+    return _count(name, f"{operator} {written}", meets & ~np.isnan(cells))
 
 
 def _text(word: str) -> str:
@@ -151,11 +152,17 @@ def _sum(x: Long, w: Long) -> float:
     return float((x * w).sum())
 
 
+def _centred(x: Long, w: Long) -> Long:
+    """The distances from the mean; numbers near each other are subtracted first, which is exact."""
+    away = x - x[0]
+    return away - (away * w).sum() / w.sum()
+
+
 def _variance(x: Long, w: Long) -> float:
     if not w.sum() > 0:
         return math.nan
-    centre = (x * w).sum() / w.sum()
-    return float((w * (x - centre) ** 2).sum() / w.sum())
+    away = _centred(x, w)
+    return float((w * away**2).sum() / w.sum())
 
 
 def _quantile(share: float) -> Callable[[Long, Long], float]:

@@ -25,18 +25,25 @@ if TYPE_CHECKING:
 POOL = ("other", "any other", "all others")
 
 
-def with_at_most(most: int, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
-    """Recode to at most ``most`` different cells, a missing one included: by the column's tree, its order or a pool."""
-    missing_values = distinct.values.null_count
+def with_at_most(most: int, column: Column, kind: Kind, distinct: Distinct, *, counts_missing: bool = True) -> ValueMap:
+    """Recode to at most ``most`` different cells: by the column's tree, its order or a pool.
+
+    A missing cell is one of them if ``counts_missing``; otherwise it stays missing and comes on top.
+    """
+    is_missing = distinct.values.is_null().to_numpy(zero_copy_only=False)
+    present = most - int(is_missing.sum()) if counts_missing else most
     tree = tree_for(column, distinct.values)
     if tree is None and kind is not Kind.ORDERED:
-        return pooled(column.name, distinct, _most_frequent(distinct.counts, most))
-    if most - missing_values < 1:
+        if counts_missing:
+            return pooled(column.name, distinct, _most_frequent(distinct.counts, most))
+        keep = is_missing.copy()
+        keep[~is_missing] = _most_frequent(distinct.counts[~is_missing], most)
+        return pooled(column.name, distinct, keep)
+    if present < 1:
         return _recoded(column.name, distinct, [None] * len(distinct.values), how="left empty")
     if tree is None:
-        return joined(column.name, distinct, buckets=most - missing_values)
-    cut = cut_with_at_most(_counted(column.name, distinct, tree), most - missing_values)
-    return cut_tree(column.name, distinct, tree, cut)
+        return joined(column.name, distinct, buckets=present)
+    return cut_tree(column.name, distinct, tree, cut_with_at_most(_counted(column.name, distinct, tree), present))
 
 
 def with_at_least(k: int, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
