@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sfumato as sf
 from sfumato.engines.memory import Memory, MemorySurvey
 from sfumato.errors import CannotRelease, OptionError, SchemaError
 from sfumato.methods.probabilistic.optimal_groups import COSTS, OptimalGroups
