@@ -63,7 +63,7 @@ class Comparison:
 
     @property
     def altered(self) -> tuple[str, ...]:
-        """Columns whose cells were changed: swapped, noisy, recoded, or ranges left empty. They guarantee no interval."""
+        """Columns whose cells were changed: swapped, noisy, recoded, or left empty. They guarantee no interval."""
         return tuple(name for name, one in self.columns.items() if not one.contains)
 
     @property
