@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from tests.fuzz.case import PERTURBING, RECODING, Case
+from tests.fuzz.case import PERTURBING, Case
 from tests.fuzz.cells import is_number, numbers_of, texts_of
 from tests.fuzz.columns import CANARY, NUMBER
 from tests.fuzz.inside import originals_lie_inside
@@ -230,6 +230,3 @@ CHECKS: dict[str, Callable[[Case], Broken]] = {
 def broken_promises(case: Case) -> list[str]:
     """Everything that does not hold, each with the name of its check."""
     return [f"{name}: {fault}" for name, check in CHECKS.items() for fault in check(case)]
-
-
-__all__ = ["CHECKS", "RECODING", "broken_promises", "traces"]

@@ -63,12 +63,19 @@ def judged(
     try:
         method = build(name, options)
         release = method.release(table.frame(), schema=table.schema(folder), seed=table.seed)
-        faults = faults_of(Case(table, method, release), numbers, folder)
     except sf.SfumatoError as refused:
         return _refusal(refused)
     except Exception as error:
-        return FOREIGN, "".join(traceback.format_exception(error)[-4:])
+        return FOREIGN, _last_lines(error)
+    try:
+        faults = faults_of(Case(table, method, release), numbers, folder)
+    except Exception as error:  # what was released must be readable, so an error of the library is none the better
+        return FOREIGN, _last_lines(error)
     return (BROKEN, "; ".join(faults)) if faults else (HELD, "")
+
+
+def _last_lines(error: Exception) -> str:
+    return "".join(traceback.format_exception(error)[-4:])
 
 
 def faults_of(case: Case, numbers: np.random.Generator, folder: Path) -> list[str]:
@@ -152,11 +159,10 @@ def unnoticed_changes(folder: Path) -> list[str]:
 
 def _refusal(error: sf.SfumatoError) -> tuple[str, str]:
     shown = "".join(traceback.format_exception(error)) + repr(vars(error))
-    if quoted := list(traces(shown)):
+    if list(traces(shown)):
         return BROKEN, f"an error quotes a cell: {type(error).__name__}: {error}"
     if FAULT in str(error):
         return BROKEN, f"{type(error).__name__}: {error}"
-    assert not quoted
     return REFUSED, f"{type(error).__name__}: {re.sub(r'[0-9][0-9,.]*', '#', str(error))}"
 
 
@@ -168,6 +174,3 @@ def _with_warnings(verdict: str, detail: str, caught: list[warnings.WarningMessa
         if list(traces(str(warning.message))):
             return BROKEN, "a warning quotes a cell"
     return verdict, detail
-
-
-__all__ = ["GOOD", "Outcome", "trial"]
