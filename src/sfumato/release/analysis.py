@@ -100,7 +100,9 @@ class Analysis:
         return EstimateBudget(gap=1.0) if self._altered(wanted) else self.budget
 
     def _altered(self, wanted: Statistic) -> bool:
-        return bool(set(wanted.columns) & set(self.manifest.altered if self.manifest else ()))
+        """Whether the method altered a column of the statistic, or the sampling weights that it is computed with."""
+        weight = None if self.unweighted else weight_column(self.manifest)
+        return bool({*wanted.columns, weight} & set(self.manifest.altered if self.manifest else ()))
 
     def _intervals(self, columns: Sequence[str]) -> CountedBoxes:
         manifest, weight = self.manifest, None if self.unweighted else weight_column(self.manifest)
