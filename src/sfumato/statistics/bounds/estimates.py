@@ -18,7 +18,7 @@ from sfumato.statistics.bounds.pairs import highest_correlation, highest_covaria
 from sfumato.statistics.bounds.records import Records
 from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes, compile_kernels
 from sfumato.statistics.bounds.single import mean_enclosure, sd_enclosure, variance_enclosure, zero_spread
-from sfumato.statistics.bounds.tallies import count_tally, quantile_tally, sum_tally
+from sfumato.statistics.bounds.tallies import Tally, count_tally, quantile_tally, sum_tally
 from sfumato.statistics.bounds.units import bessel_factor, in_units
 from sfumato.statistics.conditions import ALWAYS, Conditional, Count, Quantile, Sum
 from sfumato.statistics.counted_boxes import CountedBoxes
@@ -49,7 +49,8 @@ def estimate(
     """Return one Estimate per part of the statistic."""
     parts = statistic.parts()
     boxes = _with_unseen(parts[0], intervals, boxes_for(parts[0], intervals)[1])  # all parts use the same records
-    records = Records(boxes)
+    rows = intervals.as_released
+    records = Records(boxes, None if rows is None else boxes_for(parts[0], rows)[1])
     deadlines = started_deadlines(parts[0], boxes, budget, len(parts))
     return tuple(
         in_units(
@@ -74,10 +75,12 @@ def started_deadlines(
 def _estimate(statistic: Statistic, records: Records, deadline: Deadline) -> Estimate:
     inner, boxes = inner_statistic(statistic), records.boxes
     if isinstance(inner, Count | Sum | Quantile):
-        return _tally_estimate(statistic, inner, boxes)
+        return _tally_estimate(statistic, inner, records)
     factor = bessel_factor(inner, boxes)
     value, half = linear_interval(population_form(inner), boxes)
     enclosure = factor.applied_to(enclosure_of(population_form(inner), records, half, deadline))
+    if records.guess is not None:
+        value, enclosure = linear_interval(population_form(inner), records.guess)[0], enclosure.not_attained
     value, half = factor.likely * value, factor.likely * half
     linear_low, linear_high = clipped(inner, value - half, value + half)
     return Estimate(
@@ -114,12 +117,12 @@ def clipped(statistic: Statistic, low: float, high: float) -> tuple[float, float
     return (max(low, -1.0), min(high, 1.0)) if isinstance(statistic, Correlation) else (low, high)
 
 
-def _tally_estimate(statistic: Statistic, inner: Count | Sum | Quantile, boxes: WeightedBoxes) -> Estimate:
+def _tally_estimate(statistic: Statistic, inner: Count | Sum | Quantile, records: Records) -> Estimate:
     """Estimate counts, sums and quantiles; the interval is exact, so the linear one is the same."""
-    if isinstance(inner, Count):
-        tally = count_tally(boxes)
-    else:
-        tally = sum_tally(boxes) if isinstance(inner, Sum) else quantile_tally(boxes, inner.share)
+    tally = _tally(inner, records.boxes)
+    if records.guess is not None:
+        value = _tally(inner, records.guess).value
+        tally = replace(tally, value=value, inner_low=math.nan, inner_high=math.nan)
     return Estimate(
         name=str(statistic),
         value=tally.value,
@@ -129,9 +132,15 @@ def _tally_estimate(statistic: Statistic, inner: Count | Sum | Quantile, boxes: 
         inner_high=tally.inner_high,
         linear_low=tally.low,
         linear_high=tally.high,
-        records=boxes.records,
-        uncertain_records=boxes.most_records - boxes.records,
+        records=records.boxes.records,
+        uncertain_records=records.boxes.most_records - records.boxes.records,
     )
+
+
+def _tally(inner: Count | Sum | Quantile, boxes: WeightedBoxes) -> Tally:
+    if isinstance(inner, Count):
+        return count_tally(boxes)
+    return sum_tally(boxes) if isinstance(inner, Sum) else quantile_tally(boxes, inner.share)
 
 
 def _with_unseen(statistic: Statistic, intervals: CountedBoxes, boxes: WeightedBoxes) -> WeightedBoxes:

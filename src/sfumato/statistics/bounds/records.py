@@ -14,9 +14,14 @@ MAX_SPLIT_RECORDS = 4000  # up to this number of records each gets its own box, 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records:
-    """The records of a statistic, split and scaled once for all its parts."""
+    """The records of a statistic, split and scaled once for all its parts.
+
+    ``guess`` are the records from which the best guess is computed, if they are not the same: where only the total
+    weight of a box is known, its bounds cover all its rows, while the guess takes each row as it was released.
+    """
 
     boxes: WeightedBoxes
+    guess: WeightedBoxes | None = None
 
     @functools.cached_property
     def split(self) -> WeightedBoxes:
