@@ -20,7 +20,6 @@ RECORDED = {
     "EachColumnAnonymous": "sfumato.methods.claims",
     "AtMostValues": "sfumato.methods.claims",
     "ColumnsAllowed": "sfumato.methods.claims",
-    "WeightTotalsKept": "sfumato.methods.claims",
     "ProbabilisticAnonymity": "sfumato.methods.probabilistic.population_anonymity",
 }
 

@@ -154,20 +154,19 @@ def _clipped(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CategoricalColumn:
-    """A categorical column of the rows: the set of possible values of each row, with None for the missing value.
+    """A categorical column of the groups: the set of possible values of each group, with None for the missing value.
 
     If it is not known whether the cells of the column are sets or plain values, ``plain`` contains the cells as they
-    are written, and a row certainly meets a predicate only if it does so in both readings.
+    are written, and a group certainly meets a predicate only if it does so in both readings.
     """
 
-    codes: NDArray[np.int32]  # (N,)
-    group: NDArray[np.int64]  # (N,), the group of each row
+    codes: NDArray[np.int64]  # (G,)
     sets: tuple[tuple[str | None, ...], ...]
-    count: NDArray[np.int64]  # (G,), rows of each group
+    count: NDArray[np.int64]
     plain: tuple[str | None, ...] | None = None
 
     def meeting(self, predicates: Sequence[Predicate]) -> RowCounts:
-        """Count rows whose value meets all predicates: a row does for certain only if every member of its set does."""
+        """Count rows whose value meets all predicates: all rows of a group only if every member of its set does."""
         ordered = [predicate for predicate in predicates if predicate.operator not in ("=", "!=")]
         if ordered:
             raise StatisticError(
@@ -176,12 +175,11 @@ class CategoricalColumn:
             )
         share = np.array([_share_meeting(members, predicates) for members in self.sets])
         other = share if self.plain is None else np.array([_share_meeting([cell], predicates) for cell in self.plain])
-        certain, possible = np.minimum(share, other) == 1.0, np.maximum(share, other) > 0.0
-        return RowCounts(*(self._sums(of_set) for of_set in (certain, possible, share)))
-
-    def _sums(self, of_set: NDArray[np.bool_] | NDArray[np.float64]) -> NDArray[np.float64]:
-        """Add up, over the rows of each group, a number that depends on the set of the row."""
-        return np.bincount(self.group, weights=of_set[self.codes], minlength=len(self.count)).astype(np.float64)
+        least, most = np.minimum(share, other)[self.codes], np.maximum(share, other)[self.codes]
+        count = self.count.astype(np.float64)
+        return RowCounts(
+            np.where(least == 1.0, count, 0.0), np.where(most > 0.0, count, 0.0), count * share[self.codes]
+        )
 
 
 def _share_meeting(members: Sequence[str | None], predicates: Sequence[Predicate]) -> float:

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow.types as pt
 
 from sfumato.errors import StatisticError, TableError
 from sfumato.statistics.condition_counts import CategoricalColumn, NumericColumn, RowCounts
 from sfumato.statistics.conditions import ALWAYS, Condition
 from sfumato.statistics.dates import Calendar
-from sfumato.statistics.released_columns import ReleasedBoxes, read_column, read_weights
-from sfumato.statistics.row_groups import GroupWeights, RowGroups
+from sfumato.statistics.pooled_weights import WeightPools
 from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
 from sfumato.table.groups import labels_of
-from sfumato.table.table import Table
+from sfumato.table.intervals import (
+    BOX,
+    Intervals,
+    box_columns,
+    interval_names,
+    is_interval,
+    low_name,
+    original_names,
+    parse_set,
+)
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Coded, Table
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -30,8 +41,7 @@ class CountedBoxes:
     counts the rows of that box. If the boxes are not numbered, boxes that look alike cannot be told apart: ``box_rows``
     then counts the rows of all of them, and at least ``missing`` and at most ``missing_most`` values are missing. A
     group is the whole box unless exact columns distinguish its rows. ``low`` and ``high`` are NaN if all values are
-    missing. The weights of the rows of a group lie between ``lightest`` and ``heaviest``: those of its rows or, if only
-    the total of a box is known, 0 and the total.
+    missing. The released weights of the rows of a group lie between ``lightest`` and ``heaviest``.
     """
 
     names: tuple[str, ...]  # names of the numeric columns
@@ -48,7 +58,7 @@ class CountedBoxes:
     categories: Mapping[str, CategoricalColumn] = field(default_factory=dict)
     weighted_by: str | None = None  # column of the sampling weights
     unseen: Unseen | None = None  # rows of the original that were not released
-    as_released: CountedBoxes | None = None  # the released rows themselves, if pooled weights merge rows that differ
+    pools: WeightPools | None = None  # the boxes, if only their total weights are known
 
     @classmethod
     def make(
@@ -93,45 +103,44 @@ class CountedBoxes:
         Rows are grouped by equal boxes. ``sets`` are the columns whose cells are sets; None if that is not known.
         ``numbered`` says whether a column ``box`` numbers the boxes. If a column has missing cells and the boxes are
         not numbered, it is open how many boxes look alike. ``pooled`` says that only the total weight of each box is
-        that of the original. The weight of each of its rows may then be anything from 0 to the total, so a group is a
-        whole box, whose intervals cover the cells of all its rows.
+        that of the original (:mod:`.pooled_weights`).
         """
-        read = {name: read_column(released, name, sets) for name in columns}
-        row_weight = np.ones(released.rows) if weight is None else read_weights(released, weight)
+        read = {name: _read_column(released, name, sets) for name in columns}
+        row_weight = np.ones(released.rows) if weight is None else _read_weights(released, weight)
         keys = [key for column in read.values() for key in column.keys]
-        by_box = pooled or any(column.missing is not None for column in read.values())
-        boxes = ReleasedBoxes.of(released, sets or (), numbered=numbered) if by_box else None
-        alike = labels_of([*keys, *(boxes.keys if boxes else ())], released.rows)
-        groups = RowGroups.of(boxes.labels if boxes and pooled else alike)
+        by_box = pooled or _counts_missing(read.values())
+        boxes = _ReleasedBoxes.of(released, sets or (), numbered=numbered) if by_box else None
+        labels = labels_of([*keys, *(boxes.keys if boxes else ())], released.rows)
+        _, first = np.unique(labels, return_index=True)
+        count = np.bincount(labels, minlength=len(first)).astype(np.int64)
+        box_rows = boxes.rows_of(first) if boxes else count
+        lightest, heaviest = np.full(len(first), np.inf), np.zeros(len(first))
+        np.minimum.at(lightest, labels, row_weight)
+        np.maximum.at(heaviest, labels, row_weight)
         numeric = {name: column for name, column in read.items() if column.sets is None}
-        ends = [groups.ends(column) for column in numeric.values()]
-        missing = groups.as_matrix([groups.missing(column) for column in numeric.values()]).astype(np.int64)
-        box_rows = boxes.rows_of(groups.first) if boxes else groups.count
-        weights = GroupWeights.pooled(groups, row_weight) if pooled else GroupWeights.of(groups, row_weight)
+        missing = _missing(list(numeric.values()), first)
         table = cls(
             tuple(numeric),
-            groups.as_matrix([low for low, _ in ends]),
-            groups.as_matrix([high for _, high in ends]),
-            groups.count,
-            weights.total,
+            _as_matrix([column.low[first] for column in numeric.values()], len(first)),
+            _as_matrix([column.high[first] for column in numeric.values()], len(first)),
+            count,
+            np.bincount(labels, weights=row_weight, minlength=len(first)).astype(np.float64),
             missing,
             box_rows,
-            weights.lightest,
-            weights.heaviest,
+            lightest,
+            heaviest,
             boxes.missing_most(missing, box_rows) if boxes else missing,
             {name: column.calendar for name, column in numeric.items() if column.calendar},
             {
-                name: CategoricalColumn(column.keys[0].codes, groups.labels, column.sets, groups.count, column.plain)
+                name: CategoricalColumn(column.keys[0].codes[first].astype(np.int64), column.sets, count, column.plain)
                 for name, column in read.items()
                 if column.sets is not None
             },
             weighted_by=weight,
+            pools=WeightPools.of(boxes.labels, row_weight, first) if boxes and pooled else None,
         )
         table._check()
-        if not pooled or int(alike.max(initial=-1)) + 1 == len(groups.count):
-            return table
-        rows = cls.of(released, columns, weight=weight, sets=sets, numbered=numbered)
-        return replace(table, as_released=rows)
+        return table
 
     def _check(self) -> None:
         for position, name in enumerate(self.names):
@@ -171,8 +180,16 @@ class CountedBoxes:
                 rows = rows.combined_with(self.categories[name].meeting(condition.on(name)), self.count)
             elif name not in columns:
                 rows = rows.combined_with(self.numbers(name).meeting_or_missing(condition.on(name)), self.count)
-        low, high = [inside.low for inside in boxes], [inside.high for inside in boxes]
-        return self._with_weights(rows, _matrix(low, groups), _matrix(high, groups))
+        low = _as_matrix([inside.low for inside in boxes], groups)
+        high = _as_matrix([inside.high for inside in boxes], groups)
+        if self.pools is not None:
+            return self.pools.gathered(rows, self.count, low, high)
+        return self._with_weights(rows, low, high)
+
+    @property
+    def as_released(self) -> CountedBoxes:
+        """The same rows, each with its released weight: what the best guess is computed from."""
+        return replace(self, pools=None)
 
     def _with_weights(self, rows: RowCounts, low: NDArray[np.float64], high: NDArray[np.float64]) -> WeightedBoxes:
         """Convert counts of rows to weights.
@@ -208,5 +225,115 @@ class CountedBoxes:
         )
 
 
-def _matrix(columns: Sequence[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
+def _as_matrix(columns: Sequence[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
     return np.column_stack(columns) if columns else np.empty((rows, 0))
+
+
+def _missing(columns: Sequence[_ReadColumn], first: NDArray[np.int64]) -> NDArray[np.int64]:
+    none = np.zeros(len(first), dtype=np.int64)
+    counts = [none if column.missing is None else column.missing[first] for column in columns]
+    return np.column_stack(counts) if counts else np.empty((len(first), 0), dtype=np.int64)
+
+
+def _counts_missing(columns: Iterable[_ReadColumn]) -> bool:
+    return any(column.missing is not None for column in columns)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _ReleasedBoxes:
+    """What tells the boxes of a release apart: ``box``, or what their rows share, in which boxes may look alike."""
+
+    keys: tuple[Coded, ...]
+    labels: NDArray[np.int64]  # (N,), equal for rows that may share a box
+    numbered: bool
+
+    @classmethod
+    def of(cls, released: Table, sets: Collection[str], *, numbered: bool) -> _ReleasedBoxes:
+        """Use the column ``box`` if it numbers boxes: then its rows are the same in all that a box has in common."""
+        shared = tuple(released.coded(name) for name in box_columns(released.names, sets))
+        if numbered and BOX in released.kinds:
+            number = released.coded(BOX)
+            if len(np.unique(labels_of([number, *shared], released.rows))) == number.size:
+                return cls((number,), labels_of([number], released.rows), numbered=True)
+        return cls(shared, labels_of(shared, released.rows), numbered=False)
+
+    def rows_of(self, first: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Count the rows that may share a box with each of these rows."""
+        counts: NDArray[np.int64] = np.bincount(self.labels)[self.labels[first]].astype(np.int64)
+        return counts
+
+    def missing_most(self, missing: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many values may be missing among rows that may share a box, if m are missing in each box.
+
+        A box that has a value has at least m + 1 rows, so R rows are at most R / (m + 1) boxes.
+        """
+        return missing if self.numbered else missing * (rows[:, None] // (missing + 1))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _ReadColumn:
+    """A column of a release: interval ends of every row or, for categories, the set of every code."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    keys: tuple[Coded, ...]  # what distinguishes rows
+    missing: NDArray[np.int64] | None = None  # missing rows of the box, if the release counts them
+    calendar: Calendar | None = None
+    sets: tuple[tuple[str | None, ...], ...] | None = None  # indexed by the codes of the only key
+    plain: tuple[str | None, ...] | None = None  # the cells as they are, if it is open whether they are sets
+
+
+def _read_column(released: Table, name: str, sets: Collection[str] | None) -> _ReadColumn:
+    """Read an interval, or the column itself: numbers as intervals of width 0, or sets."""
+    if is_interval(name, released.kinds):
+        ends = Intervals.of(released, name)
+        parts = interval_names(name, counts_missing=ends.missing is not None)
+        keys = tuple(released.coded(part) for part in parts)
+        return _ReadColumn(ends.low, ends.high, keys, ends.missing, _calendar(released, low_name(name)))
+    if name not in released.names:
+        names = ", ".join(map(repr, original_names(released.names)))
+        raise StatisticError(f"The release has no column {name!r}.", found=f"columns {names}")
+    coded = released.coded(name)
+    zero_or_one = released.kinds[name] is Kind.BOOLEAN and pt.is_integer(released.arrow.column(name).type)
+    if released.kinds[name].is_numeric or zero_or_one:
+        numbers = released.numbers(name)
+        return _ReadColumn(numbers, numbers, (coded,), calendar=_calendar(released, name))
+    cells = _cells(released, name, coded)
+    is_set = sets is None or name in sets
+    members = tuple(parse_set(cell) if is_set else (cell,) for cell in cells)
+    present = [one for one in members if one != (None,)]
+    if present and all({*one} <= {"0", "1"} for one in present):
+        low, high = (_ends(members, end)[coded.codes] for end in ("0", "1"))
+        return _ReadColumn(low, high, (coded,))
+    nothing = np.empty(0)
+    plain = cells if sets is None else None
+    return _ReadColumn(nothing, nothing, (coded,), sets=members, plain=plain)
+
+
+def _cells(released: Table, name: str, coded: Coded) -> tuple[str | None, ...]:
+    values = coded.values.to_pylist()
+    is_boolean = released.kinds[name] is Kind.BOOLEAN
+    return tuple(None if value is None else str(value).lower() if is_boolean else str(value) for value in values)
+
+
+def _ends(sets: Sequence[tuple[str | None, ...]], end: str) -> NDArray[np.float64]:
+    """Return the lower ("0") or upper ("1") ends of sets of 0 and 1, which are intervals; NaN for the missing one."""
+    other = "1" if end == "0" else "0"
+    return np.array([float(end if end in members else other) if members != (None,) else np.nan for members in sets])
+
+
+def _calendar(released: Table, name: str) -> Calendar | None:
+    kind = released.arrow.column(name).type
+    if pt.is_date(kind):
+        return Calendar.DAYS
+    if pt.is_timestamp(kind):
+        return Calendar.UTC_MOMENTS if kind.tz else Calendar.MOMENTS
+    return None
+
+
+def _read_weights(released: Table, weight: str) -> NDArray[np.float64]:
+    """Return the sampling weights of the rows."""
+    row_weight = released.numbers(weight)
+    if not np.isfinite(row_weight).all() or (row_weight < 0.0).any():
+        raise TableError(f"The weights in column {weight!r} must be finite, not negative and not missing.")
+    return row_weight

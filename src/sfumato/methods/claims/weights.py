@@ -25,9 +25,7 @@ class WeightTotals:
     released: NDArray[np.float64]  # (boxes,)
 
     @classmethod
-    def of(
-        cls, groups: KeyedGroups, original: NDArray[np.float64], released: NDArray[np.float64]
-    ) -> WeightTotals:
+    def of(cls, groups: KeyedGroups, original: NDArray[np.float64], released: NDArray[np.float64]) -> WeightTotals:
         """Add up the weights of each group."""
         totals = (np.bincount(groups.labels, weights=one, minlength=groups.size) for one in (original, released))
         return cls(groups.keys, *totals)
@@ -73,7 +71,9 @@ class WeightTotalsKept(Claim[WeightTotals]):
         return Finding(
             claim=f"the total of {self.weight} in each box, and in all released rows, is that of the original rows",
             held=not changed and tally.is_kept,
-            found=f"{counted(changed, 'total')} changed" if changed else f"{counted(len(tally.original), 'total')} kept",
+            found=f"{counted(changed, 'total')} changed"
+            if changed
+            else f"{counted(len(tally.original), 'total')} kept",
             fix=FAULT,
             kind=self.kind,
         )

@@ -42,11 +42,6 @@ class Enclosure:
     lowest: Witness | None
     highest: Witness | None
 
-    @property
-    def not_attained(self) -> Enclosure:
-        """The same interval if its choices may not exist, such as points between the rows that a box is made of."""
-        return Enclosure(self.low, self.high, math.nan, math.nan, None, None)
-
     def __post_init__(self) -> None:
         """Order the attained ends, because rounding may swap them or move them outside the guaranteed interval.
 

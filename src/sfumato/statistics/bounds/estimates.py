@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.bounds.attain import attained_by_slopes
+from sfumato.statistics.bounds.attained_rows import ReleasedRows
 from sfumato.statistics.bounds.budget import Deadline, EstimateBudget
 from sfumato.statistics.bounds.coefficients import Target, highest_coefficient
 from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
@@ -49,8 +50,7 @@ def estimate(
     """Return one Estimate per part of the statistic."""
     parts = statistic.parts()
     boxes = _with_unseen(parts[0], intervals, boxes_for(parts[0], intervals)[1])  # all parts use the same records
-    rows = intervals.as_released
-    records = Records(boxes, None if rows is None else boxes_for(parts[0], rows)[1])
+    records = Records(boxes, _released_rows(parts[0], intervals))
     deadlines = started_deadlines(parts[0], boxes, budget, len(parts))
     return tuple(
         in_units(
@@ -76,11 +76,15 @@ def _estimate(statistic: Statistic, records: Records, deadline: Deadline) -> Est
     inner, boxes = inner_statistic(statistic), records.boxes
     if isinstance(inner, Count | Sum | Quantile):
         return _tally_estimate(statistic, inner, records)
-    factor = bessel_factor(inner, boxes)
-    value, half = linear_interval(population_form(inner), boxes)
-    enclosure = factor.applied_to(enclosure_of(population_form(inner), records, half, deadline))
-    if records.guess is not None:
-        value, enclosure = linear_interval(population_form(inner), records.guess)[0], enclosure.not_attained
+    factor, population = bessel_factor(inner, boxes), population_form(inner)
+    value, half = linear_interval(population, boxes)
+    enclosure = enclosure_of(population, records, half, deadline)
+    if records.rows is not None:
+        value, enclosure = (
+            linear_interval(population, records.rows.boxes)[0],
+            records.rows.attained(population, enclosure),
+        )
+    enclosure = factor.applied_to(enclosure)
     value, half = factor.likely * value, factor.likely * half
     linear_low, linear_high = clipped(inner, value - half, value + half)
     return Estimate(
@@ -120,12 +124,10 @@ def clipped(statistic: Statistic, low: float, high: float) -> tuple[float, float
 def _tally_estimate(statistic: Statistic, inner: Count | Sum | Quantile, records: Records) -> Estimate:
     """Estimate counts, sums and quantiles; the interval is exact, so the linear one is the same."""
     tally = _tally(inner, records.boxes)
-    if records.guess is not None:
-        value = _tally(inner, records.guess).value
-        tally = replace(tally, value=value, inner_low=math.nan, inner_high=math.nan)
+    guess = tally if records.rows is None else _tally(inner, records.rows.boxes)
     return Estimate(
         name=str(statistic),
-        value=tally.value,
+        value=guess.value,
         low=tally.low,
         high=tally.high,
         inner_low=tally.inner_low,
@@ -141,6 +143,15 @@ def _tally(inner: Count | Sum | Quantile, boxes: WeightedBoxes) -> Tally:
     if isinstance(inner, Count):
         return count_tally(boxes)
     return sum_tally(boxes) if isinstance(inner, Sum) else quantile_tally(boxes, inner.share)
+
+
+def _released_rows(statistic: Statistic, intervals: CountedBoxes) -> ReleasedRows | None:
+    """Return the rows that may count, if only the total weight of a box is known and its rows differ."""
+    pools = intervals.pools
+    if pools is None or not pools.merge_groups:
+        return None
+    rows = boxes_for(statistic, intervals.as_released)[1]
+    return ReleasedRows(rows, pools.box[rows.box])
 
 
 def _with_unseen(statistic: Statistic, intervals: CountedBoxes, boxes: WeightedBoxes) -> WeightedBoxes:

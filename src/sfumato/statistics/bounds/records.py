@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
+from sfumato.statistics.bounds.attained_rows import ReleasedRows
 from sfumato.statistics.bounds.perturbation import Perturbation
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.weighted_boxes import WeightedBoxes
@@ -16,12 +17,11 @@ MAX_SPLIT_RECORDS = 4000  # up to this number of records each gets its own box, 
 class Records:
     """The records of a statistic, split and scaled once for all its parts.
 
-    ``guess`` are the records from which the best guess is computed, if they are not the same: where only the total
-    weight of a box is known, its bounds cover all its rows, while the guess takes each row as it was released.
+    ``rows`` are the released rows, if a box is one part although its rows differ (:mod:`.attained_rows`).
     """
 
     boxes: WeightedBoxes
-    guess: WeightedBoxes | None = None
+    rows: ReleasedRows | None = None
 
     @functools.cached_property
     def split(self) -> WeightedBoxes:
