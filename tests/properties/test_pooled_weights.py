@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.properties.test_conditions import check, truth
 
 import sfumato as sf
 from sfumato.errors import StatisticError
@@ -17,7 +18,6 @@ from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
 from sfumato.table.intervals import format_set
 from sfumato.table.table import Table
-from tests.properties.test_conditions import check, truth
 
 numbers = st.one_of(st.none(), st.integers(0, 9))
 words = st.one_of(st.none(), st.sampled_from(["F", "M"]))

@@ -35,6 +35,10 @@ WITHOUT_MANIFEST = (
     "read without a manifest: sampling weights, if there are any, are not used, and suppressed rows are not known"
 )
 
+POOLED = (
+    "only the total weight of each box is known, which makes intervals of columns that are released as they are wide"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
@@ -137,6 +141,8 @@ class Analysis:
             covered = suppressed <= 0 or (intervals.unseen is not None and includes_unseen(wanted, intervals.unseen))
             of = ORIGINAL if covered else RELEASED_ROWS
             notes += [] if covered else [f"{suppressed:,} suppressed rows are not covered"]
+        if intervals.pools is not None and intervals.pools.merge_groups:
+            notes += [POOLED]
         if self._altered(wanted):
             notes += ["nothing is guaranteed, because the method altered a column"]
             estimates = tuple(map(_without_intervals, estimates))

@@ -54,7 +54,7 @@ class WeightPools:
         possible = (rows.most > 0.0)[:, None]
         ends_low = self._least(np.where(possible, low, np.nan))
         ends_high = -self._least(np.where(possible, -high, np.nan))
-        every, least, most, likely = map(self._sums, (count, rows.least, rows.most, rows.likely))
+        every, least, most, likely = (self._sums(one) for one in (count, rows.least, rows.most, rows.likely))
         weight = np.where(least == every, self.total, 0.0)
         extra = np.where(most > 0.0, self.total - weight, 0.0)
         kept = weight + extra > 0.0

@@ -27,8 +27,11 @@ class WeightTotals:
     @classmethod
     def of(cls, groups: KeyedGroups, original: NDArray[np.float64], released: NDArray[np.float64]) -> WeightTotals:
         """Add up the weights of each group."""
-        totals = (np.bincount(groups.labels, weights=one, minlength=groups.size) for one in (original, released))
-        return cls(groups.keys, *totals)
+        before, after = (
+            np.bincount(groups.labels, weights=one, minlength=groups.size).astype(np.float64)
+            for one in (original, released)
+        )
+        return cls(groups.keys, before, after)
 
     def merge(self, other: WeightTotals) -> WeightTotals:
         """Add up the weights of boxes that have the same key."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -44,7 +45,7 @@ class TestBoxMeans:
         drawn = np.random.default_rng(0)
         weights, starts = drawn.lognormal(5, 3, 50), np.array([0, 3, 10, 11, 50])
         leaves = Leaves(drawn.permutation(50), starts, np.empty((0, 4)))
-        plain = [np.mean([weights[row] for row in leaves.order[a:b]]) for a, b in zip(starts, starts[1:], strict=False)]
+        plain = [np.mean([weights[row] for row in leaves.order[a:b]]) for a, b in pairwise(starts)]
         assert box_means(weights, leaves) == pytest.approx(plain, rel=1e-14)
 
     def test_of_equal_weights_are_exact(self):
