@@ -30,15 +30,21 @@ class WeightPools:
     total: NDArray[np.float64]  # (B,)
 
     @classmethod
-    def of(cls, labels: NDArray[np.int64], weight: NDArray[np.float64], first: NDArray[np.int64]) -> WeightPools:
-        """Return the totals of boxes whose rows show the mean weight; ``first`` is one row of each group.
+    def of(
+        cls,
+        labels: NDArray[np.int64],
+        repeats: NDArray[np.int64],
+        weight: NDArray[np.float64],
+        first: NDArray[np.int64],
+    ) -> WeightPools:
+        """Return the totals of boxes whose rows show the mean weight.
 
-        The mean was rounded, so a total that is whole up to that rounding is taken as whole: totals of whole weights
-        are then exact.
+        Row i stands for ``repeats[i]`` equal rows, and ``first`` is one row of each group. The mean was rounded, so a
+        total that is whole up to that rounding is taken as whole: totals of whole weights are then exact.
         """
-        rows, shown = np.bincount(labels), weight[first_rows(labels)]
+        rows, shown = np.bincount(labels, weights=repeats), weight[first_rows(labels)]
         differ = np.bincount(labels, weights=weight != shown[labels]) > 0.0  # only if boxes cannot be told apart
-        total = np.where(differ, np.bincount(labels, weights=weight), rows * shown)
+        total = np.where(differ, np.bincount(labels, weights=repeats * weight), rows * shown)
         whole = np.rint(total)
         return cls(labels[first], np.where(np.abs(total - whole) <= 2.0 * EPS * total, whole, total))
 
