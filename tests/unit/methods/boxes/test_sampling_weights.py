@@ -65,8 +65,9 @@ class TestTheRule:
         promised = [finding for finding in released.findings if "total of weight" in finding.claim]
         assert [finding.kind for finding in promised] == ["integrity"]
 
-    def test_in_several_blocks_too(self, people):
-        release = sf.Boxes(k=5).release(people, schema=ROLES, engine=Memory(block_rows=100, sample_rows=200))
+    @pytest.mark.parametrize("engine", [Memory(block_rows=100, sample_rows=200), sf.DuckDB(block_rows=100)])
+    def test_in_several_blocks_too(self, people, engine):
+        release = sf.Boxes(k=5).release(people, schema=ROLES, engine=engine)
         assert release.to_pandas().groupby("box").weight.nunique().max() == 1
         assert release.estimate("count()").value == people.weight.sum()
 
