@@ -240,7 +240,7 @@ def judge_of(
 
 
 def _tracked(one: Kept, problem: PartitionProblem, axes: Axes, sampling: NDArray[np.float64]) -> Tracked | None:
-    """Return the statistic for tracking; None unless it has one or two numeric columns, without missing values or tree."""
+    """Return the statistic; None unless it has one or two numeric columns, without missing values or tree."""
     place = {axis.name: number for number, axis in enumerate(axes.numbers) if not (axis.has_missing or axis.nodes)}
     names = one.statistic.columns
     if len(names) > 2 or any(name not in place for name in names):
