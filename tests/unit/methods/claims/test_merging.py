@@ -22,6 +22,7 @@ from sfumato.methods.claims import (
     EachColumnAnonymous,
     Evidence,
     KAnonymity,
+    NoUniqueRowCopied,
     RowsAccountedFor,
     ValidCells,
 )
@@ -53,6 +54,8 @@ CLAIMS: list[Claim[Any]] = [
     ColumnsAllowed(names=ALL),
     ColumnsAllowed(names=BOX),
     ValidCells(),
+    ValidCells(domains={"debt_age": (0.0, 2.0)}),
+    NoUniqueRowCopied(columns=("illness", "debt_age")),
     ProbabilisticAnonymity(k=3, population=100, beta=0.3, most=3, any_distribution=False, columns=SHOWN),
     ProbabilisticAnonymity(k=2, population=40, beta=0.5, most=50, any_distribution=True, columns=SHOWN),
     NoIdentifierLeft(policy=SafeHarbor(year=2020), columns=ALL),
