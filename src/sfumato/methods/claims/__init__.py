@@ -15,6 +15,7 @@ from sfumato.methods.claims.groups import (
 )
 from sfumato.methods.claims.moments import MomentsKept
 from sfumato.methods.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
+from sfumato.methods.claims.weights import WeightTotalsKept
 
 __all__ = [
     "AtMostValues",
@@ -31,6 +32,7 @@ __all__ = [
     "NoUniqueRowCopied",
     "RowsAccountedFor",
     "ValidCells",
+    "WeightTotalsKept",
     "values_apart",
     "values_distinct",
 ]
