@@ -16,7 +16,7 @@ from sfumato.errors import OptionError
 from sfumato.methods.probabilistic.buckets import Buckets, quantile_ends
 from sfumato.methods.probabilistic.category_recoding import with_at_most
 from sfumato.methods.probabilistic.columnwise import MOST_VALUES
-from sfumato.methods.probabilistic.joint_search import finest_tested, least_lossy, loss_of
+from sfumato.methods.probabilistic.joint_search import finest_tested, least_lossy
 from sfumato.methods.probabilistic.population_matches import Combinations, Matches, ShownColumn, expected_matches
 from sfumato.methods.probabilistic.recoding import Recoding, ValueMap
 from sfumato.methods.probabilistic.sharing import share_budget
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sfumato.survey.questions import Distinct
     from sfumato.table.facts import ColumnFacts
 
-TRIES = 14  # bisection steps on the logarithm of the budget
+BUDGETS_PER_DOUBLING = 12  # budgets that are tried
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -56,7 +56,17 @@ class Chosen:
     loss: float  # from 0 (nothing changed) to 1 (nothing told); 1 − the granularity
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
+class _Part:
+    """The recoding of one column (None: released as it is), its codes in the sample, and its part of the loss."""
+
+    name: str
+    recoding: Recoding | None
+    shown: ShownColumn
+    loss: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class QuasiIdentifiers:
     """What the plan knows about the quasi-identifiers."""
 
@@ -104,29 +114,28 @@ class QuasiIdentifiers:
         return {name: counted[name] for name in self.names}
 
     def spend(self, most: int) -> Chosen:
-        """Return the recodings for the largest budget up to ``most`` with which enough rows match k people.
+        """Return the recodings that lose least within the budget ``most`` and with which enough rows match k people.
 
-        With the budget "joint" a search of the joint counts may find better ones.
+        With the budget "joint" a search of the joint counts may find recodings that lose even less.
         """
-        spent = self._with_budget(most)
-        if not self._is_enough(spent):
-            spent = self._with_lower_budget(most)
-        if self.method.budget != "joint" or not spent.loss:
-            return spent
-        found = self._found_by_search()
-        return found if found.loss < spent.loss and self._is_enough(found) else spent
+        found = self._found_by_search() if self.method.budget == "joint" else None
+        if found is not None and not self._is_enough(found):
+            found = None
+        return self._within_budget(most, below=found.loss if found else math.inf) or found or self._with_budget(1)
 
-    def _with_lower_budget(self, most: int) -> Chosen:
-        low, high = 0.0, math.log(most)
-        spent = self._with_budget(1)
-        for _ in range(TRIES):
-            middle = (low + high) / 2.0
-            tried = self._with_budget(max(1, math.floor(math.exp(middle))))
+    def _within_budget(self, most: int, *, below: float) -> Chosen | None:
+        """Return the best recodings for the budgets up to ``most``; None if none with a loss ``below`` this is enough.
+
+        Which budgets are tried does not depend on k and β, so that a larger ``most`` only adds some.
+        """
+        losses = {budget: sum(part.loss for part in self._parts(budget)) for budget in _budgets(most)}
+        for budget in sorted(losses, key=lambda budget: (losses[budget], budget)):
+            if losses[budget] >= below:
+                return None
+            tried = self._with_budget(budget)
             if self._is_enough(tried):
-                spent, low = tried, middle
-            else:
-                high = middle
-        return spent
+                return tried
+        return None
 
     def _is_enough(self, chosen: Chosen) -> bool:
         """Return whether enough rows match k people of the population (budget "any" ensures this) and in the table."""
@@ -143,7 +152,9 @@ class QuasiIdentifiers:
         else:
             groups = finest_tested(self.groupings, self.population, self._passes)
         made = (column.recode(of) for column, of in zip(self.groupings, groups, strict=True))
-        return self._chosen([recoding for recoding in made if recoding is not None])
+        return self._chosen(
+            [self._part(column, recoding) for column, recoding in zip(self.groupings, made, strict=True)]
+        )
 
     def _passes(self, groups: Sequence[NDArray[np.int32]], rows: NDArray[np.int64]) -> bool:
         shown = [
@@ -157,37 +168,52 @@ class QuasiIdentifiers:
         return expected_matches(combinations, self.population, self.method.k, within=self.method.alike)
 
     def _with_budget(self, budget: int) -> Chosen:
-        return self._chosen(self._recodings(budget))
+        return self._chosen(self._parts(budget))
 
-    def _chosen(self, recodings: Sequence[Recoding]) -> Chosen:
-        by_name = {recoding.name: recoding for recoding in recodings}
-        shown = []
-        for column in self.groupings:
-            if column.name in by_name:
-                recoding = by_name[column.name]
-                shown.append(ShownColumn(recoding.codes(self.sample.table).astype(np.int32), recoding.code_size))
-            else:
-                shown.append(ShownColumn(column.value_of_row, column.size))
+    def _chosen(self, parts: Sequence[_Part]) -> Chosen:
+        by_name = {part.name: part for part in parts}
+        recodings = tuple(part.recoding for part in parts if part.recoding is not None)
         return Chosen(
-            recodings=tuple(recodings),
+            recodings=recodings,
             values=self.sizes | {recoding.name: recoding.values for recoding in recodings},
-            matches=self._matches(shown, self.sample.rows),
-            loss=loss_of(self.groupings, [_of_values(*pair) for pair in zip(self.groupings, shown, strict=True)]),
+            matches=self._matches([by_name[name].shown for name in self.names], self.sample.rows),
+            loss=sum(part.loss for part in parts),
         )
 
-    def _recodings(self, budget: int) -> list[Recoding]:
+    def _part(self, column: Groupings, recoding: Recoding | None) -> _Part:
+        if recoding is None:
+            return _Part(column.name, None, ShownColumn(column.value_of_row, column.size), 0.0)
+        codes = recoding.codes(self.sample.table).astype(np.int32)
+        groups = np.full(column.size, recoding.code_size, dtype=np.int32)  # values that no sampled row has come last
+        groups[column.value_of_row] = codes
+        return _Part(column.name, recoding, ShownColumn(codes, recoding.code_size), column.loss(groups))
+
+    def _parts(self, budget: int) -> list[_Part]:
         """Give each column its share of the budget; what a tree or ties leave unused goes to the next columns."""
-        found: list[Recoding] = []
+        found: list[_Part] = []
         left, waiting = budget, dict(self.sizes)
         for name in sorted(self.distinct, key=lambda name: self.sizes[name]) + list(self.points):
             share = share_budget(left, waiting, self.method.importance)[name]
-            values = waiting.pop(name)
-            if share < values:
-                recoding = self._in_buckets(name, share) if name in self.points else self._coarse(name, share)
-                found.append(recoding)
-                values = recoding.values
-            left //= values
+            size = waiting.pop(name)
+            part = self._with_share(name, min(share, size))
+            found.append(part)
+            left //= size if part.recoding is None else part.recoding.values
         return found
+
+    def _with_share(self, name: str, share: int) -> _Part:
+        """Return a column with at most ``share`` values."""
+        if (name, share) not in self._shares:
+            recoding: Recoding | None = None
+            if share < self.sizes[name]:
+                recoding = self._in_buckets(name, share) if name in self.points else self._coarse(name, share)
+            column = self.groupings[self.names.index(name)]
+            self._shares[name, share] = self._part(column, recoding)
+        return self._shares[name, share]
+
+    @cached_property
+    def _shares(self) -> dict[tuple[str, int], _Part]:
+        """The recodings that were made: many budgets have columns with the same share."""
+        return {}
 
     def _coarse(self, name: str, most: int) -> ValueMap:
         return with_at_most(most, self.schema[name], self.sample.table.kinds[name], self.distinct[name])
@@ -224,11 +250,10 @@ class QuasiIdentifiers:
         return (ordered_groupings if is_ordered else pooled_groupings)(name, values, distinct)
 
 
-def _of_values(column: Groupings, shown: ShownColumn) -> NDArray[np.int32]:
-    """Return the released group of each value of a column; values that no row has are in a group of their own."""
-    groups = np.full(column.size, shown.size, dtype=np.int32)
-    groups[column.value_of_row] = shown.codes
-    return groups
+def _budgets(most: int) -> list[int]:
+    """Return the budgets that are tried: whole numbers up to ``most``, in steps of 6 %, the same for every ``most``."""
+    steps = math.floor(BUDGETS_PER_DOUBLING * math.log2(most)) + 1
+    return sorted({math.floor(2.0 ** (step / BUDGETS_PER_DOUBLING)) for step in range(steps)})
 
 
 def _people(population: float | None, rows: int) -> int:
