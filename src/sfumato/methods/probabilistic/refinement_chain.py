@@ -8,6 +8,7 @@ before, and whoever goes down it until a promise breaks gets a result that only 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -130,7 +131,7 @@ class EffectiveCombinations:
         ]
         best = int(np.argmax(likelihood))
         self.weight = float(WEIGHTS[best])
-        return -likelihood[best] <= np.log(self.most)
+        return -likelihood[best] <= math.log(self.most)
 
 
 def refinement_chain(columns: Sequence[Groupings], risk: Risk) -> Chain:

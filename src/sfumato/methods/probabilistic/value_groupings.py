@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 HALVINGS = 12  # at most 2¹² groups of numbers below the values themselves
 
-Groups = "NDArray[np.int32]"  # group of each value of a column, numbered from 0
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Groupings:
