@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow.compute as pc
@@ -39,11 +39,30 @@ from sfumato.table.kinds import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.probabilistic.generalize import Generalize
+    from sfumato.methods.probabilistic.buckets import Shown
     from sfumato.survey.questions import Distinct
     from sfumato.table.facts import ColumnFacts
 
 BUDGETS_PER_DOUBLING = 12  # budgets that are tried
+
+
+class Wanted(Protocol):
+    """What the recodings must reach: the options of the method, explained there."""
+
+    @property
+    def k(self) -> int: ...
+    @property
+    def alike(self) -> int: ...
+    @property
+    def beta(self) -> float: ...
+    @property
+    def population(self) -> float | None: ...
+    @property
+    def importance(self) -> Mapping[str, float] | None: ...
+    @property
+    def budget(self) -> str: ...
+    @property
+    def represent(self) -> Shown: ...
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -70,7 +89,7 @@ class _Part:
 class QuasiIdentifiers:
     """What the plan knows about the quasi-identifiers."""
 
-    method: Generalize
+    method: Wanted
     schema: Schema
     names: tuple[str, ...]
     sample: Sample
@@ -80,7 +99,7 @@ class QuasiIdentifiers:
     distinct: Mapping[str, Distinct]  # of the other columns
 
     @classmethod
-    def of(cls, survey: Survey, schema: Schema, method: Generalize) -> QuasiIdentifiers:
+    def of(cls, survey: Survey, schema: Schema, method: Wanted) -> QuasiIdentifiers:
         names, sample = schema.names(Role.QUASI), survey.sample
         _require_known(method.importance, names)
         kinds = sample.table.kinds
