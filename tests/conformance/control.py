@@ -29,7 +29,7 @@ class SwapNothingPlan(MatrixPlan):
     def perturb(self, matrix, number):
         return matrix
 
-    def finalize(self, before, after, number):
+    def finalize(self, before, after, ranges, number):
         return before
 
 

@@ -1,6 +1,6 @@
 """Generalize promises for the table that the user has: a random sample of the population, cut at its own quantiles.
 
-In ten universes of 200,000 people a sample is released, and the share of its rows that match at least k people is
+In twelve universes of 200,000 people a sample is released, and the share of its rows that match at least k people is
 counted in the universe itself. The promise is made with 95 % confidence, so it may be broken in one release of twenty:
 the number of broken promises must lie inside its binomial limits. The control is the estimate that takes the sample's
 shares as the population's, which breaks the promise plainly.
@@ -16,8 +16,10 @@ import pytest
 from scipy.stats import binom
 
 from sfumato.engines.memory import MemorySurvey
-from sfumato.methods.probabilistic import population_matches
+from sfumato.methods.probabilistic import population_matches, quasi_recodings
+from sfumato.methods.probabilistic.buckets import Buckets
 from sfumato.methods.probabilistic.generalize import Generalize
+from sfumato.methods.probabilistic.joint_search import least_lossy
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import Schema
 from sfumato.table.table import Table
@@ -72,7 +74,30 @@ def whole_numbers(draw):
     return [age, age // 10 * 3 + draw.integers(0, 2, PEOPLE), draw.integers(0, 50, PEOPLE)]
 
 
+def with_trees(draw):
+    """Codes that mostly follow from a hidden class, with trees: here the search chooses by the joint counts."""
+    hidden = draw.integers(0, 6, PEOPLE)
+    sizes = (64, 16, 16, 8, 4, 2, 2)
+    return [np.where(draw.random(PEOPLE) < 0.85, hidden * size // 6, draw.integers(0, size, PEOPLE)) for size in sizes]
+
+
+def skewed_with_trees(draw):
+    """Columns like those of a census: frequent values, rare ones, and columns that follow from each other."""
+    age = np.minimum(draw.gamma(3.0, 13.0, PEOPLE).astype(int), 90)
+    job = np.minimum(age // 10 + draw.geometric(0.7, PEOPLE) - 1, 13)
+    place, sector = np.minimum(draw.zipf(2.5, PEOPLE), 40), np.minimum(draw.geometric(0.6, PEOPLE), 8)
+    return [age, job, place, sector, sector * 2 + (draw.random(PEOPLE) < 0.1), draw.integers(0, 2, PEOPLE)]
+
+
+STEPS = {"role": "quasi", "tree": "steps:2,4,8,16,32,64"}
+ROLES = {
+    with_trees: {f"c{place}": STEPS for place in range(7)},
+    skewed_with_trees: {f"c{place}": STEPS for place in range(6)},
+}
+
 UNIVERSES = [
+    with_trees,
+    skewed_with_trees,
     independent,
     correlated,
     nearly_equal,
@@ -94,14 +119,27 @@ class Outcome:
     true: float
 
 
-def tried(universe, seed: int, *, rows: int, k: int, beta: float) -> Outcome:
+def drawn(universe, seed: int, rows: int):
+    """A universe, the positions of a sample of it, and the sample."""
     draw = np.random.default_rng(seed)
-    columns = {f"c{place}": pa.array(cells) for place, cells in enumerate(universe(draw))}
-    people = pa.table(columns)
+    people = pa.table({f"c{place}": pa.array(cells) for place, cells in enumerate(universe(draw))})
     chosen = draw.choice(PEOPLE, rows, replace=False)
-    table = Table.from_arrow(people.take(pa.array(chosen)))
-    schema = Schema.for_table(table, dict.fromkeys(table.names, "quasi"))
-    plan = Generalize(population=PEOPLE, k=k, beta=beta).plan(MemorySurvey(table), schema, Randomness(seed))
+    return people, chosen, Table.from_arrow(people.take(pa.array(chosen)))
+
+
+def planned(universe, table: Table, seed: int, **options):
+    schema = Schema.for_table(table, dict.fromkeys(table.names, "quasi") | ROLES.get(universe, {}))
+    return Generalize(population=PEOPLE, **options).plan(MemorySurvey(table), schema, Randomness(seed))
+
+
+def granularity(universe, seed: int, *, budget: str) -> float:
+    _, _, table = drawn(universe, seed, 5_000)
+    return planned(universe, table, seed, k=50, beta=0.05, budget=budget).notes["granularity"]
+
+
+def tried(universe, seed: int, *, rows: int, k: int, beta: float) -> Outcome:
+    people, chosen, table = drawn(universe, seed, rows)
+    plan = planned(universe, table, seed, k=k, beta=beta)
     shown = {recoding.name: recoding for recoding in plan.recodings}
     cell = np.zeros(PEOPLE, dtype=np.int64)
     for name in table.names:
@@ -115,7 +153,7 @@ def codes_of(recoding, cells: pa.ChunkedArray, kind) -> np.ndarray:
     """What would be shown for each person of the universe; somebody whose value the sample lacks matches nobody."""
     if recoding is None:
         return np.asarray(cells.combine_chunks().dictionary_encode().indices)
-    if kind.is_numeric:
+    if isinstance(recoding, Buckets):
         return recoding.codes(Table(pa.table({recoding.name: cells}), {recoding.name: kind}))
     shown = dict(zip(recoding.distinct.values.to_pylist(), recoding.cells.to_pylist(), strict=True))
     words = {word: number for number, word in enumerate(dict.fromkeys(shown.values()), start=1)}
@@ -164,6 +202,28 @@ def test_taking_the_samples_shares_as_the_populations_breaks_the_promise(monkeyp
     outcomes = [tried(independent, seed, rows=1_000, k=20, beta=0.1) for seed in range(6)]
     assert not promise_is_kept(outcomes, 0.1)
     assert all(outcome.stated > outcome.true for outcome in outcomes)
+
+
+def test_choosing_by_the_samples_joint_counts_alone_breaks_the_promise(monkeypatch):
+    """The control of the search: the best recoding if the joint counts of the sample are taken for the population's."""
+
+    def unproven(columns, population, passes):
+        return least_lossy(columns, 2, 0.1)  # the least that the counts can tell: a second row
+
+    monkeypatch.setattr(quasi_recodings, "finest_tested", unproven)
+    monkeypatch.setattr(quasi_recodings.QuasiIdentifiers, "_is_enough", lambda *_: True)
+    chosen = [
+        tried(universe, seed, rows=1_000, k=600, beta=0.1)
+        for universe in (with_trees, skewed_with_trees)
+        for seed in range(3)
+    ]
+    assert not promise_is_kept(chosen, 0.1)
+
+
+def test_the_search_uses_the_joint_counts_of_a_sample():
+    """What the test above would not see: a search that is never used keeps every promise."""
+    joint, paper = (granularity(skewed_with_trees, 0, budget=budget) for budget in ("joint", "exact"))
+    assert joint > paper + 0.05
 
 
 def without_error(model):

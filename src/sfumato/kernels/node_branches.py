@@ -73,7 +73,7 @@ def follow(problem, rows, begins, breadth, enough, effort):
     if count < 2 * problem.k:
         return one_box(problem, rows, begins, tally, bits)
     own, keys, costs, spare = rows.copy(), np.empty(count), np.empty(count + 1), np.empty_like(rows)
-    position, axis = next_cut(problem, own, keys, costs, spare, tally, bits)
+    position, axis = next_cut(problem, own, keys, costs, spare, tally, bits, np.empty((2, 0)))
     if position == 0:
         return one_box(problem, rows, begins, tally, bits)
     start, tried, best = rows.copy(), np.empty(count, np.bool_), enough

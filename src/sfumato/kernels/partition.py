@@ -8,9 +8,9 @@ statistics. Cells are cut where this reduces the cost most:
 - a small cell (at most ``lookahead`` × k records) tries every axis and every cut, and estimates the cost of a side of
   c · k records by the smallest cost that c boxes can reach in it.
 
-The width of numbers is their range; the width of a set of categories is its number of values − 1; the width along an
-axis with a tree is that of the covering node. A cut may separate equal values: leaves are counted in records, so ties
-never make a leaf smaller than k.
+The width of numbers is their range or, if boxes are cells, that of the cell; the width of a set of categories is its
+number of values − 1; the width along an axis with a tree is that of the covering node. A cut may separate equal values:
+leaves are counted in records, so ties never make a leaf smaller than k.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels.covering import NO_TREES, Trees, has_tree
+from sfumato.kernels.faces import HULLS, CellFaces, cut_faces
 from sfumato.kernels.jit import jit
 from sfumato.kernels.node_cuts import child_gain, commonest_first, move_child_before
 from sfumato.kernels.tally import HIGH, LOW, ROWS, WEIGHT, add, clear, least_cost, width
@@ -44,6 +45,7 @@ class PartitionProblem(NamedTuple):
     l: int
     lookahead: int
     median: bool  # whether to use the Mondrian rule: cut the axis with the widest range ÷ scale at its median
+    faces: CellFaces = HULLS  # where boxes may end, if they are cells
     trees: Trees = NO_TREES  # of axes whose values are ranks in a tree; they come before the sets
 
 
@@ -152,14 +154,22 @@ def atom_gain(values, weights, set_start, tally, axis, rows, atom, above):
 
 
 @jit
-def coarse_cut(problem, rows, keys, tally, bits):
+def open_tally(tally, bits, bounds):
+    """Remove all records; the widths are those of a cell with these bounds, if there are any."""
+    clear(tally, bits)
+    for axis in range(bounds.shape[1]):
+        tally[LOW, axis], tally[HIGH, axis] = bounds[0, axis], bounds[1, axis]
+
+
+@jit
+def coarse_cut(problem, rows, keys, tally, bits, bounds):
     """Cut a large cell: order ``rows`` and return position and axis of the cut; position 0 if no cut helps."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
     count, axes = len(rows), values.shape[1]
     exact = problem.median or count <= 2 * SAMPLE
     step = 1 if exact else count // SAMPLE
     sample = rows[::step].copy()
-    clear(tally, bits)
+    open_tally(tally, bits, bounds)
     for row in sample:
         add(tally, bits, values, weights, set_start, problem.trees, row)
     chosen, best, atom, above, beside = -1, 0.0, 0.0, False, False
@@ -287,11 +297,11 @@ def may_cut(keys, k, position, is_set):
 
 
 @jit
-def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
+def fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
     """Cut a small cell: try all axes and cuts, order ``rows`` by the best; position 0 if no cut helps or is allowed."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
     count, axes, k = len(rows), values.shape[1], problem.k
-    clear(tally, bits)
+    open_tally(tally, bits, bounds)
     for row in rows:
         add(tally, bits, values, weights, set_start, problem.trees, row)
     worth = np.empty(axes, np.bool_)
@@ -308,17 +318,22 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
         sort(keys, rows)
         if has_tree(problem.trees, axis):
             commonest_first(problem.trees, axis, keys, rows)
-        clear(tally, bits)
+        is_cell = axis < bounds.shape[1]
+        open_tally(tally, bits, bounds)
         for position in range(1, count - k + 1):
             add(tally, bits, values, weights, set_start, problem.trees, rows[position - 1])
             costs[position] = np.inf
             if may_cut(keys, k, position, is_set):
+                if is_cell:
+                    tally[HIGH, axis] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[0]
                 costs[position] = least_cost(tally, set_start, position // k)
-        clear(tally, bits)
+        open_tally(tally, bits, bounds)
         for position in range(count - 1, k - 1, -1):
             add(tally, bits, values, weights, set_start, problem.trees, rows[position])
             if position > count - k or costs[position] >= best:
                 continue
+            if is_cell:
+                tally[LOW, axis] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[1]
             cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
             if cost < best and (not checked or both_diverse(problem, rows, position)):
                 best, chosen, at = cost, axis, position
@@ -330,50 +345,70 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
 
 
 @jit
-def next_cut(problem, rows, keys, costs, best_rows, tally, bits):
+def next_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
     """Cut a cell: order ``rows`` and return position and axis of the cut; position 0 if no cut helps or is allowed."""
     if problem.median or len(rows) > problem.lookahead * problem.k:
-        position, axis = coarse_cut(problem, rows, keys, tally, bits)
+        position, axis = coarse_cut(problem, rows, keys, tally, bits, bounds)
         if axis < 0 or (position and both_diverse(problem, rows, position)):
             return position, axis
-    return fine_cut(problem, rows, keys, costs, best_rows, tally, bits)
+    return fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds)
 
 
 @jit
-def split(problem, order, begins, cuts, first, last, enough):
+def split(problem, order, begins, cuts, bounds, first, last, enough):
     """Cut the cell order[first:last] down to cells of at most ``enough`` records, or to leaves.
 
     Reorders ``order`` so that cells are contiguous, marks their first places in ``begins``, and records in ``cuts`` (if
-    it has rows) axis, value and range of each cut, at the place where its second side begins.
+    it has rows) axis, value and range of each cut, at the place where its second side begins. ``bounds`` are the lower
+    and upper faces of the cell, if boxes are cells; without columns, the widths are those of the records.
     """
     axes = problem.values.shape[1]
     tally, bits = np.empty((ROWS, axes)), np.empty(problem.set_words, np.uint64)
     keys, costs = np.empty(last - first), np.empty(last - first + 1)
     best_rows = np.empty(last - first, order.dtype)
-    stack = [(first, last)]
+    stack = [(first, last, bounds)]
     while len(stack) > 0:
-        first, last = stack.pop()
+        first, last, bounds = stack.pop()
         count = last - first
         begins[first] = True
         if count < 2 * problem.k or count <= enough:
             continue
         rows = order[first:last]
-        position, axis = next_cut(problem, rows, keys[:count], costs, best_rows[:count], tally, bits)
+        position, axis = next_cut(problem, rows, keys[:count], costs, best_rows[:count], tally, bits, bounds)
         if position == 0:
             continue
         if len(cuts) > 0:
             note_cut(problem, rows, cuts, first, last, position, axis)
-        stack.append((first, first + position))
-        stack.append((first + position, last))
+        below, above = divided(problem, rows, bounds, position, axis)
+        stack.append((first, first + position, below))
+        stack.append((first + position, last, above))
 
 
 @jit
-def note_cut(problem, rows, cuts, first, last, position, axis):
-    """Record a cut half-way between the two sides."""
+def divided(problem, rows, bounds, position, axis):
+    """Return the bounds of both sides of a cut; those of hulls have no columns."""
+    if axis >= bounds.shape[1]:
+        return bounds, bounds
+    below, above = bounds.copy(), bounds.copy()
+    left, right = beside(problem, rows, position, axis)
+    below[1, axis], above[0, axis] = cut_faces(problem.faces, axis, left, right)
+    return below, above
+
+
+@jit
+def beside(problem, rows, position, axis):
+    """Return the largest value before a cut and the smallest after it."""
     left, right = -np.inf, np.inf
     for row in rows[:position]:
         left = max(left, problem.values[row, axis])
     for row in rows[position:]:
         right = min(right, problem.values[row, axis])
+    return left, right
+
+
+@jit
+def note_cut(problem, rows, cuts, first, last, position, axis):
+    """Record a cut half-way between the two sides."""
+    left, right = beside(problem, rows, position, axis)
     cut = cuts[first + position]
     cut[0], cut[1], cut[2], cut[3] = axis, 0.5 * (left + right), first, last

@@ -1,9 +1,12 @@
-"""Methods that treat a table as one matrix: encode, perturb, clip the numbers to their limits, decode.
+"""Methods that treat a table as one matrix: encode, perturb, clip the numbers to their ranges, decode.
 
     columns → matrix → perturb → numbers in their original units → finalize → columns
 
 The released columns have the names, kinds and types of the original. Columns of every role are perturbed, because an
 unchanged column would reveal which original row each released row comes from.
+
+Numbers stay within a range: the declared domain, or what was detected. The detected range ends at the mean of the five
+lowest and of the five highest numbers, because a released end of a range that is one person's number would disclose it.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
     from sfumato.survey.survey import Survey
+    from sfumato.table.encoded_columns import NumberEncoding
     from sfumato.table.table import Table
 
 Decoding = Literal["largest", "probability", "drawn"]
@@ -51,7 +55,9 @@ class MatrixMethod(Method):
     noted: ClassVar[Mapping[str, str]] = {
         "logarithms": "columns that were log-transformed",
         "matrix columns": "number of columns of the matrix",
+        "mixtures": "columns that were treated as a number and values that many rows share",
     }
+    splits_mixtures: ClassVar[bool] = False  # whether values that many rows share are encoded by indicators
 
     logs: Logs = option(
         Checked('"auto", "never" or a tuple of column names', lambda value, name: require_logs(value)),
@@ -95,6 +101,7 @@ class MatrixMethod(Method):
                 name: answers[DistinctIn(name, at_most=CATEGORIES)].require_complete(name).values for name in others
             },
             facts={name: answers[FactsOf(name)] for name in numeric},
+            atoms=self.splits_mixtures,
         )
         return MatrixSetup(
             encoder=encoder,
@@ -105,9 +112,29 @@ class MatrixMethod(Method):
         )
 
 
+@dataclass(frozen=True, repr=False)
+class Ranges:
+    """The lowest and highest number that may be released: one per numeric column, or one per cell.
+
+    In a column with atoms each row has its own range. That of an atom is the atom.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    is_atom: NDArray[np.bool_] | None = None  # (rows, columns); None if no column has atoms
+
+    def clip(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the nearest numbers within the ranges."""
+        return np.clip(numbers, self.low, self.high)
+
+    def of(self, columns: list[int]) -> Ranges:
+        """Return the ranges of these columns."""
+        return Ranges(self.low[..., columns], self.high[..., columns])
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MatrixSetup:
-    """How columns are encoded in the matrix, the limits of the numbers, and the source of randomness."""
+    """How columns are encoded in the matrix, the ranges of the numbers, and the source of randomness."""
 
     encoder: Encoder
     schema: Schema
@@ -116,17 +143,36 @@ class MatrixSetup:
     decoding: Decoding
 
     @cached_property
-    def low(self) -> NDArray[np.float64]:
-        """Lowest number of each numeric column that may be released: that of its declared domain, or of the encoder."""
-        return np.array([self._domain(number.name, (number.low, number.high))[0] for number in self.encoder.numbers])
+    def domains(self) -> Mapping[str, tuple[float, float]]:
+        """The declared domains of the numeric columns that have one."""
+        declared = {number.name: self.schema[number.name].domain for number in self.encoder.numbers}
+        return {name: domain for name, domain in declared.items() if domain is not None}
 
-    @cached_property
-    def high(self) -> NDArray[np.float64]:
-        """Highest number of each numeric column that may be released."""
-        return np.array([self._domain(number.name, (number.low, number.high))[1] for number in self.encoder.numbers])
+    def ranges(self, matrix: NDArray[np.float64]) -> Ranges:
+        """Return the ranges of the numbers that this matrix represents."""
+        numbers = self.encoder.numbers
+        ends = np.array([self._range(number) for number in numbers]).reshape(-1, 2)
+        low, high = ends[:, 0], ends[:, 1]
+        if not any(number.atoms for number in numbers):
+            return Ranges(low, high)
+        shape = (len(matrix), len(numbers))
+        low, high, is_atom = (
+            np.broadcast_to(low, shape).copy(),
+            np.broadcast_to(high, shape).copy(),
+            np.zeros(shape, bool),
+        )
+        for place, number in enumerate(numbers):
+            if number.atoms:
+                states = number.states(matrix)
+                rows = (states >= 0) & (states < len(number.atoms))
+                is_atom[:, place] = rows
+                low[rows, place] = high[rows, place] = np.array(number.atoms)[states[rows]]
+        return Ranges(low, high, is_atom)
 
-    def _domain(self, name: str, learnt: tuple[float, float]) -> tuple[float, float]:
-        return self.schema[name].domain or learnt
+    def _range(self, number: NumberEncoding) -> tuple[float, float]:
+        """Return the declared domain, or what was detected; beside atoms a number must not become an atom."""
+        detected = number.low, number.high
+        return detected if number.atoms else self.domains.get(number.name, detected)
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,9 +185,11 @@ class MatrixPlan(Plan):
     def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         """Return the perturbed matrix of one block; ``number`` is the number of the block."""
 
-    def finalize(self, before: NDArray[np.float64], after: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def finalize(
+        self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges, number: int
+    ) -> NDArray[np.float64]:
         """Return the released numeric columns, in their units, from the original and the perturbed ones."""
-        return np.clip(after, self.setup.low, self.setup.high)
+        return ranges.clip(after)
 
     @property
     def blocks(self) -> int:
@@ -152,19 +200,37 @@ class MatrixPlan(Plan):
         return (mixed_bits(keys ^ salt) % np.uint64(self.blocks)).astype(np.int64)
 
     def transform(self, block: Table, number: int) -> Outcome:
-        encoder, randomness = self.setup.encoder, self.setup.randomness
-        before = encoder.encode(block)
-        after = self.perturb(before, number)
-        numbers = self.finalize(block.matrix([n.name for n in encoder.numbers]), encoder.natural(after), number)
-        generator = None if self.setup.decoding == "largest" else randomness.stream(f"categories {number}")
+        after = self.perturb(self.setup.encoder.encode(block), number)
+        numbers = self.finalize(
+            self.numbers(block), self.setup.encoder.natural(after), self.setup.ranges(after), number
+        )
+        return self.outcome(self.decoded(after, numbers, number), number)
+
+    def numbers(self, block: Table) -> NDArray[np.float64]:
+        """Return the numeric columns of a block, in their units."""
+        return block.matrix([number.name for number in self.setup.encoder.numbers])
+
+    def decoded(self, matrix: NDArray[np.float64], numbers: NDArray[np.float64], number: int) -> Table:
+        """Return the table that the matrix and these numbers represent."""
+        generator = None if self.setup.decoding == "largest" else self.setup.randomness.stream(f"categories {number}")
         shares = class_probabilities if self.setup.decoding == "probability" else shares_of
-        order = randomness.stream(f"rows {number}").permutation(block.rows)
-        return Outcome(encoder.decode(after, numbers=numbers, generator=generator, shares=shares).take(order), order)
+        return self.setup.encoder.decode(matrix, numbers=numbers, generator=generator, shares=shares)
+
+    def outcome(self, released: Table, number: int) -> Outcome:
+        """Return the released rows in random order."""
+        order = self.setup.randomness.stream(f"rows {number}").permutation(released.rows)
+        return Outcome(released.take(order), order)
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
-        return (RowsAccountedFor(), ColumnsAllowed(names=self.setup.encoder.names), ValidCells())
+        return (
+            RowsAccountedFor(),
+            ColumnsAllowed(names=self.setup.encoder.names),
+            ValidCells(domains=self.setup.domains),
+        )
 
     @property
     def notes(self) -> Mapping[str, object]:
-        return {"logarithms": list(self.setup.encoder.logged), "matrix columns": self.setup.encoder.width}
+        encoder = self.setup.encoder
+        mixtures = [number.name for number in encoder.numbers if number.atoms]
+        return {"logarithms": list(encoder.logged), "matrix columns": encoder.width, "mixtures": mixtures}

@@ -173,6 +173,7 @@ class CategoricalColumn:
                 f"Column {ordered[0].column!r} holds categories, which can only be compared by = and !=.",
                 found=repr(ordered[0].operator),
             )
+        self._require_spelling(predicates)
         share = np.array([_share_meeting(members, predicates) for members in self.sets])
         other = share if self.plain is None else np.array([_share_meeting([cell], predicates) for cell in self.plain])
         least, most = np.minimum(share, other)[self.codes], np.maximum(share, other)[self.codes]
@@ -180,6 +181,26 @@ class CategoricalColumn:
         return RowCounts(
             np.where(least == 1.0, count, 0.0), np.where(most > 0.0, count, 0.0), count * share[self.codes]
         )
+
+    def _require_spelling(self, predicates: Sequence[Predicate]) -> None:
+        """Raise if a number is written otherwise than a category, such as 0.0 for 0: as texts they are not equal."""
+        known = {member for members in (*self.sets, *((cell,) for cell in self.plain or ())) for member in members}
+        for predicate in predicates:
+            number = None if predicate.value is None or predicate.value in known else _number_of(predicate.value)
+            alike = [member for member in known if number is not None and member and _number_of(member) == number]
+            if alike:
+                raise StatisticError(
+                    f"Column {predicate.column!r} holds categories, which are compared as texts.",
+                    found=f"{predicate.value!r}, which is another text for {alike[0]!r}",
+                    fix=f"write {alike[0]!r}",
+                )
+
+
+def _number_of(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _share_meeting(members: Sequence[str | None], predicates: Sequence[Predicate]) -> float:

@@ -1,4 +1,8 @@
-"""Convert one column to and from matrix columns: numbers and dates by scale, categories by indicators (TL §4.2.1)."""
+"""Convert one column to and from matrix columns: numbers and dates by scale, categories by indicators (TL §4.2.1).
+
+A row of a numeric column is in one *state*: it has a number, one of the column's atoms (:mod:`sfumato.table.atoms`), or
+no value. Each atom and the missing value has an indicator, +1 in its rows and −1 in the others.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import TableError
+from sfumato.table.atoms import atoms_of
 from sfumato.table.facts import ColumnFacts
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -25,6 +30,7 @@ SKEWED = 1.0  # skewness above which a positive column is log-transformed, if th
 EXTREMES = 5  # number of lowest and highest values averaged into a limit, so that no limit is one person's value
 BELOW_ALL = 10.0  # standard deviations below the mean; replaces the logarithm of a number that is not positive
 WHOLE_LIMIT = 2.0**53  # larger whole numbers are not exact as floats
+NUMBER = -1  # the state of a row with a number that is no atom
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -37,10 +43,23 @@ class NumberEncoding:
     position: int  # column of the matrix
     missing: int | None  # column of the matrix that is +1 where the number is missing; None if no number is missing
     logged: bool
-    centre: float  # mean, of the logarithms if logged
-    scale: float  # standard deviation, of the logarithms if logged; 1 for a constant column
-    low: float  # mean of the EXTREMES lowest values, in the unit of the column
-    high: float  # mean of the EXTREMES highest values
+    centre: float  # mean of the numbers that are no atoms, of the logarithms if logged
+    scale: float  # their standard deviation, of the logarithms if logged; 1 for a constant column
+    low: float  # mean of the EXTREMES lowest of these numbers, in the unit of the column
+    high: float  # mean of the EXTREMES highest
+    atoms: tuple[float, ...] = ()  # values that many rows share; the indicators follow the position, in this order
+    number_share: float = 1.0  # share of the rows that have a number that is no atom
+    has_numbers: bool = True  # whether enough rows have one; otherwise only atoms and missing values are decoded
+
+    @property
+    def indicators(self) -> slice:
+        """Columns of the matrix that indicate the atoms and the missing value."""
+        return slice(self.position + 1, self.position + self.width)
+
+    @property
+    def width(self) -> int:
+        """Number of columns of the matrix."""
+        return 1 + len(self.atoms) + (self.missing is not None)
 
     @property
     def exact(self) -> bool:
@@ -48,23 +67,44 @@ class NumberEncoding:
         return self.missing is None and self.kind is Kind.CONTINUOUS and bool(pt.is_float64(self.type))
 
     def encode(self, matrix: NDArray[np.float64], numbers: NDArray[np.float64]) -> None:
-        """Write the column into the matrix."""
+        """Write the column into the matrix; a row without a number of its own has the mean, 0."""
         is_missing = np.isnan(numbers)
+        without = is_missing | np.isin(numbers, self.atoms) if self.atoms else is_missing
+        values = numbers
         if self.logged:
             positive = numbers > 0.0
-            numbers = np.log(numbers, where=positive, out=np.full(len(numbers), self.centre - BELOW_ALL * self.scale))
-        matrix[:, self.position] = np.where(is_missing, 0.0, (numbers - self.centre) / self.scale)
+            values = np.log(numbers, where=positive, out=np.full(len(numbers), self.centre - BELOW_ALL * self.scale))
+        matrix[:, self.position] = np.where(without, 0.0, (values - self.centre) / self.scale)
+        for place, atom in enumerate(self.atoms, self.position + 1):
+            matrix[:, place] = np.where(numbers == atom, 1.0, -1.0)
         if self.missing is not None:
             matrix[:, self.missing] = np.where(is_missing, 1.0, -1.0)
 
+    def states(self, matrix: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the state of each row: the number of an atom, ``len(atoms)`` if missing, or ``NUMBER``.
+
+        The largest indicator decides, if it is positive.
+        """
+        scores = matrix[:, self.indicators]
+        if not scores.shape[1]:
+            return np.full(len(matrix), NUMBER)
+        largest: NDArray[np.int64] = scores.argmax(axis=1)
+        return np.where(scores.max(axis=1) > 0.0, largest, NUMBER) if self.has_numbers else largest
+
     def natural(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the numbers in the unit of the column, before rounding and before missing cells are set."""
+        """Return numbers and atoms in the unit of the column, before rounding and before missing cells are set."""
         numbers: NDArray[np.float64] = matrix[:, self.position] * self.scale + self.centre
-        return np.exp(np.minimum(numbers, 700.0)) if self.logged else numbers
+        if self.logged:
+            numbers = np.exp(np.minimum(numbers, 700.0))
+        if self.atoms:
+            states = self.states(matrix)
+            is_atom = (states >= 0) & (states < len(self.atoms))
+            numbers[is_atom] = np.array(self.atoms)[states[is_atom]]
+        return numbers
 
     def decode(self, matrix: NDArray[np.float64], numbers: NDArray[np.float64]) -> pa.Array:
         """Return the column of the table; ``numbers`` are in the unit of the column."""
-        is_missing = None if self.missing is None else matrix[:, self.missing] > 0.0
+        is_missing = None if self.missing is None else self.states(matrix) == len(self.atoms)
         return _as_arrow(numbers, is_missing, self.type, whole=self.kind is not Kind.CONTINUOUS)
 
 
@@ -107,11 +147,22 @@ class CategoryEncoding:
         return self.values.take(pa.array((generator.random((len(cumulative), 1)) > cumulative[:, :-1]).sum(axis=1)))
 
 
-def number_encoding(table: Table, name: str, *, position: int, logs: Logs, facts: ColumnFacts | None) -> NumberEncoding:
-    """Fit the encoding of a numeric column; ``facts`` describe the whole table if ``table`` is a sample of it."""
+def number_encoding(
+    table: Table, name: str, *, position: int, logs: Logs, facts: ColumnFacts | None, atoms: bool = False
+) -> NumberEncoding:
+    """Fit the encoding of a numeric column; ``facts`` describe the whole table if ``table`` is a sample of it.
+
+    With ``atoms``, values that many rows share are encoded by indicators.
+    """
     numbers = finite(table, name)
     present = numbers[~np.isnan(numbers)]
+    missing = present.size < numbers.size or (facts is not None and facts.missing > 0)
     lowest = present.min(initial=np.inf) if facts is None or not facts.present else facts.low
+    shared = atoms_of(present) if atoms else ()
+    if shared:
+        present = present[~np.isin(present, shared)]
+        # the lowest of a sample may be an atom, and a lower number may be outside the sample
+        lowest = present.min(initial=np.inf) if lowest in shared else lowest
     logged = (
         name in logs
         if isinstance(logs, tuple)
@@ -136,18 +187,21 @@ def number_encoding(table: Table, name: str, *, position: int, logs: Logs, facts
             fix="express the column in a larger unit",
         )
     constant = scale <= 1e-12 * abs(centre) or scale == 0.0
-    low, high = _limits(present)
+    low, high = _limits(present, numbers.size)
     return NumberEncoding(
         name=name,
         kind=table.kinds[name],
         type=table.arrow.schema.field(name).type,
         position=position,
-        missing=position + 1 if present.size < numbers.size or (facts is not None and facts.missing) else None,
+        missing=position + 1 + len(shared) if missing else None,
         logged=logged,
         centre=centre,
         scale=1.0 if constant else scale,
         low=low,
         high=high,
+        atoms=shared,
+        number_share=present.size / max(1, numbers.size),
+        has_numbers=not shared or present.size >= EXTREMES,
     )
 
 
@@ -158,17 +212,22 @@ def _better_in_logarithms(present: NDArray[np.float64]) -> bool:
     return skewed > SKEWED and abs(skewness(np.log(present))) < skewed
 
 
-def _limits(present: NDArray[np.float64]) -> tuple[float, float]:
+def _limits(present: NDArray[np.float64], rows: int) -> tuple[float, float]:
     """Return the means of the EXTREMES lowest and highest values.
 
     Fewer values are averaged in a table of less than 100 rows, and only the extremes themselves below 40 rows.
     """
     if not present.size:
         return 0.0, 0.0
-    few = min(EXTREMES, max(1, present.size // 20))
+    few = min(EXTREMES, max(1, rows // 20), present.size)
     ends = np.partition(present, (few - 1, present.size - few))
-    low, high = float(ends[:few].mean()), float(ends[-few:].mean())
-    return (low, high) if low <= high else (float(present.min()), float(present.max()))
+    low, high = _mean(ends[:few]), _mean(ends[-few:])
+    return min(low, high), max(low, high)  # rounding errors may put two means of the same values in another order
+
+
+def _mean(numbers: NDArray[np.float64]) -> float:
+    """Return the mean, without a rounding error if all numbers are equal."""
+    return float(numbers[0]) if (numbers == numbers[0]).all() else float(numbers.mean())
 
 
 def skewness(numbers: NDArray[np.float64]) -> float:

@@ -2,8 +2,8 @@
 
 A number is standardised, after a logarithm if the column is positive and skewed. A category becomes one indicator per
 value: +1 for the value of the row and −1 for the others. A missing number is encoded as the mean, and an extra
-indicator column marks it. A missing category is one more category. Cells that were not changed in the matrix decode to
-their original values.
+indicator column marks it; so are, if wanted, values that many rows share. A missing category is one more category.
+Cells that were not changed in the matrix decode to their original values.
 
 A spectral method mixes rows of the matrix, so a mixed row must be decoded to the nearest valid record: the category
 with the largest indicator (or a random one, weighted by the indicators), whole numbers rounded, dates as dates.
@@ -57,13 +57,15 @@ class Encoder:
         categories_at_most: int | None = None,
         categories: Mapping[str, pa.Array] | None = None,
         facts: Mapping[str, ColumnFacts] | None = None,
+        atoms: bool = False,
     ) -> Encoder:
         """Fit centres, scales and categories.
 
         ``logs="auto"`` log-transforms columns that are positive and skewed (skewness above 1) if that reduces the
         skewness; a tuple names the columns to transform. With ``categories_at_most``, only the most common categories
         of a column get an indicator. If the table is a sample, ``categories`` and ``facts`` describe the whole table:
-        the values of categorical columns, and the extremes and missing cells of numeric columns.
+        the values of categorical columns, and the extremes and missing cells of numeric columns. With ``atoms``, values
+        that many rows of a numeric column share, such as zeros, get an indicator of their own.
         """
         require_logs(logs)
         table.require(logs if isinstance(logs, tuple) else ())
@@ -71,9 +73,11 @@ class Encoder:
         number_encodings, category_encodings, width = [], [], 0
         for name in table.names:
             if table.kinds[name].is_numeric:
-                number = number_encoding(table, name, position=width, logs=logs, facts=(facts or {}).get(name))
+                number = number_encoding(
+                    table, name, position=width, logs=logs, facts=(facts or {}).get(name), atoms=atoms
+                )
                 number_encodings.append(number)
-                width += 1 if number.missing is None else 2
+                width += number.width
             else:
                 values = (categories or {}).get(name)
                 values = category_values(table, name, categories_at_most) if values is None else values
@@ -86,9 +90,7 @@ class Encoder:
     @property
     def width(self) -> int:
         """Number of columns of the matrix."""
-        return sum(1 if number.missing is None else 2 for number in self.numbers) + sum(
-            len(category.values) for category in self.categories
-        )
+        return sum(number.width for number in self.numbers) + sum(len(code.values) for code in self.categories)
 
     @property
     def logged(self) -> tuple[str, ...]:
@@ -101,7 +103,7 @@ class Encoder:
             if category.name == name:
                 return np.arange(category.columns.start, category.columns.stop)
         number = next(number for number in self.numbers if number.name == name)
-        return np.array([number.position] if number.missing is None else [number.position, number.missing])
+        return np.arange(number.position, number.position + number.width)
 
     def encode(self, table: Table) -> NDArray[np.float64]:
         """Return the matrix, with one row per record."""

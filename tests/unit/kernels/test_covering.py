@@ -137,7 +137,7 @@ def test_without_effort_the_greedy_cuts_are_followed(case):
     _, problem = case
     rows = len(problem.values)
     order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
-    kernel.split(problem, order, begins, np.empty((0, 4)), 0, rows, 0)
+    kernel.split(problem, order, begins, np.empty((0, 4)), np.empty((2, 0)), 0, rows, 0)
     starts = np.append(np.flatnonzero(begins), rows)
     require_boxes(problem, order, starts)
     greedy = box_costs(problem, linear_fitness(problem.weights), order, starts).sum()

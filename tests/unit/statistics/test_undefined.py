@@ -61,3 +61,13 @@ def test_spreads_that_are_too_large_for_a_number_are_refused(statistic):
     boxes = sf.read_release({"x_low": [-1e200, 0.0, 3.0, 5.0], "x_high": [1e200, 1e9, 4.0, 6.0]})
     with pytest.raises(StatisticError, match="finite squares"):
         boxes.estimate(statistic)
+
+
+class TestSpelling:
+    """A category that looks like a number is compared as text, so another way to write the number is refused."""
+
+    def test_another_text_for_the_same_number_is_refused(self):
+        release = sf.Boxes(k=2).release({"x": [3, 3, 4, 4]}, schema={"x": {"role": "quasi", "kind": "nominal"}})
+        assert release.estimate("count(x != 3)").high >= 2
+        with pytest.raises(sf.SfumatoError, match="compared as texts"):
+            release.estimate("count(x != 3.0)")

@@ -147,6 +147,7 @@ class Axes:
             for name in quasi
             if kinds[name].is_numeric
         )
+        numbers = tuple(sorted(numbers, key=lambda axis: axis.nodes is not None))  # trees last, beside those of sets
         others = [name for name in quasi if not kinds[name].is_numeric]
         if not others:
             return cls(numbers, ())

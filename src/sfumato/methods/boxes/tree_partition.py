@@ -56,7 +56,7 @@ def _cut(problem: PartitionProblem) -> Leaves:
 
     rows, axes = problem.values.shape
     order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
-    split(problem, order, begins, np.empty((0, 4)), 0, rows, CELL * problem.k)
+    split(problem, order, begins, np.empty((0, 4)), np.empty((2, 0)), 0, rows, CELL * problem.k)
     visits = int(np.clip(EFFORT // (rows * axes**2), LEAST_VISITS, MOST_VISITS))
 
     def finish(cell: tuple[int, int]) -> None:

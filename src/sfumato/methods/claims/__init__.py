@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sfumato.methods.claims.base import Claim, ClaimKind, Evidence, Finding
 from sfumato.methods.claims.contents import Containment
+from sfumato.methods.claims.copies import NoUniqueRowCopied
 from sfumato.methods.claims.groups import (
     AtMostValues,
     Diversity,
@@ -28,6 +29,7 @@ __all__ = [
     "Finding",
     "KAnonymity",
     "MomentsKept",
+    "NoUniqueRowCopied",
     "RowsAccountedFor",
     "ValidCells",
     "WeightTotalsKept",

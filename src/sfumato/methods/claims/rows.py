@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sfumato.methods.claims.base import FAULT, Claim, ClaimKind, Evidence, Finding, counted, listed
 from sfumato.table.kinds import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ROUNDING = 1e-6  # share of an end of a range by which a single-precision number may miss it; a zero is met exactly
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,36 +102,73 @@ class ColumnsAllowed(Claim[ReleasedNames]):
 
 
 @dataclass(frozen=True, repr=False)
+class NumberEnds:
+    """The lowest and highest number of a column before and after; infinite the wrong way round if there is none."""
+
+    low: float = math.inf
+    high: float = -math.inf
+    released_low: float = math.inf
+    released_high: float = -math.inf
+
+    @classmethod
+    def of(cls, original: NDArray[np.float64], released: NDArray[np.float64]) -> NumberEnds:
+        """Find the ends; missing numbers are passed over."""
+        ends = [
+            (np.fmin.reduce(n, initial=math.inf), np.fmax.reduce(n, initial=-math.inf)) for n in (original, released)
+        ]
+        return cls(*map(float, (*ends[0], *ends[1])))
+
+    def merge(self, other: NumberEnds) -> NumberEnds:
+        """The ends of the rows of both."""
+        return NumberEnds(
+            min(self.low, other.low),
+            max(self.high, other.high),
+            min(self.released_low, other.released_low),
+            max(self.released_high, other.released_high),
+        )
+
+    def within(self, domain: tuple[float, float] | None) -> bool:
+        """Whether the released numbers are between these, or between those of the original."""
+        low, high = domain or (self.low, self.high)
+        if self.released_low > self.released_high:  # no number was released
+            return True
+        return self.released_low >= low - ROUNDING * abs(low) and self.released_high <= high + ROUNDING * abs(high)
+
+
+@dataclass(frozen=True, repr=False)
 class ColumnValues:
-    """Categories of one column: those of the original, and released ones that were not among them so far."""
+    """The values of one column: categories that are or are not among those of the original, and ends of numbers."""
 
     original: frozenset[Any] = frozenset()
     unknown: frozenset[Any] = frozenset()
     has_fractions: bool = False  # whether a released number of a column of whole numbers is not whole
+    ends: NumberEnds = NumberEnds()
 
     def merge(self, other: ColumnValues) -> ColumnValues:
         """Look for the unknown values of both in the original values of both."""
         original = self.original | other.original
         unknown = (self.unknown | other.unknown) - original
-        return ColumnValues(original, unknown, self.has_fractions or other.has_fractions)
-
-    @property
-    def is_valid(self) -> bool:
-        return not (self.unknown or self.has_fractions)
+        return ColumnValues(original, unknown, self.has_fractions or other.has_fractions, self.ends.merge(other.ends))
 
 
 @dataclass(frozen=True, repr=False)
 class CellValues:
-    """Categories of every released column."""
+    """The values of every released column."""
 
     columns: Mapping[str, ColumnValues]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValidCells(Claim[CellValues]):
-    """Every released category is one of the original's, and every whole number is whole."""
+    """Every released value could be one of its column.
+
+    A category is one of the original's. A whole number is whole. A number lies in the declared domain of its column,
+    or else between the lowest and the highest number of the original. A missing value is valid everywhere.
+    """
 
     kind: ClassVar[ClaimKind] = "integrity"
+
+    domains: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def tally(self, evidence: Evidence) -> CellValues:
         return CellValues({name: _values(name, evidence) for name in evidence.released.names})
@@ -138,25 +181,34 @@ class ValidCells(Claim[CellValues]):
         )
 
     def finding(self, tally: CellValues) -> Finding:
-        invalid = sorted(name for name, values in tally.columns.items() if not values.is_valid)
+        faults = {
+            "other categories": [name for name, values in tally.columns.items() if values.unknown],
+            "fractions": [name for name, values in tally.columns.items() if values.has_fractions],
+            "numbers out of range": [
+                name for name, values in tally.columns.items() if not values.ends.within(self.domains.get(name))
+            ],
+        }
+        found = [f"{fault} in {', '.join(map(repr, sorted(names)))}" for fault, names in faults.items() if names]
         return Finding(
-            claim="every category is one of the column's own, whole numbers are whole",
-            held=not invalid,
-            found=f"other values in {', '.join(map(repr, invalid))}" if invalid else "valid values only",
+            claim="every category is one of the column's own, whole numbers are whole, and numbers are within the "
+            "range of their column",
+            held=not found,
+            found="; ".join(found) or "valid values only",
             fix=FAULT,
             kind=self.kind,
         )
 
 
 def _values(name: str, evidence: Evidence) -> ColumnValues:
-    """The categories of a column on both sides; numbers have none."""
+    """The categories of a column on both sides, or the ends of its numbers."""
     released, original = evidence.released, evidence.original
-    kind = original.kinds.get(name, Kind.CONTINUOUS)  # whether a new column is allowed is another claim
-    if kind is Kind.WHOLE:
+    if name not in original.kinds:
+        return ColumnValues()  # whether a new column is allowed is another claim
+    kind = original.kinds[name]
+    if kind.is_numeric:
         numbers = released.numbers(name)
         present = numbers[~np.isnan(numbers)]
-        return ColumnValues(has_fractions=bool((present != np.rint(present)).any()))
-    if kind.is_numeric:
-        return ColumnValues()
+        fractions = kind is Kind.WHOLE and bool((present != np.rint(present)).any())
+        return ColumnValues(has_fractions=fractions, ends=NumberEnds.of(original.numbers(name), present))
     known = frozenset(original.coded(name).values.to_pylist())
     return ColumnValues(known, frozenset(released.coded(name).values.to_pylist()) - known)

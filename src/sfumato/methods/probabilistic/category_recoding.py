@@ -40,7 +40,7 @@ def with_at_most(most: int, column: Column, kind: Kind, distinct: Distinct, *, c
         keep[~is_missing] = _most_frequent(distinct.counts[~is_missing], most)
         return pooled(column.name, distinct, keep)
     if present < 1:
-        return _recoded(column.name, distinct, [None] * len(distinct.values), how="left empty")
+        return left_empty(column.name, distinct)
     if tree is None:
         return joined(column.name, distinct, buckets=present)
     return cut_tree(column.name, distinct, tree, cut_with_at_most(_counted(column.name, distinct, tree), present))
@@ -99,6 +99,11 @@ def cut_tree(name: str, distinct: Distinct, tree: Tree, cut: Sequence[Branch]) -
     return _recoded(name, distinct, [branch_names[place] for place in places], how=how)
 
 
+def left_empty(name: str, distinct: Distinct) -> ValueMap:
+    """Release a missing value for every value."""
+    return _recoded(name, distinct, [None] * len(distinct.values), how="left empty")
+
+
 def _counted(name: str, distinct: Distinct, tree: Tree) -> CountedTree:
     """Return the tree with the number of rows of each of its values."""
     places = tree.positions(distinct.values, column=name)
@@ -108,10 +113,15 @@ def _counted(name: str, distinct: Distinct, tree: Tree) -> CountedTree:
 
 def joined(name: str, distinct: Distinct, *, buckets: int, k: int = 1) -> ValueMap:
     """Join neighbouring values of an ordered column to at most ``buckets`` runs of similar size, each of k rows."""
-    named = [text for text in texts(distinct.values) if text is not None]
-    counts = distinct.counts[: len(named)]  # a missing value comes last
+    counts = distinct.counts[: len(distinct.values) - distinct.values.null_count]  # a missing value comes last
     ends = quantile_ends(counts.astype(np.float64), buckets)
     ends = merged_to(k, ends, np.diff(np.cumsum(counts)[ends - 1], prepend=0).astype(np.float64))
+    return joined_runs(name, distinct, ends)
+
+
+def joined_runs(name: str, distinct: Distinct, ends: NDArray[np.int64]) -> ValueMap:
+    """Join neighbouring values of an ordered column to runs that end at these positions; a missing value stays so."""
+    named = [text for text in texts(distinct.values) if text is not None]
     cells: list[str | None] = []
     for start, end in zip(np.append(0, ends)[:-1].tolist(), ends.tolist(), strict=True):
         cells += [named[start] if end - start == 1 else f"{named[start]}–{named[end - 1]}"] * (end - start)

@@ -43,9 +43,10 @@ class CombinationCounts:
 class ProbabilisticAnonymity(Claim[CombinationCounts]):
     """Every row matches at least k people of the population with probability 1 − β (LT Definition 4).
 
-    Measured twice: the product of the numbers of different values is within the budget ``most`` (LT Theorem 4), and the
-    share of rows that match k people, estimated from the released rows themselves, is at least 1 − β. A budget for
-    ``any_distribution`` needs no estimate: the share is then expected, over all rows, whatever the distribution is.
+    Measured on the released rows themselves: the share of rows that match k people, estimated from them, is at least
+    1 − β, and the product of the numbers of different values is within the budget ``most``, if there is one (LT Theorem
+    4). A budget for ``any_distribution`` needs no estimate: the share is then expected, over all rows, whatever the
+    distribution is.
     """
 
     kind: ClassVar[ClaimKind] = "privacy"
@@ -53,7 +54,7 @@ class ProbabilisticAnonymity(Claim[CombinationCounts]):
     k: int
     population: int
     beta: float
-    most: int
+    most: int | None  # largest number of combinations; None: whatever the estimate allows
     any_distribution: bool
     columns: Mapping[str, tuple[str, ...]]  # original column → the columns released for it
 
@@ -80,8 +81,9 @@ class ProbabilisticAnonymity(Claim[CombinationCounts]):
         return Finding(
             claim=f"at least {1.0 - self.beta:.1%} of the rows match at least {self.k:,} of {self.population:,} people "
             f"in {', '.join(self.columns)}" + ("" if counted else ", with 95 % confidence"),
-            held=combinations <= self.most and (self.any_distribution or found.share_at_least >= 1.0 - self.beta),
-            found=f"{combinations:,} combinations of at most {self.most:,}; "
+            held=(self.most is None or combinations <= self.most)
+            and (self.any_distribution or found.share_at_least >= 1.0 - self.beta),
+            found=f"{combinations:,} combinations{'' if self.most is None else f' of at most {self.most:,}'}; "
             + (f"{found.share:.1%} of the rows, counted" if counted else _estimated(found))
             + f"; smallest group in the table itself {found.smallest_group:,}",
             fix="a larger beta, a smaller k, or fewer quasi-identifiers",

@@ -43,7 +43,7 @@ def real_shares(budget: float, sizes: Mapping[str, int], importance: Mapping[str
 
     low = min(1.0 / one for one in importance.values())
     high = max(size / importance[name] for name, size in sizes.items())
-    for _ in range(200):
+    for _ in range(64):  # as exact as floating point is
         middle = math.sqrt(low * high)
         if sum(math.log(share) for share in shares(middle).values()) <= wanted:
             low = middle

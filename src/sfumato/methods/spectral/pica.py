@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sfumato.methods.spectral.auto import SizeChoice
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
     from sfumato.survey.survey import Survey
@@ -49,6 +50,7 @@ class PartitionedIca(SwapMethod):
     noted: ClassVar[Mapping[str, str]] = {
         **SwapMethod.noted,
         "cluster size": "average number of rows per cluster",
+        "choice of the cluster size": "why this size was chosen",
         "floor": "smallest number of rows in a cluster",
     }
 
@@ -95,8 +97,8 @@ class PartitionedIca(SwapMethod):
         from sfumato.methods.spectral.auto import smallest_private_size
 
         sample = survey.sample.table.select(setup.encoder.names)
-        size = smallest_private_size(lambda size: PicaPlan(setup, self, size), sample, setup, self.floor)
-        return PicaPlan(setup, self, size)
+        choice = smallest_private_size(lambda size: PicaPlan(setup, self, size), sample, setup, self.floor)
+        return PicaPlan(setup, self, choice.size, choice)
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,10 +107,12 @@ class PicaPlan(SwapPlan):
 
     method: PartitionedIca
     size: int
+    choice: SizeChoice | None = None  # how the size was chosen; None if it was given
 
-    def swapped(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def swapped(self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         randomness = self.setup.randomness
         clustering = Clustering(size=self.size, floor=min(self.method.floor, self.size))
+        # drawn numbers say nothing about the similarity of people
         labels = clustering(matrix, randomness.stream(f"clusters {number}"))
         order = np.argsort(labels, kind="stable")
         clusters = np.split(order, np.cumsum(np.bincount(labels))[:-1])
@@ -117,7 +121,7 @@ class PicaPlan(SwapPlan):
 
         def swap(cluster: int) -> None:
             rows = clusters[cluster]
-            basis = independent(matrix[rows], generators[cluster])
+            basis = independent(filled[rows], generators[cluster])
             changed[rows] = basis.matrix(self.method.swap(basis.scores, generators[cluster]))
 
         side_by_side(swap, range(len(clusters)))
@@ -125,4 +129,5 @@ class PicaPlan(SwapPlan):
 
     @property
     def notes(self) -> Mapping[str, object]:
-        return {**super().notes, "cluster size": self.size, "floor": self.method.floor}
+        chosen = {} if self.choice is None else {"choice of the cluster size": self.choice.reason}
+        return {**super().notes, "cluster size": self.size, "floor": self.method.floor, **chosen}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sfumato.methods.claims import MomentsKept
 from sfumato.methods.spectral.bases import BASES, BasisName, invariant, principal
-from sfumato.methods.spectral.restore import with_moments
+from sfumato.methods.spectral.moments import EXACT, with_moments
 from sfumato.methods.spectral.swap import Swap
 from sfumato.methods.spectral.swap_method import SwapMethod, SwapPlan
 from sfumato.params import Choice, Flag, Number, OrNone, option
@@ -20,18 +21,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.claims import Claim
+    from sfumato.methods.matrix import Ranges
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
     from sfumato.survey.survey import Survey
+
+ROUNDED = 1e-6  # relative error of the moments that is small enough for numbers that are rounded afterwards
+# With fewer rows per numeric column, hardly any table but the original has its covariance within the same ranges
+ROWS_PER_COLUMN = 10
+# In two columns with atoms, only rows that have a number in both can change the covariance; this many are needed
+BOTH_NUMBERS = 40
 
 
 @dataclass(frozen=True, kw_only=True)
 class SvdSwap(SwapMethod):
     """Swap the values of each singular vector between rows and rebuild the table: linear relations are kept.
 
-    With ``repair`` the means and covariances of the numeric columns are kept up to rounding errors. Without it the
-    components are permuted until they are nearly uncorrelated. Nonlinear relations are lost. The method promises no
-    privacy: assess the release. (Lasko.)
+    With ``repair`` the means and covariances of the numeric columns are kept up to rounding errors, if that is possible
+    with every number inside its range. Without it the components are permuted until they are nearly uncorrelated.
+    Nonlinear relations are lost. No released row is the row of somebody who is unique. The method promises no privacy:
+    assess the release. (Lasko.)
 
     Examples
     --------
@@ -51,7 +60,8 @@ class SvdSwap(SwapMethod):
 
     repair: bool = option(
         Flag(),
-        "Keep the means and covariances of the numeric columns up to rounding errors.",
+        "Keep the means and covariances of the numeric columns up to rounding errors. Promised for continuous columns "
+        "without missing values in tables with at least ten rows per numeric column.",
         default=True,
         reported=True,
     )
@@ -77,7 +87,8 @@ class SvdSwap(SwapMethod):
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SvdSwapPlan:
         """Make the plan; the swaps are drawn when a block is transformed."""
-        return SvdSwapPlan(self.setup(survey, schema, randomness), self)
+        setup = self.setup(survey, schema, randomness)
+        return SvdSwapPlan(setup, self, survey.rows // setup.blocks)
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,23 +96,55 @@ class SvdSwapPlan(SwapPlan):
     """Swap the components of each block."""
 
     method: SvdSwap
+    rows: int  # on average per block
 
-    def swapped(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        basis = principal(matrix) if self.method.basis == "svd" else invariant(matrix)
+    def swapped(self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+        basis = principal(filled) if self.method.basis == "svd" else invariant(filled)
         generator = self.setup.randomness.stream(f"swap {number}")
         return basis.matrix(self.method.swap(basis.scores, generator))
 
-    def finalize(self, before: NDArray[np.float64], after: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        low, high, after = self.setup.low, self.setup.high, self.restored(before, after, number)
-        finalized = np.clip(after, low, high)
-        if self.method.repair:
-            whole = [p for p, code in enumerate(self.setup.encoder.numbers) if code.missing is None]
-            finalized[:, whole] = with_moments(after[:, whole], before[:, whole], low[whole], high[whole]).numbers
+    def finalize(
+        self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges, number: int
+    ) -> NDArray[np.float64]:
+        after = self.restored(before, after, ranges, number)
+        if not self.method.repair:
+            return ranges.clip(after)
+        tolerance = EXACT if self.promised else ROUNDED
+        every = [place for place, code in enumerate(self.setup.encoder.numbers) if code.missing is None]
+        if len(every) == after.shape[1]:  # no column has to be left out, and none is copied
+            found = with_moments(after, before, ranges.low, ranges.high, tolerance=tolerance)
+            finalized = found.numbers
+        else:
+            low, high = ranges.of(every).low, ranges.of(every).high
+            found = with_moments(after[:, every], before[:, every], low, high, tolerance=tolerance)
+            finalized = ranges.clip(after)
+            finalized[:, every] = found.numbers
+        return finalized if found.converged else self.kept(before, finalized, ranges)
+
+    def kept(self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges) -> NDArray[np.float64]:
+        finalized, columns = ranges.clip(after), self.promised
+        if columns:
+            limits = ranges.of(columns)
+            finalized[:, columns] = with_moments(
+                finalized[:, columns], before[:, columns], limits.low, limits.high
+            ).numbers
         return finalized
+
+    @cached_property
+    def promised(self) -> list[int]:
+        """The numeric columns whose moments are promised: those that can be kept within the ranges of the numbers."""
+        numbers = self.setup.encoder.numbers
+        if not self.method.repair or self.rows < ROWS_PER_COLUMN * len(numbers):
+            return []
+        return [
+            place
+            for place, code in enumerate(numbers)
+            if code.exact and self.rows * code.number_share**2 >= BOTH_NUMBERS
+        ]
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
-        kept = tuple(code.name for code in self.setup.encoder.numbers if code.exact and self.method.repair)
+        kept = tuple(self.setup.encoder.numbers[place].name for place in self.promised)
         return (*super().claims, MomentsKept(columns=kept)) if kept else super().claims
 
     @property

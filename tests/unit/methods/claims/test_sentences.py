@@ -16,6 +16,7 @@ from sfumato.methods.claims import (
     Evidence,
     KAnonymity,
     MomentsKept,
+    NoUniqueRowCopied,
     RowsAccountedFor,
     ValidCells,
     WeightTotalsKept,
@@ -82,7 +83,17 @@ RELEASED = Table.from_arrow(
             "integrity",
             "only these columns are released: age, bmi, sex, box, progression",
         ),
-        (ValidCells(), "integrity", "every category is one of the column's own, whole numbers are whole"),
+        (
+            ValidCells(),
+            "integrity",
+            "every category is one of the column's own, whole numbers are whole, and numbers are within the range of "
+            "their column",
+        ),
+        (
+            NoUniqueRowCopied(columns=("age", "sex")),
+            "integrity",
+            "no released row equals the row of somebody who is unique in age, sex",
+        ),
         (MomentsKept(columns=("age", "bmi")), "integrity", "means and covariances of 2 columns kept to 1e-09"),
         (
             ProbabilisticAnonymity(**POPULATION),
@@ -124,6 +135,7 @@ def test_boxes_that_may_overlap_come_with_a_warning():
         (RowsAccountedFor(), ()),
         (ColumnsAllowed(names=GROUP), ()),
         (ValidCells(), ()),
+        (NoUniqueRowCopied(columns=("age",)), ()),
         (MomentsKept(columns=("age",)), ()),
     ],
 )

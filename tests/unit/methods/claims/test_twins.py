@@ -10,7 +10,15 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.methods.claims import AtMostValues, Containment, Diversity, EachColumnAnonymous, Evidence, KAnonymity
+from sfumato.methods.claims import (
+    AtMostValues,
+    Containment,
+    Diversity,
+    EachColumnAnonymous,
+    Evidence,
+    KAnonymity,
+    ValidCells,
+)
 from sfumato.methods.claims.base import counted
 from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnonymity
 from sfumato.methods.probabilistic.population_matches import Combinations, ShownColumn, expected_matches
@@ -137,3 +145,19 @@ def test_containment_judges_row_by_row(rows, cut, counts_missing, unknown):
     )
     halves = [claim.tally(seen(part)) for part in (rows[cut:], rows[:cut])]
     assert claim.finding(claim.merge(*halves)) == finding
+
+
+@given(ROWS, ROWS, st.sampled_from([{}, {"x": (0.0, 2.0)}, {"x": (-1.0, 9.0), "v": (0.0, 9.0)}]))
+def test_valid_numbers_are_within_the_domain_or_the_numbers_of_the_original(before, after, domains):
+    outside = []
+    for position, name in ((0, "x"), (2, "v")):
+        known = [row[position] for row in before if row[position] is not None]
+        low, high = domains.get(name, (min(known, default=1), max(known, default=0)))
+        made = [row[position] for row in after if row[position] is not None]
+        if any(not low <= number <= high for number in made):
+            outside.append(repr(name))
+    unknown = {row[1] for row in after} - {row[1] for row in before}
+    evidence = Evidence(table(after), table(before), np.zeros(len(after), dtype=np.int64))
+    finding = ValidCells(domains=domains).measure(evidence)
+    assert finding.held == (not outside and not unknown)
+    assert (f"numbers out of range in {', '.join(sorted(outside))}" in finding.found) == bool(outside)

@@ -1,63 +1,15 @@
-"""Moments and marginals given back in the columns' own units."""
+"""Distributions of numbers and shares of categories are given back."""
 
 from __future__ import annotations
 
-import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
 from scipy.stats import ks_2samp
 
-from sfumato.methods.spectral.restore import with_marginals, with_moments, with_shares
+from sfumato.methods.spectral.restore import with_marginals, with_shares
 from sfumato.table.encoder import Encoder
 from sfumato.table.table import Table
-
-
-def covariance_error(numbers, like):
-    scale = np.where(like.std(axis=0) > 0, like.std(axis=0), 1.0)
-    return np.abs(np.cov((numbers / scale).T, bias=True) - np.cov((like / scale).T, bias=True)).max()
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_moments_and_limits_hold_together(seed):
-    draw = np.random.default_rng(seed)
-    like = np.exp(draw.normal(size=(200, 3)) @ draw.normal(size=(3, 3)) * 0.4)
-    numbers = draw.permuted(like, axis=0)
-    found = with_moments(numbers, like, like.min(axis=0), like.max(axis=0))
-    assert np.allclose(found.numbers.mean(axis=0), like.mean(axis=0), rtol=1e-9)
-    assert covariance_error(found.numbers, like) < 1e-9
-    if found.within:
-        assert (found.numbers >= like.min(axis=0) - 1e-9).all()
-        assert (found.numbers <= like.max(axis=0) + 1e-9).all()
-
-
-def test_limits_are_reached_on_skewed_columns():
-    draw = np.random.default_rng(0)
-    like = draw.lognormal(0, 1, (1000, 4))
-    assert with_moments(draw.permuted(like, axis=0), like, like.min(axis=0), like.max(axis=0)).within
-
-
-def test_moments_come_first_where_both_cannot_be_had():
-    like = np.random.default_rng(0).normal(size=(100, 2))
-    narrow = np.full(2, 0.1)
-    found = with_moments(like[::-1].copy(), like, -narrow, narrow)
-    assert not found.within
-    assert covariance_error(found.numbers, like) < 1e-9
-
-
-def test_collinear_columns_stay_collinear():
-    draw = np.random.default_rng(1)
-    first, second = draw.normal(size=(2, 300))
-    like = np.column_stack([first, second, first + second, np.full(300, 5.0)])
-    found = with_moments(draw.permuted(like, axis=0), like, like.min(axis=0), like.max(axis=0)).numbers
-    assert np.allclose(found[:, 0] + found[:, 1], found[:, 2], atol=1e-6)
-    assert np.allclose(found[:, 3], 5.0)
-
-
-def test_no_columns_are_no_trouble():
-    empty = np.empty((5, 0))
-    assert with_moments(empty, empty, np.empty(0), np.empty(0)).numbers.shape == (5, 0)
 
 
 class TestMarginals:
@@ -85,6 +37,17 @@ class TestMarginals:
         restored = with_marginals(self.numbers, like, np.random.default_rng(0))
         assert restored[:, 0].min() >= np.nanmin(like[:, 0])
         assert restored[:, 1] == pytest.approx(self.numbers[:, 1])
+
+    def test_atoms_stay_and_the_other_numbers_follow_the_others(self):
+        code = Encoder.fit(Table.from_arrow(pa.table({"a": np.append(np.zeros(400), self.like[:100, 0])})), atoms=True)
+        like = np.append(np.zeros(400), self.like[:100, 0])[:, None]
+        is_atom = np.random.default_rng(1).permutation(like == 0.0)
+        numbers = np.where(is_atom, 0.0, self.draw.normal(size=(500, 1)))
+        restored = with_marginals(
+            numbers, like, np.random.default_rng(0), is_atom=is_atom, codes=code.numbers, only_mixtures=True
+        )
+        assert (restored[is_atom] == 0.0).all() and (restored[~is_atom] > 0.0).all()
+        assert ks_2samp(restored[~is_atom], self.like[:100, 0]).statistic < 0.03
 
 
 class TestShares:

@@ -1,0 +1,138 @@
+"""The claim that nobody who is unique in the original has their own row in the release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from sfumato.methods.claims.base import Claim, ClaimKind, Evidence, Finding, counted, listed
+from sfumato.table.group_counts import GroupCounts, KeyedGroups, sums
+from sfumato.table.hashing import row_keys
+from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowGroups:
+    """Equal rows of the original and of the release, by their keys."""
+
+    original: GroupCounts
+    released: GroupCounts
+
+    @property
+    def copies(self) -> int:
+        """Number of released rows that equal a row of the original that is there once."""
+        groups = KeyedGroups.of_keys(self.original.keys.followed_by(self.released.keys))
+        before, after = self.original.counts, self.released.counts
+        people = sums(groups, np.concatenate([before, np.zeros_like(after)]))
+        rows = sums(groups, np.concatenate([np.zeros_like(before), after]))
+        return int(rows[people == 1].sum())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowTally:
+    """One block, whose rows are hashed only if there is another block; or the groups of several blocks."""
+
+    source: tuple[Table, Table] | RowGroups  # original and released, in the columns of the claim
+
+    @cached_property
+    def groups(self) -> RowGroups:
+        """The groups of equal rows."""
+        if isinstance(self.source, RowGroups):
+            return self.source
+        return RowGroups(*(GroupCounts.of(KeyedGroups.of_keys(row_keys(rounded(one)))) for one in self.source))
+
+    @property
+    def copies(self) -> int:
+        """Number of released rows that are copies."""
+        if isinstance(self.source, RowGroups):
+            return self.source.copies
+        original, released = self.source
+        return int(copied_rows(released, original).size)
+
+    @property
+    def rows(self) -> int:
+        """Number of released rows."""
+        return self.source.released.rows if isinstance(self.source, RowGroups) else self.source[1].rows
+
+    def __reduce__(self) -> tuple[type[RowTally], tuple[RowGroups]]:
+        return RowTally, (self.groups,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoUniqueRowCopied(Claim[RowTally]):
+    """No released row equals, in ``columns``, an original row that no other original row equals.
+
+    Fractional numbers are equal if they are to seven digits. Rows that several people share may be released.
+    """
+
+    # not a privacy claim: a row that differs in one cell is no copy, and may still reveal somebody
+    kind: ClassVar[ClaimKind] = "integrity"
+
+    columns: tuple[str, ...]
+
+    def tally(self, evidence: Evidence) -> RowTally:
+        return RowTally((evidence.original.select(self.columns), evidence.released.select(self.columns)))
+
+    def merge(self, one: RowTally, other: RowTally) -> RowTally:
+        original = one.groups.original.merge(other.groups.original)
+        return RowTally(RowGroups(original, one.groups.released.merge(other.groups.released)))
+
+    def finding(self, tally: RowTally) -> Finding:
+        copies = tally.copies
+        found = "1 copy" if copies == 1 else f"{copies:,} copies"
+        return Finding(
+            claim=f"no released row equals the row of somebody who is unique in {listed(self.columns)}",
+            held=copies == 0,
+            found=f"{found} in {counted(tally.rows, 'row')}",
+            fix="fewer or coarser columns, so that people share their rows, or another method",
+            kind=self.kind,
+        )
+
+
+def copied_rows(released: Table, original: Table) -> NDArray[np.int64]:
+    """Return the released rows that equal an original row that no other original row equals, in the same columns."""
+    rows = _possible_copies(released, original)
+    if not rows.size:
+        return rows
+    both = [row_keys(rounded(one)) for one in (released.take(rows), original.select(released.names))]
+    labels = KeyedGroups.of_keys(np.concatenate(both)).labels
+    people = np.bincount(labels[rows.size :], minlength=int(labels.max()) + 1)
+    is_copy: NDArray[np.bool_] = people[labels[: rows.size]] == 1
+    return rows[is_copy]
+
+
+def _possible_copies(released: Table, original: Table) -> NDArray[np.int64]:
+    """Return the rows that may be copies: in each fractional column, their number is a number of the original.
+
+    If a column is continuous there are hardly any, and no row needs to be compared in full.
+    """
+    rows = np.arange(released.rows)
+    for name in released.names:
+        if rows.size and pt.is_floating(released.arrow.schema.field(name).type):
+            made, known = _single(released.numbers(name)[rows]), _single(original.numbers(name))
+            found = pc.is_in(pa.array(made), value_set=pa.array(known)).to_numpy(zero_copy_only=False)
+            rows = rows[found | np.isnan(made)]
+    return rows
+
+
+def rounded(table: Table) -> Table:
+    """Return the table with fractional numbers in single precision, about seven digits."""
+    arrow = table.arrow
+    for place, field in enumerate(arrow.schema):
+        if pt.is_floating(field.type) or pt.is_decimal(field.type):
+            arrow = arrow.set_column(place, field.name, pa.array(_single(table.numbers(field.name)), from_pandas=True))
+    return Table(arrow, table.kinds)
+
+
+def _single(numbers: NDArray[np.float64]) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # too large for single precision: equal to all numbers that are
+        return numbers.astype(np.float32) + np.float32(0.0)  # −0 becomes 0

@@ -1,0 +1,298 @@
+"""What a plan knows about the quasi-identifiers, and the recodings that it can choose for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow.compute as pc
+
+from sfumato.disclosure.anonymity_budget import require_population
+from sfumato.errors import OptionError
+from sfumato.methods.probabilistic.buckets import Buckets, quantile_ends
+from sfumato.methods.probabilistic.category_recoding import with_at_most
+from sfumato.methods.probabilistic.columnwise import MOST_VALUES
+from sfumato.methods.probabilistic.joint_search import finest_tested, least_lossy
+from sfumato.methods.probabilistic.population_matches import Combinations, Matches, ShownColumn, expected_matches
+from sfumato.methods.probabilistic.recoding import Recoding, ValueMap
+from sfumato.methods.probabilistic.sharing import share_budget
+from sfumato.methods.probabilistic.value_groupings import (
+    Groupings,
+    number_groupings,
+    ordered_groupings,
+    pooled_groupings,
+    tree_groupings,
+    weighted,
+)
+from sfumato.schema.columns import Role
+from sfumato.schema.schema import Schema
+from sfumato.schema.trees import tree_for
+from sfumato.survey.quantile_sketches import Points, all_points
+from sfumato.survey.questions import DistinctIn, FactsOf
+from sfumato.survey.survey import Sample, Survey
+from sfumato.table.kinds import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.methods.probabilistic.buckets import Shown
+    from sfumato.survey.questions import Distinct
+    from sfumato.table.facts import ColumnFacts
+
+BUDGETS_PER_DOUBLING = 12  # budgets that are tried
+
+
+class Wanted(Protocol):
+    """What the recodings must reach: the options of the method, explained there."""
+
+    @property
+    def k(self) -> int: ...
+    @property
+    def alike(self) -> int: ...
+    @property
+    def beta(self) -> float: ...
+    @property
+    def population(self) -> float | None: ...
+    @property
+    def importance(self) -> Mapping[str, float] | None: ...
+    @property
+    def budget(self) -> str: ...
+    @property
+    def represent(self) -> Shown: ...
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Chosen:
+    """The recodings of the quasi-identifiers, and their result."""
+
+    recodings: tuple[Recoding, ...]
+    values: Mapping[str, int]
+    matches: Matches
+    loss: float  # from 0 (nothing changed) to 1 (nothing told); 1 − the granularity
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Part:
+    """The recoding of one column (None: released as it is), its codes in the sample, and its part of the loss."""
+
+    name: str
+    recoding: Recoding | None
+    shown: ShownColumn
+    loss: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class QuasiIdentifiers:
+    """What the plan knows about the quasi-identifiers."""
+
+    method: Wanted
+    schema: Schema
+    names: tuple[str, ...]
+    sample: Sample
+    population: int
+    points: Mapping[str, Points]  # of the numeric columns: the values of the sample, the missing of the whole table
+    facts: Mapping[str, ColumnFacts]  # of the numeric columns, in the whole table
+    distinct: Mapping[str, Distinct]  # of the other columns
+
+    @classmethod
+    def of(cls, survey: Survey, schema: Schema, method: Wanted) -> QuasiIdentifiers:
+        names, sample = schema.names(Role.QUASI), survey.sample
+        _require_known(method.importance, names)
+        kinds = sample.table.kinds
+        numeric = [name for name in names if kinds[name].is_numeric and schema[name].tree is None]
+        others = [name for name in names if name not in numeric]
+        answers = survey.ask(
+            [
+                *(FactsOf(name, count_distinct=True) for name in numeric),
+                *(DistinctIn(name, MOST_VALUES) for name in others),
+            ]
+        )
+        facts = {name: answers[FactsOf(name, count_distinct=True)] for name in numeric}
+        return cls(
+            method=method,
+            schema=schema,
+            names=names,
+            sample=sample,
+            population=_people(method.population, survey.rows),
+            points={
+                name: replace(all_points(sample.table.numbers(name)), missing=facts[name].missing) for name in numeric
+            },
+            facts=facts,
+            distinct={name: answers[DistinctIn(name, MOST_VALUES)].require_complete(name) for name in others},
+        )
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Number of values of each column, including a missing one."""
+        counted = {name: facts.distinct_values + (facts.missing > 0) for name, facts in self.facts.items()}
+        counted |= {name: len(distinct.values) for name, distinct in self.distinct.items()}
+        return {name: counted[name] for name in self.names}
+
+    def spend(self, most: int) -> Chosen:
+        """Return the recodings that lose least within the budget ``most`` and with which enough rows match k people.
+
+        With the budget "joint" a search of the joint counts may find recodings that lose even less.
+        """
+        found = self._found_by_search() if self.method.budget == "joint" else None
+        if found is not None and not self._is_enough(found):
+            found = None
+        return self._within_budget(most, below=found.loss if found else math.inf) or found or self._with_budget(1)
+
+    def _within_budget(self, most: int, *, below: float) -> Chosen | None:
+        """Return the best recodings for the budgets up to ``most``; None if none with a loss ``below`` this is enough.
+
+        Which budgets are tried does not depend on k and β, so that a larger ``most`` only adds some.
+        """
+        losses = {budget: sum(part.loss for part in self._parts(budget)) for budget in _budgets(most)}
+        for budget in sorted(losses, key=lambda budget: (losses[budget], budget)):
+            if losses[budget] >= below:
+                return None
+            tried = self._with_budget(budget)
+            if self._is_enough(tried):
+                return tried
+        return None
+
+    def _is_enough(self, chosen: Chosen) -> bool:
+        """Return whether enough rows match k people of the population (budget "any" ensures this) and in the table."""
+        return self._are_enough(chosen.matches)
+
+    def _are_enough(self, matches: Matches) -> bool:
+        least = 1.0 - self.method.beta
+        return (self.method.budget == "any" or matches.share_at_least >= least) and matches.share_within >= least
+
+    def _found_by_search(self) -> Chosen:
+        """Return the recodings that lose least, from the joint counts of the rows."""
+        if self.population == self.sample.rows:
+            groups = least_lossy(self.groupings, max(self.method.k, self.method.alike), self.method.beta)
+        else:
+            groups = finest_tested(self.groupings, self.population, self._passes)
+        made = (column.recode(of) for column, of in zip(self.groupings, groups, strict=True))
+        return self._chosen(
+            [self._part(column, recoding) for column, recoding in zip(self.groupings, made, strict=True)]
+        )
+
+    def _passes(self, groups: Sequence[NDArray[np.int32]], rows: NDArray[np.int64]) -> bool:
+        shown = [
+            ShownColumn(of[column.value_of_row[rows]], int(of.max()) + 1)
+            for column, of in zip(self.groupings, groups, strict=True)
+        ]
+        return self._are_enough(self._matches(shown, len(rows)))
+
+    def _matches(self, shown: Sequence[ShownColumn], rows: int) -> Matches:
+        combinations = Combinations.of(shown, rows)
+        return expected_matches(combinations, self.population, self.method.k, within=self.method.alike)
+
+    def _with_budget(self, budget: int) -> Chosen:
+        return self._chosen(self._parts(budget))
+
+    def _chosen(self, parts: Sequence[_Part]) -> Chosen:
+        by_name = {part.name: part for part in parts}
+        recodings = tuple(part.recoding for part in parts if part.recoding is not None)
+        return Chosen(
+            recodings=recodings,
+            values=self.sizes | {recoding.name: recoding.values for recoding in recodings},
+            matches=self._matches([by_name[name].shown for name in self.names], self.sample.rows),
+            loss=sum(part.loss for part in parts),
+        )
+
+    def _part(self, column: Groupings, recoding: Recoding | None) -> _Part:
+        if recoding is None:
+            return _Part(column.name, None, ShownColumn(column.value_of_row, column.size), 0.0)
+        codes = recoding.codes(self.sample.table).astype(np.int32)
+        groups = np.full(column.size, recoding.code_size, dtype=np.int32)  # values that no sampled row has come last
+        groups[column.value_of_row] = codes
+        return _Part(column.name, recoding, ShownColumn(codes, recoding.code_size), column.loss(groups))
+
+    def _parts(self, budget: int) -> list[_Part]:
+        """Give each column its share of the budget; what a tree or ties leave unused goes to the next columns."""
+        found: list[_Part] = []
+        left, waiting = budget, dict(self.sizes)
+        for name in sorted(self.distinct, key=lambda name: self.sizes[name]) + list(self.points):
+            share = share_budget(left, waiting, self.method.importance)[name]
+            size = waiting.pop(name)
+            part = self._with_share(name, min(share, size))
+            found.append(part)
+            left //= size if part.recoding is None else part.recoding.values
+        return found
+
+    def _with_share(self, name: str, share: int) -> _Part:
+        """Return a column with at most ``share`` values."""
+        if (name, share) not in self._shares:
+            recoding: Recoding | None = None
+            if share < self.sizes[name]:
+                recoding = self._in_buckets(name, share) if name in self.points else self._coarse(name, share)
+            column = self.groupings[self.names.index(name)]
+            self._shares[name, share] = self._part(column, recoding)
+        return self._shares[name, share]
+
+    @cached_property
+    def _shares(self) -> dict[tuple[str, int], _Part]:
+        """The recodings that were made: many budgets have columns with the same share."""
+        return {}
+
+    def _coarse(self, name: str, most: int) -> ValueMap:
+        return with_at_most(most, self.schema[name], self.sample.table.kinds[name], self.distinct[name])
+
+    def _in_buckets(self, name: str, most: int) -> Buckets:
+        """Group a numeric column into at most ``most`` values, including a missing one."""
+        points = self.points[name]
+        buckets = self._buckets(name, quantile_ends(points.weights, max(1, most - (points.missing > 0))))
+        return replace(buckets, hidden=0) if most == 1 and points.missing else buckets
+
+    def _buckets(self, name: str, ends: NDArray[np.int64]) -> Buckets:
+        """Group a numeric column into buckets with these ends."""
+        buckets = Buckets.of_points(self.sample.table, name, self.points[name], ends, shown=self.method.represent)
+        return buckets.as_cells(self.schema[name].domain or (self.facts[name].low, self.facts[name].high))
+
+    @cached_property
+    def groupings(self) -> tuple[Groupings, ...]:
+        """The columns, with the groupings of their values that the search chooses between."""
+        importance = [(self.method.importance or {}).get(name, 1.0) for name in self.names]
+        return weighted([self._groupings_of(name) for name in self.names], importance)
+
+    def _groupings_of(self, name: str) -> Groupings:
+        if name in self.points:
+            points, numbers = self.points[name], self.sample.table.numbers(name)
+            values = np.where(np.isnan(numbers), len(points.values), np.searchsorted(points.values, numbers))
+            return number_groupings(name, values.astype(np.int32), points, lambda ends: self._buckets(name, ends))
+        coded, distinct = self.sample.table.coded(name), self.distinct[name]
+        places = pc.index_in(coded.values, value_set=distinct.values).to_numpy(zero_copy_only=False)
+        values = places.astype(np.int32)[coded.codes]
+        tree = tree_for(self.schema[name], distinct.values)
+        if tree is not None:
+            return tree_groupings(name, values, distinct, tree)
+        is_ordered = self.sample.table.kinds[name] is Kind.ORDERED
+        return (ordered_groupings if is_ordered else pooled_groupings)(name, values, distinct)
+
+
+def _budgets(most: int) -> list[int]:
+    """Return the budgets that are tried: whole numbers up to ``most``, in steps of 6 %, the same for every ``most``."""
+    steps = math.floor(BUDGETS_PER_DOUBLING * math.log2(most)) + 1
+    return sorted({math.floor(2.0 ** (step / BUDGETS_PER_DOUBLING)) for step in range(steps)})
+
+
+def _people(population: float | None, rows: int) -> int:
+    if population is None:
+        return rows
+    people = require_population(population)
+    if people < rows:
+        raise OptionError(
+            "The population must include the people of the table.",
+            found=f"population {people:,}, {rows:,} rows",
+            fix="a population of at least the number of rows, or None to use the table itself",
+        )
+    return people
+
+
+def _require_known(importance: Mapping[str, float] | None, names: tuple[str, ...]) -> None:
+    unknown = [name for name in importance or {} if name not in names]
+    if unknown:
+        raise OptionError(
+            "Only quasi-identifiers can have an importance.",
+            found=f"importance of {', '.join(map(repr, unknown))}",
+            fix=f"give the importance of {', '.join(map(repr, names))} only",
+        )

@@ -1,0 +1,192 @@
+"""Restoration of means and covariances, in the units of the columns and within the ranges of the numbers.
+
+Logarithms, ranges and rounding come between scores and columns, so white scores alone do not keep the moments of the
+columns. Two steps alternate: clip the numbers to their ranges, then map them to the wanted mean and covariance by the
+smallest linear change. The original meets both requirements, so the iteration can converge. If its pace shows that it
+will not, Newton's method takes over: it moves only the cells that are free to move. A cell whose range is one value,
+such as a zero of a column with many zeros, never moves.
+
+The range comes first. If both cannot be had, the numbers are within their ranges and ``error`` tells what is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.methods.spectral.smallest_change import smallest_change
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+EXACT = 1e-11  # relative error of mean and covariance up to which moments count as kept
+ROUNDS = 400  # largest number of alternating rounds
+PACE_ROUNDS = 25  # rounds over which the pace of convergence is measured
+NEGLIGIBLE = 1e-13  # an eigenvalue below this share of the largest is a rounding error
+NEWTON_STEPS = 30
+STEP_LENGTHS = (1.0, 0.5, 0.2)  # shares of a Newton step that are tried
+GAIN = 0.95  # a Newton step must reduce the error to this share, or it is the last one
+OVERSHOOT = 1.8  # wide tables: numbers move this many times the way to their range, which halves the number of rounds
+MARGIN = 0.01  # wide tables: numbers first move this share of the range inside it, which is then met in few rounds
+MARGIN_DECAY = 0.98  # per round, because numbers of a few values cannot keep away from their ends
+
+
+@dataclass(frozen=True, repr=False)
+class Restored:
+    """Numbers within their ranges, and how near their moments are to the wanted ones."""
+
+    numbers: Array
+    error: float  # largest error of a mean in standard deviations, or of a covariance of standardised columns
+    rounds: int  # alternating rounds and Newton steps
+    converged: bool  # whether the error is within the tolerance
+
+
+def with_moments(numbers: Array, like: Array, low: Array, high: Array, *, tolerance: float = EXACT) -> Restored:
+    """Return numbers within ``low`` … ``high`` with the means and covariances of ``like``, as far as possible.
+
+    ``low`` and ``high`` have one value per column or one per cell. ``tolerance`` is the relative error that is
+    accepted: numbers that will be rounded need no more digits than they keep.
+    """
+    mean, spread = like.mean(axis=0), like.std(axis=0)
+    scale = np.where(spread > 0.0, spread, 1.0)
+    target = (like - mean) / scale
+    standard = (numbers - mean) / scale
+    bottom, top = (low - mean) / scale, (high - mean) / scale
+    wide = like.shape[1] >= len(like)
+    found = (_wide if wide else _narrow)(standard, target, bottom, top, tolerance)
+    exact = np.clip(found.numbers * scale + mean, low, high)  # a zero is zero, without a rounding error
+    return Restored(exact, found.error, found.rounds, found.converged)
+
+
+def _narrow(numbers: Array, target: Array, bottom: Array, top: Array, tolerance: float) -> Restored:
+    """Alternate between the ranges and the moments; go on by Newton's method if that will not converge."""
+    wanted = target.T @ target / len(target)
+    loadings = _loadings(wanted)
+    current = _mapped(_Moments.of(_mapped(_Moments.of(numbers), loadings)), loadings)  # twice: to the last digits
+    errors: list[float] = []
+    for step in range(1, ROUNDS + 1):
+        inside = np.clip(current, bottom, top)
+        found = _Moments.of(inside)
+        errors.append(found.error(wanted))
+        if errors[-1] < tolerance:
+            return Restored(inside, errors[-1], step, converged=True)
+        if _too_slow(errors, tolerance):
+            break
+        current = _mapped(found, loadings)
+    return _newton(inside, wanted, bottom, top, tolerance, rounds=len(errors))
+
+
+def _wide(numbers: Array, target: Array, bottom: Array, top: Array, tolerance: float) -> Restored:
+    """Alternate in the space of the rank, so that a table with more columns than rows costs no more than its rows."""
+    wanted = target.T @ target / len(target)
+    loadings = _scaled_singular_vectors(target)
+    width = top - bottom
+    margin = MARGIN * np.where(np.isfinite(width), width, 0.0)
+    current = _nearest(numbers, loadings)
+    errors: list[float] = []
+    best = Restored(np.clip(numbers, bottom, top), math.inf, 0, converged=False)
+    for step in range(1, ROUNDS + 1):
+        inside = np.clip(current, bottom, top)
+        errors.append(_Moments.of(inside).error(wanted))
+        if errors[-1] < best.error:
+            best = Restored(inside, errors[-1], step, converged=errors[-1] < tolerance)
+        if best.converged or _too_slow(errors, tolerance):
+            break
+        margin = MARGIN_DECAY * margin
+        moved = np.clip(current, bottom + margin, top - margin) - current
+        current = _nearest(current + OVERSHOOT * moved, loadings)
+    return Restored(best.numbers, best.error, len(errors), best.converged)
+
+
+def _too_slow(errors: list[float], tolerance: float) -> bool:
+    """Return whether the iteration, at the pace of its last rounds, would not end within ``ROUNDS`` rounds."""
+    if len(errors) <= PACE_ROUNDS:
+        return False
+    pace = math.log(errors[-1 - PACE_ROUNDS] / errors[-1]) / PACE_ROUNDS  # per round
+    return pace <= 0.0 or len(errors) + math.log(errors[-1] / tolerance) / pace > ROUNDS
+
+
+def _newton(numbers: Array, wanted: Array, bottom: Array, top: Array, tolerance: float, rounds: int) -> Restored:
+    """Move the cells that are inside their ranges, by the smallest change, until the moments are the wanted ones.
+
+    Cells that reach the end of their range are clipped, and are not free in the next step.
+    """
+    found = Restored(numbers, _Moments.of(numbers).error(wanted), rounds, converged=False)
+    for step in range(1, NEWTON_STEPS + 1):
+        current = found.numbers
+        change = smallest_change(current, (current > bottom) & (current < top), wanted)
+        for length in STEP_LENGTHS:
+            moved = np.clip(current + length * change, bottom, top)
+            error = _Moments.of(moved).error(wanted)
+            if error < GAIN * found.error:
+                break
+        else:
+            break
+        found = Restored(moved, error, rounds + step, converged=error < tolerance)
+        if found.converged:
+            break
+    return found
+
+
+@dataclass(frozen=True, repr=False)
+class _Moments:
+    """Numbers without their mean, the mean, and the covariance."""
+
+    centred: Array
+    mean: Array
+    covariance: Array
+
+    @classmethod
+    def of(cls, numbers: Array) -> _Moments:
+        mean = numbers.mean(axis=0)
+        centred = numbers - mean
+        return cls(centred, mean, centred.T @ centred / len(centred))
+
+    def error(self, wanted: Array) -> float:
+        """Return the largest error of a mean (in standard deviations) or of a covariance (of standardised columns)."""
+        if not self.mean.size:
+            return 0.0
+        return float(max(np.abs(self.mean).max(), np.abs(self.covariance - wanted).max()))
+
+
+def _mapped(numbers: _Moments, wanted: Array) -> Array:
+    """Apply the smallest linear change that gives the numbers mean 0 and the covariance of the wanted loadings.
+
+    The numbers are whitened, rotated to be as close as possible to the original numbers (a Procrustes problem), and
+    given the wanted loadings. This is the optimal transport map between two normal distributions, for any rank.
+    """
+    loadings = _loadings(numbers.covariance)
+    left, _, right = np.linalg.svd(loadings @ wanted.T, full_matrices=False)
+    whiten = loadings.T / (loadings**2).sum(axis=1)  # loadings are orthogonal, so this is their inverse
+    return np.asarray(numbers.centred @ (whiten @ left @ right @ wanted))
+
+
+def _loadings(covariance: Array) -> Array:
+    """Return L (rank, columns) with LᵀL the covariance: its eigenvectors times the square roots of the eigenvalues."""
+    values, vectors = np.linalg.eigh(covariance)
+    real = values > NEGLIGIBLE * max(values.max(initial=0.0), np.finfo(float).tiny)
+    return np.asarray((vectors[:, real] * np.sqrt(values[real])).T)
+
+
+def _nearest(numbers: Array, loadings: Array) -> Array:
+    """Return the nearest numbers with mean 0 and the covariance LᵀL of the loadings.
+
+    They are √rows·QL with the orthonormal Q, orthogonal to the constant, that is nearest to the projections of the
+    numbers on the loadings. This is the map of ``_mapped``, by decompositions of the size of the rank.
+    """
+    rows = len(numbers)
+    basis, parts = np.linalg.qr(np.column_stack([np.ones(rows), numbers @ loadings.T]))
+    left, _, right = np.linalg.svd(parts[1:, 1:])
+    return np.asarray(np.sqrt(rows) * (basis[:, 1:] @ (left @ right)) @ loadings)
+
+
+def _scaled_singular_vectors(centred: Array) -> Array:
+    """Return L (rank, columns) with LᵀL the covariance of centred numbers, without forming the covariance."""
+    _, singular, right = np.linalg.svd(centred, full_matrices=False)
+    real = singular > math.sqrt(NEGLIGIBLE) * max(singular.max(initial=0.0), np.finfo(float).tiny)
+    return np.asarray(singular[real, None] * right[real] / np.sqrt(len(centred)))
