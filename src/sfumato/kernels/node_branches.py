@@ -49,6 +49,17 @@ def one_box(problem, rows, begins, tally, bits):
 
 
 @jit
+def costs_of(problem, order, starts):
+    """Return the cost of each box; box g contains the records order[starts[g]:starts[g + 1]]."""
+    tally, bits = np.empty((ROWS, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
+    costs, begins = np.empty(len(starts) - 1), np.empty(len(order), np.bool_)
+    for box in range(len(costs)):
+        rows = order[starts[box] : starts[box + 1]]
+        costs[box] = one_box(problem, rows, begins[: len(rows)], tally, bits)
+    return costs
+
+
+@jit
 def split_off(problem, rows, keys, axis, low, high):
     """Move a child to the front; return the position of the cut, 0 if it is not allowed."""
     for place in range(len(rows)):

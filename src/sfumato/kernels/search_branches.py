@@ -16,8 +16,9 @@ from sfumato.kernels.covering import has_tree
 from sfumato.kernels.faces import cut_faces
 from sfumato.kernels.jit import jit
 from sfumato.kernels.node_cuts import commonest_first
-from sfumato.kernels.partition import both_diverse, divided, is_category, may_cut, note_cut, open_tally, sort
+from sfumato.kernels.partition import both_diverse, divided, is_category, may_cut, note_cut, open_tally
 from sfumato.kernels.search_fitness import box_cost, highest
+from sfumato.kernels.sorting import sort
 from sfumato.kernels.tally import HIGH, LOW, ROWS, WEIGHT, add, least_cost, width
 
 ANYWHERE = 0.1  # share of cells that are cut at any position, not only at multiples of k, and may get fewer boxes

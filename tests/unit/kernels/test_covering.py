@@ -127,6 +127,7 @@ def test_cuts_and_the_cuts_that_are_followed_keep_k_and_l_and_cost_what_they_say
         require_boxes(problem, order, starts)
         slow = sum(slow_cost(problem, steps, order[first:last]) for first, last in pairwise(starts))
         assert np.isclose(cost, slow)
+        assert np.isclose(cost, node_branches.costs_of(problem, order, starts).sum())
         assert np.isclose(cost, box_costs(problem, linear_fitness(problem.weights), order, starts).sum())
         costs.append(cost)
     assert costs[1] <= costs[0] + 1e-9

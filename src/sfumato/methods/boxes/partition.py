@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from sfumato.methods.boxes.leaves import Leaves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,25 +23,6 @@ SHARE = 6  # cells per core, so that no core waits long for the others
 NEAR, FAR = 8, 32  # a cell of fewer than this × k records tries every cut; small tables use the larger look-ahead
 NEAR_NODES = 4  # the same where axes have trees, whose reachable cost is harder to foresee
 EFFORT = 40_000_000  # limit of rows × axes² × look-ahead
-
-
-@dataclass(frozen=True, repr=False)
-class Leaves:
-    """The boxes, as runs of rows: box g contains the rows order[starts[g]:starts[g + 1]]."""
-
-    order: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    cuts: NDArray[np.float64]  # axis, value, first and last place of the cut where a box starts; empty if not recorded
-
-    @property
-    def count(self) -> int:
-        """Number of boxes."""
-        return len(self.starts) - 1
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Number of records in each box."""
-        return np.diff(self.starts)
 
 
 def partition(

@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from sfumato.methods.base import Outcome, Plan
 from sfumato.methods.boxes.box_means import box_means
+from sfumato.methods.boxes.box_widths import box_widths
+from sfumato.methods.boxes.leaves import Leaves
 from sfumato.methods.boxes.optimality import optimality
-from sfumato.methods.boxes.partition import Leaves, partition, problem_of
+from sfumato.methods.boxes.partition import partition, problem_of
 from sfumato.methods.boxes.rules import effects
 from sfumato.methods.boxes.set_labels import SetLabels, covered, nodes, sets
-from sfumato.methods.boxes.tree_widths import box_widths
 from sfumato.methods.claims import ColumnsAllowed, Containment, KAnonymity, RowsAccountedFor, WeightTotalsKept
 from sfumato.methods.diagnostics import Diagnostics, Trace
 from sfumato.table.intervals import BOX, high_name, interval_names, low_name, missing_name

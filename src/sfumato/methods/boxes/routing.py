@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.boxes.tree_widths import box_widths
+from sfumato.methods.boxes.box_widths import box_widths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

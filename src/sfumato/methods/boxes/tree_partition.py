@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.boxes.partition import Leaves
+from sfumato.methods.boxes.leaves import Leaves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,10 +71,9 @@ def _cut(problem: PartitionProblem) -> Leaves:
 
 
 def _costs(problem: PartitionProblem, leaves: Leaves) -> NDArray[np.float64]:
-    from sfumato.kernels.search_fitness import box_costs
-    from sfumato.methods.boxes.search.judges import linear_fitness
+    from sfumato.kernels.node_branches import costs_of
 
-    costs: NDArray[np.float64] = box_costs(problem, linear_fitness(problem.weights), leaves.order, leaves.starts)
+    costs: NDArray[np.float64] = costs_of(problem, leaves.order, leaves.starts)
     return costs
 
 

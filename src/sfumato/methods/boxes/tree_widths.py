@@ -18,7 +18,6 @@ from sfumato.schema.tree_ends import Ends, node_ends
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.boxes.axes import Axes
     from sfumato.schema.columns import Column
     from sfumato.schema.hierarchy import Tree
     from sfumato.table.table import Table
@@ -80,17 +79,3 @@ class NumberNodes:
             here = found.levels == level
             low[here], high[here] = lower[found.nodes[here]], upper[found.nodes[here]]
         return low, high
-
-
-def box_widths(axes: Axes, low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the widths of boxes from their lowest and highest coordinates, one column per axis.
-
-    The width along an axis with a tree is that of the covering node.
-    """
-    from sfumato.kernels.covering import covering_widths, trees_of
-
-    widths, trees = high - low, trees_of([axis.steps for axis in axes.all])
-    for position, axis in enumerate(axes.all):
-        if axis.steps is not None:
-            widths[:, position] = covering_widths(trees, position, low[:, position], high[:, position])
-    return widths

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.kernels.search_fitness import Fitness
     from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.edges import Edges
-    from sfumato.methods.boxes.partition import Leaves
+    from sfumato.methods.boxes.leaves import Leaves
     from sfumato.methods.boxes.sensitivities import Kept
     from sfumato.statistics.statistic import Statistic
 

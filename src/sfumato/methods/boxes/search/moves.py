@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from sfumato.methods.boxes.partition import Leaves
+from sfumato.methods.boxes.leaves import Leaves
 from sfumato.methods.boxes.search.costs import total_cost
 
 if TYPE_CHECKING:
