@@ -266,10 +266,44 @@ def may_cut(keys, k, position, is_set):
 
 
 @jit
+def sort_along(problem, rows, axis, keys):
+    """Sort the rows along an axis, and fill in their values."""
+    for place in range(len(rows)):
+        keys[place] = problem.values[rows[place], axis]
+    sort(keys, rows)
+
+
+@jit
+def cut_along(problem, rows, axis, keys, costs, tally, bits, best):
+    """Return the estimated cost and the position of the best cut of the sorted rows; position 0 if not below ``best``.
+
+    ``keys`` are the values of the rows along the axis.
+    """
+    values, weights, set_start = problem.values, problem.weights, problem.set_start
+    count, k, at = len(rows), problem.k, 0
+    is_set = axis >= values.shape[1] - len(set_start)
+    clear(tally, bits)
+    for position in range(1, count - k + 1):
+        add(tally, bits, values, weights, set_start, rows[position - 1])
+        costs[position] = np.inf
+        if may_cut(keys, k, position, is_set):
+            costs[position] = least_cost(tally, set_start, position // k)
+    clear(tally, bits)
+    for position in range(count - 1, k - 1, -1):
+        add(tally, bits, values, weights, set_start, rows[position])
+        if position > count - k or costs[position] >= best:
+            continue
+        cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
+        if cost < best and both_diverse(problem, rows, position):
+            best, at = cost, position
+    return best, at
+
+
+@jit
 def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
     """Cut a small cell: try all axes and cuts, order ``rows`` by the best; position 0 if no cut helps or is allowed."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
-    count, axes, k = len(rows), values.shape[1], problem.k
+    axes = values.shape[1]
     clear(tally, bits)
     for row in rows:
         add(tally, bits, values, weights, set_start, row)
@@ -277,29 +311,13 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
     for axis in range(axes):
         worth[axis] = tally[WEIGHT, axis] * width(tally, set_start, axis) > 0.0
     best, chosen, at = np.inf, -1, 0
-    checked = problem.l > 1 and problem.protected.shape[1] > 0
     for axis in range(axes):
         if not worth[axis]:
             continue
-        is_set = axis >= axes - len(set_start)
-        for place in range(count):
-            keys[place] = values[rows[place], axis]
-        sort(keys, rows)
-        clear(tally, bits)
-        for position in range(1, count - k + 1):
-            add(tally, bits, values, weights, set_start, rows[position - 1])
-            costs[position] = np.inf
-            if may_cut(keys, k, position, is_set):
-                costs[position] = least_cost(tally, set_start, position // k)
-        clear(tally, bits)
-        for position in range(count - 1, k - 1, -1):
-            add(tally, bits, values, weights, set_start, rows[position])
-            if position > count - k or costs[position] >= best:
-                continue
-            cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
-            if cost < best and (not checked or both_diverse(problem, rows, position)):
-                best, chosen, at = cost, axis, position
-        if chosen == axis:
+        sort_along(problem, rows, axis, keys)
+        cost, position = cut_along(problem, rows, axis, keys, costs, tally, bits, best)
+        if position > 0:
+            best, chosen, at = cost, axis, position
             best_rows[:] = rows
     if chosen >= 0:
         rows[:] = best_rows

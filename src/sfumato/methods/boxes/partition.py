@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from sfumato.kernels.partition import PartitionProblem
@@ -52,8 +55,6 @@ def partition(
     note_cuts: bool,
 ) -> Leaves:
     """Return boxes of at least k records with a small weighted sum of widths; deterministic."""
-    from sfumato.kernels import partition as kernel
-
     rows = len(values)
     line = None if median else _only_axis(values, weights, axes, protected)
     if line is not None and rows >= k:
@@ -62,18 +63,28 @@ def partition(
     order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
     cuts = np.empty((rows if note_cuts else 0, 4))
     cores = os.cpu_count() or 1
-    kernel.split(problem, order, begins, cuts, 0, rows, max(rows // (SHARE * cores), problem.lookahead * k))
+    split = _splitter(problem, protected)
+    split(order, begins, cuts, 0, rows, max(rows // (SHARE * cores), problem.lookahead * k))
     cells = np.append(np.flatnonzero(begins), rows).tolist()
     with ThreadPoolExecutor(cores) as pool:
-        list(pool.map(lambda cell: kernel.split(problem, order, begins, cuts, *cell, 0), pairwise(cells)))
+        list(pool.map(lambda cell: split(order, begins, cuts, *cell, 0), pairwise(cells)))
     return Leaves(order, np.append(np.flatnonzero(begins), rows), cuts)
+
+
+def _splitter(problem: PartitionProblem, protected: Protected) -> Callable[..., None]:
+    """Return the kernel that cuts a cell: if boxes must be diverse, the one that takes this into account."""
+    from sfumato.kernels import diverse_partition, partition
+
+    if protected.is_needed and not problem.median:
+        return functools.partial(diverse_partition.split, diverse_partition.DiverseProblem(problem, protected.apart))
+    return functools.partial(partition.split, problem)
 
 
 def _only_axis(
     values: NDArray[np.float64], weights: NDArray[np.float32], axes: Axes, protected: Protected
 ) -> int | None:
     """Return the only axis that causes cost, if it is numeric and boxes need no diversity; None otherwise."""
-    if protected.l > 1 and protected.values.shape[1]:
+    if protected.is_needed:
         return None
     costly = (axis for axis in range(values.shape[1]) if weights[:, axis].any() and np.ptp(values[:, axis]) > 0.0)
     first, second = next(costly, None), next(costly, None)  # two are enough to know: the others are not looked at
