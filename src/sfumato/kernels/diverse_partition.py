@@ -6,9 +6,9 @@ the necessary width. Therefore
 
 - a large cell is cut at a boundary between slabs of equal width, each as wide as a diverse box; if that cut is not
   allowed, the other axes are tried;
-- a small cell follows its best cut to the end and compares the result with the cheapest strips along each axis
-  (:mod:`sfumato.kernels.strips`) and with what the best cut along a second axis leads to, if it has few boxes, and
-  fewer than k allows. The true cost decides, so none of this makes the boxes of a cell wider.
+- a small cell follows its best cut to the end. If that gives few boxes, and fewer than k allows, they are compared
+  with the cheapest strips along each axis (:mod:`sfumato.kernels.strips`). The true cost decides, so strips never
+  make the boxes of a cell wider.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sfumato.kernels.partition import (
     PartitionProblem,
     both_diverse,
     coarse_cut,
-    cut_along,
+    fine_cut,
     median_cut,
     note_cut,
     select,
@@ -32,10 +32,8 @@ from sfumato.kernels.partition import (
 from sfumato.kernels.strips import cheapest_strips
 from sfumato.kernels.tally import WEIGHT, add, clear, cost, width
 
-FEW = 4  # strips and a second axis are tried in cells of at most this many boxes
-AXES = 2  # axes whose cuts are followed in such a cell
-FAR = 16  # largest look-ahead, in units of k; a larger one costs more time than strips and gains less
-TIGHT = 0.3  # slabs are used if diverse boxes contain at least this × k records; the records of a cell do not fill it
+FEW = 4  # strips are tried in cells of at most this many boxes
+TIGHT = 0.4  # slabs are used if a diverse box is at least this × as wide as a box of k records, on average of the axes
 SLACK = 1.5  # width of a slab beyond the least, in units of (ℓ − 1) ÷ records of a box
 
 
@@ -52,12 +50,13 @@ def slab_width(problem, count, tally, axis):
 
     A box of r records has gaps of about width ÷ r, so ℓ values that are ε apart need about (ℓ − 1)(ε + width ÷ r).
     """
-    l, records = problem.cells.l, float(count)
+    l, records, enough = problem.cells.l, float(count), float(problem.cells.k)
     for one in range(len(problem.apart)):
         extent = width(tally, problem.cells.set_start, one)
         if extent > 0.0 and problem.apart[one] > 0.0:
             records *= min(1.0, (l - 1) * problem.apart[one] / extent)
-    if records < TIGHT * problem.cells.k:
+            enough *= TIGHT
+    if records < enough:
         return 0.0
     return (l - 1) * problem.apart[axis] * (1.0 + SLACK * (l - 1) / records)
 
@@ -112,14 +111,27 @@ def large_cut(problem, rows, keys, tally, bits):
 
 
 @jit
-def best_strips(problem, sorted_rows, most, tally, bits):
-    """Return the cheapest strips along any axis: cost, axis (−1 if none costs less than ``most``) and first places."""
+def box_cost(problem, rows, tally, bits):
+    """Return the cost of one box."""
+    clear(tally, bits)
+    for row in rows:
+        add(tally, bits, problem.values, problem.weights, problem.set_start, row)
+    return cost(tally, problem.set_start)
+
+
+@jit
+def best_strips(problem, rows, most, tally, bits):
+    """Return the cheapest strips along any axis: cost, axis (−1 if none costs less than ``most``), places and rows."""
     chosen, starts = -1, np.zeros(1, np.int64)
-    for axis in range(len(sorted_rows)):
-        total, found = cheapest_strips(problem, sorted_rows[axis], most, tally, bits)
-        if total < most:
-            most, chosen, starts = total, axis, found
-    return most, chosen, starts
+    own, ordered, keys = rows.copy(), rows.copy(), np.empty(len(rows))
+    for axis in range(problem.values.shape[1]):
+        sort_along(problem, own, axis, keys)
+        if keys[0] < keys[-1]:
+            total, found = cheapest_strips(problem, own, most, tally, bits)
+            if total < most:
+                most, chosen, starts = total, axis, found
+                ordered[:] = own
+    return most, chosen, starts, ordered
 
 
 @jit
@@ -142,53 +154,24 @@ def lay(problem, order, begins, cuts, first, last):
     tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
     begins[first:last] = False
     begins[first] = True
-    clear(tally, bits)
-    for row in rows:
-        add(tally, bits, problem.values, problem.weights, problem.set_start, row)
-    best, boxes, few = cost(tally, problem.set_start), 1, min(FEW, count // problem.k - 1)
+    best = box_cost(problem, rows, tally, bits)
     if count < 2 * problem.k:
         return best
-    keys, costs, sorted_rows = np.empty(count), np.empty(count + 1), np.empty((axes, count), order.dtype)
-    promise, position = np.full(axes, np.inf), np.zeros(axes, np.int64)
-    for axis in range(axes):
-        sorted_rows[axis] = rows
-        sort_along(problem, sorted_rows[axis], axis, keys)
-        if keys[0] < keys[count - 1] and count >= 3 * problem.k:  # the best two boxes are strips
-            promise[axis], position[axis] = cut_along(
-                problem, sorted_rows[axis], axis, keys, costs, tally, bits, np.inf
-            )
-    best_rows, best_begins, best_cuts = rows.copy(), begins[first:last].copy(), cuts[first:last].copy()
-    for rank, axis in enumerate(np.argsort(promise)[:AXES]):
-        if promise[axis] == np.inf or (rank > 0 and not (2 < boxes <= few and promise[axis] < best)):
-            break
-        rows[:], middle = sorted_rows[axis], first + position[axis]
-        total = lay(problem, order, begins, cuts, first, middle) + lay(problem, order, begins, cuts, middle, last)
-        if len(cuts) > 0:
-            note_cut(problem, rows, cuts, first, last, position[axis], axis)
-        boxes = begins[first:last].sum()
-        if total < best:
-            best, best_rows[:], best_begins[:], best_cuts[:] = total, rows, begins[first:last], cuts[first:last]
-    rows[:], begins[first:last], cuts[first:last] = best_rows, best_begins, best_cuts
-    if boxes <= few:
-        best, axis, starts = best_strips(problem, sorted_rows, best, tally, bits)
+    keys, costs, boxes = np.empty(count), np.empty(count + 1), 1
+    if count >= 3 * problem.k:  # two boxes are strips
+        position, axis = fine_cut(problem, rows, keys, costs, np.empty_like(rows), tally, bits)
+        if position > 0:
+            middle = first + position
+            if len(cuts) > 0:
+                note_cut(problem, rows, cuts, first, last, position, axis)
+            best = lay(problem, order, begins, cuts, first, middle) + lay(problem, order, begins, cuts, middle, last)
+            boxes = begins[first:last].sum()
+    if boxes <= min(FEW, count // problem.k - 1):  # few boxes, and fewer than k allows
+        best, axis, starts, ordered = best_strips(problem, rows, best, tally, bits)
         if axis >= 0:
-            rows[:] = sorted_rows[axis]
+            rows[:] = ordered
             begin_strips(problem, order, begins, cuts, first, last, starts, axis)
     return best
-
-
-@jit
-def large_strips(problem, rows):
-    """Order the rows of a large cell that no single cut may divide; return axis and first places of its strips."""
-    sorted_rows, keys = np.empty((problem.values.shape[1], len(rows)), rows.dtype), np.empty(len(rows))
-    for axis in range(len(sorted_rows)):
-        sorted_rows[axis] = rows
-        sort_along(problem, sorted_rows[axis], axis, keys)
-    tally, bits = np.empty((5, len(sorted_rows))), np.empty(problem.set_words, np.uint64)
-    _, axis, starts = best_strips(problem, sorted_rows, np.inf, tally, bits)
-    if axis >= 0:
-        rows[:] = sorted_rows[axis]
-    return axis, starts
 
 
 @jit
@@ -203,13 +186,14 @@ def split(problem, order, begins, cuts, first, last, enough):
         begins[first] = True
         if last - first < 2 * cells.k or last - first <= enough:
             continue
-        if last - first <= min(cells.lookahead, FAR) * cells.k:
+        if last - first <= cells.lookahead * cells.k:
             lay(cells, order, begins, cuts, first, last)
             continue
         position, axis = large_cut(problem, order[first:last], keys, tally, bits)
         starts = np.array([0, position])
         if position == 0:
-            axis, starts = large_strips(cells, order[first:last])
+            _, axis, starts, ordered = best_strips(cells, order[first:last], np.inf, tally, bits)
+            order[first:last] = ordered
         if len(starts) < 2:
             continue
         begin_strips(cells, order, begins, cuts, first, last, starts, axis)

@@ -45,7 +45,7 @@ def test_the_distance_along_an_axis_is_epsilon_or_the_unit_of_its_values():
     assert rule.protected(rows, axes_of(values, Kind.WHOLE)).apart.tolist() == [1.0, 0.0]
 
 
-@pytest.mark.parametrize(("axes", "k", "l", "epsilon", "at_most"), [(2, 5, 3, 0.0187, 1.48), (3, 10, 5, 0.1, 1.5)])
+@pytest.mark.parametrize(("axes", "k", "l", "epsilon", "at_most"), [(2, 5, 3, 0.0187, 1.48), (3, 10, 5, 0.05, 1.42)])
 def test_boxes_with_epsilon_come_near_the_optimum(axes, k, l, epsilon, at_most):
     covariance = np.full((axes, axes), 0.5) + 0.5 * np.eye(axes)
     records = np.random.default_rng(7).multivariate_normal(np.zeros(axes), covariance, 10_000)
@@ -55,4 +55,4 @@ def test_boxes_with_epsilon_come_near_the_optimum(axes, k, l, epsilon, at_most):
     )
     release = method.release(pa.table(dict(zip(names, records.T, strict=True))), schema=dict.fromkeys(names, "quasi"))
     reached = release.optimality()
-    assert reached.achieved <= at_most * reached.shrunk  # 1.62 and 1.63 if cuts are only refused
+    assert reached.achieved <= at_most * reached.shrunk  # 1.62 and 1.50 if cuts are only refused
