@@ -32,7 +32,7 @@ from sfumato.kernels.partition import (
 from sfumato.kernels.strips import cheapest_strips
 from sfumato.kernels.tally import WEIGHT, add, clear, cost, width
 
-FEW = 4  # strips are tried in cells of at most this many boxes
+FEW = 2  # strips are tried in cells of at most this many boxes
 TIGHT = 0.4  # slabs are used if a diverse box is at least this × as wide as a box of k records, on average of the axes
 SLACK = 1.5  # width of a slab beyond the least, in units of (ℓ − 1) ÷ records of a box
 
@@ -58,7 +58,7 @@ def slab_width(problem, count, tally, axis):
             enough *= TIGHT
     if records < enough:
         return 0.0
-    return (l - 1) * problem.apart[axis] * (1.0 + SLACK * (l - 1) / records)
+    return (l - 1) * problem.apart[axis] * (1.0 + SLACK * (l - 1) / max(records, problem.cells.k))
 
 
 @jit
