@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.registry import engine_for
 from sfumato.errors import CannotRelease, OptionError, SchemaError, TableError, names_memory_errors, warn
 from sfumato.randomness import Randomness
+from sfumato.release.destination import Destination
 from sfumato.release.manifest import Manifest
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import FittedTable, Schema
+from sfumato.survey.questions import GroupSizesOf
 from sfumato.survey.survey import Survey, is_whole
 from sfumato.table.frames import as_table
 from sfumato.table.intervals import original_name
 
 if TYPE_CHECKING:
-    from sfumato.engines.base import Engine, Verified, Work
+    from sfumato.engines.base import Engine, Session, Verified, Work
     from sfumato.measures.assess import Assessment
     from sfumato.measures.measured_release import Metric
     from sfumato.methods.base import Method, Plan
@@ -35,11 +37,11 @@ def release(
     *,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
     seed: int | None = None,
-    engine: str | Engine[Any, Any] = "auto",
+    engine: str | Engine = "auto",
     into: Any = None,
 ) -> Release:
     """Anonymize ``table`` with ``method`` and verify the result; see :meth:`sfumato.methods.base.Method.release`."""
-    return _released(method, table, schema, seed, engine_for(engine), into).release
+    return _released(method, table, schema, seed, engine_for(engine, table), into).release
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,7 +134,7 @@ def release_and_assess(
             raise OptionError("Give a reference or a holdout, not both.", found="both", fix="leave one of them out")
         kept, reference = split_holdout(fitted.table, holdout, seed=seed)
         fitted = FittedTable(kept, fitted.schema)
-    made = _released(method, fitted, None, seed, engine_for("memory"), None)
+    made = _released(method, fitted, None, seed, engine_for("memory", fitted), None)
     origin = made.work.evidence.origin
     judged = assess(fitted.table, made.release, reference, columns=columns, metric=metric, origin=origin, seed=seed)
     return AssessedRelease(replace(made.release, assessment=judged), judged)
@@ -151,13 +153,27 @@ def _released(
     table: Any,
     schema: Schema | Mapping[str, Any] | str | Path | None,
     seed: int | None,
-    engine: Engine[Any, Any],
+    engine: Engine,
     into: Any,
 ) -> _Released:
     randomness = Randomness(seed)
     if seed is not None:
         warn("A seed is a secret: whoever knows it can undo the random steps of the release.")
     engine.require_target(into)
+    if isinstance(into, Destination):
+        into = into.following(table)
+    with engine.session(into) as running:
+        return _made(method, table, schema, randomness, running, into)
+
+
+def _made(
+    method: Method,
+    table: Any,
+    schema: Schema | Mapping[str, Any] | str | Path | None,
+    randomness: Randomness,
+    engine: Session[Any, Any],
+    into: Any,
+) -> _Released:
     source = engine.open(table, schema)
     if not isinstance(table, FittedTable):
         _warn_of_suggestions(source.schema, schema)
@@ -173,6 +189,7 @@ def _released(
     log.info("verifying %d released rows", work.released_rows)
     verified = engine.verify(plan.claims, work)
     _require_protected(plan, protected, work, verified)
+    _warn_of_exact_weights(protected, survey, verified)
     manifest = Manifest.of(
         method=method,
         schema=source.schema,
@@ -201,6 +218,19 @@ def _warn_of_suggestions(schema: Schema, given: Schema | Mapping[str, Any] | str
         warn(f"{' '.join(parts)} Give the roles with schema= to choose them yourself.")
 
 
+def _warn_of_exact_weights(schema: Schema, survey: Survey, verified: Verified) -> None:
+    """Warn of sampling weights that are released as they are, and tell how many of them are unique."""
+    weight = next(iter(schema.names(Role.WEIGHT)), None)
+    if weight is not None and weight in verified.unaltered:
+        question = GroupSizesOf((weight,))
+        unique = survey.ask([question])[question].unique_rows
+        warn(
+            f"The sampling weights in {weight!r} are released exactly, and {unique:,} of {survey.rows:,} rows have a "
+            "weight that no other row has: whoever knows it finds the person. The method boxes can release the mean "
+            "weight of each box instead (sampling_weights='box-mean')."
+        )
+
+
 def _require_workable(rows: int, schema: Schema) -> None:
     if not rows:
         raise TableError("A table must have rows to be released.", found="no rows")
@@ -212,7 +242,7 @@ def _require_workable(rows: int, schema: Schema) -> None:
         )
 
 
-def _require_whole(what: Method | Plan, survey: Survey, engine: Engine[Any, Any]) -> None:
+def _require_whole(what: Method | Plan, survey: Survey, engine: Session[Any, Any]) -> None:
     """Raise before any work if the method needs all rows at once but the engine has them in parts."""
     if what.needs_whole_table and not is_whole(survey):
         raise CannotRelease(

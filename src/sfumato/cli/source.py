@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,13 +15,17 @@ from sfumato.errors import OptionError
 from sfumato.params import require_choice
 
 if TYPE_CHECKING:
+    from sfumato.engines.database.database import Database
     from sfumato.schema.schema import FittedTable, Schema
+    from sfumato.table.read import FileSource
+    from sfumato.table.sources import TableSource
     from sfumato.table.table import Table
 
 FILE = typer.Argument(
     ...,
     metavar="FILE",
-    help="CSV, TSV, JSON Lines, Parquet, Arrow or Feather file, or a pattern such as 'part-*.csv'.",
+    help="CSV, TSV, JSON Lines, Parquet, Arrow or Feather file, a pattern such as 'part-*.csv', or the URL of a "
+    "database.",
 )
 SCHEMA = typer.Option(None, "--schema", metavar="TOML", help="Schema file with the roles of the columns.")
 ROLE = typer.Option(
@@ -57,32 +62,82 @@ class Reading:
     names: str | None  # separated by commas; quotes enclose a name with a comma
 
 
-def table(file: str, reading: Reading) -> Table:
-    """Read the table in a file."""
-    from sfumato.table.read import read
+TABLE = typer.Option(None, "--table", metavar="NAME", help="Table to read, if FILE is the URL of a database.")
+QUERY = typer.Option(None, "--query", metavar="SQL", help="Or: query to read, if FILE is the URL of a database.")
 
-    return read(
-        file,
+
+def source_of(file: str, reading: Reading, *, table: str | None = None, query: str | None = None) -> TableSource:
+    """Return the file, or the table of a database, with how to read it."""
+    if is_url(file):
+        return database(file, table=table, query=query)
+    if table is not None or query is not None:
+        raise OptionError("--table and --query need the URL of a database.", found="a file", fix="leave them out")
+    return file_source(file, reading)
+
+
+def is_url(text: str) -> bool:
+    """Return whether this is the URL of a database."""
+    from sfumato.engines.database.database import SCHEMES, scheme_of
+
+    return scheme_of(text) in SCHEMES
+
+
+def database(url: str, *, table: str | None, query: str | None = None, replace: bool = False) -> Database:
+    """Return a table of a database; a password in the URL is refused, because others see it in the process list."""
+    from sfumato.engines.database.database import Database
+
+    if re.match(r"[A-Za-z0-9+]+://[^/@]*:[^/@]+@", url) or re.search(r"[?&]password=", url):
+        raise OptionError(
+            "A password must not be on the command line, where others can see it.",
+            fix="PGPASSWORD in the environment, ~/.pgpass, or a service file",
+        )
+    return Database(url, table=table, query=query, replace=replace)
+
+
+def file_source(file: str, reading: Reading) -> FileSource:
+    """Return the file with how to read it."""
+    from sfumato.table.read import FileSource
+    from sfumato.table.text import TextOptions
+
+    named = None if reading.names is None else next(csv.reader([reading.names], skipinitialspace=True), [])
+    options = TextOptions(
         separator=reading.separator,
         encoding=reading.encoding,
         decimal=reading.decimal,
-        missing=list(reading.missing) or None,
+        missing=tuple(reading.missing),
         header=reading.header,
-        names=None if reading.names is None else next(csv.reader([reading.names], skipinitialspace=True), []),
+        names=None if named is None else tuple(named),
     )
+    return FileSource(file, options)
+
+
+def table(file: str, reading: Reading) -> Table:
+    """Read the table in a file."""
+    return file_source(file, reading).read()
 
 
 def fitted(file: str, reading: Reading, *, schema: str | None, roles: Sequence[str]) -> FittedTable:
     """Read a table and give every column its kind and role."""
-    from sfumato.schema.columns import Role
-    from sfumato.schema.schema import FittedTable, Schema
+    return fitted_source(file_source(file, reading), schema=schema, roles=roles)
 
-    whole = table(file, reading)
+
+def fitted_source(given: TableSource, *, schema: str | None, roles: Sequence[str]) -> FittedTable:
+    """Read a table from a file or a database, and give every column its kind and role."""
+    from sfumato.schema.schema import FittedTable
+
+    return FittedTable.of(given.read(), schema_of(schema, roles))
+
+
+def schema_of(schema: str | None, roles: Sequence[str]) -> Schema:
+    """Return the schema in a file, with the roles of the command line."""
+    from sfumato.schema.columns import Role
+    from sfumato.schema.schema import Schema
+
     chosen = {
         name: Role(require_choice(role, name=f"The role of {name!r}", choices=[str(known) for known in Role]))
         for name, role in map(_role, roles)
     }
-    return FittedTable.of(whole, Schema.of(schema).with_roles(chosen))
+    return Schema.of(schema).with_roles(chosen)
 
 
 def say_roles(schema: Schema) -> None:

@@ -134,7 +134,7 @@ class Method(ABC):
         *,
         schema: Schema | Mapping[str, Any] | str | Path | None = None,
         seed: int | None = None,
-        engine: str | Engine[Any, Any] = "auto",
+        engine: str | Engine = "auto",
         into: Any = None,
     ) -> Release:
         """Anonymize a table and verify every promise on the released rows.

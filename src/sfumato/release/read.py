@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ReadError, TableError, names_memory_errors
-from sfumato.release.bundle_check import BundleCheck, check_bundle
+from sfumato.release.bundle_check import BundleCheck, check_bundle, check_rows
 from sfumato.release.manifest import Manifest
 from sfumato.release.release import Release
+from sfumato.release.stored import StoredTable
 from sfumato.release.target import MANIFEST, PARQUET
 from sfumato.table.frames import as_table
+from sfumato.table.sources import TableSource
 from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from sfumato.table.kinds import Kind
 
 
 @names_memory_errors
@@ -25,10 +31,10 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
 
     Parameters
     ----------
-    source : path or data frame
-        The folder that :meth:`Release.write` wrote, or a single file (CSV, Parquet, Arrow) or data frame of released
-        rows. In a file or data frame, ``x_low`` and ``x_high`` are the ends of the intervals of ``x``. All other
-        numeric columns are taken as exact.
+    source : path, data frame or Database
+        The folder that :meth:`Release.write` wrote, a table of a :class:`sfumato.Database` that a release was written
+        into, or a single file (CSV, Parquet, Arrow) or data frame of released rows. In a file or data frame, ``x_low``
+        and ``x_high`` are the ends of the intervals of ``x``. All other numeric columns are taken as exact.
     verify : bool, default True
         Whether to verify a folder. False reads it as it is, without any guarantee. A file or data frame has no
         manifest, so there is nothing to verify.
@@ -63,7 +69,8 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
     table = as_table(source)
     if not table.rows:
         raise TableError("A release must have rows.", found="none")
-    return Release(table)
+    text = source.manifest_text() if isinstance(source, TableSource) else None
+    return Release(table) if text is None else _with_manifest(table, Manifest.from_json(text), verify=verify)
 
 
 @names_memory_errors
@@ -82,7 +89,9 @@ def _checked(folder: Path, release: Release) -> BundleCheck:
 
 
 def _from_folder(folder: Path) -> Release:
-    absent = [name for name in (MANIFEST, PARQUET) if not (folder / name).is_file()]
+    rows = folder / PARQUET
+    absent = [] if (folder / MANIFEST).is_file() else [MANIFEST]
+    absent += [] if rows.is_file() or (rows.is_dir() and any(rows.iterdir())) else [PARQUET]
     if absent:
         raise ReadError(
             f"The folder {folder.name!r} must contain a release.",
@@ -90,13 +99,30 @@ def _from_folder(folder: Path) -> Release:
             fix="give the folder that `release` wrote, or a file with x_low and x_high columns",
         )
     manifest = Manifest.from_json((folder / MANIFEST).read_bytes().decode(errors="replace"))
-    table = as_table(folder / PARQUET)
     kinds = {column.name: column.kind for column in manifest.released}
-    if table.rows != manifest.rows_out or set(table.names) != set(kinds):
+    if rows.is_dir():
+        stored = StoredTable.of(rows, kinds)
+        _require_same(manifest, stored.rows, kinds, kinds)
+        return Release(stored, manifest)
+    table = as_table(rows)
+    _require_same(manifest, table.rows, table.names, kinds)
+    return Release(Table(table.arrow, {name: kinds[name] for name in table.names}), manifest)
+
+
+def _with_manifest(table: Table, manifest: Manifest, *, verify: bool) -> Release:
+    """Return rows that are stored with their manifest, such as a table of a database."""
+    kinds = {column.name: column.kind for column in manifest.released}
+    _require_same(manifest, table.rows, table.names, kinds)
+    release = Release(Table(table.arrow, {name: kinds[name] for name in table.names}), manifest)
+    if verify:
+        check_rows(manifest, release.table).require_held()
+    return release
+
+
+def _require_same(manifest: Manifest, rows: int, names: Collection[str], kinds: Mapping[str, Kind]) -> None:
+    if rows != manifest.rows_out or set(names) != set(kinds):
         raise ReadError(
             "The rows of a release must match its manifest.",
-            found=f"{table.rows:,} rows and {len(table.names)} columns; "
-            f"the manifest has {manifest.rows_out:,} and {len(kinds)}",
+            found=f"{rows:,} rows and {len(names)} columns; the manifest has {manifest.rows_out:,} and {len(kinds)}",
             fix="get a complete copy of the folder",
         )
-    return Release(Table(table.arrow, {name: kinds[name] for name in table.names}), manifest)

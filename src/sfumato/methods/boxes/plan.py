@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.methods.base import Outcome, Plan
+from sfumato.methods.boxes.box_means import box_means
 from sfumato.methods.boxes.optimality import optimality
 from sfumato.methods.boxes.partition import Leaves, partition, problem_of
 from sfumato.methods.boxes.rules import effects
 from sfumato.methods.boxes.set_labels import SetLabels, covered, nodes, sets
-from sfumato.methods.claims import ColumnsAllowed, Containment, KAnonymity, RowsAccountedFor
+from sfumato.methods.claims import ColumnsAllowed, Containment, KAnonymity, RowsAccountedFor, WeightTotalsKept
 from sfumato.methods.diagnostics import Diagnostics, Trace
 from sfumato.table.intervals import BOX, high_name, interval_names, low_name, missing_name
 from sfumato.table.kinds import Kind
@@ -73,6 +74,7 @@ class BoxesPlan(Plan):
     edges: Edges
     routes: Routes
     passed: tuple[str, ...]  # columns that are released as they are
+    pooled: str | None  # column of sampling weights that is released as the mean of each box
     types: Mapping[str, pa.DataType]  # of the numeric quasi-identifiers
     randomness: Randomness
 
@@ -93,7 +95,8 @@ class BoxesPlan(Plan):
         columns: list[str] = []
         for axis in self.axes.numbers:
             columns += interval_names(axis.name, counts_missing=axis.has_missing)
-        return (*columns, *(axis.name for axis in self.axes.sets), BOX)
+        weights = () if self.pooled is None else (self.pooled,)
+        return (*columns, *(axis.name for axis in self.axes.sets), *weights, BOX)
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
@@ -102,6 +105,7 @@ class BoxesPlan(Plan):
             self._anonymity,
             *self.diversity.claims(self.group, self.axes),
             Containment(columns=self.axes.names, covers=covers),
+            *(() if self.pooled is None else (WeightTotalsKept(weight=self.pooled, box=BOX),)),
             RowsAccountedFor(suppressed_at_most=self.options.suppress),
             ColumnsAllowed(names=(*self.group, *self.passed)),
         )
@@ -136,7 +140,8 @@ class BoxesPlan(Plan):
         is_kept = np.repeat(leaves_to_keep(leaves, values, weights, self.options.suppress), leaves.sizes)
         box_of = np.repeat(np.arange(leaves.count), leaves.sizes)[is_kept]
         origin = leaves.order[is_kept]
-        released = self._released(block, faces, labels, box_of, origin, number)
+        means = None if self.pooled is None else box_means(block.numbers(self.pooled), leaves)
+        released = self._released(block, faces, labels, means, box_of, origin, number)
         return Outcome(released, origin, Trace(searches=searches, rules=rules))
 
     def _partition(self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32]) -> Leaves:
@@ -206,6 +211,7 @@ class BoxesPlan(Plan):
         block: Table,
         faces: Faces,
         labels: list[SetLabels],
+        means: NDArray[np.float64] | None,
         box_of: NDArray[np.int64],
         origin: NDArray[np.int64],
         number: int,
@@ -223,6 +229,8 @@ class BoxesPlan(Plan):
         for category, set_labels in zip(self.axes.sets, labels, strict=True):
             columns[category.name] = set_labels.labels.take(pa.array(set_labels.label_of[box_of]))
             kinds[category.name] = Kind.NOMINAL
+        if self.pooled is not None and means is not None:
+            columns[self.pooled], kinds[self.pooled] = pa.array(means).take(rows), Kind.CONTINUOUS
         columns[BOX], kinds[BOX] = pa.array(number * BOXES_PER_BLOCK + box_of), Kind.WHOLE
         rest = block.select(self.passed).take(origin)
         for name in self.passed:
