@@ -32,7 +32,7 @@ from sfumato.kernels.partition import (
 from sfumato.kernels.strips import cheapest_strips
 from sfumato.kernels.tally import WEIGHT, add, clear, cost, width
 
-FEW = 2  # strips are tried in cells of at most this many boxes
+FEW = 2  # strips are tried in cells of at most this many boxes: more take more time and gain little
 TIGHT = 0.4  # slabs are used if a diverse box is at least this × as wide as a box of k records, on average of the axes
 SLACK = 1.5  # width of a slab beyond the least, in units of (ℓ − 1) ÷ records of a box
 

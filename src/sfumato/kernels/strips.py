@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.kernels.jit import jit
 from sfumato.kernels.tally import add, clear, cost
 
-PLACES = 32  # strips of a cell with more records end at about this many evenly spaced places
+PLACES = 16  # strips of a cell with more records end at about this many evenly spaced places
 
 
 @jit
