@@ -27,8 +27,8 @@ from sfumato.kernels.partition import (
     median_cut,
     note_cut,
     select,
-    sort_along,
 )
+from sfumato.kernels.search_branches import sort_along
 from sfumato.kernels.strips import cheapest_strips
 from sfumato.kernels.tally import WEIGHT, add, clear, cost, width
 
@@ -84,10 +84,10 @@ def move_to_slab(problem, rows, keys, slab, position):
 
 
 @jit
-def large_cut(problem, rows, keys, tally, bits):
+def large_cut(problem, rows, keys, tally, bits, bounds):
     """Cut a large cell: order ``rows`` and return position and axis of an allowed cut; position 0 if none is found."""
     cells = problem.cells
-    position, axis = coarse_cut(cells, rows, keys, tally, bits)
+    position, axis = coarse_cut(cells, rows, keys, tally, bits, bounds)
     if position == 0:
         return 0, -1
     pressure = np.empty(len(problem.apart))
@@ -125,7 +125,7 @@ def best_strips(problem, rows, most, tally, bits):
     chosen, starts = -1, np.zeros(1, np.int64)
     own, ordered, keys = rows.copy(), rows.copy(), np.empty(len(rows))
     for axis in range(problem.values.shape[1]):
-        sort_along(problem, own, axis, keys)
+        sort_along(problem.values, rows, axis, own, keys)
         if keys[0] < keys[-1]:
             total, found = cheapest_strips(problem, own, most, tally, bits)
             if total < most:
@@ -148,7 +148,7 @@ def begin_strips(problem, order, begins, cuts, first, last, starts, axis):
 
 
 @jit
-def lay(problem, order, begins, cuts, first, last):
+def lay(problem, order, begins, cuts, bounds, first, last):
     """Cut a small cell into the cheapest boxes that are found; return their cost."""
     rows, count, axes = order[first:last], last - first, problem.values.shape[1]
     tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
@@ -159,12 +159,13 @@ def lay(problem, order, begins, cuts, first, last):
         return best
     keys, costs, boxes = np.empty(count), np.empty(count + 1), 1
     if count >= 3 * problem.k:  # two boxes are strips
-        position, axis = fine_cut(problem, rows, keys, costs, np.empty_like(rows), tally, bits)
+        position, axis = fine_cut(problem, rows, keys, costs, np.empty_like(rows), tally, bits, bounds)
         if position > 0:
             middle = first + position
             if len(cuts) > 0:
                 note_cut(problem, rows, cuts, first, last, position, axis)
-            best = lay(problem, order, begins, cuts, first, middle) + lay(problem, order, begins, cuts, middle, last)
+            best = lay(problem, order, begins, cuts, bounds, first, middle)
+            best += lay(problem, order, begins, cuts, bounds, middle, last)
             boxes = begins[first:last].sum()
     if boxes <= min(FEW, count // problem.k - 1):  # few boxes, and fewer than k allows
         best, axis, starts, ordered = best_strips(problem, rows, best, tally, bits)
@@ -175,8 +176,11 @@ def lay(problem, order, begins, cuts, first, last):
 
 
 @jit
-def split(problem, order, begins, cuts, first, last, enough):
-    """Cut the cell order[first:last] as :func:`sfumato.kernels.partition.split` does, into diverse boxes."""
+def split(problem, order, begins, cuts, bounds, first, last, enough):
+    """Cut the cell order[first:last] as :func:`sfumato.kernels.partition.split` does, into diverse boxes.
+
+    The boxes are hulls: ``bounds`` has no columns.
+    """
     cells = problem.cells
     tally, bits = np.empty((5, cells.values.shape[1])), np.empty(cells.set_words, np.uint64)
     keys = np.empty(last - first)
@@ -187,9 +191,9 @@ def split(problem, order, begins, cuts, first, last, enough):
         if last - first < 2 * cells.k or last - first <= enough:
             continue
         if last - first <= cells.lookahead * cells.k:
-            lay(cells, order, begins, cuts, first, last)
+            lay(cells, order, begins, cuts, bounds, first, last)
             continue
-        position, axis = large_cut(problem, order[first:last], keys, tally, bits)
+        position, axis = large_cut(problem, order[first:last], keys, tally, bits, bounds)
         starts = np.array([0, position])
         if position == 0:
             _, axis, starts, ordered = best_strips(cells, order[first:last], np.inf, tally, bits)

@@ -8,8 +8,9 @@ statistics. Cells are cut where this reduces the cost most:
 - a small cell (at most ``lookahead`` × k records) tries every axis and every cut, and estimates the cost of a side of
   c · k records by the smallest cost that c boxes can reach in it.
 
-The width of numbers is their range; the width of a set of categories is its number of values − 1. A cut may separate
-equal values: leaves are counted in records, so ties never make a leaf smaller than k.
+The width of numbers is their range or, if boxes are cells, that of the cell; the width of a set of categories is its
+number of values − 1. A cut may separate equal values: leaves are counted in records, so ties never make a leaf smaller
+than k.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.kernels.faces import HULLS, CellFaces, cut_faces
 from sfumato.kernels.jit import jit
 from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, clear, least_cost, width
 
@@ -41,6 +43,7 @@ class PartitionProblem(NamedTuple):
     l: int
     lookahead: int
     median: bool  # whether to use the Mondrian rule: cut the axis with the widest range ÷ scale at its median
+    faces: CellFaces = HULLS  # where boxes may end, if they are cells
 
 
 @jit
@@ -142,14 +145,22 @@ def atom_gain(values, weights, set_start, tally, axis, rows, atom, above):
 
 
 @jit
-def coarse_cut(problem, rows, keys, tally, bits):
+def open_tally(tally, bits, bounds):
+    """Remove all records; the widths are those of a cell with these bounds, if there are any."""
+    clear(tally, bits)
+    for axis in range(bounds.shape[1]):
+        tally[LOW, axis], tally[HIGH, axis] = bounds[0, axis], bounds[1, axis]
+
+
+@jit
+def coarse_cut(problem, rows, keys, tally, bits, bounds):
     """Cut a large cell: order ``rows`` and return position and axis of the cut; position 0 if no cut helps."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
     count, axes = len(rows), values.shape[1]
     exact = problem.median or count <= 2 * SAMPLE
     step = 1 if exact else count // SAMPLE
     sample = rows[::step].copy()
-    clear(tally, bits)
+    open_tally(tally, bits, bounds)
     for row in sample:
         add(tally, bits, values, weights, set_start, row)
     chosen, best, atom, above, beside = -1, 0.0, 0.0, False, False
@@ -266,58 +277,45 @@ def may_cut(keys, k, position, is_set):
 
 
 @jit
-def sort_along(problem, rows, axis, keys):
-    """Sort the rows along an axis, and fill in their values."""
-    for place in range(len(rows)):
-        keys[place] = problem.values[rows[place], axis]
-    sort(keys, rows)
-
-
-@jit
-def cut_along(problem, rows, axis, keys, costs, tally, bits, best):
-    """Return the estimated cost and the position of the best cut of the sorted rows; position 0 if not below ``best``.
-
-    ``keys`` are the values of the rows along the axis.
-    """
-    values, weights, set_start = problem.values, problem.weights, problem.set_start
-    count, k, at = len(rows), problem.k, 0
-    is_set = axis >= values.shape[1] - len(set_start)
-    clear(tally, bits)
-    for position in range(1, count - k + 1):
-        add(tally, bits, values, weights, set_start, rows[position - 1])
-        costs[position] = np.inf
-        if may_cut(keys, k, position, is_set):
-            costs[position] = least_cost(tally, set_start, position // k)
-    clear(tally, bits)
-    for position in range(count - 1, k - 1, -1):
-        add(tally, bits, values, weights, set_start, rows[position])
-        if position > count - k or costs[position] >= best:
-            continue
-        cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
-        if cost < best and both_diverse(problem, rows, position):
-            best, at = cost, position
-    return best, at
-
-
-@jit
-def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
+def fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
     """Cut a small cell: try all axes and cuts, order ``rows`` by the best; position 0 if no cut helps or is allowed."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
-    axes = values.shape[1]
-    clear(tally, bits)
+    count, axes, k = len(rows), values.shape[1], problem.k
+    open_tally(tally, bits, bounds)
     for row in rows:
         add(tally, bits, values, weights, set_start, row)
     worth = np.empty(axes, np.bool_)
     for axis in range(axes):
         worth[axis] = tally[WEIGHT, axis] * width(tally, set_start, axis) > 0.0
     best, chosen, at = np.inf, -1, 0
+    checked = problem.l > 1 and problem.protected.shape[1] > 0
     for axis in range(axes):
         if not worth[axis]:
             continue
-        sort_along(problem, rows, axis, keys)
-        cost, position = cut_along(problem, rows, axis, keys, costs, tally, bits, best)
-        if position > 0:
-            best, chosen, at = cost, axis, position
+        is_set = axis >= axes - len(set_start)
+        for place in range(count):
+            keys[place] = values[rows[place], axis]
+        sort(keys, rows)
+        is_cell = axis < bounds.shape[1]
+        open_tally(tally, bits, bounds)
+        for position in range(1, count - k + 1):
+            add(tally, bits, values, weights, set_start, rows[position - 1])
+            costs[position] = np.inf
+            if may_cut(keys, k, position, is_set):
+                if is_cell:
+                    tally[HIGH, axis] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[0]
+                costs[position] = least_cost(tally, set_start, position // k)
+        open_tally(tally, bits, bounds)
+        for position in range(count - 1, k - 1, -1):
+            add(tally, bits, values, weights, set_start, rows[position])
+            if position > count - k or costs[position] >= best:
+                continue
+            if is_cell:
+                tally[LOW, axis] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[1]
+            cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
+            if cost < best and (not checked or both_diverse(problem, rows, position)):
+                best, chosen, at = cost, axis, position
+        if chosen == axis:
             best_rows[:] = rows
     if chosen >= 0:
         rows[:] = best_rows
@@ -325,19 +323,20 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
 
 
 @jit
-def split(problem, order, begins, cuts, first, last, enough):
+def split(problem, order, begins, cuts, bounds, first, last, enough):
     """Cut the cell order[first:last] down to cells of at most ``enough`` records, or to leaves.
 
     Reorders ``order`` so that cells are contiguous, marks their first places in ``begins``, and records in ``cuts`` (if
-    it has rows) axis, value and range of each cut, at the place where its second side begins.
+    it has rows) axis, value and range of each cut, at the place where its second side begins. ``bounds`` are the lower
+    and upper faces of the cell, if boxes are cells; without columns, the widths are those of the records.
     """
     axes = problem.values.shape[1]
     tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
     keys, costs = np.empty(last - first), np.empty(last - first + 1)
     best_rows = np.empty(last - first, order.dtype)
-    stack = [(first, last)]
+    stack = [(first, last, bounds)]
     while len(stack) > 0:
-        first, last = stack.pop()
+        first, last, bounds = stack.pop()
         count = last - first
         begins[first] = True
         if count < 2 * problem.k or count <= enough:
@@ -346,26 +345,45 @@ def split(problem, order, begins, cuts, first, last, enough):
         position, axis = 0, -1
         large = problem.median or count > problem.lookahead * problem.k
         if large:
-            position, axis = coarse_cut(problem, rows, keys, tally, bits)
+            position, axis = coarse_cut(problem, rows, keys, tally, bits, bounds)
             if position and not both_diverse(problem, rows, position):
                 position = 0
         if position == 0 and not (large and axis < 0):
-            position, axis = fine_cut(problem, rows, keys[:count], costs, best_rows[:count], tally, bits)
+            position, axis = fine_cut(problem, rows, keys[:count], costs, best_rows[:count], tally, bits, bounds)
         if position == 0:
             continue
         if len(cuts) > 0:
             note_cut(problem, rows, cuts, first, last, position, axis)
-        stack.append((first, first + position))
-        stack.append((first + position, last))
+        below, above = divided(problem, rows, bounds, position, axis)
+        stack.append((first, first + position, below))
+        stack.append((first + position, last, above))
 
 
 @jit
-def note_cut(problem, rows, cuts, first, last, position, axis):
-    """Record a cut half-way between the two sides."""
+def divided(problem, rows, bounds, position, axis):
+    """Return the bounds of both sides of a cut; those of hulls have no columns."""
+    if axis >= bounds.shape[1]:
+        return bounds, bounds
+    below, above = bounds.copy(), bounds.copy()
+    left, right = beside(problem, rows, position, axis)
+    below[1, axis], above[0, axis] = cut_faces(problem.faces, axis, left, right)
+    return below, above
+
+
+@jit
+def beside(problem, rows, position, axis):
+    """Return the largest value before a cut and the smallest after it."""
     left, right = -np.inf, np.inf
     for row in rows[:position]:
         left = max(left, problem.values[row, axis])
     for row in rows[position:]:
         right = min(right, problem.values[row, axis])
+    return left, right
+
+
+@jit
+def note_cut(problem, rows, cuts, first, last, position, axis):
+    """Record a cut half-way between the two sides."""
+    left, right = beside(problem, rows, position, axis)
     cut = cuts[first + position]
     cut[0], cut[1], cut[2], cut[3] = axis, 0.5 * (left + right), first, last

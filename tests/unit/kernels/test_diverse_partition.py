@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from sfumato.kernels import diverse_partition, strips, tally
 from sfumato.kernels import partition as kernel
 
+NO_BOUNDS = np.empty((2, 0))  # boxes are hulls
 small_values = st.integers(0, 6).map(float)
 
 
@@ -38,14 +39,14 @@ def leaves_of(problem, *, apart=0.0, note=False, enough=0):
     order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
     cuts = np.empty((rows if note else 0, 4))
     diverse = diverse_partition.DiverseProblem(problem, np.full(problem.values.shape[1], apart))
-    diverse_partition.split(diverse, order, begins, cuts, 0, rows, enough)
+    diverse_partition.split(diverse, order, begins, cuts, NO_BOUNDS, 0, rows, enough)
     return order, np.append(np.flatnonzero(begins), rows), cuts
 
 
 def plain_leaves_of(problem):
     rows = len(problem.values)
     order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
-    kernel.split(problem, order, begins, np.empty((0, 4)), 0, rows, 0)
+    kernel.split(problem, order, begins, np.empty((0, 4)), NO_BOUNDS, 0, rows, 0)
     return order, np.append(np.flatnonzero(begins), rows), None
 
 
@@ -172,9 +173,9 @@ def test_the_boxes_do_not_depend_on_where_the_work_is_divided():
     whole = leaves_of(problem, apart=0.1)
     order, begins, cuts = np.arange(3000), np.zeros(3000, dtype=np.bool_), np.empty((0, 4))
     diverse = diverse_partition.DiverseProblem(problem, np.full(2, 0.1))
-    diverse_partition.split(diverse, order, begins, cuts, 0, 3000, 400)
+    diverse_partition.split(diverse, order, begins, cuts, NO_BOUNDS, 0, 3000, 400)
     for first, last in pairwise(np.append(np.flatnonzero(begins), 3000).tolist()):
-        diverse_partition.split(diverse, order, begins, cuts, first, last, 0)
+        diverse_partition.split(diverse, order, begins, cuts, NO_BOUNDS, first, last, 0)
     assert (np.append(np.flatnonzero(begins), 3000) == whole[1]).all()
     assert (order == whole[0]).all()
 

@@ -146,7 +146,8 @@ class Boxes(Method):
     edges: str = option(
         Choice(("hull", "cells")),
         'Where the faces of boxes are placed: "hull" shrinks a box to its records, so that each face is the value of a '
-        'record; "cells" divides the whole space, with faces between the records.',
+        'record; "cells" divides the whole space, with faces between the records or at values that at least k records '
+        "share.",
         default="hull",
         reported=True,
     )
@@ -160,7 +161,7 @@ class Boxes(Method):
     domain: Mapping[str, tuple[float, float]] | None = option(
         OrNone(Checked("pair of numbers for each named column, the smaller first", _require_domains)),
         "Publicly known ranges of numeric columns. The outermost faces of cells are placed there. None: the domains of "
-        "the schema or, without them, round numbers outside the data.",
+        "the schema or, without them, round numbers outside the data (or an extreme that at least k records share).",
         default=None,
         unit="the unit of the column",
     )
@@ -283,7 +284,7 @@ class Boxes(Method):
             kept=kept,
             sensitivities=weights,
             diversity=diversity,
-            edges=Edges(kind=self.edges, snap=self.snap, domain=self.domain or {}),
+            edges=Edges(kind=self.edges, k=self.k, snap=self.snap, domain=self.domain or {}),
             routes=self._routes(survey, axes, weights, diversity),
             passed=schema.names(Role.SENSITIVE, Role.OTHER, *(() if self._pools else (Role.WEIGHT,))),
             pooled=weight if self._pools else None,

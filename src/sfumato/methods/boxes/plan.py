@@ -25,6 +25,7 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.kernels.faces import CellFaces
     from sfumato.methods.boxes.axes import Axes, NumberAxis, SetAxis
     from sfumato.methods.boxes.diversity import DiversityRule
     from sfumato.methods.boxes.edges import Edges, Faces
@@ -122,17 +123,19 @@ class BoxesPlan(Plan):
 
     def transform(self, block: Table, number: int) -> Outcome:
         values = self.axes.coordinates(block)
+        numbers = values[:, : len(self.axes.numbers)]
+        cell_faces = self.edges.cell_faces(numbers, self.axes.numbers)
         weights = self.sensitivities.of(block)
-        leaves = self._partition(block, values, weights)
+        leaves = self._partition(block, values, weights, cell_faces)
         searches: tuple[SearchTrace, ...] = ()
         rules: tuple[RuleEffect, ...] = ()
         if self.options.search is not None:
-            found = self._searched(block, values, weights, leaves, number)
+            found = self._searched(block, values, weights, leaves, cell_faces, number)
             leaves, searches = found.leaves, (found.trace,)
         if self.sensitivities.rules is not None:
-            without = self._partition(block, values, replace(self.sensitivities, rules=None).of(block))
+            without = self._partition(block, values, replace(self.sensitivities, rules=None).of(block), cell_faces)
             rules = effects(self.sensitivities.rules, block, self.axes, values, without, leaves)
-        faces = self.edges.faces(leaves, values[:, : len(self.axes.numbers)], self.axes.numbers)
+        faces = self.edges.faces(leaves, numbers, self.axes.numbers)
         labels = [
             self._labels(leaves, values[:, position], axis)
             for position, axis in enumerate(self.axes.sets, start=len(self.axes.numbers))
@@ -144,7 +147,9 @@ class BoxesPlan(Plan):
         released = self._released(block, faces, labels, means, box_of, origin, number)
         return Outcome(released, origin, Trace(searches=searches, rules=rules))
 
-    def _partition(self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32]) -> Leaves:
+    def _partition(
+        self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32], cell_faces: CellFaces | None
+    ) -> Leaves:
         return partition(
             values,
             weights,
@@ -152,11 +157,18 @@ class BoxesPlan(Plan):
             k=self.options.k,
             protected=self.diversity.protected(block, self.axes),
             median=self.options.cut == "median",
-            note_cuts=self.options.edges == "cells" or self.options.search is not None,
+            note_cuts=cell_faces is not None or self.options.search is not None,
+            faces=cell_faces,
         )
 
     def _searched(
-        self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32], leaves: Leaves, number: int
+        self,
+        block: Table,
+        values: NDArray[np.float64],
+        weights: NDArray[np.float32],
+        leaves: Leaves,
+        cell_faces: CellFaces | None,
+        number: int,
     ) -> Found:
         """Search for better boxes than the greedy ones, within the block's part of the budget.
 
@@ -169,7 +181,7 @@ class BoxesPlan(Plan):
 
         assert isinstance(self.options.search, SearchBudget)
         protected = self.diversity.protected(block, self.axes)
-        problem = problem_of(values, weights, self.axes, k=self.options.k, protected=protected)
+        problem = problem_of(values, weights, self.axes, k=self.options.k, protected=protected, faces=cell_faces)
         exact = self.blocks == 1 and self.sensitivities.rules is None
         weight = self.sensitivities.weight
         return search(

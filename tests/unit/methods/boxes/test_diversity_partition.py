@@ -31,7 +31,7 @@ def test_without_diversity_the_boxes_are_those_of_the_plain_kernel():
     found = boxes.partition(values, weights, axes_of(values), k=5, protected=unprotected, median=False, note_cuts=False)
     problem = boxes.problem_of(values, weights, axes_of(values), k=5, protected=unprotected)
     order, begins = np.arange(4000), np.zeros(4000, dtype=np.bool_)
-    kernel.split(problem, order, begins, np.empty((0, 4)), 0, 4000, 0)
+    kernel.split(problem, order, begins, np.empty((0, 4)), np.empty((2, 0)), 0, 4000, 0)
     assert (found.starts == np.append(np.flatnonzero(begins), 4000)).all()
     for first, last in pairwise(found.starts):
         assert set(found.order[first:last]) == set(order[first:last])
