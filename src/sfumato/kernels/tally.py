@@ -47,6 +47,15 @@ def width(tally, set_start, axis):
 
 
 @jit
+def cost(tally, set_start):
+    """Return the cost of one box around the records: Σ_i (Σ a_i) · width_i."""
+    total = 0.0
+    for axis in range(tally.shape[1]):
+        total += tally[WEIGHT, axis] * width(tally, set_start, axis)
+    return total
+
+
+@jit
 def least_cost(tally, set_start, boxes):
     """Return the smallest Σ s_i / c_i with Π c_i = boxes and c_i ≥ 1: the cost of ``boxes`` boxes for pressures s_i.
 
