@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.methods.base import Outcome, Plan
-from sfumato.methods.boxes.optimality import optimality
+from sfumato.methods.boxes.optimality import OptimalityInput
 from sfumato.methods.boxes.partition import Leaves, partition, problem_of
 from sfumato.methods.boxes.rules import effects
 from sfumato.methods.boxes.set_labels import SetLabels, covered, nodes, sets
@@ -183,8 +183,8 @@ class BoxesPlan(Plan):
         )
 
     def diagnostics(self, trace: Trace, evidence: Evidence) -> Diagnostics:
-        reached = optimality(self.axes, self.sensitivities, self.diversity, self.options.k, evidence)
-        return Diagnostics(searches=trace.searches, rules=trace.rules, optimality=reached)
+        compare = OptimalityInput.of(self.axes, self.sensitivities, self.diversity, self.options.k, evidence)
+        return Diagnostics(searches=trace.searches, rules=trace.rules, compare_with_optimum=compare)
 
     @property
     def _may_overlap(self) -> bool:
