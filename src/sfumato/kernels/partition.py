@@ -5,8 +5,8 @@ statistics. Cells are cut where this reduces the cost most:
 
 - a large cell is cut along the axis with the largest pressure a_i · width_i, at the multiple of k nearest to its
   median, or beside a value that many records share (one side then has no width and uses little of the budget);
-- a small cell (at most ``lookahead`` × k records) tries every axis and every cut, and estimates the cost of a side of
-  c · k records by the smallest cost that c boxes can reach in it.
+- a small cell (at most ``lookahead`` × k records) tries every cut along the axes with the largest pressure, and
+  estimates the cost of a side of c · k records by the smallest cost that c boxes can reach in it.
 
 The width of numbers is their range; the width of a set of categories is its number of values − 1. A cut may separate
 equal values: leaves are counted in records, so ties never make a leaf smaller than k.
@@ -20,10 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
-from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, clear, least_cost, width
+from sfumato.kernels.tally import HIGH, LEADING, LOW, WEIGHT, add, clear, leading, least_cost, width
 
 SAMPLE = 4096  # records that represent a larger cell when its axis is chosen
 ATOM_SAMPLE = 256  # records among which a shared value is searched
+ATOM_AXES = 32  # axes with the largest pressures, the only ones along which a shared value is searched
 ATOM_SHARE = 0.15  # share of them from which on a cut beside the value is considered
 
 
@@ -106,39 +107,62 @@ def entropy(share):
 
 @jit
 def commonest(keys):
-    """Return the most common value of the sorted keys, and its number."""
-    best, value, run = 0, keys[0], 0
+    """Return the most common of some keys, the smallest of equally common ones, and its number."""
+    slots = 4
+    while slots < 2 * len(keys):
+        slots *= 2
+    slot_keys, counts = np.empty(slots), np.zeros(slots, np.int64)
+    bits = (keys + 0.0).view(np.uint64)  # + 0.0, so that −0.0 and 0.0 have the same bits
+    best, value = 0, np.inf
     for place in range(len(keys)):
-        run = run + 1 if place and keys[place] == keys[place - 1] else 1
-        if run > best:
-            best, value = run, keys[place]
+        key = keys[place]
+        hashed = bits[place] * np.uint64(0x9E3779B97F4A7C15)
+        slot = int(hashed >> np.uint64(32)) & (slots - 1)
+        while counts[slot] > 0 and slot_keys[slot] != key:
+            slot = (slot + 1) & (slots - 1)
+        slot_keys[slot] = key
+        counts[slot] += 1
+        if counts[slot] > best or (counts[slot] == best and key < value):
+            best, value = counts[slot], key
     return value, best
 
 
 @jit
-def atom_gain(values, weights, set_start, tally, axis, rows, atom, above):
-    """Return the cost saved per bit by a cut beside ``atom``: below it, above it, or (categories) around it."""
+def atom_gains(values, weights, set_start, tally, axis, rows, atom):
+    """Return the cost saved per bit by a cut below ``atom`` and by one above it; for categories, around it and 0."""
     is_set = axis >= values.shape[1] - len(set_start)
-    left_weight, right_weight, left_records = 0.0, 0.0, 0
-    left_high, right_low = -np.inf, np.inf
+    below, equal, above = 0, 0, 0
+    left, left_with, right, right_with = 0.0, 0.0, 0.0, 0.0  # weights on a side, without and with the atom
+    rest = 0.0  # weight of everything else, for categories
+    highest, lowest = -np.inf, np.inf
     for row in rows:
-        value = values[row, axis]
-        if (value == atom) if is_set else (value < atom or (above and value == atom)):
-            left_records += 1
-            left_weight += weights[row, axis]
-            left_high = max(left_high, value)
+        value, weight = values[row, axis], weights[row, axis]
+        if value <= atom:
+            left_with += weight
         else:
-            right_weight += weights[row, axis]
-            right_low = min(right_low, value)
-    if left_records == 0 or left_records == len(rows):
-        return 0.0
+            right += weight
+            lowest = min(lowest, value)
+            above += 1
+        if value < atom:
+            left += weight
+            highest = max(highest, value)
+            below += 1
+        else:
+            right_with += weight
+            equal += value == atom
+        if value != atom:
+            rest += weight
     whole = width(tally, set_start, axis)
+    pressure, count = tally[WEIGHT, axis] * whole, len(rows)
     if is_set:
-        left_cost, right_cost = 0.0, right_weight * (whole - 1.0)
-    else:
-        left_cost = left_weight * (left_high - tally[LOW, axis])
-        right_cost = right_weight * (tally[HIGH, axis] - right_low)
-    return (tally[WEIGHT, axis] * whole - left_cost - right_cost) / entropy(left_records / len(rows))
+        return (pressure - rest * (whole - 1.0)) / entropy(equal / count) if 0 < equal < count else 0.0, 0.0
+    low, high = tally[LOW, axis], tally[HIGH, axis]
+    saved_below = pressure - left * (highest - low) - right_with * (high - atom) if below else 0.0
+    saved_above = pressure - left_with * (atom - low) - right * (high - lowest) if above else 0.0
+    return (
+        saved_below / entropy(below / count) if below else 0.0,
+        saved_above / entropy((below + equal) / count) if above else 0.0,
+    )
 
 
 @jit
@@ -154,6 +178,7 @@ def coarse_cut(problem, rows, keys, tally, bits):
         add(tally, bits, values, weights, set_start, row)
     chosen, best, atom, above, beside = -1, 0.0, 0.0, False, False
     few = sample[:: max(1, len(sample) // ATOM_SAMPLE)]
+    may_share = leading(pressures_of(tally, set_start), ATOM_AXES)
     for axis in range(axes):
         extent = width(tally, set_start, axis)
         if problem.median:
@@ -162,19 +187,18 @@ def coarse_cut(problem, rows, keys, tally, bits):
             gain = 0.5 * tally[WEIGHT, axis] * extent  # a cut at the median halves the width and uses one bit
         if gain > best:
             chosen, best, beside = axis, gain, False
-        if problem.median or gain <= 0.0:
+        if problem.median or not may_share[axis]:
             continue
         some = np.empty(len(few))
         for place in range(len(few)):
             some[place] = values[few[place], axis]
-        some.sort()
         value, shared = commonest(some)
         if shared < ATOM_SHARE * len(few):
             continue
-        for side in range(1 if axis >= axes - len(set_start) else 2):
-            gain = atom_gain(values, weights, set_start, tally, axis, sample, value, side == 1)
-            if gain > best:
-                chosen, best, atom, above, beside = axis, gain, value, side == 1, True
+        gains = atom_gains(values, weights, set_start, tally, axis, sample, value)
+        for side in range(2):
+            if gains[side] > best:
+                chosen, best, atom, above, beside = axis, gains[side], value, side == 1, True
     if chosen < 0:
         return 0, -1
     for place in range(count):
@@ -266,20 +290,27 @@ def may_cut(keys, k, position, is_set):
 
 
 @jit
+def pressures_of(tally, set_start):
+    """Return weight × width of each axis."""
+    pressures = np.empty(tally.shape[1])
+    for axis in range(len(pressures)):
+        pressures[axis] = tally[WEIGHT, axis] * width(tally, set_start, axis)
+    return pressures
+
+
+@jit
 def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
-    """Cut a small cell: try all axes and cuts, order ``rows`` by the best; position 0 if no cut helps or is allowed."""
+    """Cut a small cell: try all cuts along the leading axes, order ``rows`` by the best; position 0 if none helps."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
     count, axes, k = len(rows), values.shape[1], problem.k
     clear(tally, bits)
     for row in rows:
         add(tally, bits, values, weights, set_start, row)
-    worth = np.empty(axes, np.bool_)
-    for axis in range(axes):
-        worth[axis] = tally[WEIGHT, axis] * width(tally, set_start, axis) > 0.0
+    tried = leading(pressures_of(tally, set_start), LEADING)
     best, chosen, at = np.inf, -1, 0
     checked = problem.l > 1 and problem.protected.shape[1] > 0
     for axis in range(axes):
-        if not worth[axis]:
+        if not tried[axis]:
             continue
         is_set = axis >= axes - len(set_start)
         for place in range(count):
