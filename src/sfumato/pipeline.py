@@ -19,7 +19,7 @@ from sfumato.table.frames import as_table
 from sfumato.table.intervals import original_name
 
 if TYPE_CHECKING:
-    from sfumato.engines.base import Engine, Verified, Work
+    from sfumato.engines.base import Engine, Session, Verified, Work
     from sfumato.measures.assess import Assessment
     from sfumato.measures.measured_release import Metric
     from sfumato.methods.base import Method, Plan
@@ -35,11 +35,11 @@ def release(
     *,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
     seed: int | None = None,
-    engine: str | Engine[Any, Any] = "auto",
+    engine: str | Engine = "auto",
     into: Any = None,
 ) -> Release:
     """Anonymize ``table`` with ``method`` and verify the result; see :meth:`sfumato.methods.base.Method.release`."""
-    return _released(method, table, schema, seed, engine_for(engine), into).release
+    return _released(method, table, schema, seed, engine_for(engine, table), into).release
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,7 +132,7 @@ def release_and_assess(
             raise OptionError("Give a reference or a holdout, not both.", found="both", fix="leave one of them out")
         kept, reference = split_holdout(fitted.table, holdout, seed=seed)
         fitted = FittedTable(kept, fitted.schema)
-    made = _released(method, fitted, None, seed, engine_for("memory"), None)
+    made = _released(method, fitted, None, seed, engine_for("memory", fitted), None)
     origin = made.work.evidence.origin
     judged = assess(fitted.table, made.release, reference, columns=columns, metric=metric, origin=origin, seed=seed)
     return AssessedRelease(replace(made.release, assessment=judged), judged)
@@ -151,13 +151,25 @@ def _released(
     table: Any,
     schema: Schema | Mapping[str, Any] | str | Path | None,
     seed: int | None,
-    engine: Engine[Any, Any],
+    engine: Engine,
     into: Any,
 ) -> _Released:
     randomness = Randomness(seed)
     if seed is not None:
         warn("A seed is a secret: whoever knows it can undo the random steps of the release.")
     engine.require_target(into)
+    with engine.session(into) as running:
+        return _made(method, table, schema, randomness, running, into)
+
+
+def _made(
+    method: Method,
+    table: Any,
+    schema: Schema | Mapping[str, Any] | str | Path | None,
+    randomness: Randomness,
+    engine: Session[Any, Any],
+    into: Any,
+) -> _Released:
     source = engine.open(table, schema)
     if not isinstance(table, FittedTable):
         _warn_of_suggestions(source.schema, schema)
@@ -212,7 +224,7 @@ def _require_workable(rows: int, schema: Schema) -> None:
         )
 
 
-def _require_whole(what: Method | Plan, survey: Survey, engine: Engine[Any, Any]) -> None:
+def _require_whole(what: Method | Plan, survey: Survey, engine: Session[Any, Any]) -> None:
     """Raise before any work if the method needs all rows at once but the engine has them in parts."""
     if what.needs_whole_table and not is_whole(survey):
         raise CannotRelease(

@@ -77,7 +77,12 @@ def command(
     seed: int | None = typer.Option(
         None, "--seed", help="For tests only, and secret: whoever knows it can undo random steps."
     ),
-    engine: str = typer.Option("auto", "--engine", help="Engine that does the work: auto or memory."),
+    engine: str = typer.Option(
+        "auto", "--engine", help="Engine that does the work: auto, memory, or duckdb for tables larger than memory."
+    ),
+    memory: str | None = typer.Option(
+        None, "--memory", metavar="SIZE", help="Memory that the process keeps to, e.g. 4GB; for the engine duckdb."
+    ),
     csv_formulas: str = typer.Option(
         "escape",
         "--csv-formulas",
@@ -114,19 +119,34 @@ def command(
     chosen = {name: value for name, value in given.items() if value is not None} | dict(map(_option, option))
     for one in require:
         require_choice(one, name="--require", choices=("assessment",))
-    anonymizer, chosen_engine = make_method(method, **chosen), engine_for(engine)
+    anonymizer = make_method(method, **chosen)
     require_target(out)
     reading = source.Reading(
         separator=separator, encoding=encoding, decimal=decimal, missing=missing, header=header, names=names
     )
+    console.say_progress()
+    judges = bool(assess or require or reference is not None or holdout is not None)
+    chosen_engine = engine_for(engine, source.file_source(file, reading), memory=memory)
+    if chosen_engine.name != "memory":
+        _require_no_assessment(judges, chosen_engine.name)
+        console.say_compiling()
+        with watched(anonymizer) as anonymizer:
+            made_there = anonymizer.release(
+                source.file_source(file, reading),
+                schema=source.schema_of(schema, role),
+                seed=seed,
+                engine=chosen_engine,
+                into=out,
+            )
+        show_written(made_there, out, as_json=json)
+        return
     fitted = source.fitted(file, reading, schema=schema, roles=role)
     source.say_roles(fitted.schema)
-    console.say_progress()
     console.say_compiling()
     others = reference and source.table(reference, reading)
     judged = None
     with watched(anonymizer) as anonymizer:
-        if assess or require or reference is not None or holdout is not None:
+        if judges:
             from sfumato.pipeline import release_and_assess
 
             made = release_and_assess(anonymizer, fitted, others, holdout=holdout, seed=seed)
@@ -152,6 +172,24 @@ def write_and_show(
     console.say(f"· written to {out}")
     with console.after(f"the release is complete in {out}"):
         _show(released, folder, summary, judged, as_json=as_json)
+
+
+def show_written(released: Release, out: str, *, as_json: bool) -> None:
+    """Print what :func:`write_and_show` prints, of a release that its engine has written."""
+    from sfumato.report.summary import summarize
+
+    console.say(f"· written to {out}")
+    with console.after(f"the release is complete in {out}"):
+        _show(released, Path(out).expanduser().absolute(), summarize(released), None, as_json=as_json)
+
+
+def _require_no_assessment(judges: bool, engine: str) -> None:
+    if judges:
+        raise OptionError(
+            "A release can be assessed only while its table is in memory.",
+            found=f"engine {engine!r}",
+            fix="--engine memory, or release without --assess and then `sfumato assess` with a sample",
+        )
 
 
 def _show(released: Release, folder: Path, summary: Summary, judged: Assessment | None, *, as_json: bool) -> None:

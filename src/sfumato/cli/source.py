@@ -15,6 +15,7 @@ from sfumato.params import require_choice
 
 if TYPE_CHECKING:
     from sfumato.schema.schema import FittedTable, Schema
+    from sfumato.table.read import FileSource
     from sfumato.table.table import Table
 
 FILE = typer.Argument(
@@ -57,32 +58,45 @@ class Reading:
     names: str | None  # separated by commas; quotes enclose a name with a comma
 
 
-def table(file: str, reading: Reading) -> Table:
-    """Read the table in a file."""
-    from sfumato.table.read import read
+def file_source(file: str, reading: Reading) -> FileSource:
+    """Return the file with how to read it."""
+    from sfumato.table.read import FileSource
+    from sfumato.table.text import TextOptions
 
-    return read(
-        file,
+    named = None if reading.names is None else next(csv.reader([reading.names], skipinitialspace=True), [])
+    options = TextOptions(
         separator=reading.separator,
         encoding=reading.encoding,
         decimal=reading.decimal,
-        missing=list(reading.missing) or None,
+        missing=tuple(reading.missing),
         header=reading.header,
-        names=None if reading.names is None else next(csv.reader([reading.names], skipinitialspace=True), []),
+        names=None if named is None else tuple(named),
     )
+    return FileSource(file, options)
+
+
+def table(file: str, reading: Reading) -> Table:
+    """Read the table in a file."""
+    return file_source(file, reading).read()
 
 
 def fitted(file: str, reading: Reading, *, schema: str | None, roles: Sequence[str]) -> FittedTable:
     """Read a table and give every column its kind and role."""
-    from sfumato.schema.columns import Role
-    from sfumato.schema.schema import FittedTable, Schema
+    from sfumato.schema.schema import FittedTable
 
-    whole = table(file, reading)
+    return FittedTable.of(table(file, reading), schema_of(schema, roles))
+
+
+def schema_of(schema: str | None, roles: Sequence[str]) -> Schema:
+    """Return the schema in a file, with the roles of the command line."""
+    from sfumato.schema.columns import Role
+    from sfumato.schema.schema import Schema
+
     chosen = {
         name: Role(require_choice(role, name=f"The role of {name!r}", choices=[str(known) for known in Role]))
         for name, role in map(_role, roles)
     }
-    return FittedTable.of(whole, Schema.of(schema).with_roles(chosen))
+    return Schema.of(schema).with_roles(chosen)
 
 
 def say_roles(schema: Schema) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sfumato.methods.claims import Claim, Finding
     from sfumato.methods.diagnostics import Diagnostics
     from sfumato.randomness import Randomness
+    from sfumato.release.comparison import Comparison
     from sfumato.release.manifest import Manifest
     from sfumato.release.release import Release
     from sfumato.schema.schema import Schema
@@ -72,15 +74,32 @@ class Verified:
     unaltered: tuple[str, ...]  # columns with more than one value whose cells are exactly the original ones
     constant: tuple[str, ...] = ()  # the same for columns with one value, which tells people apart in no way
 
+    @classmethod
+    def of(cls, findings: tuple[Finding, ...], compared: Comparison) -> Verified:
+        """Return the findings with what the comparison of released and original cells shows."""
+        return cls(
+            findings=findings, altered=compared.altered, unaltered=compared.unaltered, constant=compared.constant
+        )
 
-class Engine(ABC, Generic[Source, Rows]):
-    """An engine: it reads a source, carries out a plan and writes the release."""
+
+class Engine(ABC):
+    """An engine that users choose: it starts a session for each release."""
 
     name: ClassVar[str]  # name by which users choose it, e.g. "memory"
 
     def require_target(self, into: Any) -> None:
         """Raise before any work if the release could not be written to ``into``."""
         return
+
+    @abstractmethod
+    def session(self, into: Any) -> AbstractContextManager[Session[Any, Any]]:
+        """Start the making of one release; what it needs meanwhile is removed at the end, also on failure."""
+
+
+class Session(ABC, Generic[Source, Rows]):
+    """The making of one release: it reads a source, carries out a plan and writes the release."""
+
+    name: ClassVar[str]  # of the engine
 
     @abstractmethod
     def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> Source:

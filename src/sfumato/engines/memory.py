@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,15 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.engines.base import Engine, Verified
-from sfumato.errors import CannotRelease
+from sfumato.engines.base import Engine, Session, Verified
+from sfumato.engines.machine import available_memory
+from sfumato.errors import CannotRelease, OutOfMemory
 from sfumato.methods.claims import Evidence
 from sfumato.methods.diagnostics import Trace
 from sfumato.params import require_int
 from sfumato.randomness import Randomness
 from sfumato.release.bundle import require_target
+from sfumato.release.comparison import Comparison
 from sfumato.release.release import Release
-from sfumato.release.verify import altered_columns, unaltered_columns, verify
+from sfumato.release.verify import verify
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.statistics.moments import Moments
@@ -177,7 +180,7 @@ class MemoryWork:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory(Engine[MemoryTable, MemoryWork]):
+class Memory(Engine, Session[MemoryTable, MemoryWork]):
     """The engine that holds the whole table in memory.
 
     The options make it behave like an engine that cannot, to test plans.
@@ -198,6 +201,9 @@ class Memory(Engine[MemoryTable, MemoryWork]):
         if into is not None:
             require_target(into)
 
+    def session(self, into: Any) -> AbstractContextManager[Memory]:
+        return nullcontext(self)
+
     def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> MemoryTable:
         if isinstance(source, FittedTable) and schema is None:
             return MemoryTable(source)
@@ -209,6 +215,7 @@ class Memory(Engine[MemoryTable, MemoryWork]):
         return MemorySurvey(source.releasable, self.block_rows, self.sample_rows, randomness)
 
     def run(self, plan: Plan, source: MemoryTable) -> MemoryWork:
+        require_memory(plan, source.rows)
         return run(plan, source.releasable, batch_rows=self.batch_rows)
 
     def shuffle(self, rows: MemoryWork, plan: Plan) -> MemoryWork:
@@ -216,9 +223,7 @@ class Memory(Engine[MemoryTable, MemoryWork]):
 
     def verify(self, claims: Sequence[Claim[Any]], rows: MemoryWork) -> Verified:
         findings = verify(claims, [rows.evidence])
-        altered = altered_columns(rows.evidence)
-        unaltered, constant = (unaltered_columns(rows.evidence, altered, constant=one) for one in (False, True))
-        return Verified(findings=findings, altered=altered, unaltered=unaltered, constant=constant)
+        return Verified.of(findings, Comparison.of(rows.evidence))
 
     def diagnose(self, plan: Plan, rows: MemoryWork) -> Diagnostics:
         return plan.diagnostics(rows.trace, rows.evidence)
@@ -228,6 +233,17 @@ class Memory(Engine[MemoryTable, MemoryWork]):
         if into is not None:
             release.write(into)
         return release
+
+
+def require_memory(plan: Plan, rows: int) -> None:
+    """Raise before the work if the machine does not have the memory that it will take."""
+    needed, available = plan.bytes_per_row * rows, available_memory()
+    if needed > available:
+        raise OutOfMemory(
+            "There must be enough memory to transform all rows.",
+            found=f"about {needed / 1e9:.1f} GB needed for {rows:,} rows, {available / 1e9:.1f} GB available",
+            fix="fewer quasi-identifiers, engine='duckdb', which works in blocks, or a machine with more memory",
+        )
 
 
 def run(plan: Plan, table: Table, *, batch_rows: int | None = None) -> MemoryWork:
@@ -269,19 +285,27 @@ def shuffled(evidence: Evidence, numbered: Sequence[str]) -> Evidence:
     and read the order of the original.
     """
     randomness = Randomness()
-    released, kinds = evidence.released.arrow, evidence.released.kinds
-    if not released.num_rows:
+    if not evidence.released.rows:
         raise CannotRelease(
             "At least one row must be released.",
             found="all rows suppressed",
             fix="a smaller k, or fewer protected columns",
         )
-    order = randomness.stream("order").permutation(released.num_rows)
-    columns = dict(zip(released.column_names, released.take(pa.array(order)).columns, strict=True))
+    mixed = in_random_order(evidence, randomness)
+    arrow = mixed.released.arrow
     for name in numbered:
-        columns[name] = _renumbered(columns[name], randomness.stream(f"{name} numbers"))
-    ordered = _cells_only(with_original_types(Table(pa.table(columns), kinds), evidence.original))
-    return Evidence(ordered, evidence.original, evidence.origin[order])
+        numbers = _renumbered(arrow.column(name), randomness.stream(f"{name} numbers"))
+        arrow = arrow.set_column(arrow.column_names.index(name), name, numbers)
+    ordered = cells_only(with_original_types(Table(arrow, mixed.released.kinds), evidence.original))
+    return Evidence(ordered, evidence.original, mixed.origin)
+
+
+def in_random_order(evidence: Evidence, randomness: Randomness) -> Evidence:
+    """Put the rows of a block in random order, with their origins."""
+    released = evidence.released.arrow
+    order = randomness.stream("order").permutation(released.num_rows)
+    mixed = Table(released.take(pa.array(order)), evidence.released.kinds)
+    return Evidence(mixed, evidence.original, evidence.origin[order])
 
 
 def _renumbered(column: pa.ChunkedArray, generator: np.random.Generator) -> pa.Array:
@@ -318,7 +342,7 @@ def _typed(column: pa.ChunkedArray, values: pa.Array, kind: Kind) -> pa.ChunkedA
     return pa.DictionaryArray.from_arrays(codes.combine_chunks().cast(pa.int32()), words, ordered=True)
 
 
-def _cells_only(released: Table) -> Table:
+def cells_only(released: Table) -> Table:
     """Drop metadata and unused dictionary values, which may come from suppressed rows."""
     columns = {
         field.name: _tight_dictionary(released, field) if pt.is_dictionary(field.type) else column

@@ -2,28 +2,87 @@
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import OptionError
+from sfumato.engines.machine import available_memory, memory_from
+from sfumato.errors import OptionError, ReadError
+from sfumato.table.read import FileSource, file_format, matching_files
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine
 
 # name → module and class, imported when used
-ENGINES: dict[str, tuple[str, str]] = {"memory": ("sfumato.engines.memory", "Memory")}
+ENGINES: dict[str, tuple[str, str]] = {
+    "memory": ("sfumato.engines.memory", "Memory"),
+    "duckdb": ("sfumato.engines.duckdb.engine", "DuckDB"),
+}
 AUTO = "auto"
+LIMITED = ("duckdb",)  # engines that keep to a limit of memory
+FREE_SHARE = 0.7  # share of the free memory that the memory engine may be expected to take
+COPIES = 12  # memory for a text file, as a multiple of its size
+CELL_BYTES = 150  # memory for a cell: its number, weights, sorted copies and released columns
+
+log = logging.getLogger("sfumato")
 
 
-def engine_for(chosen: str | Engine[Any, Any]) -> Engine[Any, Any]:
-    """Return the engine with this name, or the engine itself; "auto" is "memory" for now."""
+def engine_for(chosen: str | Engine, source: Any = None, *, memory: str | int | None = None) -> Engine:
+    """Return the engine with this name, or the engine itself; "auto" takes one that fits the source.
+
+    ``memory`` is the limit of the whole process. Only engines that can keep to one accept it.
+    """
     if not isinstance(chosen, str):
         return chosen
-    name = "memory" if chosen == AUTO else chosen
+    name = _fitting(source, memory) if chosen == AUTO else chosen
     if name not in ENGINES:
         raise OptionError(
             f"There is no engine {name!r}.", found=repr(name), fix=f"one of {', '.join([AUTO, *ENGINES])}"
         )
+    if memory is not None and name not in LIMITED:
+        raise OptionError(
+            f"The engine {name!r} cannot keep to a limit of memory.", found=f"memory {memory}", fix="--engine duckdb"
+        )
     module, found = ENGINES[name]
-    engine: Engine[Any, Any] = getattr(import_module(module), found)()
+    made = getattr(import_module(module), found)
+    engine: Engine = made(memory=memory) if memory is not None else made()
     return engine
+
+
+def _fitting(source: Any, memory: str | int | None) -> str:
+    """Choose the memory engine if the table fits into memory, otherwise DuckDB; the log says why."""
+    if not isinstance(source, str | Path | FileSource):
+        if memory is not None:
+            log.info("engine duckdb: a limit of memory is given")
+        return "duckdb" if memory is not None else "memory"
+    try:
+        need = memory_needed(source.path if isinstance(source, FileSource) else source)
+    except ReadError:  # what is wrong is said when it is read, after the target was checked
+        return "memory" if memory is None else "duckdb"
+    there = available_memory() if memory is None else memory_from(memory)
+    name = "memory" if memory is None and need <= FREE_SHARE * there else "duckdb"
+    log.info("engine %s: the table needs about %s, and there are %s of memory", name, _amount(need), _amount(there))
+    return name
+
+
+def memory_needed(path: str | Path) -> int:
+    """Estimate the memory that the memory engine needs for these files, in bytes."""
+    return sum(_needed_by(file) for file in matching_files(path))
+
+
+def _needed_by(file: Path) -> int:
+    if file_format(file) != "parquet":
+        return COPIES * file.stat().st_size
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_metadata(file)
+    except (pa.ArrowException, OSError):
+        return 0  # broken: said when it is read
+    return CELL_BYTES * int(metadata.num_rows) * int(metadata.num_columns)
+
+
+def _amount(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 10**9 else f"{size / 1e6:.0f} MB"

@@ -73,6 +73,11 @@ class Plan(ABC):
         return False
 
     @property
+    def bytes_per_row(self) -> int:
+        """Memory that one row takes while it is transformed and verified, beyond the table itself; 0: not known."""
+        return 0
+
+    @property
     def numbered(self) -> tuple[str, ...]:
         """Released columns of integer labels that the plan itself made, such as ``box``; renumbered at random."""
         return ()
@@ -134,7 +139,7 @@ class Method(ABC):
         *,
         schema: Schema | Mapping[str, Any] | str | Path | None = None,
         seed: int | None = None,
-        engine: str | Engine[Any, Any] = "auto",
+        engine: str | Engine = "auto",
         into: Any = None,
     ) -> Release:
         """Anonymize a table and verify every promise on the released rows.

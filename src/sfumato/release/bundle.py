@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -44,6 +45,42 @@ def write(
     modes. A symbolic link stays, and the folder that it leads to is written. ``beside`` maps the file names of pictures
     to their contents.
     """
+
+    def fill(fresh: Path) -> None:
+        for name in (PARQUET, CSV):
+            write_table(table.arrow, fresh / name, formulas=csv_formulas)
+        _seal(fresh, manifest, {REPORT: report, **(beside or {})})
+
+    return _put(fill, folder)
+
+
+def write_parts(parts: Path, manifest: Manifest, report: bytes, folder: str | Path) -> Path:
+    """Move a folder of parts of the released rows, with manifest and report, into ``folder``, all or nothing.
+
+    ``parts`` must be on the same disk as ``folder``. There is no released.csv: rows in parts are too many for one file.
+    """
+
+    def fill(fresh: Path) -> None:
+        parts.rename(fresh / PARQUET)
+        _seal(fresh, manifest, {REPORT: report})
+
+    return _put(fill, folder)
+
+
+def write_copies(files: Sequence[Path], manifest: Manifest, report: bytes, folder: str | Path) -> Path:
+    """Write copies of the parts of a release, with manifest and report, into ``folder``, all or nothing."""
+
+    def fill(fresh: Path) -> None:
+        (fresh / PARQUET).mkdir()
+        for number, file in enumerate(files):
+            shutil.copyfile(file, fresh / PARQUET / place.part_name(number))
+        _seal(fresh, manifest, {REPORT: report})
+
+    return _put(fill, folder)
+
+
+def _put(fill: Callable[[Path], None], folder: str | Path) -> Path:
+    """Fill a hidden folder next to the target, and put it in place by one rename."""
     target = place.resolved(folder)
     place.sweep(target)
     require_target(folder)
@@ -52,7 +89,7 @@ def write(
         with place.parents_of(target), place.fresh_sibling(target) as fresh:
             mode = stat.S_IMODE(fresh.stat().st_mode)
             fresh.chmod(PRIVATE)
-            _fill(fresh, table, manifest, {REPORT: report, **(beside or {})}, csv_formulas)
+            fill(fresh)
             place.keep_modes(fresh, target, mode)
             place.force_to_disk(fresh)
             place.put_in_place(fresh, target)
@@ -86,13 +123,11 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def _fill(fresh: Path, table: Table, manifest: Manifest, files: Mapping[str, bytes], csv_formulas: str) -> None:
-    """Write all files of the bundle into a new folder, the manifest last."""
-    for name in (PARQUET, CSV):
-        write_table(table.arrow, fresh / name, formulas=csv_formulas)
+def _seal(fresh: Path, manifest: Manifest, files: Mapping[str, bytes]) -> None:
+    """Write the other files of a bundle next to its rows, the manifest last, with the checksums of all."""
     for name, content in files.items():
         write_whole(fresh / name, partial(_write_content, content))
-    sums = {name: sha256(fresh / name) for name in (PARQUET, CSV, *files)}
+    sums = {name: sha256(fresh / name) for name in place.files_in(fresh)}
     bound = replace(manifest, files=sums).to_json().encode()
     write_whole(fresh / MANIFEST, partial(_write_content, bound))
 

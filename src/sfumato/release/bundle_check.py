@@ -7,10 +7,11 @@ what the recount finds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -18,13 +19,15 @@ from sfumato.errors import GuaranteeNotMet, ReadError, SfumatoError
 from sfumato.methods.claims import Evidence
 from sfumato.release.bundle import sha256
 from sfumato.release.manifest import Manifest, is_sealed
-from sfumato.release.target import MANIFEST, NAMES
+from sfumato.release.target import MANIFEST, files_in, is_file_name
+from sfumato.release.verify import Recount
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
     from sfumato.methods.claims import Claim, Finding
     from sfumato.table.table import Table
 
+T = TypeVar("T")
 FileState = Literal["unchanged", "changed", "absent", "not listed"]
 
 NO_LESS = ("k", "l")  # parameters of claims that must not be smaller than the option of the same name
@@ -78,10 +81,10 @@ class BundleCheck:
 def check_bundle(folder: Path, manifest: Manifest, released: Table) -> BundleCheck:
     """Check the files of a bundle and recount the promises of its manifest on the released rows."""
     claims = [record.rebuilt() for record in manifest.claims]
-    evidence = Evidence(released, released.select([]), np.arange(released.rows))
+    findings = _recounted([claim for claim in claims if claim and not claim.needs_original], released)
     recounted, not_recounted, faults = [], [], _manifest_faults(folder, manifest, claims)
     for claim, written in zip(claims, manifest.findings, strict=False):
-        finding = None if claim is None or claim.needs_original else _recounted(claim, evidence)
+        finding = None if claim is None or claim.needs_original else next(findings)
         if finding is None:
             not_recounted.append(written)
         else:
@@ -96,8 +99,8 @@ def check_bundle(folder: Path, manifest: Manifest, released: Table) -> BundleChe
 
 
 def _files(folder: Path, sums: Mapping[str, str]) -> tuple[FileCheck, ...]:
-    listed = [name for name in NAMES if name in sums]
-    others = [name for name in NAMES if name not in (*listed, MANIFEST) and (folder / name).exists()]
+    listed = [name for name in sums if is_file_name(name)]  # a manifest cannot have other files opened
+    others = [name for name in files_in(folder) if name not in (*listed, MANIFEST)]
     checks = [FileCheck(name=name, state=_state(folder / name, sums[name])) for name in listed]
     return (*checks, *(FileCheck(name=name, state="not listed") for name in others))
 
@@ -138,11 +141,21 @@ def _differences(written: Finding, recounted: Finding, manifest: Manifest) -> li
     ]
 
 
-def _recounted(claim: Claim[Any], evidence: Evidence) -> Finding:
-    """Recount a claim; one that does not fit the released rows is an error of the manifest."""
+def _recounted(claims: Sequence[Claim[Any]], released: Table) -> Iterator[Finding]:
+    """Recount claims, one part of the rows after the other; a claim that does not fit them is an error."""
+    recounts = [Recount(claim) for claim in claims]
+    for part in released.parts() if recounts else ():
+        evidence = Evidence(part, part.select([]), np.arange(part.rows))
+        for recount in recounts:
+            _fitting(recount.claim, partial(recount.add, evidence))
+    return iter([_fitting(recount.claim, recount.finding) for recount in recounts])
+
+
+def _fitting(claim: Claim[Any], count: Callable[[], T]) -> T:
+    """Return what the claim counts; one that does not fit the released rows is an error of the manifest."""
     reason = ""
     try:
-        return claim.measure(evidence)
+        return count()
     except SfumatoError as error:
         reason = error.message
     except (TypeError, ValueError, KeyError, OverflowError, ZeroDivisionError):

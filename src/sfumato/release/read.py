@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ReadError, TableError, names_memory_errors
 from sfumato.release.bundle_check import BundleCheck, check_bundle
 from sfumato.release.manifest import Manifest
 from sfumato.release.release import Release
+from sfumato.release.stored import StoredTable
 from sfumato.release.target import MANIFEST, PARQUET
 from sfumato.table.frames import as_table
 from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from sfumato.table.kinds import Kind
 
 
 @names_memory_errors
@@ -82,7 +87,9 @@ def _checked(folder: Path, release: Release) -> BundleCheck:
 
 
 def _from_folder(folder: Path) -> Release:
-    absent = [name for name in (MANIFEST, PARQUET) if not (folder / name).is_file()]
+    rows = folder / PARQUET
+    absent = [] if (folder / MANIFEST).is_file() else [MANIFEST]
+    absent += [] if rows.is_file() or (rows.is_dir() and any(rows.iterdir())) else [PARQUET]
     if absent:
         raise ReadError(
             f"The folder {folder.name!r} must contain a release.",
@@ -90,13 +97,20 @@ def _from_folder(folder: Path) -> Release:
             fix="give the folder that `release` wrote, or a file with x_low and x_high columns",
         )
     manifest = Manifest.from_json((folder / MANIFEST).read_bytes().decode(errors="replace"))
-    table = as_table(folder / PARQUET)
     kinds = {column.name: column.kind for column in manifest.released}
-    if table.rows != manifest.rows_out or set(table.names) != set(kinds):
+    if rows.is_dir():
+        stored = StoredTable.of(rows, kinds)
+        _require_same(manifest, stored.rows, kinds, kinds)
+        return Release(stored, manifest)
+    table = as_table(rows)
+    _require_same(manifest, table.rows, table.names, kinds)
+    return Release(Table(table.arrow, {name: kinds[name] for name in table.names}), manifest)
+
+
+def _require_same(manifest: Manifest, rows: int, names: Collection[str], kinds: Mapping[str, Kind]) -> None:
+    if rows != manifest.rows_out or set(names) != set(kinds):
         raise ReadError(
             "The rows of a release must match its manifest.",
-            found=f"{table.rows:,} rows and {len(table.names)} columns; "
-            f"the manifest has {manifest.rows_out:,} and {len(kinds)}",
+            found=f"{rows:,} rows and {len(names)} columns; the manifest has {manifest.rows_out:,} and {len(kinds)}",
             fix="get a complete copy of the folder",
         )
-    return Release(Table(table.arrow, {name: kinds[name] for name in table.names}), manifest)

@@ -12,8 +12,9 @@ from sfumato.errors import RequestError, names_memory_errors
 from sfumato.methods.diagnostics import Diagnostics, Optimality
 from sfumato.params import require_choice
 from sfumato.release.analysis import Analysis, as_record, by_text, weight_column
-from sfumato.release.bundle import write
+from sfumato.release.bundle import write, write_copies
 from sfumato.release.frames import released_columns
+from sfumato.release.stored import StoredTable
 from sfumato.statistics.language import parse
 from sfumato.statistics.parser import require_name
 from sfumato.table.intervals import original_names
@@ -299,11 +300,16 @@ class Release:
             raise RequestError(
                 "Only a release with a manifest can be written.", fix="write the release that a method returned"
             )
-        if report is None:
-            from sfumato.report.html import render  # report is a layer above: imported only when called
+        page = (self.rendered() if report is None else report).encode()
+        if isinstance(self.table, StoredTable):
+            return write_copies(self.table.files, self.manifest, page, folder)
+        return write(self.table, self.manifest, page, folder, beside=beside, csv_formulas=csv_formulas)
 
-            report = render(self)
-        return write(self.table, self.manifest, report.encode(), folder, beside=beside, csv_formulas=csv_formulas)
+    def rendered(self) -> str:
+        """Return the report of the release as an HTML page."""
+        from sfumato.report.html import render  # report is a layer above: imported only when called
+
+        return render(self)
 
     def to_arrow(self, *, midpoints: bool = False, ends: bool | None = None) -> pa.Table:
         """Return the released rows as an Arrow table.

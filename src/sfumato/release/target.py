@@ -22,6 +22,8 @@ PARQUET, CSV, MANIFEST, REPORT = "released.parquet", "released.csv", "manifest.j
 PICTURES = ("boxes.png", "statistics.png")  # optional
 NAMES = (PARQUET, CSV, MANIFEST, REPORT, *PICTURES)  # the files of a bundle; no other file is ever deleted
 
+PART = re.compile(r"part-\d{5,}\.parquet")  # a file in a folder ``released.parquet``, if the rows are in parts
+
 LONGEST = 40  # characters of the target's name in that of its hidden sibling, so that the system takes it
 ABANDONED = 24 * 3600.0  # seconds after which a folder is abandoned where folders cannot be locked
 _UNFINISHED = re.compile(rf"\.(?:{'|'.join(map(re.escape, NAMES))})\.[0-9a-f]{{16}}")  # of a file half written
@@ -41,7 +43,11 @@ def resolved(folder: str | Path) -> Path:
 
 def other_files(folder: Path) -> list[Path]:
     """Return what is in the folder and not part of a bundle."""
-    return [path for path in folder.iterdir() if path.name not in NAMES and not _UNFINISHED.fullmatch(path.name)]
+    others = [path for path in folder.iterdir() if path.name not in NAMES and not _UNFINISHED.fullmatch(path.name)]
+    parts = folder / PARQUET
+    if parts.is_dir():
+        others += [path for path in parts.iterdir() if not PART.fullmatch(path.name)]
+    return others
 
 
 def require_writable(target: Path) -> None:
@@ -80,7 +86,7 @@ def fresh_sibling(target: Path) -> Iterator[Path]:
     try:
         while True:
             fresh.mkdir()
-            locks += _lock(fresh)
+            locks += lock(fresh)
             if fresh.exists():  # not taken for abandoned before it was locked
                 break
             fresh = _hidden_name(target)
@@ -92,16 +98,15 @@ def fresh_sibling(target: Path) -> Iterator[Path]:
             _clear_away(fresh, target)
             raise
         finally:
-            for lock in locks:
-                os.close(lock)
+            unlock(locks)
 
 
 def sweep(target: Path) -> None:
     """Remove what killed writers left next to the target; an old release that was put aside comes back."""
-    hidden = re.compile(rf"{re.escape(_prefix(target))}[0-9a-f]{{16}}(?:\.old)?")
+    hidden = re.compile(rf"{re.escape(prefix(target))}[0-9a-f]{{16}}(?:\.old)?")
     with contextlib.suppress(OSError):  # the parent does not exist yet, or cannot be listed
         for path in target.parent.iterdir():
-            if hidden.fullmatch(path.name) and path.is_dir() and not path.is_symlink() and _is_abandoned(path):
+            if hidden.fullmatch(path.name) and path.is_dir() and not path.is_symlink() and is_abandoned(path):
                 if path.name.endswith(".old") and not target.exists():
                     path.replace(target)
                 else:
@@ -112,7 +117,37 @@ def remove_bundle(folder: Path) -> None:
     """Delete the files of a bundle and, if nothing else is in it, the folder; no other file is ever deleted."""
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
-            if path.name in NAMES or _UNFINISHED.fullmatch(path.name):
+            if path.name == PARQUET and path.is_dir() and not path.is_symlink():
+                _remove_parts(path)
+            elif path.name in NAMES or _UNFINISHED.fullmatch(path.name):
+                path.unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def part_name(number: int) -> str:
+    """Return the name of a part of the released rows."""
+    return f"part-{number:05d}.parquet"
+
+
+def is_file_name(name: str) -> bool:
+    """Return whether this is the name of a file of a bundle, relative to its folder."""
+    folder, _, file = name.partition("/")
+    return name in NAMES or (folder == PARQUET and PART.fullmatch(file) is not None)
+
+
+def files_in(folder: Path) -> list[str]:
+    """Return the names of the files of a bundle that are there, relative to its folder."""
+    there = [name for name in NAMES if (folder / name).exists()]
+    if PARQUET in there and (folder / PARQUET).is_dir():
+        there.remove(PARQUET)
+        there += [f"{PARQUET}/{path.name}" for path in sorted((folder / PARQUET).iterdir())]
+    return there
+
+
+def _remove_parts(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if PART.fullmatch(path.name):
                 path.unlink(missing_ok=True)
         folder.rmdir()
 
@@ -121,10 +156,12 @@ def keep_modes(fresh: Path, target: Path, mode: int) -> None:
     """Give the new files and their folder the modes of the bundle that they replace, or ``mode`` to a new folder."""
     if target.is_dir():
         mode = stat.S_IMODE(target.stat().st_mode)
-        for path in fresh.iterdir():
-            old = target / path.name
+        for path in (fresh / name for name in files_in(fresh)):
+            old = target / path.relative_to(fresh)
             new = stat.S_IMODE(path.stat().st_mode) & (mode | 0o600)  # no wider than the folder
             path.chmod(stat.S_IMODE(old.stat().st_mode) if old.is_file() else new)
+    if (fresh / PARQUET).is_dir():
+        (fresh / PARQUET).chmod(mode)
     fresh.chmod(mode)
 
 
@@ -187,24 +224,26 @@ def force_to_disk(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _prefix(target: Path) -> str:
+def prefix(target: Path) -> str:
+    """Return how the names of hidden folders next to the target begin."""
     return f".{target.name[:LONGEST]}."
 
 
 def _hidden_name(target: Path) -> Path:
-    return target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}")
+    return target.with_name(f"{prefix(target)}{secrets.token_hex(8)}")
 
 
 def _clear_away(fresh: Path, target: Path) -> None:
     """Remove the hidden folder; files in it that are not ours go back to where their owner put them."""
     with contextlib.suppress(OSError):
         for path in other_files(fresh):
-            if not (target / path.name).exists():
-                path.rename(target / path.name)
+            place = target / path.relative_to(fresh)
+            if not place.exists():
+                path.rename(place)
     remove_bundle(fresh)
 
 
-def _lock(folder: Path) -> list[int]:
+def lock(folder: Path) -> list[int]:
     """Lock a folder for as long as this process lives, and return the descriptor; [] where that cannot be done."""
     try:
         import fcntl
@@ -216,7 +255,13 @@ def _lock(folder: Path) -> list[int]:
     return [descriptor]
 
 
-def _is_abandoned(folder: Path) -> bool:
+def unlock(locks: list[int]) -> None:
+    """Give the locks of :func:`lock` back."""
+    for descriptor in locks:
+        os.close(descriptor)
+
+
+def is_abandoned(folder: Path) -> bool:
     """Whether no living process writes into the folder."""
     try:
         import fcntl

@@ -10,11 +10,9 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sfumato.errors import GuaranteeNotMet
-from sfumato.methods.claims import Containment
 
 if TYPE_CHECKING:
     from sfumato.methods.claims import Claim, Evidence, Finding
-    from sfumato.table.table import Table
 
 
 T = TypeVar("T")
@@ -75,30 +73,3 @@ class Recount(Generic[T]):
         if not self._tallies:
             raise GuaranteeNotMet("Promises can only be verified on released rows.", found="no block of rows")
         return self.claim.finding(reduce(self.claim.merge, reversed(self._tallies)))
-
-
-def altered_columns(evidence: Evidence) -> tuple[str, ...]:
-    """Return the columns that keep their name but whose cells were changed: swapped, noisy or recoded.
-
-    No interval from such a column is guaranteed. This is measured, not declared: a method cannot forget to report it.
-    """
-    shared = [name for name in evidence.released.names if name in evidence.original.kinds]
-    before = evidence.original.select(shared).take(evidence.origin)
-    return tuple(name for name in shared if not _is_kept(name, before, evidence))
-
-
-def _is_kept(name: str, before: Table, evidence: Evidence) -> bool:
-    """Whether every cell is equal to the original value or, for categories, contains it."""
-    if before.arrow.column(name).equals(evidence.released.arrow.column(name)):
-        return True
-    if before.kinds[name].is_numeric:
-        return False
-    return Containment(columns=(name,)).measure(evidence).held
-
-
-def unaltered_columns(evidence: Evidence, altered: Sequence[str], *, constant: bool = False) -> tuple[str, ...]:
-    """Return the columns with more than one value (or with one) whose released cells are exactly the original ones."""
-    shared = [name for name in evidence.released.names if name in evidence.original.kinds and name not in altered]
-    before = evidence.original.select(shared).take(evidence.origin)
-    same = [name for name in shared if before.arrow.column(name).equals(evidence.released.arrow.column(name))]
-    return tuple(name for name in same if (before.coded(name).size <= 1) == constant)

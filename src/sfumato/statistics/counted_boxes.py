@@ -22,6 +22,7 @@ from sfumato.table.intervals import (
     interval_names,
     is_interval,
     low_name,
+    missing_name,
     original_names,
     parse_set,
 )
@@ -101,13 +102,16 @@ class CountedBoxes:
         ``numbered`` says whether a column ``box`` numbers the boxes. If a column has missing cells and the boxes are
         not numbered, it is open how many boxes look alike.
         """
+        rows = released.counted(_needed(released, columns, sets or (), weight))
+        released, repeats = rows.table, rows.count
         read = {name: _read_column(released, name, sets) for name in columns}
         row_weight = np.ones(released.rows) if weight is None else _read_weights(released, weight)
         keys = [key for column in read.values() for key in column.keys]
-        boxes = _ReleasedBoxes.of(released, sets or (), numbered=numbered) if _counts_missing(read.values()) else None
+        counts_missing = _counts_missing(read.values())
+        boxes = _ReleasedBoxes.of(released, repeats, sets or (), numbered=numbered) if counts_missing else None
         labels = labels_of([*keys, *(boxes.keys if boxes else ())], released.rows)
         _, first = np.unique(labels, return_index=True)
-        count = np.bincount(labels, minlength=len(first)).astype(np.int64)
+        count = np.bincount(labels, weights=repeats, minlength=len(first)).astype(np.int64)
         box_rows = boxes.rows_of(first) if boxes else count
         lightest, heaviest = np.full(len(first), np.inf), np.zeros(len(first))
         np.minimum.at(lightest, labels, row_weight)
@@ -119,7 +123,7 @@ class CountedBoxes:
             _as_matrix([column.low[first] for column in numeric.values()], len(first)),
             _as_matrix([column.high[first] for column in numeric.values()], len(first)),
             count,
-            np.bincount(labels, weights=row_weight, minlength=len(first)).astype(np.float64),
+            np.bincount(labels, weights=row_weight * repeats, minlength=len(first)).astype(np.float64),
             missing,
             box_rows,
             lightest,
@@ -211,6 +215,19 @@ class CountedBoxes:
         )
 
 
+def _needed(released: Table, columns: Sequence[str], sets: Collection[str], weight: str | None) -> tuple[str, ...]:
+    """Return the released columns that these columns are read from, with what tells their boxes apart."""
+    for column in columns:
+        if column not in released.kinds and not is_interval(column, released.kinds):
+            names = ", ".join(map(repr, original_names(released.names)))
+            raise StatisticError(f"The release has no column {column!r}.", found=f"columns {names}")
+    shown = [name for column in columns for name in (column, *interval_names(column, counts_missing=True))]
+    if any(missing_name(column) in released.kinds for column in columns):
+        shown += [*box_columns(released.names, sets), BOX]
+    needed = tuple(dict.fromkeys(name for name in [*shown, weight or ""] if name in released.kinds))
+    return needed or released.names[:1]  # a count needs the rows, whatever they hold
+
+
 def _as_matrix(columns: Sequence[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
     return np.column_stack(columns) if columns else np.empty((rows, 0))
 
@@ -231,22 +248,25 @@ class _ReleasedBoxes:
 
     keys: tuple[Coded, ...]
     labels: NDArray[np.int64]  # (N,), equal for rows that may share a box
+    repeats: NDArray[np.int64]  # (N,), how often each row counts
     numbered: bool
 
     @classmethod
-    def of(cls, released: Table, sets: Collection[str], *, numbered: bool) -> _ReleasedBoxes:
+    def of(
+        cls, released: Table, repeats: NDArray[np.int64], sets: Collection[str], *, numbered: bool
+    ) -> _ReleasedBoxes:
         """Use the column ``box`` if it numbers boxes: then its rows are the same in all that a box has in common."""
         shared = tuple(released.coded(name) for name in box_columns(released.names, sets))
         if numbered and BOX in released.kinds:
             number = released.coded(BOX)
             if len(np.unique(labels_of([number, *shared], released.rows))) == number.size:
-                return cls((number,), labels_of([number], released.rows), numbered=True)
-        return cls(shared, labels_of(shared, released.rows), numbered=False)
+                return cls((number,), labels_of([number], released.rows), repeats, numbered=True)
+        return cls(shared, labels_of(shared, released.rows), repeats, numbered=False)
 
     def rows_of(self, first: NDArray[np.int64]) -> NDArray[np.int64]:
         """Count the rows that may share a box with each of these rows."""
-        counts: NDArray[np.int64] = np.bincount(self.labels)[self.labels[first]].astype(np.int64)
-        return counts
+        counts: NDArray[np.int64] = np.bincount(self.labels, weights=self.repeats).astype(np.int64)
+        return counts[self.labels[first]]
 
     def missing_most(self, missing: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how many values may be missing among rows that may share a box, if m are missing in each box.
@@ -276,9 +296,6 @@ def _read_column(released: Table, name: str, sets: Collection[str] | None) -> _R
         parts = interval_names(name, counts_missing=ends.missing is not None)
         keys = tuple(released.coded(part) for part in parts)
         return _ReadColumn(ends.low, ends.high, keys, ends.missing, _calendar(released, low_name(name)))
-    if name not in released.names:
-        names = ", ".join(map(repr, original_names(released.names)))
-        raise StatisticError(f"The release has no column {name!r}.", found=f"columns {names}")
     coded = released.coded(name)
     zero_or_one = released.kinds[name] is Kind.BOOLEAN and pt.is_integer(released.arrow.column(name).type)
     if released.kinds[name].is_numeric or zero_or_one:

@@ -30,7 +30,7 @@ class Dialect:
 
 def decoded(raw: bytes, encoding: str | None, *, file: str) -> bytes:
     """Decode the bytes and return the text as UTF-8 without a byte order mark."""
-    encoding = _checked(encoding) if encoding else _encoding_of(raw, file=file)
+    encoding = encoding_of(raw, encoding, file=file)
     if encoding == "utf-8":
         return raw.removeprefix(codecs.BOM_UTF8)
     try:
@@ -38,6 +38,11 @@ def decoded(raw: bytes, encoding: str | None, *, file: str) -> bytes:
     except ValueError:  # also a UnicodeError
         pass  # the error contains the whole text, so the ReadError must not be chained to it
     raise ReadError(f"{file} is not text in the encoding {encoding}.", fix="pass the encoding that it was written in")
+
+
+def encoding_of(raw: bytes, given: str | None, *, file: str) -> str:
+    """Return the given encoding if it exists, or else the one that the bytes are written in."""
+    return _checked(given) if given else _encoding_of(raw, file=file)
 
 
 def _checked(encoding: str) -> str:

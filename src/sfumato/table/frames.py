@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sfumato.errors import TableError
 from sfumato.table.isolated import invalid_columns
-from sfumato.table.read import read
+from sfumato.table.read import FileSource, read
 from sfumato.table.table import Table
 
 NO_NAMES = ("None", "nan", "NaT", "<NA>")  # text of column labels that mean "no name"
@@ -29,6 +29,8 @@ def as_table(source: Any) -> Table:
         return source
     if isinstance(source, str | Path):
         return read(source)
+    if isinstance(source, FileSource):
+        return source.read()
     arrow = _arrow(source)
     if arrow.num_columns == 0:
         raise TableError("A table must have columns.", found="no columns")

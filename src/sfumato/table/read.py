@@ -12,6 +12,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
@@ -104,12 +105,32 @@ def read(
     options = TextOptions(
         separator=separator, encoding=encoding, decimal=decimal, missing=marks, header=header, names=named
     )
+    return FileSource(path, options).read()
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """The path of a file, or a pattern, with how to read it: what :func:`read` would read, not read yet."""
+
+    path: str | Path
+    options: TextOptions = field(default_factory=TextOptions)
+
+    def read(self) -> Table:
+        """Read the table."""
+        return _whole(self.path, self.options)
+
+    def require_no_header(self, file: Path) -> None:
+        """Raise if a header or names are given for a file that contains its names."""
+        _require_no_header(self.options, file)
+
+
+def _whole(path: str | Path, options: TextOptions) -> Table:
     try:
-        arrow = _read(_files(path), options)
+        arrow = _read(matching_files(path), options)
     except MemoryError:
         arrow = None
     if arrow is None:
-        raise ReadError(f"There is not enough memory to read {shown(path)}.", fix="a machine with more memory")
+        raise ReadError(f"There is not enough memory to read {shown(path)}.", fix="--engine duckdb, or more memory")
     if arrow.num_columns == 0 or arrow.num_rows == 0:
         found = f"{arrow.num_columns} columns without rows"
         raise TableError(f"A table must have rows; {shown(path)} has none.", found=found)
@@ -125,7 +146,8 @@ def _read(files: list[Path], options: TextOptions) -> pa.Table:
     return _concatenated([*tables, typed_together(texts, options)] if texts else tables)
 
 
-def _files(path: str | Path) -> list[Path]:
+def matching_files(path: str | Path) -> list[Path]:
+    """Return the file at this path, or all files that match the pattern, in order of name."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", str(path)):
         raise ReadError(f"{str(path)!r} is a URL, not a file.", fix="copy the table to a file and pass its path")
     location = Path(path)
@@ -142,6 +164,26 @@ def _files(path: str | Path) -> list[Path]:
 def _matching(pattern: Path) -> list[Path]:
     start = Path(*takewhile(lambda part: not glob.has_magic(part), pattern.parts))
     return sorted(file for file in start.glob(str(pattern.relative_to(start))) if file.is_file())
+
+
+def file_format(file: Path) -> str:
+    """Return the format of a file by its first bytes: "parquet", "arrow", "text" or "other"."""
+    reason = ""
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(8)
+    except OSError as error:
+        reason = error.strerror or "it cannot be opened"
+    if reason:
+        raise ReadError(f"{shown(file)} cannot be read: {reason}.", fix="check its permissions")
+    if not start:
+        raise ReadError(f"{file.name} is empty.")
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return "arrow"
+    is_foreign = any(start.startswith(magic) for magic in FOREIGN)
+    return "other" if is_foreign or file.suffix.lower() in (".jsonl", ".ndjson", ".json", ".parquet") else "text"
 
 
 def _part(file: Path, options: TextOptions) -> pa.Table | Text:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -176,6 +176,20 @@ class Table:
         """
         return Table(self.arrow.take(pa.array(positions)), self.kinds)
 
+    def parts(self) -> Iterator[Table]:
+        """Yield the rows in parts that fit into memory: here one part with all rows."""
+        yield self
+
+    def counted(self, names: Sequence[str]) -> CountedRows:
+        """Return the rows of these columns and how often each counts: here once, and equal rows are not joined.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of columns.
+        """
+        return CountedRows(self.select(names), np.ones(self.rows, dtype=np.int64))
+
     def numbers(self, name: str) -> NDArray[np.float64]:
         """Return a numeric or boolean column as floats, with NaN for missing cells.
 
@@ -246,3 +260,30 @@ class Table:
         if not (self.kinds[name].is_numeric or self.kinds[name] is Kind.BOOLEAN):
             raise TableError(f"Column {name!r} must be numeric.", found=f"kind {self.kinds[name]}")
         write_numbers(self.arrow.column(name), out, name=name)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CountedRows:
+    """Rows, each of which stands for a number of equal rows."""
+
+    table: Table
+    count: NDArray[np.int64]
+
+    @classmethod
+    def grouped(cls, table: Table, names: Sequence[str]) -> CountedRows:
+        """Return the different rows of these columns with their numbers."""
+        return cls.merged([CountedRows(table.select(names), np.ones(table.rows, dtype=np.int64))], names)
+
+    @classmethod
+    def merged(cls, groups: Sequence[CountedRows], names: Sequence[str]) -> CountedRows:
+        """Return the different rows among all of these, with their numbers added up."""
+        kinds = {name: groups[0].table.kinds[name] for name in names}
+        rows = pa.concat_tables([one.table.arrow for one in groups]).unify_dictionaries()
+        counts = np.concatenate([one.count for one in groups])
+        if not names:
+            return cls(Table(rows, kinds), counts)
+        key = [f"k{position}" for position in range(len(names))]
+        keyed = pa.table([*rows.columns, pa.array(counts)], names=[*key, "count"])
+        found = keyed.group_by(key).aggregate([("count", "sum")])
+        shown = pa.table([found.column(one) for one in key], names=list(names))
+        return cls(Table(shown, kinds), found.column("count_sum").to_numpy().astype(np.int64))

@@ -78,7 +78,7 @@ class Text:
 
     def _has_header(self, first: list[str], options: TextOptions) -> bool:
         """Return whether the first line contains names; warn if that is a guess, and raise if it looks like data."""
-        spelling = _spelling(self.dialect, options)
+        spelling = spelling_of(self.dialect, options)
         body = [column.slice(1) for column in self.lines.columns]
         found = judge(first, body, lambda column: typed(column, spelling).type == pa.string())
         if found is Header.UNCLEAR:
@@ -105,11 +105,17 @@ def typed_together(texts: Sequence[Text], options: TextOptions) -> pa.Table:
                 fix="read them one by one",
             )
     rows = pa.concat_tables([text.lines.slice(0 if names is None else 1) for text in texts])
+    named = column_names(texts, names, options)
+    return inferred(pa.table(rows.columns, names=list(named)), spelling_of(texts[0].dialect, options))
+
+
+def column_names(texts: Sequence[Text], header: Sequence[str] | None, options: TextOptions) -> tuple[str, ...]:
+    """Return the names of the columns: those given, those of the header, or numbered ones."""
+    width = texts[0].lines.num_columns
     if options.names is not None and len(options.names) != width:
         counts = f"{len(options.names)} names for {width} columns"
         raise OptionError("names must have one name for each column.", found=counts, fix="the same number of names")
-    named = options.names or names or [f"column_{number}" for number in range(1, width + 1)]
-    return inferred(pa.table(rows.columns, names=list(named)), _spelling(texts[0].dialect, options))
+    return tuple(options.names or header or [f"column_{number}" for number in range(1, width + 1)])
 
 
 def inferred(table: pa.Table, spelling: Spelling) -> pa.Table:
@@ -132,7 +138,8 @@ def _is_unicode(text: str) -> bool:
     return re.search("[\ud800-\udfff]", text) is None
 
 
-def _spelling(dialect: Dialect, options: TextOptions) -> Spelling:
+def spelling_of(dialect: Dialect, options: TextOptions) -> Spelling:
+    """Return how values are written in a file of this dialect."""
     return Spelling(marks=options.missing, decimal=options.decimal, commas_separate=dialect.separator == ",")
 
 

@@ -82,7 +82,7 @@ class Spelling:
 
 def typed(column: pa.ChunkedArray, spelling: Spelling) -> pa.ChunkedArray:
     """Convert the column to the type that fits all its cells, else leave it as text; missing cells become null."""
-    cells = _without(column, MARKS.union(spelling.marks))
+    cells = without(column, MARKS.union(spelling.marks))
     if cells.null_count == len(cells):
         return cells
     found = _plain(cells) if spelling.decimal in (None, ".") else None
@@ -118,7 +118,8 @@ def _spread(cells: pa.ChunkedArray) -> pa.ChunkedArray:
     return cells.take(pa.array(range(0, len(cells), len(cells) // PROBE))) if len(cells) > PROBE else cells
 
 
-def _without(column: pa.ChunkedArray, marks: Collection[str]) -> pa.ChunkedArray:
+def without(column: pa.ChunkedArray, marks: Collection[str]) -> pa.ChunkedArray:
+    """Return the column with cells that are one of these texts missing."""
     listed, null = pa.array(sorted(marks), column.type), pa.scalar(None, column.type)
     chunks = []
     for part in column.chunks:
@@ -213,7 +214,7 @@ def _uncommon(cells: pa.ChunkedArray, spelling: Spelling) -> pa.ChunkedArray | N
 
 
 def _on(cells: pa.ChunkedArray, marks: Collection[str], attempt: Attempt) -> pa.ChunkedArray | None:
-    cells = _without(pc.utf8_trim_whitespace(cells), marks)
+    cells = without(pc.utf8_trim_whitespace(cells), marks)
     return attempt(cells) if cells.null_count < len(cells) else None
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 ATTACK = "an attack by linear programming can narrow down overlapping boxes, arXiv 2509.03350"
 OVERLAP = f"boxes may overlap: {ATTACK}; with overlap='none' they do not overlap and are a few per cent wider"
+BYTES_PER_CELL = 40  # coordinate, weight and two faces, these twice while the rows are shuffled
 BOXES_PER_BLOCK = 1 << 32  # so that box numbers are unique over all blocks
 
 
@@ -83,6 +84,10 @@ class BoxesPlan(Plan):
     @property
     def numbered(self) -> tuple[str, ...]:
         return (BOX,)
+
+    @property
+    def bytes_per_row(self) -> int:
+        return BYTES_PER_CELL * len(self.axes.all)
 
     def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         return self.routes.of(self.axes.coordinates(rows))

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
+from sfumato.engines import memory
 from sfumato.engines.memory import MemorySurvey
-from sfumato.errors import OptionError
+from sfumato.errors import OptionError, OutOfMemory
 from sfumato.kernels.sensitivity import pair_sums
 from sfumato.methods.boxes.all_statistics import correlations, root_mean_squares
 from sfumato.randomness import Randomness
@@ -107,6 +108,16 @@ class TestKeepAmongManyColumns:
         weights, _ = weights_of(factors(100, 4), keep=["mean(v0)"], importance=[0.0])
         assert not weights[:, 0].any()
         assert weights[:, 1:].all()
+
+
+def test_memory_that_is_not_there_is_said_before_the_work(monkeypatch):
+    data = factors(500, 10)
+    roles = dict.fromkeys(data, "quasi")
+    monkeypatch.setattr(memory, "available_memory", lambda: 100_000)
+    monkeypatch.setattr(memory, "run", lambda *_, **__: pytest.fail("the work was begun"))
+    with pytest.raises(OutOfMemory, match="500 rows") as raised:
+        sf.Boxes(k=5, l=1).release(data, schema=roles, seed=1)
+    assert "fewer quasi-identifiers" in str(raised.value)
 
 
 def test_hundreds_of_columns_take_seconds():

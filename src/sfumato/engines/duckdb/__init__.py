@@ -1,0 +1,1 @@
+"""The DuckDB engine: tables larger than memory, from files on disk."""

@@ -1,0 +1,274 @@
+"""The DuckDB engine: files larger than memory, answered by SQL, cut into blocks on disk, verified as written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+
+from sfumato.engines.base import Engine, Session, Verified
+from sfumato.engines.duckdb.blocks import Blocks, route_rows
+from sfumato.engines.duckdb.connection import Connection, connected
+from sfumato.engines.duckdb.facts import facts_of, kinds_of
+from sfumato.engines.duckdb.memory import MemoryPlan
+from sfumato.engines.duckdb.numbering import RandomNumbering
+from sfumato.engines.duckdb.parts import Parts, PartWriter, require_rows
+from sfumato.engines.duckdb.relation import Rows
+from sfumato.engines.duckdb.source import relation_of, with_declared_kinds
+from sfumato.engines.duckdb.survey import StoredSurvey
+from sfumato.engines.duckdb.workspace import workspace
+from sfumato.engines.machine import available_memory, memory_from, processors
+from sfumato.engines.progress import Progress
+from sfumato.errors import TableError
+from sfumato.methods.diagnostics import Diagnostics, Trace
+from sfumato.params import require_int
+from sfumato.release.bundle import require_target, write_parts
+from sfumato.release.comparison import Comparison
+from sfumato.release.release import Release
+from sfumato.release.verify import Recount, require_held
+from sfumato.schema.columns import Role
+from sfumato.schema.schema import FittedTable, Schema
+from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from sfumato.methods.base import Plan
+    from sfumato.methods.claims import Claim
+    from sfumato.randomness import Randomness
+    from sfumato.release.manifest import Manifest
+
+T = TypeVar("T")
+SHARE = 0.5  # share of the free memory that is used if no limit is given
+
+
+@dataclass(frozen=True, kw_only=True)
+class DuckDB(Engine):
+    """The engine for tables larger than memory: Parquet, CSV and other files, without a server.
+
+    Questions about the table are answered by SQL, rows are sorted into blocks in a private folder next to the target,
+    and each block is anonymized by itself. Every promise is verified on the files that were written before they are put
+    in place. The released rows are a folder ``released.parquet`` of several files; there is no ``released.csv``.
+
+    Parameters
+    ----------
+    memory : str or int, optional
+        Memory that the whole process should keep to, such as ``"4GB"``; a number is in bytes. Default: half of the
+        memory that is free.
+    block_rows : int, optional
+        Rows of a block. Default: as many as the memory allows.
+
+    Examples
+    --------
+    >>> import numpy as np, sfumato as sf
+    >>> people = {"x": np.random.default_rng(0).normal(size=500)}
+    >>> release = sf.Boxes(k=5).release(people, schema={"x": "quasi"}, engine=sf.DuckDB(memory="1GB"), into="large")
+    >>> sorted(path.name for path in __import__("pathlib").Path("large").iterdir())
+    ['manifest.json', 'released.parquet', 'report.html']
+    """
+
+    name: ClassVar[str] = "duckdb"
+
+    memory: str | int | None = None
+    block_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.memory is not None:
+            memory_from(self.memory)
+        if self.block_rows is not None:
+            require_int(self.block_rows, name="block_rows", at_least=1)
+
+    def require_target(self, into: Any) -> None:
+        if into is not None:
+            require_target(into)
+
+    @contextmanager
+    def session(self, into: Any) -> Iterator[Session[Any, Any]]:
+        total = int(available_memory() * SHARE) if self.memory is None else memory_from(self.memory)
+        memory = MemoryPlan(total, 1, processors())
+        with workspace(into) as folder, connected(folder, memory.database, memory.workers) as connection:
+            yield _Session(folder, connection, memory, self.block_rows)
+
+
+@dataclass(frozen=True, repr=False)
+class StoredTableSource:
+    """Rows in files with their schema."""
+
+    stored: Rows
+    schema: Schema
+
+    @property
+    def kinds(self) -> Mapping[str, Any]:
+        return self.stored.kinds
+
+    @property
+    def rows(self) -> int:
+        return self.stored.rows
+
+    @property
+    def releasable(self) -> Rows:
+        """All columns except identifiers."""
+        return self.stored.select([column.name for column in self.schema.without(Role.IDENTIFIER).columns])
+
+
+@dataclass(frozen=True, repr=False)
+class RoutedRows:
+    """Rows in blocks, not transformed yet."""
+
+    blocks: Blocks
+
+
+@dataclass(frozen=True, repr=False)
+class ReleasedRows:
+    """Rows that were written in parts."""
+
+    parts: Parts
+
+    @property
+    def released_kinds(self) -> Mapping[str, Any]:
+        return self.parts.kinds
+
+    @property
+    def released_rows(self) -> int:
+        return self.parts.rows
+
+
+@dataclass(frozen=True, repr=False)
+class _Session(Session[StoredTableSource, Any]):
+    """One run of the engine, with its private folder and its connection."""
+
+    name: ClassVar[str] = "duckdb"
+
+    folder: Path
+    connection: Connection
+    memory: MemoryPlan
+    given_block_rows: int | None
+
+    def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> StoredTableSource:
+        if isinstance(source, FittedTable):
+            source, schema = source.table, schema or source.schema
+        relation = relation_of(source, self.folder, self.connection, self.memory.rows_bytes)
+        rows = relation.rows
+        if not rows:
+            raise TableError("A table must have rows to be released.", found="no rows")
+        kinds = {name: Table.from_arrow(_empty(relation, name)).kinds[name] for name in relation.types}
+        kinds |= kinds_of(self.connection, relation)
+        if isinstance(source, Table):
+            kinds = dict(source.kinds)
+        stored = Rows(relation, kinds, rows)
+        completed = Schema.of(schema).completed(stored.names, partial(self._facts, stored))
+        typed = with_declared_kinds(stored, completed.columns, self.folder, self.connection)
+        completed.require_fit(partial(self._facts, typed))
+        return StoredTableSource(typed, completed)
+
+    def _facts(self, stored: Rows, names: Sequence[str], count_distinct: bool) -> Mapping[str, Any]:
+        return facts_of(self.connection, stored.relation, names, count_distinct, stored.kinds)
+
+    def survey(self, source: StoredTableSource, randomness: Randomness) -> StoredSurvey:
+        rows = source.releasable
+        _require_finite(self._facts(rows, rows.names, False))
+        memory = replace(self.memory, columns=len(rows.names))
+        block_rows = self.given_block_rows or memory.block_rows
+        sample_rows = rows.rows if rows.rows <= block_rows else memory.sample_rows
+        return StoredSurvey(rows, self.connection, memory, block_rows, randomness, sample_rows)
+
+    def run(self, plan: Plan, source: StoredTableSource) -> RoutedRows:
+        rows = source.releasable
+        memory = replace(self.memory, columns=len(rows.names))
+        progress = Progress("sorting rows into blocks", rows.rows)
+        tables = rows.tables(memory.batch_rows)
+        return RoutedRows(route_rows(tables, plan.route, plan.blocks, self.folder / "blocks", progress.add))
+
+    def shuffle(self, rows: RoutedRows, plan: Plan) -> ReleasedRows:
+        """Transform each block, and write its rows in random order and with random numbers."""
+        blocks = rows.blocks
+        folder, origins = self.folder / "parts", self.folder / "origins"
+        for made in (folder, origins):
+            made.mkdir(mode=0o700)
+        generator = np.random.default_rng()
+        total = int(blocks.rows.sum())
+        numbers = np.zeros(len(blocks.rows), dtype=np.int64)
+        numbers[blocks.numbers] = generator.permutation(len(blocks.numbers))
+        before = np.cumsum(blocks.rows) - blocks.rows
+        writer = PartWriter(plan, blocks, folder, origins, numbers, before, RandomNumbering(total))
+        in_work = generator.permutation(blocks.numbers).tolist()
+        written = self._each(writer.write, in_work, "anonymizing blocks")
+        parts = [part for part in written if part is not None]
+        require_rows(parts)
+        return ReleasedRows(Parts(blocks, folder, origins, parts))
+
+    def verify(self, claims: Sequence[Claim[Any]], rows: ReleasedRows) -> Verified:
+        recounts = [Recount(claim) for claim in claims]
+        compared: list[Comparison] = []
+        for evidence in _prefetched(rows.parts):
+            for recount in recounts:
+                recount.add(evidence)
+            compared[:] = [Comparison.of(evidence).merge(compared[0]) if compared else Comparison.of(evidence)]
+        findings = tuple(recount.finding() for recount in recounts)
+        require_held(findings)
+        return Verified.of(findings, compared[0])
+
+    def diagnose(self, plan: Plan, rows: ReleasedRows) -> Diagnostics:
+        trace = Trace.merged([part.trace for part in rows.parts.parts])
+        return Diagnostics(searches=trace.searches, rules=trace.rules)
+
+    def write(self, rows: ReleasedRows, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
+        release = Release(rows.parts.table(), manifest, diagnostics=diagnostics)
+        if into is None:  # the files are removed with the session
+            whole = release.table.select(release.table.names)
+            return replace(release, table=whole)
+        folder = write_parts(rows.parts.folder, manifest, release.rendered().encode(), into)
+        return replace(
+            release, table=type(rows.parts.table()).of(folder / "released.parquet", manifest_kinds(manifest))
+        )
+
+    def _each(self, work: Callable[[int], T], items: Sequence[int], what: str) -> list[T]:
+        """Do the work for all items, several at a time."""
+        progress = Progress(what, len(items))
+        done = []
+        with ThreadPoolExecutor(self.memory.workers) as pool:
+            try:
+                for result in pool.map(work, items):
+                    done.append(result)
+                    progress.add()
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+        return done
+
+
+def manifest_kinds(manifest: Manifest) -> Mapping[str, Any]:
+    """Return the kinds of the released columns."""
+    return {column.name: column.kind for column in manifest.released}
+
+
+def _prefetched(parts: Parts) -> Iterator[Any]:
+    """Yield evidence while the next one is read."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = None
+        for part in parts.parts:
+            ready, waiting = waiting, pool.submit(parts.evidence, part)
+            if ready is not None:
+                yield ready.result()
+        if waiting is not None:
+            yield waiting.result()
+
+
+def _require_finite(facts: Mapping[str, Any]) -> None:
+    found = [f"{one.infinite:,} in {name!r}" for name, one in facts.items() if one.infinite]
+    if found:
+        raise TableError(
+            "Numbers must be finite.",
+            found=f"infinite numbers, {', '.join(found)}",
+            fix="make them missing, or remove these rows",
+        )
+
+
+def _empty(relation: Any, name: str) -> Any:
+    import pyarrow as pa
+
+    return pa.table({name: pa.array([], relation.types[name])})

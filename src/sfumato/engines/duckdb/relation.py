@@ -1,0 +1,153 @@
+"""Rows in Parquet files as a relation of DuckDB, and the same rows as a stream of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from sfumato.errors import ReadError, TableError
+from sfumato.release.stored import rows_in
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, repr=False)
+class Relation:
+    """Parquet files with the same columns. ``orders`` are the values of ordered columns, which are stored as text."""
+
+    files: tuple[Path, ...]
+    types: Mapping[str, pa.DataType]
+    orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, files: Sequence[Path], orders: Mapping[str, tuple[str, ...]] | None = None) -> Relation:
+        """Return the relation of these files; raise unless all have the same columns."""
+        schemas = [_schema(file) for file in files]
+        for file, schema in zip(files, schemas, strict=True):
+            if not schema.equals(schemas[0]):
+                different = sorted({one.name for one in set(schema) ^ set(schemas[0])})
+                raise TableError(
+                    "Files that are read together must have the same columns with the same types, in the same order.",
+                    found=f"differences between {file.name} and {files[0].name} in "
+                    f"{', '.join(map(repr, different)) or 'the order of columns'}",
+                    fix="read them one by one",
+                )
+        repeated = sorted({name for name in schemas[0].names if schemas[0].names.count(name) > 1})
+        if repeated:
+            raise TableError("Column names must be unique.", found=f"{', '.join(map(repr, repeated))} more than once")
+        return cls(tuple(files), {one.name: one.type for one in schemas[0]}, orders or {})
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of all files."""
+        return sum(rows_in(file) for file in self.files)
+
+    def sql(self, names: Sequence[str]) -> str:
+        """Return the relation with these columns; NaN is missing."""
+        files = ", ".join(quoted_text(str(file)) for file in self.files)
+        columns = ", ".join(self._column(name) for name in names) or "1 AS one"
+        return f"(SELECT {columns} FROM read_parquet([{files}]))"
+
+    def _column(self, name: str) -> str:
+        shown = quoted(name)
+        if pt.is_floating(self.types[name]):
+            return f"CASE WHEN isnan({shown}) THEN NULL ELSE {shown} END AS {shown}"
+        return shown
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[tuple[NDArray[np.uint64], pa.Table]]:
+        """Yield batches of these columns in the order of the files, with the number of each row in the whole table."""
+        import pyarrow.parquet as pq
+
+        start = 0
+        for path in self.files:
+            with _broken_files_named(path), pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(batch_size=rows, columns=list(names)):
+                    keys = np.arange(start, start + batch.num_rows, dtype=np.uint64)
+                    start += batch.num_rows
+                    yield keys, pa.Table.from_batches([batch]).select(list(names))
+
+
+@dataclass(frozen=True, repr=False)
+class Rows:
+    """A relation whose columns have kinds."""
+
+    relation: Relation
+    kinds: Mapping[str, Kind]
+    rows: int
+
+    def select(self, names: Sequence[str]) -> Rows:
+        """Return these columns."""
+        return Rows(self.relation, {name: self.kinds[name] for name in names}, self.rows)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.kinds)
+
+    def sql(self, names: Sequence[str] | None = None) -> str:
+        """Return these columns as a relation."""
+        return self.relation.sql(self.names if names is None else names)
+
+    def tables(self, batch_rows: int, names: Sequence[str] | None = None) -> Iterator[tuple[NDArray[np.uint64], Table]]:
+        """Yield batches as tables, with the number of each row."""
+        for keys, arrow in self.relation.batches(self.names if names is None else names, batch_rows):
+            yield keys, self.typed(arrow)
+
+    def typed(self, arrow: pa.Table) -> Table:
+        """Return stored columns as a table: with their kinds, and ordered ones with their order."""
+        kinds = {name: self.kinds[name] for name in arrow.column_names}
+        table = Table.from_arrow(arrow, kinds)
+        columns = [
+            _ordered(column, self.relation.orders[name]) if name in self.relation.orders else column
+            for name, column in zip(table.names, table.arrow.columns, strict=True)
+        ]
+        return Table(pa.table(columns, names=list(table.names)), kinds)
+
+
+def quoted(name: str) -> str:
+    """Return a column name as SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quoted_text(text: str) -> str:
+    """Return a text as SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _ordered(column: pa.ChunkedArray, order: Sequence[str]) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    words = pa.array(order, pa.string())
+    codes = pc.index_in(column, value_set=words)
+    parts = [pa.DictionaryArray.from_arrays(chunk, words, ordered=True) for chunk in codes.chunks]
+    return pa.chunked_array(parts, pa.dictionary(pa.int32(), pa.string(), ordered=True))
+
+
+def _schema(file: Path) -> pa.Schema:
+    import pyarrow.parquet as pq
+
+    with _broken_files_named(file):
+        return pq.read_schema(file).remove_metadata()
+    raise AssertionError
+
+
+class _broken_files_named:  # noqa: N801 - used like a function
+    """Turn errors of the Parquet reader, which may quote cells, into a ReadError with the name of the file."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, pa.ArrowException | OSError) and not isinstance(error, MemoryError):
+            raise ReadError(f"{self.file.name} is a broken Parquet file.", fix="write the file again") from None

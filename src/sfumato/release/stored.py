@@ -1,0 +1,108 @@
+"""Released rows that stay in their files: read part by part, and grouped without ever being in memory as a whole."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sfumato.errors import ReadError
+from sfumato.table.isolated import invalid, invalid_columns
+from sfumato.table.table import CountedRows, Table
+
+if TYPE_CHECKING:
+    from sfumato.table.kinds import Kind
+
+
+class StoredTable(Table):
+    """A table in Parquet files, the parts of a release.
+
+    Names, kinds and the number of rows are known at once. ``arrow`` and everything that needs all rows read all files,
+    and keep them; :meth:`parts` and :meth:`counted` read one file at a time.
+    """
+
+    def __init__(self, files: Sequence[Path], kinds: Mapping[str, Kind], rows: int) -> None:
+        object.__setattr__(self, "files", tuple(files))
+        object.__setattr__(self, "kinds", dict(kinds))
+        object.__setattr__(self, "_rows", rows)
+
+    files: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, folder: Path, kinds: Mapping[str, Kind]) -> StoredTable:
+        """Return the table in all Parquet files of a folder."""
+        files = sorted(folder.glob("*.parquet"))
+        return cls(files, kinds, sum(rows_in(file) for file in files))
+
+    @cached_property
+    def arrow(self) -> pa.Table:
+        """All rows; they are read when they are first asked for."""
+        return pa.concat_tables([part.arrow for part in self.parts()]).unify_dictionaries()
+
+    @property
+    def rows(self) -> int:
+        return int(self._rows)  # type: ignore[attr-defined]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.kinds)
+
+    def parts(self, names: Sequence[str] | None = None) -> Iterator[Table]:
+        for file in self.files:
+            yield _read_part(file, self.names if names is None else names, self.kinds)
+
+    def select(self, names: Sequence[str]) -> Table:
+        self.require(names)
+        if "arrow" in self.__dict__:
+            return super().select(names)
+        kinds = {name: self.kinds[name] for name in names}
+        parts = [part.arrow for part in self.parts(names)]
+        return Table(pa.concat_tables(parts).unify_dictionaries(), kinds)
+
+    def take(self, positions: Any) -> Table:
+        return Table(self.arrow, self.kinds).take(positions)
+
+    def numbers(self, name: str) -> Any:
+        return self.select([name]).numbers(name)
+
+    def coded(self, name: str) -> Any:
+        return self.select([name]).coded(name)
+
+    def counted(self, names: Sequence[str]) -> CountedRows:
+        """Group each part by these columns, and then the groups of all parts."""
+        self.require(names)
+        groups = [CountedRows.grouped(part, names) for part in self.parts(names)]
+        return CountedRows.merged(groups, names)
+
+
+def rows_in(file: Path) -> int:
+    """Return the number of rows of a Parquet file; raise a ReadError if it is broken."""
+    import pyarrow.parquet as pq
+
+    rows = None
+    with contextlib.suppress(pa.ArrowException, OSError):
+        rows = pq.read_metadata(file).num_rows
+    if rows is None:
+        raise ReadError(f"{file.name} is a broken Parquet file.", fix="get a new copy from its source")
+    return int(rows)
+
+
+def _read_part(file: Path, names: Sequence[str], kinds: Mapping[str, Kind]) -> Table:
+    import pyarrow.parquet as pq
+
+    arrow, wrong = None, []
+    try:
+        arrow = pq.read_table(file, columns=list(names), partitioning=None)
+        wrong = invalid_columns(arrow)
+    except (pa.ArrowException, OSError, ValueError):
+        arrow = None
+    if arrow is None or arrow.column_names != list(names):
+        raise ReadError(f"{file.name} is a broken Parquet file, or has other columns.", fix="get a new copy")
+    if wrong:
+        raise invalid(wrong, file=file.name)
+    plain = Table.from_arrow(arrow, {name: kinds[name] for name in names})
+    return Table(plain.arrow, {name: kinds[name] for name in names})
