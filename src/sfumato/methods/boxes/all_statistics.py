@@ -88,7 +88,8 @@ def correlations(z: NDArray[np.float32], weight: NDArray[np.float64] | None) -> 
     products = (filled * row_weight[:, None]).T @ filled
     present = is_present.astype(np.float32)
     total = np.maximum((present * row_weight[:, None]).T @ present, np.finfo(np.float32).tiny)
-    return np.clip(products / total, -1.0, 1.0)
+    found: NDArray[np.float32] = np.clip(products / total, -1.0, 1.0)
+    return found
 
 
 def root_mean_squares(z: NDArray[np.float32], correlation: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -97,6 +98,6 @@ def root_mean_squares(z: NDArray[np.float32], correlation: NDArray[np.float32]) 
     others = np.maximum((~np.isnan(z)).sum(axis=1) - 1, 0)[:, None]
     squares = (filled * filled).sum(axis=1)[:, None]
     squares = squares - 2.0 * filled * (filled @ correlation) + filled * filled * (correlation**2).sum(axis=1)
-    found = np.sqrt(2.0 / math.pi * others * np.maximum(squares, 0.0)).astype(np.float32)
+    found: NDArray[np.float32] = np.sqrt(2.0 / math.pi * others * np.maximum(squares, 0.0)).astype(np.float32)
     found[np.isnan(z)] = np.nan
     return found

@@ -154,7 +154,7 @@ def sensitivities(
     if others is None:
         floor = unit * (len(axes.numbers) + 1) / ACCURACY
     else:
-        floor = unit * _shared(others, sum(term.weight for term in terms), int((unit > 0.0).sum()))
+        floor = unit * _shared(others, sum(_weight(one, moments_of, position) for one in kept), int((unit > 0.0).sum()))
     sizes = [len(term.columns) for term in terms]
     return Sensitivities(
         columns=columns,
@@ -177,7 +177,6 @@ class Term:
     constant: float
     columns: list[int]  # positions of the columns x
     slopes: NDArray[np.float64]
-    weight: float  # root mean square over the records, per standard deviation of the axis
 
 
 def _terms(
@@ -189,13 +188,19 @@ def _terms(
     gradient, wanted = one.statistic.gradient(moments), one.wanted(moments)
     share = one.importance / wanted if wanted > 0.0 else 0.0
     slopes, level = 2.0 * gradient.covariance, gradient.mean
-    squares = level**2 + np.einsum("ij,jk,ik->i", slopes, moments.covariance, slopes)
     for number, name in enumerate(names):
         row = share * slopes[number]
         constant = share * (level[number] - slopes[number] @ moments.mean)
         if name in position and np.isfinite(row).all() and math.isfinite(constant) and (row.any() or constant):
-            weight = share * math.sqrt(max(squares[number], 0.0)) * moments.sd[number]
-            yield Term(position[name], constant, [place[other] for other in names], row, weight)
+            yield Term(position[name], constant, [place[other] for other in names], row)
+
+
+def _weight(one: Kept, moments_of: MomentsLookup, position: Mapping[str, int]) -> float:
+    """Return the weight of a kept statistic in boxes: importance ÷ (accuracy ÷ natural scale), 0 without a scale."""
+    moments = moments_of(one.statistic.columns)
+    scale, wanted = one.statistic.scale(moments), one.wanted(moments)
+    is_in_boxes = any(name in position for name in one.statistic.columns)
+    return one.importance * scale / wanted if is_in_boxes and scale > 0.0 and wanted > 0.0 else 0.0
 
 
 def _shared(others: float, kept: float, axes: int) -> float:

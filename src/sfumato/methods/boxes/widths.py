@@ -65,7 +65,7 @@ def _level(
     order = np.argsort(breaks, axis=1)
     breaks, steps, changes = (np.take_along_axis(array, order, axis=1) for array in (breaks, steps, changes))
     constant, growing = start[:, None] + np.cumsum(steps, axis=1), np.cumsum(changes, axis=1)
-    is_empty = (breaks == 0.0) & (matters & ~has_low).any(axis=1)[:, None]
+    is_empty = (breaks == 0.0) & np.any(matters & ~has_low, axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_at_breaks = np.where(growing > 0, constant + growing * np.log(breaks), constant)
     reached = (is_empty | (log_at_breaks < log_volume[:, None])).sum(axis=1)
