@@ -7,7 +7,7 @@ WORKERS ?= 2
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
-.PHONY: demo test check generated bench replicate clean
+.PHONY: demo test check generated bench replicate fuzz clean
 
 demo: $(VENV)/.base  ## the whole way on a real table; files in out/
 	$(BIN)/sfumato demo
@@ -32,6 +32,10 @@ bench: $(VENV)/.dev
 replicate: $(VENV)/.dev  ## the numbers of the papers, and the pages that show them
 	$(BIN)/python -m pytest -n $(WORKERS) -m replication || [ $$? -eq 5 ]  # 5: there is none yet
 	@for file in docs/replication/*.py; do [ ! -e "$$file" ] || $(BIN)/python "$$file" || exit 1; done
+
+TABLES ?= 100000
+fuzz: $(VENV)/.dev  ## generated tables over all methods; goes on where it stopped (fuzz.json)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py --tables $(TABLES) --state fuzz.json --workers $(WORKERS)
 
 clean:
 	rm -rf $(VENV) out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

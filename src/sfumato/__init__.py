@@ -27,6 +27,7 @@ NAMES = {
     "split_holdout": "sfumato.measures.holdout",
     "release_and_assess": "sfumato.pipeline",
     "AssessedRelease": "sfumato.pipeline",
+    "Database": "sfumato.engines.database.database",
     "DuckDB": "sfumato.engines.duckdb.engine",
     "Release": "sfumato.release.release",
     "read_release": "sfumato.release.read",

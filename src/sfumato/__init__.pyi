@@ -4,6 +4,7 @@ from sfumato.disclosure.anonymity_budget import anonymity_budget as anonymity_bu
 from sfumato.disclosure.quasi_identifiers import quasi_identifiers as quasi_identifiers
 from sfumato.disclosure.sketched_search import sketched_quasi_identifiers as sketched_quasi_identifiers
 from sfumato.disclosure.uniqueness import uniqueness as uniqueness
+from sfumato.engines.database.database import Database as Database
 from sfumato.engines.duckdb.engine import DuckDB as DuckDB
 from sfumato.errors import SfumatoError as SfumatoError
 from sfumato.errors import SfumatoWarning as SfumatoWarning

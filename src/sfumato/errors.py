@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import ClassVar, ParamSpec, TypeVar
 
@@ -142,6 +142,32 @@ class SfumatoWarning(UserWarning):
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
+
+
+def translated(
+    work: Callable[[], R], kinds: type[Exception] | tuple[type[Exception], ...], named: Callable[[Exception], Exception]
+) -> R:
+    """Do work of a library; an error of these kinds becomes another one, which does not remember the first.
+
+    Errors of libraries may quote cells, also through the ``__context__`` of an error that was raised meanwhile.
+    """
+    try:
+        return work()
+    except kinds as error:
+        failure = named(error)
+    raise failure
+
+
+def translated_items(
+    items: Iterator[R], kinds: type[Exception] | tuple[type[Exception], ...], named: Callable[[Exception], Exception]
+) -> Iterator[R]:
+    """Yield the items of an iterator of a library, with errors as in :func:`translated`."""
+    end: list[R] = []
+    while True:
+        found = translated(lambda: [item] if (item := next(items, end)) is not end else end, kinds, named)
+        if found is end:
+            return
+        yield found[0]  # type: ignore[misc]
 
 
 def warn(message: str) -> None:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.registry import engine_for
 from sfumato.errors import CannotRelease, OptionError, SchemaError, TableError, names_memory_errors, warn
 from sfumato.randomness import Randomness
+from sfumato.release.destination import Destination
 from sfumato.release.manifest import Manifest
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import FittedTable, Schema
+from sfumato.survey.questions import GroupSizesOf
 from sfumato.survey.survey import Survey, is_whole
 from sfumato.table.frames import as_table
 from sfumato.table.intervals import original_name
@@ -158,6 +160,8 @@ def _released(
     if seed is not None:
         warn("A seed is a secret: whoever knows it can undo the random steps of the release.")
     engine.require_target(into)
+    if isinstance(into, Destination):
+        into = into.following(table)
     with engine.session(into) as running:
         return _made(method, table, schema, randomness, running, into)
 
@@ -185,6 +189,7 @@ def _made(
     log.info("verifying %d released rows", work.released_rows)
     verified = engine.verify(plan.claims, work)
     _require_protected(plan, protected, work, verified)
+    _warn_of_exact_weights(protected, survey, verified)
     manifest = Manifest.of(
         method=method,
         schema=source.schema,
@@ -211,6 +216,19 @@ def _warn_of_suggestions(schema: Schema, given: Schema | Mapping[str, Any] | str
         parts.append(f"Roles were suggested: {', '.join(kept)}.")
     if parts:
         warn(f"{' '.join(parts)} Give the roles with schema= to choose them yourself.")
+
+
+def _warn_of_exact_weights(schema: Schema, survey: Survey, verified: Verified) -> None:
+    """Warn of sampling weights that are released as they are, and tell how many of them are unique."""
+    weight = next(iter(schema.names(Role.WEIGHT)), None)
+    if weight is not None and weight in verified.unaltered:
+        question = GroupSizesOf((weight,))
+        unique = survey.ask([question])[question].unique_rows
+        warn(
+            f"The sampling weights in {weight!r} are released exactly, and {unique:,} of {survey.rows:,} rows have a "
+            "weight that no other row has: whoever knows it finds the person. The method boxes can release the mean "
+            "weight of each box instead (sampling_weights='box-mean')."
+        )
 
 
 def _require_workable(rows: int, schema: Schema) -> None:

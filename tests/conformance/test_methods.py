@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import FrozenInstanceError, fields, is_dataclass
 
 import numpy as np
@@ -47,6 +48,13 @@ def mixed() -> Table:
             }
         )
     )
+
+
+@pytest.fixture(scope="module")
+def weighted(mixed) -> Table:
+    """The same people, each with a sampling weight that nobody else has."""
+    weight = np.random.default_rng(3).permutation(ROWS) * 1000.0 + 0.5
+    return Table.from_arrow(mixed.arrow.append_column("stands_for", pa.array(weight)))
 
 
 ROLES = {
@@ -137,6 +145,28 @@ class TestCertainty:
         if "age" in release.names and release.table.kinds.get("age", Kind.WHOLE).is_numeric:
             estimate = release.estimate("mean(age)")
             assert estimate.low <= truth <= estimate.high
+
+
+class TestSamplingWeights:
+    """What a method does to weights is measured, told in the manifest, and never makes a weighted interval wrong."""
+
+    def test_the_rule_is_told_and_unique_weights_are_warned_of(self, method, weighted):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            release = method.release(weighted, schema=ROLES | {"stands_for": "weight"})
+        rule, told = release.manifest.sampling_weights, [str(one.message) for one in caught]
+        assert rule in ("exact", "box-mean", "altered", "not released")
+        exact = [one for one in told if "released exactly, and 120 of 120 rows" in one]
+        assert len(exact) == (rule == "exact")
+        if rule == "box-mean":
+            assert release.to_pandas().groupby("stands_for").size().min() >= NEEDED["k"]
+
+    def test_a_weighted_interval_holds_the_truth_or_is_infinite(self, method, weighted):
+        release = method.release(weighted, schema=ROLES | {"stands_for": "weight"})
+        if release.table.rows == ROWS and "age" in release.names:
+            found = release.estimate("mean(age)")
+            truth = np.average(weighted.numbers("age"), weights=weighted.numbers("stands_for"))
+            assert release.weight is None or found.low <= truth <= found.high
 
 
 BAD = {

@@ -204,7 +204,7 @@ class TestCommands:
         def quoting(*arguments, **options):
             raise ZeroDivisionError(f"could not convert {CANARY}")
 
-        monkeypatch.setattr(sfumato.table.read, "read", quoting)
+        monkeypatch.setattr(sfumato.table.read.FileSource, "read", quoting)
         for debug in ("", "1"):
             monkeypatch.setenv("SFUMATO_DEBUG", debug)
             assert run(["inspect", str(tmp_path / "people.csv")]) == 1

@@ -15,6 +15,7 @@ from sfumato.params import require_choice
 
 if TYPE_CHECKING:
     from sfumato.measures.assess import Assessment
+    from sfumato.release.destination import Destination
     from sfumato.release.release import Release
     from sfumato.report.summary import Summary
 
@@ -23,8 +24,16 @@ def command(
     *,
     file: str = source.FILE,
     out: str = typer.Option(
-        ..., "-o", "--out", metavar="DIR", help="Folder to write to; an older release in it is replaced."
+        ...,
+        "-o",
+        "--out",
+        metavar="DIR",
+        help="Folder to write to; an older release in it is replaced. Or the URL of a database, with --into.",
     ),
+    table: str | None = source.TABLE,
+    query: str | None = source.QUERY,
+    into: str | None = typer.Option(None, "--into", metavar="TABLE", help="Table to write, if -o is a URL."),
+    replace: bool = typer.Option(False, "--replace", help="Replace the table that --into names, if it exists."),
     method: str = typer.Option("boxes", "--method", help="Method name: boxes, generalize, …; see `sfumato methods`."),
     k: int | None = typer.Option(None, "--k", help="Smallest number of records in a group."),
     l: int | None = typer.Option(None, "--l", help="Smallest number of different sensitive values in a group."),
@@ -103,7 +112,7 @@ def command(
     """
     from sfumato.engines.registry import engine_for
     from sfumato.methods.registry import make_method
-    from sfumato.release.bundle import require_target
+    from sfumato.release.destination import Folder
 
     require_choice(csv_formulas, name="--csv-formulas", choices=("keep", "escape"))
     given: dict[str, Any] = {
@@ -120,27 +129,29 @@ def command(
     for one in require:
         require_choice(one, name="--require", choices=("assessment",))
     anonymizer = make_method(method, **chosen)
-    require_target(out)
+    destination = _destination(out, into, replace=replace)
+    destination.require_free()
     reading = source.Reading(
         separator=separator, encoding=encoding, decimal=decimal, missing=missing, header=header, names=names
     )
     console.say_progress()
     judges = bool(assess or require or reference is not None or holdout is not None)
-    chosen_engine = engine_for(engine, source.file_source(file, reading), memory=memory)
-    if chosen_engine.name != "memory":
+    given_source = source.source_of(file, reading, table=table, query=query)
+    chosen_engine = engine_for(engine, given_source, memory=memory)
+    if chosen_engine.name != "memory" or not isinstance(destination, Folder):
         _require_no_assessment(judges, chosen_engine.name)
         console.say_compiling()
         with watched(anonymizer) as anonymizer:
             made_there = anonymizer.release(
-                source.file_source(file, reading),
+                given_source,
                 schema=source.schema_of(schema, role),
                 seed=seed,
                 engine=chosen_engine,
-                into=out,
+                into=destination,
             )
-        show_written(made_there, out, as_json=json)
+        show_written(made_there, into or out, as_json=json)
         return
-    fitted = source.fitted(file, reading, schema=schema, roles=role)
+    fitted = source.fitted_source(given_source, schema=schema, roles=role)
     source.say_roles(fitted.schema)
     console.say_compiling()
     others = reference and source.table(reference, reading)
@@ -172,6 +183,17 @@ def write_and_show(
     console.say(f"· written to {out}")
     with console.after(f"the release is complete in {out}"):
         _show(released, folder, summary, judged, as_json=as_json)
+
+
+def _destination(out: str, into: str | None, *, replace: bool) -> Destination:
+    """Return the folder, or the table of a database, that the release is written to."""
+    from sfumato.release.destination import Folder
+
+    if source.is_url(out):
+        return source.database(out, table=into, replace=replace)
+    if into is not None or replace:
+        raise OptionError("--into and --replace need -o with the URL of a database.", found="a folder")
+    return Folder(out)
 
 
 def show_written(released: Release, out: str, *, as_json: bool) -> None:

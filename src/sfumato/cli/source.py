@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,14 +15,17 @@ from sfumato.errors import OptionError
 from sfumato.params import require_choice
 
 if TYPE_CHECKING:
+    from sfumato.engines.database.database import Database
     from sfumato.schema.schema import FittedTable, Schema
     from sfumato.table.read import FileSource
+    from sfumato.table.sources import TableSource
     from sfumato.table.table import Table
 
 FILE = typer.Argument(
     ...,
     metavar="FILE",
-    help="CSV, TSV, JSON Lines, Parquet, Arrow or Feather file, or a pattern such as 'part-*.csv'.",
+    help="CSV, TSV, JSON Lines, Parquet, Arrow or Feather file, a pattern such as 'part-*.csv', or the URL of a "
+    "database.",
 )
 SCHEMA = typer.Option(None, "--schema", metavar="TOML", help="Schema file with the roles of the columns.")
 ROLE = typer.Option(
@@ -58,6 +62,38 @@ class Reading:
     names: str | None  # separated by commas; quotes enclose a name with a comma
 
 
+TABLE = typer.Option(None, "--table", metavar="NAME", help="Table to read, if FILE is the URL of a database.")
+QUERY = typer.Option(None, "--query", metavar="SQL", help="Or: query to read, if FILE is the URL of a database.")
+
+
+def source_of(file: str, reading: Reading, *, table: str | None = None, query: str | None = None) -> TableSource:
+    """Return the file, or the table of a database, with how to read it."""
+    if is_url(file):
+        return database(file, table=table, query=query)
+    if table is not None or query is not None:
+        raise OptionError("--table and --query need the URL of a database.", found="a file", fix="leave them out")
+    return file_source(file, reading)
+
+
+def is_url(text: str) -> bool:
+    """Return whether this is the URL of a database."""
+    from sfumato.engines.database.database import SCHEMES, scheme_of
+
+    return scheme_of(text) in SCHEMES
+
+
+def database(url: str, *, table: str | None, query: str | None = None, replace: bool = False) -> Database:
+    """Return a table of a database; a password in the URL is refused, because others see it in the process list."""
+    from sfumato.engines.database.database import Database
+
+    if re.match(r"[A-Za-z0-9+]+://[^/@]*:[^/@]+@", url) or re.search(r"[?&]password=", url):
+        raise OptionError(
+            "A password must not be on the command line, where others can see it.",
+            fix="PGPASSWORD in the environment, ~/.pgpass, or a service file",
+        )
+    return Database(url, table=table, query=query, replace=replace)
+
+
 def file_source(file: str, reading: Reading) -> FileSource:
     """Return the file with how to read it."""
     from sfumato.table.read import FileSource
@@ -82,9 +118,14 @@ def table(file: str, reading: Reading) -> Table:
 
 def fitted(file: str, reading: Reading, *, schema: str | None, roles: Sequence[str]) -> FittedTable:
     """Read a table and give every column its kind and role."""
+    return fitted_source(file_source(file, reading), schema=schema, roles=roles)
+
+
+def fitted_source(given: TableSource, *, schema: str | None, roles: Sequence[str]) -> FittedTable:
+    """Read a table from a file or a database, and give every column its kind and role."""
     from sfumato.schema.schema import FittedTable
 
-    return FittedTable.of(table(file, reading), schema_of(schema, roles))
+    return FittedTable.of(given.read(), schema_of(schema, roles))
 
 
 def schema_of(schema: str | None, roles: Sequence[str]) -> Schema:

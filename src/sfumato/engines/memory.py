@@ -21,8 +21,8 @@ from sfumato.methods.claims import Evidence
 from sfumato.methods.diagnostics import Trace
 from sfumato.params import require_int
 from sfumato.randomness import Randomness
-from sfumato.release.bundle import require_target
 from sfumato.release.comparison import Comparison
+from sfumato.release.destination import destination_of
 from sfumato.release.release import Release
 from sfumato.release.verify import verify
 from sfumato.schema.columns import Role
@@ -198,8 +198,8 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
                 require_int(getattr(self, name), name=name, at_least=1)
 
     def require_target(self, into: Any) -> None:
-        if into is not None:
-            require_target(into)
+        if destination := destination_of(into):
+            destination.require_free()
 
     def session(self, into: Any) -> AbstractContextManager[Memory]:
         return nullcontext(self)
@@ -230,8 +230,8 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
 
     def write(self, rows: MemoryWork, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
         release = Release(rows.evidence.released, manifest, diagnostics=diagnostics)
-        if into is not None:
-            release.write(into)
+        if destination := destination_of(into):
+            destination.write(release)
         return release
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.machine import available_memory, memory_from
 from sfumato.errors import OptionError, ReadError
-from sfumato.table.read import FileSource, file_format, matching_files
+from sfumato.table.read import FileSource
+from sfumato.table.sources import TableSource
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine
@@ -22,8 +23,6 @@ ENGINES: dict[str, tuple[str, str]] = {
 AUTO = "auto"
 LIMITED = ("duckdb",)  # engines that keep to a limit of memory
 FREE_SHARE = 0.7  # share of the free memory that the memory engine may be expected to take
-COPIES = 12  # memory for a text file, as a multiple of its size
-CELL_BYTES = 150  # memory for a cell: its number, weights, sorted copies and released columns
 
 log = logging.getLogger("sfumato")
 
@@ -52,36 +51,20 @@ def engine_for(chosen: str | Engine, source: Any = None, *, memory: str | int | 
 
 def _fitting(source: Any, memory: str | int | None) -> str:
     """Choose the memory engine if the table fits into memory, otherwise DuckDB; the log says why."""
-    if not isinstance(source, str | Path | FileSource):
+    if isinstance(source, str | Path):
+        source = FileSource(source)
+    if not isinstance(source, TableSource):
         if memory is not None:
             log.info("engine duckdb: a limit of memory is given")
         return "duckdb" if memory is not None else "memory"
     try:
-        need = memory_needed(source.path if isinstance(source, FileSource) else source)
+        need = source.memory_needed()
     except ReadError:  # what is wrong is said when it is read, after the target was checked
         return "memory" if memory is None else "duckdb"
     there = available_memory() if memory is None else memory_from(memory)
     name = "memory" if memory is None and need <= FREE_SHARE * there else "duckdb"
     log.info("engine %s: the table needs about %s, and there are %s of memory", name, _amount(need), _amount(there))
     return name
-
-
-def memory_needed(path: str | Path) -> int:
-    """Estimate the memory that the memory engine needs for these files, in bytes."""
-    return sum(_needed_by(file) for file in matching_files(path))
-
-
-def _needed_by(file: Path) -> int:
-    if file_format(file) != "parquet":
-        return COPIES * file.stat().st_size
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        metadata = pq.read_metadata(file)
-    except (pa.ArrowException, OSError):
-        return 0  # broken: said when it is read
-    return CELL_BYTES * int(metadata.num_rows) * int(metadata.num_columns)
 
 
 def _amount(size: int) -> str:

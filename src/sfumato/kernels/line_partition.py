@@ -13,9 +13,12 @@ from sfumato.kernels.jit import jit
 
 
 @jit
-def cheapest_ends(values, weights, k):
-    """Return the ends of the cheapest groups of at least k sorted values, given the weight of each record."""
-    count = len(values)
+def cheapest_ends(lower, upper, weights, k):
+    """Return the ends of the cheapest groups of at least k sorted records, given the weight of each record.
+
+    ``lower`` and ``upper`` are the faces of a group that begins or ends with a record: its value, for hulls.
+    """
+    count = len(weights)
     total = np.zeros(count + 1)
     for place in range(count):
         total[place + 1] = total[place] + weights[place]
@@ -24,7 +27,7 @@ def cheapest_ends(values, weights, k):
     for end in range(k, count + 1):
         for records in range(k, min(2 * k - 1, end) + 1):
             first = end - records
-            cost = best[first] + (total[end] - total[first]) * (values[end - 1] - values[first])
+            cost = best[first] + (total[end] - total[first]) * (upper[end - 1] - lower[first])
             if cost < best[end]:
                 best[end], size[end] = cost, records
     ends = np.empty(count // k, np.int64)

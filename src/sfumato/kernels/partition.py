@@ -8,8 +8,9 @@ statistics. Cells are cut where this reduces the cost most:
 - a small cell (at most ``lookahead`` × k records) tries every cut along the axes with the largest pressure, and
   estimates the cost of a side of c · k records by the smallest cost that c boxes can reach in it.
 
-The width of numbers is their range; the width of a set of categories is its number of values − 1. A cut may separate
-equal values: leaves are counted in records, so ties never make a leaf smaller than k.
+The width of numbers is their range or, if boxes are cells, that of the cell; the width of a set of categories is its
+number of values − 1. A cut may separate equal values: leaves are counted in records, so ties never make a leaf smaller
+than k.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.kernels.atoms import atom_gains, commonest
+from sfumato.kernels.faces import HULLS, CellFaces, cut_faces
 from sfumato.kernels.jit import jit
-from sfumato.kernels.tally import HIGH, LEADING, LOW, WEIGHT, add, clear, leading, least_cost, width
+from sfumato.kernels.tally import HIGH, LEADING, LOW, WEIGHT, add, leading, least_cost, width
 
 SAMPLE = 4096  # records that represent a larger cell when its axis is chosen
 ATOM_SAMPLE = 256  # records among which a shared value is searched
@@ -42,6 +45,7 @@ class PartitionProblem(NamedTuple):
     l: int
     lookahead: int
     median: bool  # whether to use the Mondrian rule: cut the axis with the widest range ÷ scale at its median
+    faces: CellFaces = HULLS  # where boxes may end, if they are cells
 
 
 @jit
@@ -100,80 +104,14 @@ def both_diverse(problem, rows, position):
 
 
 @jit
-def entropy(share):
-    """Return the bits that a cut into ``share`` and 1 − ``share`` uses of the budget of log2(records ÷ k) bits."""
-    return -(share * np.log2(share) + (1.0 - share) * np.log2(1.0 - share))
-
-
-@jit
-def commonest(keys):
-    """Return the most common of some keys, the smallest of equally common ones, and its number."""
-    slots = 4
-    while slots < 2 * len(keys):
-        slots *= 2
-    slot_keys, counts = np.empty(slots), np.zeros(slots, np.int64)
-    bits = (keys + 0.0).view(np.uint64)  # + 0.0, so that −0.0 and 0.0 have the same bits
-    best, value = 0, np.inf
-    for place in range(len(keys)):
-        key = keys[place]
-        hashed = bits[place] * np.uint64(0x9E3779B97F4A7C15)
-        slot = int(hashed >> np.uint64(32)) & (slots - 1)
-        while counts[slot] > 0 and slot_keys[slot] != key:
-            slot = (slot + 1) & (slots - 1)
-        slot_keys[slot] = key
-        counts[slot] += 1
-        if counts[slot] > best or (counts[slot] == best and key < value):
-            best, value = counts[slot], key
-    return value, best
-
-
-@jit
-def atom_gains(values, weights, set_start, tally, axis, rows, atom):
-    """Return the cost saved per bit by a cut below ``atom`` and by one above it; for categories, around it and 0."""
-    is_set = axis >= values.shape[1] - len(set_start)
-    below, equal, above = 0, 0, 0
-    left, left_with, right, right_with = 0.0, 0.0, 0.0, 0.0  # weights on a side, without and with the atom
-    rest = 0.0  # weight of everything else, for categories
-    highest, lowest = -np.inf, np.inf
-    for row in rows:
-        value, weight = values[row, axis], weights[row, axis]
-        if value <= atom:
-            left_with += weight
-        else:
-            right += weight
-            lowest = min(lowest, value)
-            above += 1
-        if value < atom:
-            left += weight
-            highest = max(highest, value)
-            below += 1
-        else:
-            right_with += weight
-            equal += value == atom
-        if value != atom:
-            rest += weight
-    whole = width(tally, set_start, axis)
-    pressure, count = tally[WEIGHT, axis] * whole, len(rows)
-    if is_set:
-        return (pressure - rest * (whole - 1.0)) / entropy(equal / count) if 0 < equal < count else 0.0, 0.0
-    low, high = tally[LOW, axis], tally[HIGH, axis]
-    saved_below = pressure - left * (highest - low) - right_with * (high - atom) if below else 0.0
-    saved_above = pressure - left_with * (atom - low) - right * (high - lowest) if above else 0.0
-    return (
-        saved_below / entropy(below / count) if below else 0.0,
-        saved_above / entropy((below + equal) / count) if above else 0.0,
-    )
-
-
-@jit
-def coarse_cut(problem, rows, keys, tally, bits):
+def coarse_cut(problem, rows, keys, tally, bits, bounds):
     """Cut a large cell: order ``rows`` and return position and axis of the cut; position 0 if no cut helps."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
     count, axes = len(rows), values.shape[1]
     exact = problem.median or count <= 2 * SAMPLE
     step = 1 if exact else count // SAMPLE
     sample = rows[::step].copy()
-    clear(tally, bits)
+    open_tally(tally, bits, bounds)
     for row in sample:
         add(tally, bits, values, weights, set_start, row)
     chosen, best, atom, above, beside = -1, 0.0, 0.0, False, False
@@ -299,11 +237,11 @@ def pressures_of(tally, set_start):
 
 
 @jit
-def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
+def fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
     """Cut a small cell: try all cuts along the leading axes, order ``rows`` by the best; position 0 if none helps."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
     count, axes, k = len(rows), values.shape[1], problem.k
-    clear(tally, bits)
+    open_tally(tally, bits, bounds)
     for row in rows:
         add(tally, bits, values, weights, set_start, row)
     tried = leading(pressures_of(tally, set_start), LEADING)
@@ -316,17 +254,22 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
         for place in range(count):
             keys[place] = values[rows[place], axis]
         sort(keys, rows)
-        clear(tally, bits)
+        is_cell = axis < bounds.shape[1]
+        open_tally(tally, bits, bounds)
         for position in range(1, count - k + 1):
             add(tally, bits, values, weights, set_start, rows[position - 1])
             costs[position] = np.inf
             if may_cut(keys, k, position, is_set):
+                if is_cell:
+                    tally[HIGH, axis] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[0]
                 costs[position] = least_cost(tally, set_start, position // k)
-        clear(tally, bits)
+        open_tally(tally, bits, bounds)
         for position in range(count - 1, k - 1, -1):
             add(tally, bits, values, weights, set_start, rows[position])
             if position > count - k or costs[position] >= best:
                 continue
+            if is_cell:
+                tally[LOW, axis] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[1]
             cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
             if cost < best and (not checked or both_diverse(problem, rows, position)):
                 best, chosen, at = cost, axis, position
@@ -338,19 +281,20 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits):
 
 
 @jit
-def split(problem, order, begins, cuts, first, last, enough):
+def split(problem, order, begins, cuts, bounds, first, last, enough):
     """Cut the cell order[first:last] down to cells of at most ``enough`` records, or to leaves.
 
     Reorders ``order`` so that cells are contiguous, marks their first places in ``begins``, and records in ``cuts`` (if
-    it has rows) axis, value and range of each cut, at the place where its second side begins.
+    it has rows) axis, value and range of each cut, at the place where its second side begins. ``bounds`` are the lower
+    and upper faces of the cell, if boxes are cells; without columns, the widths are those of the records.
     """
     axes = problem.values.shape[1]
     tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
     keys, costs = np.empty(last - first), np.empty(last - first + 1)
     best_rows = np.empty(last - first, order.dtype)
-    stack = [(first, last)]
+    stack = [(first, last, bounds)]
     while len(stack) > 0:
-        first, last = stack.pop()
+        first, last, bounds = stack.pop()
         count = last - first
         begins[first] = True
         if count < 2 * problem.k or count <= enough:
@@ -359,26 +303,45 @@ def split(problem, order, begins, cuts, first, last, enough):
         position, axis = 0, -1
         large = problem.median or count > problem.lookahead * problem.k
         if large:
-            position, axis = coarse_cut(problem, rows, keys, tally, bits)
+            position, axis = coarse_cut(problem, rows, keys, tally, bits, bounds)
             if position and not both_diverse(problem, rows, position):
                 position = 0
         if position == 0 and not (large and axis < 0):
-            position, axis = fine_cut(problem, rows, keys[:count], costs, best_rows[:count], tally, bits)
+            position, axis = fine_cut(problem, rows, keys[:count], costs, best_rows[:count], tally, bits, bounds)
         if position == 0:
             continue
         if len(cuts) > 0:
             note_cut(problem, rows, cuts, first, last, position, axis)
-        stack.append((first, first + position))
-        stack.append((first + position, last))
+        below, above = divided(problem, rows, bounds, position, axis)
+        stack.append((first, first + position, below))
+        stack.append((first + position, last, above))
 
 
 @jit
-def note_cut(problem, rows, cuts, first, last, position, axis):
-    """Record a cut half-way between the two sides."""
+def divided(problem, rows, bounds, position, axis):
+    """Return the bounds of both sides of a cut; those of hulls have no columns."""
+    if axis >= bounds.shape[1]:
+        return bounds, bounds
+    below, above = bounds.copy(), bounds.copy()
+    left, right = beside(problem, rows, position, axis)
+    below[1, axis], above[0, axis] = cut_faces(problem.faces, axis, left, right)
+    return below, above
+
+
+@jit
+def beside(problem, rows, position, axis):
+    """Return the largest value before a cut and the smallest after it."""
     left, right = -np.inf, np.inf
     for row in rows[:position]:
         left = max(left, problem.values[row, axis])
     for row in rows[position:]:
         right = min(right, problem.values[row, axis])
+    return left, right
+
+
+@jit
+def note_cut(problem, rows, cuts, first, last, position, axis):
+    """Record a cut half-way between the two sides."""
+    left, right = beside(problem, rows, position, axis)
     cut = cuts[first + position]
     cut[0], cut[1], cut[2], cut[3] = axis, 0.5 * (left + right), first, last

@@ -2,6 +2,7 @@
 
 The greedy kernel takes the most promising cut. Here the few most promising cuts are tried one after the other, each
 with all further cuts, and the true cost of the boxes decides. A cell that ends in two boxes tries every possible cut.
+``bounds`` are the lower and upper faces of the cell along the numeric axes; without columns, boxes are hulls.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.kernels.faces import cut_faces
 from sfumato.kernels.jit import jit
-from sfumato.kernels.partition import both_diverse, may_cut, note_cut, sort
+from sfumato.kernels.partition import both_diverse, divided, may_cut, note_cut, open_tally, sort
 from sfumato.kernels.search_fitness import box_cost, highest
-from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, clear, least_cost, width
+from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, least_cost, width
 
 ANYWHERE = 0.1  # share of cells that are cut at any position, not only at multiples of k, and may get fewer boxes
 NOISE = 0.1  # largest relative noise of the estimated cost of a cut, so that similar cuts are tried in random order
@@ -41,13 +43,12 @@ def side(branch, first, last):
 
 
 @jit
-def lay_one(problem, fitness, rows, branch):
+def lay_one(problem, fitness, rows, branch, bounds):
     """Make one box of the rows; return its cost."""
     branch.order[:], branch.begins[:] = rows, False
     branch.begins[0] = True
-    return box_cost(
-        problem, fitness, rows, np.empty((2, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
-    )
+    faces, bits = np.empty((2, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
+    return box_cost(problem, fitness, rows, faces, bits, bounds)
 
 
 @jit
@@ -60,16 +61,24 @@ def sort_along(values, rows, axis, own, keys):
 
 
 @jit
-def growing_costs(problem, fitness, rows, tally, bits, costs):
-    """Compute the cost of a box around the first 1, 2, … rows, as long as k rows are left for the other box."""
-    clear(tally, bits)
+def growing_costs(problem, fitness, rows, keys, axis, tally, bits, bounds, costs):
+    """Compute the cost of a box around the first 1, 2, … rows, as long as k rows are left for the other box.
+
+    ``keys`` are the values of the rows along the axis that is cut, increasing or decreasing.
+    """
+    is_cell, rising = axis < bounds.shape[1], keys[0] < keys[-1]
+    open_tally(tally, bits, bounds)
     total_weight, at_records = 0.0, 0.0
     for place in range(len(rows) - problem.k):
         row = rows[place]
         add(tally, bits, problem.values, fitness.weights, problem.set_start, row)
+        if is_cell and rising:
+            tally[HIGH, axis] = cut_faces(problem.faces, axis, keys[place], keys[place + 1])[0]
+        elif is_cell:
+            tally[LOW, axis] = cut_faces(problem.faces, axis, keys[place + 1], keys[place])[1]
         cost = 0.0
-        for axis in range(tally.shape[1]):
-            cost += tally[WEIGHT, axis] * width(tally, problem.set_start, axis)
+        for other in range(tally.shape[1]):
+            cost += tally[WEIGHT, other] * width(tally, problem.set_start, other)
         if len(fitness.forms) > 0:
             total_weight += fitness.sampling[row]
             at_records += fitness.offset[row]
@@ -82,7 +91,7 @@ def growing_costs(problem, fitness, rows, tally, bits, costs):
 
 
 @jit
-def lay_two(problem, fitness, rows, branch):
+def lay_two(problem, fitness, rows, branch, bounds):
     """Make the two cheapest boxes that any cut gives, or one box if no cut is allowed; return their cost."""
     count, axes, k = len(rows), problem.values.shape[1], problem.k
     tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
@@ -92,15 +101,15 @@ def lay_two(problem, fitness, rows, branch):
         sort_along(problem.values, rows, axis, own, keys)
         if keys[0] == keys[count - 1]:
             continue
-        growing_costs(problem, fitness, own, tally, bits, left)
-        growing_costs(problem, fitness, own[::-1], tally, bits, right)
+        growing_costs(problem, fitness, own, keys, axis, tally, bits, bounds, left)
+        growing_costs(problem, fitness, own[::-1], keys[::-1], axis, tally, bits, bounds, right)
         for position in range(k, count - k + 1):
             cost = left[position] + right[count - position]
             if cost < best and both_diverse(problem, own, position):
                 best, chosen, at = cost, axis, position
                 branch.order[:] = own
     if chosen < 0:
-        return lay_one(problem, fitness, rows, branch)
+        return lay_one(problem, fitness, rows, branch, bounds)
     branch.begins[:] = False
     branch.begins[0] = branch.begins[at] = True
     note_cut(problem, branch.order, branch.cuts, 0, count, at, chosen)
@@ -108,7 +117,7 @@ def lay_two(problem, fitness, rows, branch):
 
 
 @jit
-def promising_cuts(problem, rows, generator, axis_of, place_of):
+def promising_cuts(problem, rows, generator, axis_of, place_of, bounds):
     """Fill in the cuts with the smallest cost that boxes could reach on both sides, best first; return their number."""
     values, weights, set_start, k = problem.values, problem.weights, problem.set_start, problem.k
     count, axes, breadth = len(rows), values.shape[1], len(axis_of)
@@ -120,17 +129,22 @@ def promising_cuts(problem, rows, generator, axis_of, place_of):
         sort_along(values, rows, axis, own, keys)
         if keys[0] == keys[count - 1]:
             continue
-        clear(tally, bits)
+        is_cell = axis < bounds.shape[1]
+        open_tally(tally, bits, bounds)
         for position in range(1, count - k + 1):
             add(tally, bits, values, weights, set_start, own[position - 1])
             costs[position] = np.inf
             if (anywhere and position >= k) or may_cut(keys, k, position, axis >= axes - len(set_start)):
+                if is_cell:
+                    tally[HIGH, axis] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[0]
                 costs[position] = least_cost(tally, set_start, position // k)
-        clear(tally, bits)
+        open_tally(tally, bits, bounds)
         for position in range(count - 1, k - 1, -1):
             add(tally, bits, values, weights, set_start, own[position])
             if position > count - k or costs[position] >= promise[breadth - 1]:
                 continue
+            if is_cell:
+                tally[LOW, axis] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[1]
             cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
             cost *= 1.0 + NOISE * generator.random()
             if cost < promise[breadth - 1] and both_diverse(problem, own, position):
@@ -148,7 +162,7 @@ def promising_cuts(problem, rows, generator, axis_of, place_of):
 
 
 @jit
-def lay_best(problem, fitness, rows, breadth, generator, enough, branch, effort):
+def lay_best(problem, fitness, rows, breadth, generator, enough, branch, effort, bounds):
     """Make the cheapest boxes that are found when ``breadth`` cuts of every cell are followed; return their cost.
 
     Branches that cannot cost less than ``enough`` are abandoned; the cost is then infinite and the branch invalid. The
@@ -159,13 +173,13 @@ def lay_best(problem, fitness, rows, breadth, generator, enough, branch, effort)
     count = len(rows)
     effort[0] -= count
     if count < 2 * problem.k:
-        return lay_one(problem, fitness, rows, branch)
+        return lay_one(problem, fitness, rows, branch, bounds)
     if count < 3 * problem.k:
-        return lay_two(problem, fitness, rows, branch)
+        return lay_two(problem, fitness, rows, branch, bounds)
     axis_of, place_of = np.empty(breadth, np.int64), np.empty(breadth, np.int64)
-    found = promising_cuts(problem, rows, generator, axis_of, place_of)
+    found = promising_cuts(problem, rows, generator, axis_of, place_of, bounds)
     if found == 0:
-        return lay_one(problem, fitness, rows, branch)
+        return lay_one(problem, fitness, rows, branch, bounds)
     own, keys, tried, best = np.empty_like(rows), np.empty(count), empty_branch(count), enough
     for number in range(found):
         if number > 0 and effort[0] <= 0:
@@ -173,9 +187,10 @@ def lay_best(problem, fitness, rows, breadth, generator, enough, branch, effort)
         place = place_of[number]
         sort_along(problem.values, rows, axis_of[number], own, keys)
         left, right = side(tried, 0, place), side(tried, place, count)
-        cost = lay_best(problem, fitness, own[:place], breadth, generator, best, left, effort)
+        below, above = divided(problem, own, bounds, place, axis_of[number])
+        cost = lay_best(problem, fitness, own[:place], breadth, generator, best, left, effort, below)
         if cost < best:
-            cost += lay_best(problem, fitness, own[place:], breadth, generator, best - cost, right, effort)
+            cost += lay_best(problem, fitness, own[place:], breadth, generator, best - cost, right, effort, above)
         if cost < best:
             best = cost
             right.cuts[:, 2:] += place

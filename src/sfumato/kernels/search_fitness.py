@@ -55,8 +55,11 @@ def highest(form, low_x, high_x, low_y, high_y):
 
 
 @jit
-def cost_of_widths(values, weights, numbers, rows, faces):
-    """Return the part of the numeric axes; write the faces of the box to ``faces`` (2, axes)."""
+def cost_of_widths(values, weights, numbers, rows, faces, bounds):
+    """Return the part of the numeric axes; write the faces of the box to ``faces`` (2, axes).
+
+    They are those of the records or, if boxes are cells, the given ``bounds``.
+    """
     total = 0.0
     for axis in range(numbers):
         low = values[rows[0], axis]
@@ -67,6 +70,8 @@ def cost_of_widths(values, weights, numbers, rows, faces):
             low = min(low, value)
             high = max(high, value)
             weight += weights[rows[place], axis]
+        if axis < bounds.shape[1]:
+            low, high = bounds[0, axis], bounds[1, axis]
         faces[0, axis] = low
         faces[1, axis] = high
         total += weight * (high - low)
@@ -107,10 +112,10 @@ def cost_of_forms(forms, columns, sampling, offset, rows, faces):
 
 
 @jit
-def box_cost(problem, fitness, rows, faces, bits):
-    """Return the cost of a box around these records; ``faces`` and ``bits`` are work arrays."""
+def box_cost(problem, fitness, rows, faces, bits, bounds):
+    """Return the cost of a box around these records, or of a cell; ``faces`` and ``bits`` are work arrays."""
     values, weights, set_start = problem.values, fitness.weights, problem.set_start
-    total = cost_of_widths(values, weights, values.shape[1] - len(set_start), rows, faces)
+    total = cost_of_widths(values, weights, values.shape[1] - len(set_start), rows, faces, bounds)
     if len(set_start) > 0:
         total += cost_of_sets(values, weights, set_start, rows, bits)
     if len(fitness.forms) > 0:
@@ -120,11 +125,17 @@ def box_cost(problem, fitness, rows, faces, bits):
 
 @jit
 def box_costs(problem, fitness, order, starts):
-    """Return the cost of each box; box g contains the records order[starts[g]:starts[g + 1]]."""
+    """Return the cost of each box around its records, order[starts[g]:starts[g + 1]]."""
+    return cell_costs(problem, fitness, order, starts, np.empty((len(starts) - 1, 2, 0)))
+
+
+@jit
+def cell_costs(problem, fitness, order, starts, bounds):
+    """Return the cost of each box; ``bounds`` are the faces of the boxes if they are cells, else without columns."""
     faces, bits = np.empty((2, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
     costs = np.empty(len(starts) - 1)
     for box in range(len(starts) - 1):
-        costs[box] = box_cost(problem, fitness, order[starts[box] : starts[box + 1]], faces, bits)
+        costs[box] = box_cost(problem, fitness, order[starts[box] : starts[box + 1]], faces, bits, bounds[box])
     return costs
 
 
@@ -143,6 +154,7 @@ def problem_of(problem, rows, weights):
         problem.l,
         problem.lookahead,
         problem.median,
+        problem.faces,
     )
 
 

@@ -98,6 +98,7 @@ def anneal(problem, fitness, near, neighbours, groups, generator):
     members, size, cost, label, place, used = groups
     records, width, numbers = len(label), members.shape[1], values.shape[1] - len(set_start)
     faces, bits = np.empty((2, values.shape[1])), np.empty(problem.set_words, np.uint64)
+    unbounded = np.empty((2, 0))  # boxes of exchanged records are hulls
     desk, count, price = np.empty((2, width), np.int64), np.zeros(2, np.int64), np.zeros(2)
     pair = np.zeros(2, np.int64)
     warm = HEAT * cost.sum() / used[0]
@@ -131,7 +132,7 @@ def anneal(problem, fitness, near, neighbours, groups, generator):
             desk[0, place[row]], desk[1, at] = desk[1, at], row
         for side in range(2):
             rows = desk[side, : count[side]]
-            price[side] = cost_of_widths(values, weights, numbers, rows, faces)
+            price[side] = cost_of_widths(values, weights, numbers, rows, faces, unbounded)
             if len(set_start) > 0:
                 price[side] += cost_of_sets(values, weights, set_start, rows, bits)
             if len(forms) > 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.kernels.faces import cells, whole_space
 from sfumato.kernels.jit import jit
 from sfumato.kernels.search_branches import empty_branch, lay_best
 from sfumato.kernels.search_fitness import box_cost, fitness_of, problem_of
@@ -21,15 +22,37 @@ EFFORT = 400  # largest number of visits per record of a part, on average: about
 
 
 @jit
-def runs_cost(problem, fitness, order, begins):
-    """Return the cost of all boxes of a run of records; ``begins`` marks their first places."""
+def runs_cost(problem, fitness, order, begins, spaces):
+    """Return the cost of all boxes of a run of records; ``begins`` marks their first places, with their ``spaces``."""
     faces, bits = np.empty((2, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
     total, first = 0.0, 0
     for last in range(1, len(order) + 1):
         if last == len(order) or begins[last]:
-            total += box_cost(problem, fitness, order[first:last], faces, bits)
+            total += box_cost(problem, fitness, order[first:last], faces, bits, spaces[first])
             first = last
     return total
+
+
+@jit
+def spaces_of(problem, order, begins, cuts, bounds):
+    """Return the lower and upper faces of each box, at its first place, (places, 2, axes); no axes for hulls."""
+    spaces = np.empty((len(order), 2, bounds.shape[1]))
+    if bounds.shape[1] > 0:
+        starts = np.append(np.flatnonzero(begins), len(order))
+        found = cells(problem.faces, problem.values, order, starts, cuts, bounds)
+        for box in range(len(found)):
+            spaces[starts[box]] = found[box]
+    return spaces
+
+
+@jit
+def space_around(begins, spaces):
+    """Return the lower and upper faces of the cell that some boxes fill."""
+    bounds = spaces[0].copy()
+    for place in np.flatnonzero(begins):
+        bounds[0] = np.minimum(bounds[0], spaces[place, 0])
+        bounds[1] = np.maximum(bounds[1], spaces[place, 1])
+    return bounds
 
 
 @jit
@@ -80,6 +103,7 @@ def breadth_of(boxes, generator):
 def recut(problem, fitness, order, begins, cuts, parts, generator):
     """Cut up to ``parts`` parts of a tree again, in place; a part that does not become cheaper is left as it is."""
     records = len(order)
+    spaces = spaces_of(problem, order, begins, cuts, whole_space(problem.faces))
     for _ in range(parts):
         most = 2.0 * problem.k * np.exp(generator.random() * np.log(MOST))
         first, last = outer_cell(begins, cuts, int(generator.random() * records), most)
@@ -89,12 +113,15 @@ def recut(problem, fitness, order, begins, cuts, parts, generator):
         rows = order[first:last].copy()
         part = problem_of(problem, rows, shaken(problem.weights[rows], generator))
         judged, branch = fitness_of(fitness, rows), empty_branch(count)
-        before = runs_cost(part, judged, np.arange(count), begins[first:last])
+        before = runs_cost(part, judged, np.arange(count), begins[first:last], spaces[first:last])
+        bounds = space_around(begins[first:last], spaces[first:last])
         breadth = breadth_of(count / problem.k, generator)
         effort = np.array([EFFORT * count])
-        if lay_best(part, judged, np.arange(count), breadth, generator, before, branch, effort) >= before:
+        if lay_best(part, judged, np.arange(count), breadth, generator, before, branch, effort, bounds) >= before:
             continue
-        if runs_cost(part, judged, branch.order, branch.begins) < before:  # cheaper, and not only by rounding
+        found = spaces_of(part, branch.order, branch.begins, branch.cuts, bounds)
+        if runs_cost(part, judged, branch.order, branch.begins, found) < before:  # cheaper, and not only by rounding
+            spaces[first:last] = found
             order[first:last], begins[first:last] = rows[branch.order], branch.begins
             branch.cuts[:, 2:] += first
             cuts[first + 1 : last] = branch.cuts[1:]  # the cut at ``first`` made the part and does not belong to it
@@ -129,6 +156,9 @@ def cross_trees(problem, fitness, order, begins, cuts, other_order, other_begins
     Only whole branches are copied, so that k and ℓ still hold.
     """
     own, others = signatures(order), signatures(other_order)
+    whole = whole_space(problem.faces)
+    spaces = spaces_of(problem, order, begins, cuts, whole)
+    other_spaces = spaces_of(problem, other_order, other_begins, other_cuts, whole)
     stack = [(0, len(order))]
     while len(stack) > 0:
         first, last = stack.pop()
@@ -139,7 +169,8 @@ def cross_trees(problem, fitness, order, begins, cuts, other_order, other_begins
                 stack.append((first, cut))
                 stack.append((cut, last))
             continue
-        cost = runs_cost(problem, fitness, order[first:last], begins[first:last])
-        if runs_cost(problem, fitness, other_order[first:last], other_begins[first:last]) < cost:
+        cost = runs_cost(problem, fitness, order[first:last], begins[first:last], spaces[first:last])
+        other_run = other_order[first:last], other_begins[first:last], other_spaces[first:last]
+        if runs_cost(problem, fitness, *other_run) < cost:
             order[first:last], begins[first:last] = other_order[first:last], other_begins[first:last]
             cuts[first + 1 : last] = other_cuts[first + 1 : last]

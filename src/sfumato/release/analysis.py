@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import OptionError
 from sfumato.params import require_choice
+from sfumato.release.manifest import ALTERED, BOX_MEAN, NOT_RELEASED
 from sfumato.schema.columns import Role
 from sfumato.statistics.bounds import EstimateBudget, estimate
 from sfumato.statistics.bounds.estimates import includes_unseen, inner_statistic, started_deadlines
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 
 WITHOUT_MANIFEST = (
     "read without a manifest: sampling weights, if there are any, are not used, and suppressed rows are not known"
+)
+
+POOLED = (
+    "only the total weight of each box is known, which makes intervals of columns that are released as they are wide"
 )
 
 
@@ -100,14 +105,23 @@ class Analysis:
         return EstimateBudget(gap=1.0) if self._altered(wanted) else self.budget
 
     def _altered(self, wanted: Statistic) -> bool:
-        return bool(set(wanted.columns) & set(self.manifest.altered if self.manifest else ()))
+        """Return whether a column of the statistic, or the weights that it uses, were altered."""
+        if self.manifest is None:
+            return False
+        weights_altered = self._weight is not None and self.manifest.sampling_weights == ALTERED
+        return weights_altered or bool(set(wanted.columns) & set(self.manifest.altered))
+
+    @property
+    def _weight(self) -> str | None:
+        return None if self.unweighted else weight_column(self.manifest)
 
     def _intervals(self, columns: Sequence[str]) -> CountedBoxes:
-        manifest, weight = self.manifest, None if self.unweighted else weight_column(self.manifest)
+        manifest, weight = self.manifest, self._weight
         intervals = CountedBoxes.of(
             self.table,
             columns,
             weight=weight,
+            pooled=weight is not None and manifest is not None and manifest.sampling_weights == BOX_MEAN,
             sets=None if manifest is None else manifest.sets,
             numbered=manifest is None or _numbers_boxes(manifest),
         )
@@ -127,6 +141,8 @@ class Analysis:
             covered = suppressed <= 0 or (intervals.unseen is not None and includes_unseen(wanted, intervals.unseen))
             of = ORIGINAL if covered else RELEASED_ROWS
             notes += [] if covered else [f"{suppressed:,} suppressed rows are not covered"]
+        if intervals.pools is not None and intervals.pools.merge_groups:
+            notes += [POOLED]
         if self._altered(wanted):
             notes += ["nothing is guaranteed, because the method altered a column"]
             estimates = tuple(map(_without_intervals, estimates))
@@ -134,9 +150,8 @@ class Analysis:
 
 
 def weight_column(manifest: Manifest | None) -> str | None:
-    """Return the name of the column of sampling weights, or None."""
-    weights = manifest.names(Role.WEIGHT) if manifest else ()
-    return weights[0] if weights else None
+    """Return the name of the released column of sampling weights, or None."""
+    return None if manifest is None or manifest.sampling_weights in (None, NOT_RELEASED) else manifest.weight
 
 
 def as_record(statistic: Statistic, estimates: Sequence[Estimate]) -> Estimate | RegressionEstimate:

@@ -80,9 +80,16 @@ class BundleCheck:
 
 def check_bundle(folder: Path, manifest: Manifest, released: Table) -> BundleCheck:
     """Check the files of a bundle and recount the promises of its manifest on the released rows."""
+    checked = check_rows(manifest, released)
+    faults = (*_file_faults(folder, manifest), *checked.faults)
+    return replace(checked, files=_files(folder, manifest.files), faults=faults)
+
+
+def check_rows(manifest: Manifest, released: Table) -> BundleCheck:
+    """Recount the promises of a manifest on the released rows."""
     claims = [record.rebuilt() for record in manifest.claims]
     findings = _recounted([claim for claim in claims if claim and not claim.needs_original], released)
-    recounted, not_recounted, faults = [], [], _manifest_faults(folder, manifest, claims)
+    recounted, not_recounted, faults = [], [], _manifest_faults(manifest, claims)
     for claim, written in zip(claims, manifest.findings, strict=False):
         finding = None if claim is None or claim.needs_original else next(findings)
         if finding is None:
@@ -91,7 +98,7 @@ def check_bundle(folder: Path, manifest: Manifest, released: Table) -> BundleChe
             recounted.append(finding)
             faults += _differences(written, finding, manifest)
     return BundleCheck(
-        files=_files(folder, manifest.files),
+        files=(),
         recounted=tuple(recounted),
         not_recounted=tuple(not_recounted),
         faults=tuple(faults),
@@ -112,13 +119,19 @@ def _state(file: Path, written: str) -> FileState:
         return "absent"
 
 
-def _manifest_faults(folder: Path, manifest: Manifest, claims: list[Claim[Any] | None]) -> list[str]:
-    """Return what is wrong with the manifest itself."""
+def _file_faults(folder: Path, manifest: Manifest) -> list[str]:
+    """Return what is wrong with the manifest as a file."""
     faults = []
     if not is_sealed((folder / MANIFEST).read_bytes().decode(errors="replace")):
         faults.append("manifest.json changed")
     if not manifest.files:
         faults.append("no checksums in the manifest")
+    return faults
+
+
+def _manifest_faults(manifest: Manifest, claims: list[Claim[Any] | None]) -> list[str]:
+    """Return what is wrong with what the manifest says."""
+    faults = []
     if len(manifest.claims) != len(manifest.findings):
         faults.append(f"{len(manifest.findings)} findings for {len(manifest.claims)} promises")
     for claim in claims:

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.methods.claims import Containment
+from sfumato.table.intervals import high_name, is_interval, low_name
 
 if TYPE_CHECKING:
     from sfumato.methods.claims import Evidence
@@ -24,7 +26,7 @@ ENOUGH = 2  # different values that show that a column is not constant
 class ColumnComparison:
     """The cells of one column, released and original; values are kept only to tell whether there is more than one."""
 
-    contains: bool  # every cell is equal to the original one or, for categories, contains it
+    contains: bool  # every cell is equal to the original one or, for categories and ranges, contains it
     same: bool  # every cell is exactly the original one
     values: frozenset[Any]  # up to two original values, the missing one too
 
@@ -36,16 +38,24 @@ class ColumnComparison:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """The columns that keep their name, each compared with the original."""
+    """The columns that keep their name or are released as ranges, each compared with the original."""
 
     columns: Mapping[str, ColumnComparison]
 
     @classmethod
     def of(cls, evidence: Evidence) -> Comparison:
         """Compare one block."""
+        released = evidence.released.kinds
         shared = [name for name in evidence.released.names if name in evidence.original.kinds]
         before = evidence.original.select(shared).take(evidence.origin)
-        return cls({name: _compared(name, before, evidence) for name in shared})
+        ranges = [name for name in evidence.original.names if name not in released and is_interval(name, released)]
+        return cls(
+            {name: _compared(name, before, evidence) for name in shared}
+            | {
+                name: ColumnComparison(not _has_rows_without_range(name, evidence), False, frozenset())
+                for name in ranges
+            }
+        )
 
     def merge(self, other: Comparison) -> Comparison:
         """Put the comparisons of two sets of blocks together."""
@@ -53,7 +63,7 @@ class Comparison:
 
     @property
     def altered(self) -> tuple[str, ...]:
-        """Columns whose cells were changed: swapped, noisy or recoded. No interval from them is guaranteed."""
+        """Columns whose cells were changed: swapped, noisy, recoded, or left empty. They guarantee no interval."""
         return tuple(name for name, one in self.columns.items() if not one.contains)
 
     @property
@@ -72,6 +82,16 @@ def _compared(name: str, before: Table, evidence: Evidence) -> ColumnComparison:
     same = column.equals(evidence.released.arrow.column(name))
     contains = same or (not before.kinds[name].is_numeric and Containment(columns=(name,)).measure(evidence).held)
     return ColumnComparison(contains, same, _first_values(column) if same else frozenset())
+
+
+def _has_rows_without_range(name: str, evidence: Evidence) -> bool:
+    """Whether both ends are missing in a row that has a value, so that the value could be taken for a missing one."""
+    ends = [evidence.released.arrow.column(end).is_null() for end in (low_name(name), high_name(name))]
+    has_no_range = pc.and_(*ends)
+    if not pc.any(has_no_range).as_py():
+        return False
+    has_value = evidence.original.arrow.column(name).take(pa.array(evidence.origin)).is_valid()
+    return bool(pc.any(pc.and_(has_no_range, has_value)).as_py())
 
 
 def _first_values(column: Any) -> frozenset[Any]:

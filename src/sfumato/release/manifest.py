@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sfumato.errors import ReadError
-from sfumato.methods.claims import Finding
+from sfumato.methods.claims import Finding, WeightTotalsKept
 from sfumato.params import options_of
 from sfumato.release.claim_records import ClaimRecord
 from sfumato.release.plain_values import Plain, plain
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
 
 NO_GUARANTEE = "no guarantee"
-FORMAT = 2  # increased when older versions can no longer read a manifest
+FORMAT = 3  # increased when older versions can no longer read a manifest
+EXACT, BOX_MEAN, ALTERED, NOT_RELEASED = "exact", "box-mean", "altered", "not released"  # rules of sampling weights
 SEAL = "sha256"  # in the JSON text: SHA-256 of all the rest of it
 
 
@@ -54,7 +55,8 @@ class ReleasedColumn:
 class Manifest:
     """How a release was made, and what was found when its promises were verified."""
 
-    derived: ClassVar[tuple[str, ...]] = ("guarantee", "suppressed")  # written with the fields, but not read back
+    # written with the fields, but not read back
+    derived: ClassVar[tuple[str, ...]] = ("guarantee", "suppressed", "sampling_weights")
 
     version: str  # of sfumato
     method: str  # name of the method
@@ -82,6 +84,26 @@ class Manifest:
     def suppressed(self) -> int:
         """Number of rows that were not released."""
         return self.rows_in - self.rows_out
+
+    @property
+    def weight(self) -> str | None:
+        """Name of the column of sampling weights in the original, or None."""
+        return next(iter(self.names(Role.WEIGHT)), None)
+
+    @property
+    def sampling_weights(self) -> str | None:
+        """What was done to the sampling weights; None if there are none.
+
+        "exact": as in the original. "box-mean": every row has the mean weight of its box, so that only the totals of
+        boxes are those of the original. "altered": changed in another way. "not released": removed.
+        """
+        if self.weight is None:
+            return None
+        if self.weight not in (column.name for column in self.released):
+            return NOT_RELEASED
+        if any(claim.name == WeightTotalsKept.__name__ for claim in self.claims):
+            return BOX_MEAN
+        return ALTERED if self.weight in self.altered else EXACT
 
     @classmethod
     def of(
@@ -157,6 +179,14 @@ class Manifest:
                 fix="read the folder that `release` wrote",
             )
         return manifest
+
+
+def is_manifest(text: str) -> bool:
+    """Whether a text looks like the JSON text of a manifest."""
+    try:
+        return SEAL in _mapping(text)
+    except ReadError:
+        return False
 
 
 def is_sealed(text: str) -> bool:

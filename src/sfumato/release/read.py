@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ReadError, TableError, names_memory_errors
-from sfumato.release.bundle_check import BundleCheck, check_bundle
+from sfumato.release.bundle_check import BundleCheck, check_bundle, check_rows
 from sfumato.release.manifest import Manifest
 from sfumato.release.release import Release
 from sfumato.release.stored import StoredTable
 from sfumato.release.target import MANIFEST, PARQUET
 from sfumato.table.frames import as_table
+from sfumato.table.sources import TableSource
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -30,10 +31,10 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
 
     Parameters
     ----------
-    source : path or data frame
-        The folder that :meth:`Release.write` wrote, or a single file (CSV, Parquet, Arrow) or data frame of released
-        rows. In a file or data frame, ``x_low`` and ``x_high`` are the ends of the intervals of ``x``. All other
-        numeric columns are taken as exact.
+    source : path, data frame or Database
+        The folder that :meth:`Release.write` wrote, a table of a :class:`sfumato.Database` that a release was written
+        into, or a single file (CSV, Parquet, Arrow) or data frame of released rows. In a file or data frame, ``x_low``
+        and ``x_high`` are the ends of the intervals of ``x``. All other numeric columns are taken as exact.
     verify : bool, default True
         Whether to verify a folder. False reads it as it is, without any guarantee. A file or data frame has no
         manifest, so there is nothing to verify.
@@ -68,7 +69,8 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
     table = as_table(source)
     if not table.rows:
         raise TableError("A release must have rows.", found="none")
-    return Release(table)
+    text = source.manifest_text() if isinstance(source, TableSource) else None
+    return Release(table) if text is None else _with_manifest(table, Manifest.from_json(text), verify=verify)
 
 
 @names_memory_errors
@@ -105,6 +107,16 @@ def _from_folder(folder: Path) -> Release:
     table = as_table(rows)
     _require_same(manifest, table.rows, table.names, kinds)
     return Release(Table(table.arrow, {name: kinds[name] for name in table.names}), manifest)
+
+
+def _with_manifest(table: Table, manifest: Manifest, *, verify: bool) -> Release:
+    """Return rows that are stored with their manifest, such as a table of a database."""
+    kinds = {column.name: column.kind for column in manifest.released}
+    _require_same(manifest, table.rows, table.names, kinds)
+    release = Release(Table(table.arrow, {name: kinds[name] for name in table.names}), manifest)
+    if verify:
+        check_rows(manifest, release.table).require_held()
+    return release
 
 
 def _require_same(manifest: Manifest, rows: int, names: Collection[str], kinds: Mapping[str, Kind]) -> None:

@@ -93,7 +93,8 @@ class Release:
         """Estimate one statistic from the released rows.
 
         Columns that are released unchanged are boxes of width 0. A column with the role ``weight`` gives the sampling
-        weights of the rows; ``Estimate.weighted_by`` names it. ``Estimate.of`` says whether the interval is that of the
+        weights of the rows; ``Estimate.weighted_by`` names it. If weights were released as means of boxes, the interval
+        holds for all original weights with the same totals. ``Estimate.of`` says whether the interval is that of the
         original or, if rows were suppressed, that of the released rows. If the method altered a column (by noise,
         swapping or recoding), nothing is guaranteed: the interval is infinite.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato.errors import StatisticError
+from sfumato.release.manifest import BOX_MEAN
 from sfumato.report.usefulness import NO_CONCERN, Usefulness, usefulness
 from sfumato.schema.columns import Role
 from sfumato.statistics.bounds import EstimateBudget
@@ -81,6 +82,8 @@ def treatment(column: ColumnRecord, manifest: Manifest) -> str:
         return f"{low_name(column.name)} – {high_name(column.name)}"
     if column.name not in released:
         return "not released"
+    if column.role is Role.WEIGHT and manifest.sampling_weights == BOX_MEAN:
+        return "mean of each box"
     if column.name in manifest.altered:
         return "altered"
     if column.role is Role.QUASI and column.name not in manifest.unaltered:

@@ -21,7 +21,7 @@ class Role(StrEnum):
     QUASI = "quasi"  # quasi-identifier, which may be known from other sources; protected
     SENSITIVE = "sensitive"  # what an intruder wants to learn; kept, and its diversity is protected
     OTHER = "other"  # none of these; kept
-    WEIGHT = "weight"  # sampling weight; kept, and used by statistics
+    WEIGHT = "weight"  # sampling weight; used by statistics, and released by the rule of the method
 
 
 Member = TypeVar("Member", Role, Kind)

@@ -34,7 +34,7 @@ class Schema:
     columns : tuple of Column
         The columns, each with a unique name. Roles are ``"identifier"`` (removed), ``"quasi"`` (quasi-identifier,
         protected), ``"sensitive"`` (kept, its diversity is protected), ``"other"`` (kept) and ``"weight"`` (sampling
-        weight, kept).
+        weight, used by statistics and kept; :class:`Boxes` releases the mean weight of each box).
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from sfumato.errors import StatisticError, TableError
 from sfumato.statistics.condition_counts import CategoricalColumn, NumericColumn, RowCounts
 from sfumato.statistics.conditions import ALWAYS, Condition
 from sfumato.statistics.dates import Calendar
+from sfumato.statistics.pooled_weights import WeightPools
 from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
 from sfumato.table.groups import labels_of
 from sfumato.table.intervals import (
@@ -41,7 +42,7 @@ class CountedBoxes:
     counts the rows of that box. If the boxes are not numbered, boxes that look alike cannot be told apart: ``box_rows``
     then counts the rows of all of them, and at least ``missing`` and at most ``missing_most`` values are missing. A
     group is the whole box unless exact columns distinguish its rows. ``low`` and ``high`` are NaN if all values are
-    missing. The weights of the rows of a group lie between ``lightest`` and ``heaviest``.
+    missing. The released weights of the rows of a group lie between ``lightest`` and ``heaviest``.
     """
 
     names: tuple[str, ...]  # names of the numeric columns
@@ -58,6 +59,7 @@ class CountedBoxes:
     categories: Mapping[str, CategoricalColumn] = field(default_factory=dict)
     weighted_by: str | None = None  # column of the sampling weights
     unseen: Unseen | None = None  # rows of the original that were not released
+    pools: WeightPools | None = None  # the boxes, if only their total weights are known
 
     @classmethod
     def make(
@@ -93,6 +95,7 @@ class CountedBoxes:
         columns: Sequence[str],
         *,
         weight: str | None = None,
+        pooled: bool = False,
         sets: Collection[str] | None = None,
         numbered: bool = True,
     ) -> CountedBoxes:
@@ -100,15 +103,16 @@ class CountedBoxes:
 
         Rows are grouped by equal boxes. ``sets`` are the columns whose cells are sets; None if that is not known.
         ``numbered`` says whether a column ``box`` numbers the boxes. If a column has missing cells and the boxes are
-        not numbered, it is open how many boxes look alike.
+        not numbered, it is open how many boxes look alike. ``pooled`` says that only the total weight of each box is
+        that of the original (:mod:`.pooled_weights`).
         """
-        rows = released.counted(_needed(released, columns, sets or (), weight))
+        rows = released.counted(_needed(released, columns, sets or (), weight, pooled=pooled))
         released, repeats = rows.table, rows.count
         read = {name: _read_column(released, name, sets) for name in columns}
         row_weight = np.ones(released.rows) if weight is None else _read_weights(released, weight)
         keys = [key for column in read.values() for key in column.keys]
-        counts_missing = _counts_missing(read.values())
-        boxes = _ReleasedBoxes.of(released, repeats, sets or (), numbered=numbered) if counts_missing else None
+        by_box = pooled or _counts_missing(read.values())
+        boxes = _ReleasedBoxes.of(released, repeats, sets or (), numbered=numbered) if by_box else None
         labels = labels_of([*keys, *(boxes.keys if boxes else ())], released.rows)
         _, first = np.unique(labels, return_index=True)
         count = np.bincount(labels, weights=repeats, minlength=len(first)).astype(np.int64)
@@ -136,6 +140,7 @@ class CountedBoxes:
                 if column.sets is not None
             },
             weighted_by=weight,
+            pools=WeightPools.of(boxes.labels, repeats, row_weight, first) if boxes and pooled else None,
         )
         table._check()
         return table
@@ -178,8 +183,16 @@ class CountedBoxes:
                 rows = rows.combined_with(self.categories[name].meeting(condition.on(name)), self.count)
             elif name not in columns:
                 rows = rows.combined_with(self.numbers(name).meeting_or_missing(condition.on(name)), self.count)
-        low, high = [inside.low for inside in boxes], [inside.high for inside in boxes]
-        return self._with_weights(rows, _as_matrix(low, groups), _as_matrix(high, groups))
+        low = _as_matrix([inside.low for inside in boxes], groups)
+        high = _as_matrix([inside.high for inside in boxes], groups)
+        if self.pools is not None:
+            return self.pools.gathered(rows, self.count, low, high)
+        return self._with_weights(rows, low, high)
+
+    @property
+    def as_released(self) -> CountedBoxes:
+        """The same rows, each with its released weight: what the best guess is computed from."""
+        return replace(self, pools=None)
 
     def _with_weights(self, rows: RowCounts, low: NDArray[np.float64], high: NDArray[np.float64]) -> WeightedBoxes:
         """Convert counts of rows to weights.
@@ -215,14 +228,16 @@ class CountedBoxes:
         )
 
 
-def _needed(released: Table, columns: Sequence[str], sets: Collection[str], weight: str | None) -> tuple[str, ...]:
+def _needed(
+    released: Table, columns: Sequence[str], sets: Collection[str], weight: str | None, *, pooled: bool
+) -> tuple[str, ...]:
     """Return the released columns that these columns are read from, with what tells their boxes apart."""
     for column in columns:
         if column not in released.kinds and not is_interval(column, released.kinds):
             names = ", ".join(map(repr, original_names(released.names)))
             raise StatisticError(f"The release has no column {column!r}.", found=f"columns {names}")
     shown = [name for column in columns for name in (column, *interval_names(column, counts_missing=True))]
-    if any(missing_name(column) in released.kinds for column in columns):
+    if pooled or any(missing_name(column) in released.kinds for column in columns):
         shown += [*box_columns(released.names, sets), BOX]
     needed = tuple(dict.fromkeys(name for name in [*shown, weight or ""] if name in released.kinds))
     return needed or released.names[:1]  # a count needs the rows, whatever they hold

@@ -17,6 +17,15 @@ CHUNK = 1 << 15  # number of rows of a few columns that fit into the cache of a 
 NEARLY_CONSTANT = 1e-24  # variance ÷ mean² that can be due to rounding
 
 
+def infinite_squares() -> StatisticError:
+    """Return the error for numbers whose squares are too large for a float."""
+    return StatisticError(
+        "Moments need finite numbers with finite squares.",
+        found="a number that is infinite or too large",
+        fix="make infinite cells missing, or express the column in a larger unit",
+    )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Moments:
     """Mean vector and population covariance (divided by the total weight, as in XK and XF) of some columns.
@@ -48,11 +57,7 @@ class Moments:
             part_weight = None if row_weight is None else row_weight[start : start + CHUNK]
             total = total.merge(_moments_of_chunk(part, part_weight, total.names))
         if total.weight > 0.0 and not (np.isfinite(total.mean).all() and np.isfinite(total.covariance).all()):
-            raise StatisticError(
-                "Moments need finite numbers with finite squares.",
-                found="a number that is infinite or too large",
-                fix="make infinite cells missing, or express the column in a larger unit",
-            )
+            raise infinite_squares()
         return total
 
     @classmethod

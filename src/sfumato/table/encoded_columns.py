@@ -126,7 +126,10 @@ def number_encoding(table: Table, name: str, *, position: int, logs: Logs, facts
     scaled = np.log(present) if logged else present
     with np.errstate(over="ignore", invalid="ignore"):
         centre, scale = (float(scaled.mean()), float(scaled.std())) if scaled.size else (0.0, 1.0)
-    if not (np.isfinite(centre) and np.isfinite(scale)):
+        spread = (
+            float(present.std()) if logged and present.size else scale
+        )  # moments are kept in the unit of the column
+    if not (np.isfinite(centre) and np.isfinite(scale) and np.isfinite(spread)):
         raise TableError(
             f"The squares of the numbers in column {name!r} must be finite.",
             found="numbers that are too large",

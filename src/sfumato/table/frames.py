@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from sfumato.errors import TableError
 from sfumato.table.isolated import invalid_columns
-from sfumato.table.read import FileSource, read
+from sfumato.table.read import read
+from sfumato.table.sources import TableSource
 from sfumato.table.table import Table
 
 NO_NAMES = ("None", "nan", "NaT", "<NA>")  # text of column labels that mean "no name"
@@ -29,7 +30,7 @@ def as_table(source: Any) -> Table:
         return source
     if isinstance(source, str | Path):
         return read(source)
-    if isinstance(source, FileSource):
+    if isinstance(source, TableSource):
         return source.read()
     arrow = _arrow(source)
     if arrow.num_columns == 0:

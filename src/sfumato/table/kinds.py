@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -36,7 +37,8 @@ def plain(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
 
     These are boolean, number, decimal, date, timestamp, string, dictionary of strings and null. Strings of any width
     become ``string``. Times of day and categories of any type become strings. Extension types are replaced by their
-    storage, and NaN becomes null. Types without a kind (durations, lists, structs, binary) raise an error.
+    storage, NaN becomes null, and −0 becomes 0, because rows that are equal must not look different. Types without a
+    kind (durations, lists, structs, binary) raise an error.
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -54,7 +56,9 @@ def plain(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
         column = column.cast(pa.float32())
     if pt.is_floating(kind):
         unknown = pc.is_nan(column)
-        return pc.if_else(unknown, pa.scalar(None, column.type), column) if pc.any(unknown).as_py() else column
+        if pc.any(unknown).as_py():
+            column = pc.if_else(unknown, pa.scalar(None, column.type), column)
+        return _without_negative_zero(column)
     if not _has_kind(kind):
         raise TableError(
             f"Column {name!r} has a type that is not supported.",
@@ -103,6 +107,15 @@ def _plain_dictionary(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
         codes.append(new_codes.take(chunk.indices).combine_chunks())
     parts = [pa.DictionaryArray.from_arrays(part, unique, ordered=kind.ordered) for part in codes]
     return pa.chunked_array(parts, kind)
+
+
+def _without_negative_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the column with 0 for −0, which is equal to it but written differently."""
+    for chunk in column.chunks:
+        numbers = chunk.to_numpy(zero_copy_only=False)
+        if (np.signbit(numbers) & (numbers == 0.0)).any():
+            return pc.add(column, pa.scalar(0.0, column.type))  # −0 + 0 is 0
+    return column
 
 
 def _narrow(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -11,7 +11,7 @@ import glob
 import gzip
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -22,6 +22,7 @@ from sfumato.errors import OptionError, ReadError, TableError
 from sfumato.table.files import content, is_there, shown
 from sfumato.table.isolated import invalid, invalid_columns, read_isolated
 from sfumato.table.json_lines import is_json_lines, json_lines
+from sfumato.table.sources import CELL_BYTES, COPIES, TableSource
 from sfumato.table.table import Table
 from sfumato.table.text import Text, TextOptions, inferred, typed_together
 from sfumato.table.type_inference import Spelling
@@ -109,7 +110,7 @@ def read(
 
 
 @dataclass(frozen=True)
-class FileSource:
+class FileSource(TableSource):
     """The path of a file, or a pattern, with how to read it: what :func:`read` would read, not read yet."""
 
     path: str | Path
@@ -118,6 +119,14 @@ class FileSource:
     def read(self) -> Table:
         """Read the table."""
         return _whole(self.path, self.options)
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Yield all rows, as one batch."""
+        yield self.read().arrow
+
+    def memory_needed(self) -> int:
+        """Estimate the bytes of memory that working on all rows at once takes."""
+        return sum(map(_memory_needed, matching_files(self.path)))
 
     def require_no_header(self, file: Path) -> None:
         """Raise if a header or names are given for a file that contains its names."""
@@ -184,6 +193,18 @@ def file_format(file: Path) -> str:
         return "arrow"
     is_foreign = any(start.startswith(magic) for magic in FOREIGN)
     return "other" if is_foreign or file.suffix.lower() in (".jsonl", ".ndjson", ".json", ".parquet") else "text"
+
+
+def _memory_needed(file: Path) -> int:
+    if file_format(file) != "parquet":
+        return COPIES * file.stat().st_size
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_metadata(file)
+    except (pa.ArrowException, OSError):
+        return 0  # broken: said when it is read
+    return CELL_BYTES * int(metadata.num_rows) * int(metadata.num_columns)
 
 
 def _part(file: Path, options: TextOptions) -> pa.Table | Text:

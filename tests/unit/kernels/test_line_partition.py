@@ -41,10 +41,31 @@ def test_no_other_groups_cost_less(case):
     k, records = case
     values = np.sort(np.array([value for value, _ in records], dtype=np.float64))
     weights = np.array([weight for _, weight in records], dtype=np.float64)
-    ends = cheapest_ends(values, weights, k).tolist()
+    ends = cheapest_ends(values, values, weights, k).tolist()
     assert ends[-1] == len(values)
     assert min(np.diff([0, *ends])) >= k
     assert cost(values, weights, ends) == pytest.approx(slow_cheapest(values, weights, k))
+
+
+@given(st.integers(1, 4), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), min_size=4, max_size=10))
+def test_no_other_groups_cost_less_between_given_faces(k, records):
+    """Faces beside the values, as cells have them: the width of a group of one record need not be 0."""
+    values = np.sort(np.array([value for value, _ in records], dtype=np.float64))
+    lower = values - np.array([margin for _, margin in records])
+    upper, weights = values + 1.0, np.ones(len(values))
+    ends = cheapest_ends(lower, upper, weights, k)
+
+    def cost_between(ends):
+        return sum((b - a) * (upper[b - 1] - lower[a]) for a, b in zip([0, *ends[:-1]], ends, strict=True))
+
+    ways = [
+        [*places, len(values)]
+        for cuts in range(len(values) // k)
+        for places in combinations(range(1, len(values)), cuts)
+        if all(k <= b - a < 2 * k for a, b in zip([0, *places], [*places, len(values)], strict=True))
+    ]
+    if ways:
+        assert cost_between(ends.tolist()) == pytest.approx(min(map(cost_between, ways)))
 
 
 def test_cuts_are_noted_as_a_tree_whose_cells_nest():

@@ -40,7 +40,7 @@ def leaves_of(problem, *, note=False):
     rows = len(problem.values)
     order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
     cuts = np.empty((rows if note else 0, 4))
-    kernel.split(problem, order, begins, cuts, 0, rows, 0)
+    kernel.split(problem, order, begins, cuts, faces.whole_space(problem.faces), 0, rows, 0)
     return order, np.append(np.flatnonzero(begins), rows), cuts
 
 
@@ -148,8 +148,24 @@ def test_hulls_are_the_extremes_of_each_leaf(values):
 
 
 @given(values=arrays(np.float64, (40, 2), elements=st.floats(0, 100, width=32)))
-def test_cells_fill_the_space_without_overlap_and_hold_their_records(require_subdivision, values):
+def test_cells_fill_the_space_without_overlap_and_hold_their_records(require_subdivision, with_faces, values):
     require_subdivision(values, *leaves_of(problem_of(values, k=4), note=True))
+    require_subdivision(values, *leaves_of(with_faces(problem_of(values, k=4)), note=True))
+
+
+@given(values=arrays(np.float64, (8, 2), elements=st.floats(0, 100, width=32), unique=True), data=st.data())
+def test_two_cells_are_the_cheapest_that_a_cut_in_the_middle_makes(with_faces, values, data):
+    weights = data.draw(arrays(np.float32, (8, 2), elements=st.floats(0.125, 4.0, width=32)))
+    order, starts, _ = leaves_of(with_faces(problem_of(values, weights, k=4)), note=True)
+    costs = []
+    for axis, other in ((0, 1), (1, 0)):
+        rows = np.argsort(values[:, axis])
+        cut = values[rows[3:5], axis].mean()
+        a, b = weights[rows[:4]].sum(axis=0), weights[rows[4:]].sum(axis=0)
+        costs.append((a[axis] * (cut + 1.0) + b[axis] * (101.0 - cut) + (a[other] + b[other]) * 102.0, set(rows[:4])))
+    assert starts.tolist() == [0, 4, 8]
+    cost = next(cost for cost, below in costs if below == set(order[:4]))
+    assert cost == pytest.approx(min(cost for cost, _ in costs), rel=1e-5)
 
 
 def test_equal_input_gives_equal_boxes():

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from sfumato.kernels import faces, search_branches, search_fitness, search_groups, search_tree
 from sfumato.kernels import partition as kernel
-from sfumato.kernels import search_branches, search_fitness, search_groups, search_tree
 
 small_values = st.integers(0, 6).map(float)
 numbers = st.floats(-3, 3).map(lambda number: round(number, 2))
+HULL = np.empty((2, 0))  # boxes have no bounds but their records
 SETS = 7  # values of the categorical axis, the last one
 
 
@@ -54,7 +55,7 @@ def fitness_of(problem, *, forms=0):
 def tree_of(problem):
     rows = len(problem.values)
     order, begins, cuts = np.arange(rows), np.zeros(rows, dtype=np.bool_), np.zeros((rows, 4))
-    kernel.split(problem, order, begins, cuts, 0, rows, 0)
+    kernel.split(problem, order, begins, cuts, faces.whole_space(problem.faces), 0, rows, 0)
     return order, begins, cuts
 
 
@@ -83,6 +84,14 @@ def slow_cost(problem, fitness, rows):
 
 def cost_of(problem, fitness, labels):
     return sum(slow_cost(problem, fitness, rows) for rows in groups_of(labels))
+
+
+def cells_cost(problem, fitness, order, begins, cuts):
+    """The cost of cells of the space, by its definition."""
+    starts = np.append(np.flatnonzero(begins), len(order))
+    bounds = faces.cells(problem.faces, problem.values, order, starts, cuts, faces.whole_space(problem.faces))
+    weights = np.add.reduceat(fitness.weights[order].astype(float), starts[:-1], axis=0)
+    return float((weights * (bounds[:, 1] - bounds[:, 0])).sum())
 
 
 def is_diverse(problem, rows):
@@ -223,7 +232,7 @@ class TestBranches:
     def test_two_boxes_are_the_cheapest_that_any_cut_makes(self, values, forms, records):
         problem = problem_of(values[:records])
         fitness, branch = fitness_of(problem, forms=forms), search_branches.empty_branch(records)
-        cost = search_branches.lay_two(problem, fitness, np.arange(records), branch)
+        cost = search_branches.lay_two(problem, fitness, np.arange(records), branch, HULL)
         ways = [
             sum(slow_cost(problem, fitness, box) for box in way) for way in slow_subdivisions(problem, range(records))
         ]
@@ -237,12 +246,14 @@ class TestBranches:
     def test_when_all_cuts_are_followed_nothing_is_cheaper(self, values, seed):
         problem = problem_of(values)
         fitness, branch, generator = fitness_of(problem), search_branches.empty_branch(9), np.random.default_rng(seed)
-        cost = search_branches.lay_best(problem, fitness, np.arange(9), 4, generator, np.inf, branch, np.array([10**6]))
+        cost = search_branches.lay_best(
+            problem, fitness, np.arange(9), 4, generator, np.inf, branch, np.array([10**6]), HULL
+        )
         ways = [way for way in slow_subdivisions(problem, range(9)) if len(way) == 3]  # 2 axes × cuts at 3 and 6
         least = min(sum(slow_cost(problem, fitness, box) for box in way) for way in ways)
         assert cost == pytest.approx(least, rel=1e-5, abs=1e-5)
         none = search_branches.lay_best(
-            problem, fitness, np.arange(9), 4, generator, 0.99 * cost, branch, np.array([10**6])
+            problem, fitness, np.arange(9), 4, generator, 0.99 * cost, branch, np.array([10**6]), HULL
         )
         assert none == np.inf
 
@@ -276,6 +287,23 @@ class TestTrees:
         require_subdivision(values, order, np.append(np.flatnonzero(begins), 60), cuts)
 
     @settings(max_examples=25)
+    @given(values=arrays(np.float64, (60, 2), elements=st.floats(0, 100, width=32)), seed=st.integers(0, 9))
+    def test_cells_that_are_cut_anew_and_crossed_fill_the_space_and_never_cost_more(
+        self, require_subdivision, with_faces, values, seed
+    ):
+        problem = with_faces(problem_of(values))
+        fitness, one, other = fitness_of(problem), tree_of(problem), tree_of(problem)
+        costs = [cells_cost(problem, fitness, *one)]
+        search_tree.recut(problem, fitness, *one, 20, np.random.default_rng(seed))
+        search_tree.recut(problem, fitness, *other, 20, np.random.default_rng(seed + 1))
+        costs.append(cells_cost(problem, fitness, *one))
+        search_tree.cross_trees(problem, fitness, *one, *other)
+        costs.append(cells_cost(problem, fitness, *one))
+        assert costs[0] >= costs[1] - 1e-4
+        assert costs[1] >= costs[2] - 1e-4
+        require_subdivision(values, one[0], np.append(np.flatnonzero(one[1]), 60), one[2])
+
+    @settings(max_examples=25)
     @given(values=arrays(np.float64, (60, 2), elements=small_values), seed=st.integers(0, 99))
     def test_a_child_has_the_cheaper_parent_s_branch_in_every_cell_that_both_have(self, values, seed):
         problem = problem_of(values)
@@ -284,7 +312,7 @@ class TestTrees:
         search_tree.recut(problem, fitness, *other, 4, np.random.default_rng(seed + 1))
         best = least_cost(problem, fitness, one, other, 0, 60)
         search_tree.cross_trees(problem, fitness, *one, *other)
-        found = search_tree.runs_cost(problem, fitness, one[0], one[1])
+        found = search_tree.runs_cost(problem, fitness, one[0], one[1], np.empty((len(one[0]), 2, 0)))
         assert found == pytest.approx(best, rel=1e-5, abs=1e-4)
 
     @given(values=arrays(np.float64, (40, 2), elements=small_values), place=st.integers(0, 39), most=st.integers(1, 60))

@@ -341,6 +341,21 @@ def test_the_repr_shows_shape_method_and_promises(released):
 
 
 class TestAlteredColumns:
+    def test_nothing_certain_follows_from_weights_that_were_altered(self):
+        people = {"x": ["a", "b"] * 10, "y": np.arange(20.0), "w": np.linspace(1.0, 9.0, 20)}
+        noisy = sf.Noise(level=0.5).release(people, schema={"x": "quasi", "y": "quasi", "w": "weight"}, seed=1)
+        assert noisy.estimate("count()").low == -np.inf
+        assert noisy.estimate("count()", unweighted=True).low == 20
+
+    def test_nothing_certain_follows_from_ranges_that_are_left_empty(self):
+        """A few values are released as missing, so that missing ones do not stand out: they are not missing."""
+        people = {"x": [1.0, 2.0, *[None] * 10], "y": [*range(12)]}
+        release = sf.Quantiles(k=3, represent="range").release(people, schema={"x": "quasi", "y": "quasi"})
+        assert release.table.arrow.column("x_low").null_count == 12
+        assert release.manifest.altered == ("x",)
+        assert release.estimate("count(x <= 2)").high == np.inf
+        assert release.estimate("mean(y)").low <= 5.5 <= release.estimate("mean(y)").high < np.inf
+
     def test_nothing_certain_follows_from_a_column_that_was_altered(self):
         people = pd.DataFrame(np.random.default_rng(1).normal(size=(300, 3)), columns=["x", "y", "z"])
         noisy = sf.Noise().release(people, seed=1)

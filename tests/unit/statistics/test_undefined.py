@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.errors import StatisticError
 from sfumato.statistics.moments import CHUNK, Moments
 
 
@@ -53,3 +54,10 @@ def test_the_number_of_records_is_a_range_where_boxes_mix_missing_values():
     assert (both.records, both.uncertain_records) == (1, 2)
     assert "1 to 3 records" in str(both)
     assert boxes.estimate("mean(x)").uncertain_records == 0
+
+
+@pytest.mark.parametrize("statistic", ["var(x)", "sd(x)"])
+def test_spreads_that_are_too_large_for_a_number_are_refused(statistic):
+    boxes = sf.read_release({"x_low": [-1e200, 0.0, 3.0, 5.0], "x_high": [1e200, 1e9, 4.0, 6.0]})
+    with pytest.raises(StatisticError, match="finite squares"):
+        boxes.estimate(statistic)

@@ -264,3 +264,9 @@ def test_numbers_without_finite_squares_are_refused_by_name(numbers):
 def test_free_text_is_refused_by_name():
     with pytest.raises(TableError, match="'note'"):
         Encoder.fit(Table.from_arrow(pa.table({"note": ["a", "b"]}), {"note": Kind.TEXT}))
+
+
+def test_numbers_whose_squares_are_infinite_are_refused_also_where_their_logarithms_are_not():
+    table = Table.from_arrow(pa.table({"x": [1e-200, 1.0, 1e200, 3.0]}))
+    with pytest.raises(TableError, match="squares"):
+        Encoder.fit(table, logs=("x",))

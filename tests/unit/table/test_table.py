@@ -184,3 +184,11 @@ def test_codes_of_many_numbers_are_those_of_few(repeats):
 def test_a_table_can_be_copied():
     table = as_table({"a": [1, 2]})
     assert copy.deepcopy(table).arrow.equals(table.arrow)
+
+
+@pytest.mark.parametrize("type_", [pa.float64(), pa.float32()])
+def test_negative_zero_is_zero_so_that_equal_rows_look_equal(type_):
+    table = Table.from_arrow(
+        pa.table({"x": pa.chunked_array([pa.array([1.0], type_), pa.array([-0.0, 0.0, None], type_)])})
+    )
+    assert [str(cell) for cell in table.arrow.column("x").to_pylist()] == ["1.0", "0.0", "0.0", "None"]

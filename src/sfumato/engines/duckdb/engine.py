@@ -28,8 +28,9 @@ from sfumato.engines.progress import Progress
 from sfumato.errors import TableError
 from sfumato.methods.diagnostics import Diagnostics, Trace
 from sfumato.params import require_int
-from sfumato.release.bundle import require_target, write_parts
+from sfumato.release.bundle import write_parts
 from sfumato.release.comparison import Comparison
+from sfumato.release.destination import Folder, destination_of
 from sfumato.release.release import Release
 from sfumato.release.verify import Recount, require_held
 from sfumato.schema.columns import Role
@@ -83,14 +84,16 @@ class DuckDB(Engine):
             require_int(self.block_rows, name="block_rows", at_least=1)
 
     def require_target(self, into: Any) -> None:
-        if into is not None:
-            require_target(into)
+        if destination := destination_of(into):
+            destination.require_free()
 
     @contextmanager
     def session(self, into: Any) -> Iterator[Session[Any, Any]]:
         total = int(available_memory() * SHARE) if self.memory is None else memory_from(self.memory)
         memory = MemoryPlan(total, 1, processors())
-        with workspace(into) as folder, connected(folder, memory.database, memory.workers) as connection:
+        destination = destination_of(into)
+        target = destination.path if isinstance(destination, Folder) else None
+        with workspace(target) as folder, connected(folder, memory.database, memory.workers) as connection:
             yield _Session(folder, connection, memory, self.block_rows)
 
 
@@ -218,10 +221,12 @@ class _Session(Session[StoredTableSource, Any]):
 
     def write(self, rows: ReleasedRows, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
         release = Release(rows.parts.table(), manifest, diagnostics=diagnostics)
-        if into is None:  # the files are removed with the session
-            whole = release.table.select(release.table.names)
-            return replace(release, table=whole)
-        folder = write_parts(rows.parts.folder, manifest, release.rendered().encode(), into)
+        destination = destination_of(into)
+        if not isinstance(destination, Folder):
+            if destination:
+                destination.write(release)
+            return replace(release, table=release.table.select(release.table.names))  # the files will be removed
+        folder = write_parts(rows.parts.folder, manifest, release.rendered().encode(), destination.path)
         return replace(
             release, table=type(rows.parts.table()).of(folder / "released.parquet", manifest_kinds(manifest))
         )

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from sfumato.errors import ReadError, TableError
+from sfumato.errors import ReadError, TableError, translated, translated_items
 from sfumato.release.stored import rows_in
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+ERRORS = (pa.ArrowException, OSError)
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,8 +72,10 @@ class Relation:
 
         start = 0
         for path in self.files:
-            with _broken_files_named(path), pq.ParquetFile(path) as file:
-                for batch in file.iter_batches(batch_size=rows, columns=list(names)):
+            named = partial(_broken, path)
+            with translated(partial(pq.ParquetFile, path), ERRORS, named) as file:
+                read = file.iter_batches(batch_size=rows, columns=list(names))
+                for batch in translated_items(read, ERRORS, named):
                     keys = np.arange(start, start + batch.num_rows, dtype=np.uint64)
                     start += batch.num_rows
                     yield keys, pa.Table.from_batches([batch]).select(list(names))
@@ -134,20 +139,8 @@ def _ordered(column: pa.ChunkedArray, order: Sequence[str]) -> pa.ChunkedArray:
 def _schema(file: Path) -> pa.Schema:
     import pyarrow.parquet as pq
 
-    with _broken_files_named(file):
-        return pq.read_schema(file).remove_metadata()
-    raise AssertionError
+    return translated(partial(pq.read_schema, file), ERRORS, partial(_broken, file)).remove_metadata()
 
 
-class _broken_files_named:  # noqa: N801 - used like a function
-    """Turn errors of the Parquet reader, which may quote cells, into a ReadError with the name of the file."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, pa.ArrowException | OSError) and not isinstance(error, MemoryError):
-            raise ReadError(f"{self.file.name} is a broken Parquet file.", fix="write the file again") from None
+def _broken(file: Path, error: Exception) -> ReadError:
+    return ReadError(f"{file.name} is a broken Parquet file.", fix="write the file again")

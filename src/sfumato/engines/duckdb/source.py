@@ -19,6 +19,7 @@ from sfumato.errors import ReadError
 from sfumato.schema.conversion import converted
 from sfumato.table.frames import as_table
 from sfumato.table.read import FileSource, file_format, matching_files
+from sfumato.table.sources import TableSource
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def relation_of(source: Any, folder: Path, connection: Connection, memory: int) 
     """Return the rows of a source as a relation; what must be copied goes into ``folder``."""
     if isinstance(source, str | Path):
         source = FileSource(source)
+    if isinstance(source, TableSource) and not isinstance(source, FileSource):
+        return spooled(_plain(source.batches()), folder, "source")
     if not isinstance(source, FileSource):
         return spooled(_batches(as_table(source)), folder, "source")
     files = matching_files(source.path)
@@ -80,8 +83,13 @@ def _batches(table: Table) -> Iterator[pa.Table]:
 
 
 def _plain_batches(relation: Relation) -> Iterator[pa.Table]:
+    yield from _plain(arrow for _, arrow in relation.batches(list(relation.types), BATCH_ROWS))
+
+
+def _plain(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield batches with the few types that tables have."""
     kinds: Mapping[str, Any] = {}
-    for _, arrow in relation.batches(list(relation.types), BATCH_ROWS):
+    for arrow in batches:
         table = Table.from_arrow(arrow, kinds)
         kinds = table.kinds  # the kinds do not matter here; they are not inferred again
         yield table.arrow

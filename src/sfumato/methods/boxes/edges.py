@@ -1,9 +1,8 @@
 """The positions of the faces of a box, and what they disclose.
 
-*Hulls* are shrunk to the records: they are as narrow as possible, but each face is the value of a record. *Cells* are a
-true subdivision: faces are half-way between records, and the outermost faces are at the declared domain (or, without
-one, at round numbers outside the data), so no face is the value of a record. Both can be rounded outward to a given
-precision.
+*Hulls* are shrunk to the records: they are as narrow as possible, but each face is the value of a record. *Cells*
+subdivide the space: their faces lie between records, at values that at least k records share, or at the declared domain
+(see :mod:`sfumato.methods.boxes.cell_faces`). Both can be rounded outward to a given precision.
 """
 
 from __future__ import annotations
@@ -23,9 +22,8 @@ from sfumato.table.kinds import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.kernels.faces import CellFaces
     from sfumato.methods.boxes.partition import Leaves
-
-ROUND_STEPS = 50  # without a declared domain the outer faces are multiples of a step of at least range ÷ this
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,46 +40,42 @@ class Edges:
     """How faces are placed."""
 
     kind: str  # "hull" or "cells"
+    k: int  # number of records that make a value common
     snap: float | Mapping[str, float] | None
     domain: Mapping[str, tuple[float, float]]
+
+    def cell_faces(self, values: NDArray[np.float64], axes: tuple[NumberAxis, ...]) -> CellFaces | None:
+        """Return where cells may end, given the coordinates of the records; None for hulls."""
+        from sfumato.methods.boxes.cell_faces import cell_faces
+
+        declared = [self.declared(axis) for axis in axes]  # a domain must hold the data, wherever faces are placed
+        return cell_faces(values, axes, declared, self.k) if self.kind == "cells" else None
 
     def faces(self, leaves: Leaves, values: NDArray[np.float64], axes: tuple[NumberAxis, ...]) -> Faces:
         """Return the faces of all boxes; ``values`` are the coordinates of the numeric axes, one row per record."""
         from sfumato.kernels import faces as kernel
 
-        for axis in axes:
-            self.declared(axis)  # a declared domain must hold the data, wherever faces are placed
         missing = np.zeros((leaves.count, len(axes)), dtype=np.int64)
-        numbers = values
         for position, axis in enumerate(axes):
             if axis.has_missing:
                 is_missing = values[:, position] == axis.missing_at
                 missing[:, position] = np.add.reduceat(is_missing[leaves.order], leaves.starts[:-1])
-        if missing.any():
-            numbers = np.where(values == np.array([axis.missing_at for axis in axes]), np.nan, values)
-        low, high = kernel.hulls(numbers, leaves.order, leaves.starts)
-        empty = missing == leaves.sizes[:, None]
-        if self.kind == "cells":
-            hull_low, hull_high = low, high
-            outer = np.array([self._outer(axis) for axis in axes]).reshape(-1, 2)
-            low, high = np.tile(outer[:, 0], (leaves.count, 1)), np.tile(outer[:, 1], (leaves.count, 1))
-            kernel.cells(leaves.cuts, leaves.starts, low, high)
-            low, high = np.minimum(low, hull_low), np.maximum(high, hull_high)  # rounding must not exclude a record
+        cells = self.cell_faces(values, axes)
+        if cells is not None:
+            whole = kernel.whole_space(cells)
+            found = kernel.cells(cells, values, leaves.order, leaves.starts, leaves.cuts, whole)
+            low = np.maximum(found[:, 0], kernel.smallest_faces(cells))  # of boxes with missing and other numbers
+            high = found[:, 1].copy()
+        else:
+            numbers = values
+            if missing.any():
+                numbers = np.where(values == np.array([axis.missing_at for axis in axes]), np.nan, values)
+            low, high = kernel.hulls(numbers, leaves.order, leaves.starts)
         for position, axis in enumerate(axes):
             self._snap(axis, low[:, position], high[:, position])
+        empty = missing == leaves.sizes[:, None]
         low[empty], high[empty] = np.nan, np.nan
         return Faces(low, high, missing)
-
-    def _outer(self, axis: NumberAxis) -> tuple[float, float]:
-        """Return the outermost faces of an axis."""
-        declared = self.declared(axis)
-        if declared is not None:
-            return declared
-        if np.isnan(axis.low):
-            return 0.0, 0.0  # all values are missing, so no face is released
-        span = axis.high - axis.low
-        step = 10.0 ** math.ceil(math.log10(span / ROUND_STEPS)) if span > 0.0 else 1.0
-        return math.floor(axis.low / step) * step, math.ceil(axis.high / step) * step
 
     def declared(self, axis: NumberAxis) -> tuple[float, float] | None:
         """Return the declared domain of an axis, checked against the data."""

@@ -86,8 +86,8 @@ class Boxes(Method):
 
     A numeric column ``x`` is released as ``x_low`` and ``x_high``, a categorical column as the set of the values in the
     box (or as the tree node that covers them). The column ``box`` numbers the boxes in random order. Columns that are
-    not quasi-identifiers are released as they are, except identifiers, which are removed. The boxes minimise the
-    uncertainty of the kept statistics (Xiang and Kreinovich).
+    not quasi-identifiers are released as they are, except identifiers, which are removed, and sampling weights, which
+    become the mean of their box. The boxes minimise the uncertainty of the kept statistics (Xiang and Kreinovich).
 
     Examples
     --------
@@ -148,7 +148,8 @@ class Boxes(Method):
     edges: str = option(
         Choice(("hull", "cells")),
         'Where the faces of boxes are placed: "hull" shrinks a box to its records, so that each face is the value of a '
-        'record; "cells" divides the whole space, with faces between the records.',
+        'record; "cells" divides the whole space, with faces between the records or at values that at least k records '
+        "share.",
         default="hull",
         reported=True,
     )
@@ -162,7 +163,7 @@ class Boxes(Method):
     domain: Mapping[str, tuple[float, float]] | None = option(
         OrNone(Checked("pair of numbers for each named column, the smaller first", _require_domains)),
         "Publicly known ranges of numeric columns. The outermost faces of cells are placed there. None: the domains of "
-        "the schema or, without them, round numbers outside the data.",
+        "the schema or, without them, round numbers outside the data (or an extreme that at least k records share).",
         default=None,
         unit="the unit of the column",
     )
@@ -193,6 +194,14 @@ class Boxes(Method):
         'How categories are released: as "sets" of values, or as the node of the column\'s generalization "tree" that '
         "covers them.",
         default="sets",
+        reported=True,
+    )
+    sampling_weights: str = option(
+        Choice(("box-mean", "exact")),
+        'How a column with the role weight is released. "box-mean": every row has the mean weight of its box, so that '
+        "a weight singles out nobody and the total of each box is kept; statistics stay guaranteed for the original "
+        'weights. "exact": as it is, with a warning that tells how many weights are unique.',
+        default="box-mean",
         reported=True,
     )
     search: SearchBudget | float | None = option(
@@ -248,7 +257,6 @@ class Boxes(Method):
                 f"The table must have at least k = {self.k} rows.", found=f"{survey.rows:,} rows", fix="a smaller k"
             )
         sample, rules = self._numbered(survey.sample.table), [Rule.read(rule) for rule in self.rules]
-        passed = schema.names(Role.SENSITIVE, Role.OTHER, Role.WEIGHT)
         numeric = [column.name for column in schema.columns if sample.kinds[column.name].is_numeric]
         answers = survey.ask(
             [
@@ -284,12 +292,17 @@ class Boxes(Method):
             kept=kept,
             sensitivities=weights,
             diversity=diversity,
-            edges=Edges(kind=self.edges, snap=self.snap, domain=self.domain or {}),
+            edges=Edges(kind=self.edges, k=self.k, snap=self.snap, domain=self.domain or {}),
             routes=self._routes(survey, axes, weights, diversity),
-            passed=passed,
+            passed=schema.names(Role.SENSITIVE, Role.OTHER, *(() if self._pools else (Role.WEIGHT,))),
+            pooled=weight if self._pools else None,
             randomness=randomness,
             types={axis.name: sample.arrow.schema.field(axis.name).type for axis in axes.numbers},
         )
+
+    @property
+    def _pools(self) -> bool:
+        return self.sampling_weights == "box-mean"
 
     def _numbered(self, sample: Table) -> Table:
         """Return the table with boolean columns that a kept statistic uses as numbers, 0 and 1."""

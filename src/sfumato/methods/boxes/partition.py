@@ -13,6 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.kernels.faces import CellFaces
     from sfumato.kernels.partition import PartitionProblem
     from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.diversity import Protected
@@ -50,23 +51,43 @@ def partition(
     protected: Protected,
     median: bool,
     note_cuts: bool,
+    faces: CellFaces | None = None,
 ) -> Leaves:
-    """Return boxes of at least k records with a small weighted sum of widths; deterministic."""
+    """Return boxes of at least k records with a small weighted sum of widths; deterministic.
+
+    The widths are those of the records or, if ``faces`` are given, those of the cells. The median rule uses the records
+    in any case.
+    """
     from sfumato.kernels import partition as kernel
+    from sfumato.kernels.faces import whole_space
 
     rows = len(values)
     line = None if median else _only_axis(values, weights, axes, protected)
     if line is not None and rows >= k:
-        return _along_line(values[:, line], weights[:, line], line, k, note_cuts=note_cuts)
-    problem = problem_of(values, weights, axes, k=k, protected=protected, median=median)
+        return _along_line(values[:, line], weights[:, line], line, k, note_cuts=note_cuts, faces=faces)
+    problem = problem_of(values, weights, axes, k=k, protected=protected, median=median, faces=faces)
     order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
     cuts = np.empty((rows if note_cuts else 0, 4))
     cores = os.cpu_count() or 1
-    kernel.split(problem, order, begins, cuts, 0, rows, max(rows // (SHARE * cores), problem.lookahead * k))
-    cells = np.append(np.flatnonzero(begins), rows).tolist()
+    whole = whole_space(problem.faces) if faces is not None and not median else np.empty((2, 0))
+    kernel.split(problem, order, begins, cuts, whole, 0, rows, max(rows // (SHARE * cores), problem.lookahead * k))
+    parts = Leaves(order, np.append(np.flatnonzero(begins), rows), cuts)
+    bounds = cell_bounds(problem, parts, whole)
     with ThreadPoolExecutor(cores) as pool:
-        list(pool.map(lambda cell: kernel.split(problem, order, begins, cuts, *cell, 0), pairwise(cells)))
+        ends = pairwise(parts.starts.tolist())
+        list(pool.map(lambda part, ends: kernel.split(problem, order, begins, cuts, part, *ends, 0), bounds, ends))
     return Leaves(order, np.append(np.flatnonzero(begins), rows), cuts)
+
+
+def cell_bounds(problem: PartitionProblem, leaves: Leaves, whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the lower and upper faces of each box, (boxes, 2, numeric axes), given those of the whole space.
+
+    Without columns in ``whole`` boxes are hulls, and the result has no columns either.
+    """
+    from sfumato.kernels.faces import cells
+
+    found: NDArray[np.float64] = cells(problem.faces, problem.values, leaves.order, leaves.starts, leaves.cuts, whole)
+    return found
 
 
 def _only_axis(
@@ -81,14 +102,22 @@ def _only_axis(
 
 
 def _along_line(
-    values: NDArray[np.float64], weights: NDArray[np.float32], axis: int, k: int, *, note_cuts: bool
+    values: NDArray[np.float64],
+    weights: NDArray[np.float32],
+    axis: int,
+    k: int,
+    *,
+    note_cuts: bool,
+    faces: CellFaces | None,
 ) -> Leaves:
     """Return the cheapest boxes along one axis."""
+    from sfumato.kernels.faces import line_faces
     from sfumato.kernels.line_partition import cheapest_ends, note_line_cuts
 
     order = np.argsort(values, kind="stable")
     ordered = values[order]
-    starts = np.concatenate([[0], cheapest_ends(ordered, weights[order].astype(np.float64), k)])
+    lower, upper = (ordered, ordered) if faces is None else line_faces(faces, axis, ordered)
+    starts = np.concatenate([[0], cheapest_ends(lower, upper, weights[order].astype(np.float64), k)])
     cuts = np.empty((len(order) if note_cuts else 0, 4))
     if note_cuts:
         note_line_cuts(ordered, starts, axis, cuts)
@@ -103,8 +132,10 @@ def problem_of(
     k: int,
     protected: Protected,
     median: bool = False,
+    faces: CellFaces | None = None,
 ) -> PartitionProblem:
     """Return the input of the kernels."""
+    from sfumato.kernels.faces import HULLS
     from sfumato.kernels.partition import PartitionProblem
 
     sizes = np.array([axis.size for axis in axes.sets], dtype=np.int64)
@@ -120,4 +151,5 @@ def problem_of(
         l=protected.l,
         lookahead=int(np.clip(EFFORT // (len(values) * len(axes.all) ** 2), NEAR, FAR)),
         median=median,
+        faces=HULLS if faces is None else faces,
     )

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.methods.base import Outcome, Plan
+from sfumato.methods.boxes.box_means import box_means
 from sfumato.methods.boxes.optimality import OptimalityInput
 from sfumato.methods.boxes.partition import Leaves, partition, problem_of
 from sfumato.methods.boxes.rules import effects
 from sfumato.methods.boxes.set_labels import SetLabels, covered, nodes, sets
-from sfumato.methods.claims import ColumnsAllowed, Containment, KAnonymity, RowsAccountedFor
+from sfumato.methods.claims import ColumnsAllowed, Containment, KAnonymity, RowsAccountedFor, WeightTotalsKept
 from sfumato.methods.diagnostics import Diagnostics, Trace
 from sfumato.table.intervals import BOX, high_name, interval_names, low_name, missing_name
 from sfumato.table.kinds import Kind
@@ -24,6 +25,7 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.kernels.faces import CellFaces
     from sfumato.methods.boxes.axes import Axes, NumberAxis, SetAxis
     from sfumato.methods.boxes.diversity import DiversityRule
     from sfumato.methods.boxes.edges import Edges, Faces
@@ -74,6 +76,7 @@ class BoxesPlan(Plan):
     edges: Edges
     routes: Routes
     passed: tuple[str, ...]  # columns that are released as they are
+    pooled: str | None  # column of sampling weights that is released as the mean of each box
     types: Mapping[str, pa.DataType]  # of the numeric quasi-identifiers
     randomness: Randomness
 
@@ -98,7 +101,8 @@ class BoxesPlan(Plan):
         columns: list[str] = []
         for axis in self.axes.numbers:
             columns += interval_names(axis.name, counts_missing=axis.has_missing)
-        return (*columns, *(axis.name for axis in self.axes.sets), BOX)
+        weights = () if self.pooled is None else (self.pooled,)
+        return (*columns, *(axis.name for axis in self.axes.sets), *weights, BOX)
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
@@ -107,6 +111,7 @@ class BoxesPlan(Plan):
             self._anonymity,
             *self.diversity.claims(self.group, self.axes),
             Containment(columns=self.axes.names, covers=covers),
+            *(() if self.pooled is None else (WeightTotalsKept(weight=self.pooled, box=BOX),)),
             RowsAccountedFor(suppressed_at_most=self.options.suppress),
             ColumnsAllowed(names=(*self.group, *self.passed)),
         )
@@ -123,17 +128,19 @@ class BoxesPlan(Plan):
 
     def transform(self, block: Table, number: int) -> Outcome:
         values = self.axes.coordinates(block)
+        numbers = values[:, : len(self.axes.numbers)]
+        cell_faces = self.edges.cell_faces(numbers, self.axes.numbers)
         weights = self.sensitivities.of(block)
-        leaves = self._partition(block, values, weights)
+        leaves = self._partition(block, values, weights, cell_faces)
         searches: tuple[SearchTrace, ...] = ()
         rules: tuple[RuleEffect, ...] = ()
         if self.options.search is not None:
-            found = self._searched(block, values, weights, leaves, number)
+            found = self._searched(block, values, weights, leaves, cell_faces, number)
             leaves, searches = found.leaves, (found.trace,)
         if self.sensitivities.rules is not None:
-            without = self._partition(block, values, replace(self.sensitivities, rules=None).of(block))
+            without = self._partition(block, values, replace(self.sensitivities, rules=None).of(block), cell_faces)
             rules = effects(self.sensitivities.rules, block, self.axes, values, without, leaves)
-        faces = self.edges.faces(leaves, values[:, : len(self.axes.numbers)], self.axes.numbers)
+        faces = self.edges.faces(leaves, numbers, self.axes.numbers)
         labels = [
             self._labels(leaves, values[:, position], axis)
             for position, axis in enumerate(self.axes.sets, start=len(self.axes.numbers))
@@ -141,10 +148,13 @@ class BoxesPlan(Plan):
         is_kept = np.repeat(leaves_to_keep(leaves, values, weights, self.options.suppress), leaves.sizes)
         box_of = np.repeat(np.arange(leaves.count), leaves.sizes)[is_kept]
         origin = leaves.order[is_kept]
-        released = self._released(block, faces, labels, box_of, origin, number)
+        means = None if self.pooled is None else box_means(block.numbers(self.pooled), leaves)
+        released = self._released(block, faces, labels, means, box_of, origin, number)
         return Outcome(released, origin, Trace(searches=searches, rules=rules))
 
-    def _partition(self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32]) -> Leaves:
+    def _partition(
+        self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32], cell_faces: CellFaces | None
+    ) -> Leaves:
         return partition(
             values,
             weights,
@@ -152,11 +162,18 @@ class BoxesPlan(Plan):
             k=self.options.k,
             protected=self.diversity.protected(block, self.axes),
             median=self.options.cut == "median",
-            note_cuts=self.options.edges == "cells" or self.options.search is not None,
+            note_cuts=cell_faces is not None or self.options.search is not None,
+            faces=cell_faces,
         )
 
     def _searched(
-        self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32], leaves: Leaves, number: int
+        self,
+        block: Table,
+        values: NDArray[np.float64],
+        weights: NDArray[np.float32],
+        leaves: Leaves,
+        cell_faces: CellFaces | None,
+        number: int,
     ) -> Found:
         """Search for better boxes than the greedy ones, within the block's part of the budget.
 
@@ -169,7 +186,7 @@ class BoxesPlan(Plan):
 
         assert isinstance(self.options.search, SearchBudget)
         protected = self.diversity.protected(block, self.axes)
-        problem = problem_of(values, weights, self.axes, k=self.options.k, protected=protected)
+        problem = problem_of(values, weights, self.axes, k=self.options.k, protected=protected, faces=cell_faces)
         exact = self.blocks == 1 and self.sensitivities.rules is None
         weight = self.sensitivities.weight
         return search(
@@ -211,6 +228,7 @@ class BoxesPlan(Plan):
         block: Table,
         faces: Faces,
         labels: list[SetLabels],
+        means: NDArray[np.float64] | None,
         box_of: NDArray[np.int64],
         origin: NDArray[np.int64],
         number: int,
@@ -228,6 +246,8 @@ class BoxesPlan(Plan):
         for category, set_labels in zip(self.axes.sets, labels, strict=True):
             columns[category.name] = set_labels.labels.take(pa.array(set_labels.label_of[box_of]))
             kinds[category.name] = Kind.NOMINAL
+        if self.pooled is not None and means is not None:
+            columns[self.pooled], kinds[self.pooled] = pa.array(means).take(rows), Kind.CONTINUOUS
         columns[BOX], kinds[BOX] = pa.array(number * BOXES_PER_BLOCK + box_of), Kind.WHOLE
         rest = block.select(self.passed).take(origin)
         for name in self.passed:

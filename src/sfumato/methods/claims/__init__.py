@@ -14,6 +14,7 @@ from sfumato.methods.claims.groups import (
 )
 from sfumato.methods.claims.moments import MomentsKept
 from sfumato.methods.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
+from sfumato.methods.claims.weights import WeightTotalsKept
 
 __all__ = [
     "AtMostValues",
@@ -29,6 +30,7 @@ __all__ = [
     "MomentsKept",
     "RowsAccountedFor",
     "ValidCells",
+    "WeightTotalsKept",
     "values_apart",
     "values_distinct",
 ]

@@ -16,27 +16,34 @@ from sfumato.schema.columns import Column
 from sfumato.schema.hierarchy import Tree
 from sfumato.schema.trees import tree_for
 from sfumato.survey.questions import Distinct
-from sfumato.table.intervals import MISSING
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-POOL = ("other", "any other", "all others")  # a pool gets the first name that is not a value of the column
+# a pool gets the first of these names that is not a value of the column, or the last one with a number
+POOL = ("other", "any other", "all others")
 
 
-def with_at_most(most: int, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
-    """Recode to at most ``most`` different cells, a missing one included: by the column's tree, its order or a pool."""
-    missing_values = distinct.values.null_count
+def with_at_most(most: int, column: Column, kind: Kind, distinct: Distinct, *, counts_missing: bool = True) -> ValueMap:
+    """Recode to at most ``most`` different cells: by the column's tree, its order or a pool.
+
+    A missing cell is one of them if ``counts_missing``; otherwise it stays missing and comes on top.
+    """
+    is_missing = distinct.values.is_null().to_numpy(zero_copy_only=False)
+    present = most - int(is_missing.sum()) if counts_missing else most
     tree = tree_for(column, distinct.values)
     if tree is None and kind is not Kind.ORDERED:
-        return pooled(column.name, distinct, _most_frequent(distinct.counts, most))
-    if most - missing_values < 1:
+        if counts_missing:
+            return pooled(column.name, distinct, _most_frequent(distinct.counts, most))
+        keep = is_missing.copy()
+        keep[~is_missing] = _most_frequent(distinct.counts[~is_missing], most)
+        return pooled(column.name, distinct, keep)
+    if present < 1:
         return _recoded(column.name, distinct, [None] * len(distinct.values), how="left empty")
     if tree is None:
-        return joined(column.name, distinct, buckets=most - missing_values)
-    cut = cut_with_at_most(_counted(column.name, distinct, tree), most - missing_values)
-    return cut_tree(column.name, distinct, tree, cut)
+        return joined(column.name, distinct, buckets=present)
+    return cut_tree(column.name, distinct, tree, cut_with_at_most(_counted(column.name, distinct, tree), present))
 
 
 def with_at_least(k: int, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
@@ -53,9 +60,9 @@ def with_at_least(k: int, column: Column, kind: Kind, distinct: Distinct) -> Val
 
 def pooled(name: str, distinct: Distinct, keep: NDArray[np.bool_]) -> ValueMap:
     """Keep some values as they are and pool the others under one name."""
-    named = texts(distinct.values)
-    pool = next(pool_name for pool_name in POOL if pool_name not in named)
-    shown = [None if text == MISSING else text for text in named]
+    shown = texts(distinct.values)
+    numbered = (f"{POOL[-1]} {number}" for number in range(2, len(shown) + 3))  # one of them is free
+    pool = next(pool_name for pool_name in (*POOL, *numbered) if pool_name not in shown)
     cells = [text if kept else pool for text, kept in zip(shown, keep, strict=True)]
     return _recoded(name, distinct, cells, how=f"{int((~keep).sum()):,} rare values pooled")
 
@@ -101,7 +108,7 @@ def _counted(name: str, distinct: Distinct, tree: Tree) -> CountedTree:
 
 def joined(name: str, distinct: Distinct, *, buckets: int, k: int = 1) -> ValueMap:
     """Join neighbouring values of an ordered column to at most ``buckets`` runs of similar size, each of k rows."""
-    named = [text for text in texts(distinct.values) if text != MISSING]
+    named = [text for text in texts(distinct.values) if text is not None]
     counts = distinct.counts[: len(named)]  # a missing value comes last
     ends = quantile_ends(counts.astype(np.float64), buckets)
     ends = merged_to(k, ends, np.diff(np.cumsum(counts)[ends - 1], prepend=0).astype(np.float64))

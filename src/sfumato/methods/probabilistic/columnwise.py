@@ -44,7 +44,7 @@ class Goal:
     def coarsened(self, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
         """Return a recoding of categories that reaches the goal; a missing value does not count as a bucket."""
         if self.buckets is not None:
-            return with_at_most(self.buckets + distinct.values.null_count, column, kind, distinct)
+            return with_at_most(self.buckets, column, kind, distinct, counts_missing=False)
         return with_at_least(self.k or 1, column, kind, distinct)
 
     def claim(self, columns: Mapping[str, tuple[str, ...]]) -> Claim[Any]:

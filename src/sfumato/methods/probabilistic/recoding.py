@@ -17,7 +17,6 @@ from sfumato.methods.claims import ColumnsAllowed, RowsAccountedFor
 from sfumato.survey.questions import Distinct
 from sfumato.table.groups import group_labels
 from sfumato.table.hashing import column_hashes, combination_hashes, mixed_bits
-from sfumato.table.intervals import MISSING
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -128,8 +127,7 @@ class ValueMap:
     def covers(self) -> dict[str | None, frozenset[str | None]]:
         """The original values of each released cell, all as text; None for a missing one."""
         covered: dict[str | None, set[str | None]] = {}
-        shown_texts, value_texts = (part.cast(pa.string()).to_pylist() for part in (self.cells, self.distinct.values))
-        for shown, value in zip(shown_texts, value_texts, strict=True):
+        for shown, value in zip(texts(self.cells), texts(self.distinct.values), strict=True):
             covered.setdefault(shown, set()).add(value)
         return {shown: frozenset(members) for shown, members in covered.items()}
 
@@ -145,9 +143,10 @@ class ValueMap:
         return np.array([shown == value for shown, value in pairs], dtype=bool)
 
 
-def texts(values: pa.Array) -> list[str]:
-    """Return values as text; a missing value becomes ``MISSING``."""
-    return [MISSING if text is None else text for text in values.cast(pa.string()).to_pylist()]
+def texts(values: pa.Array) -> list[str | None]:
+    """Return values as text; a missing value is None, because any text may be a value of the column."""
+    found: list[str | None] = values.cast(pa.string()).to_pylist()
+    return found
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

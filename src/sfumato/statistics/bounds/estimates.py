@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.bounds.attain import attained_by_slopes
+from sfumato.statistics.bounds.attained_rows import ReleasedRows
 from sfumato.statistics.bounds.budget import Deadline, EstimateBudget
 from sfumato.statistics.bounds.coefficients import Target, highest_coefficient
 from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
@@ -18,7 +19,7 @@ from sfumato.statistics.bounds.pairs import highest_correlation, highest_covaria
 from sfumato.statistics.bounds.records import Records
 from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes, compile_kernels
 from sfumato.statistics.bounds.single import mean_enclosure, sd_enclosure, variance_enclosure, zero_spread
-from sfumato.statistics.bounds.tallies import count_tally, quantile_tally, sum_tally
+from sfumato.statistics.bounds.tallies import Tally, count_tally, quantile_tally, sum_tally
 from sfumato.statistics.bounds.units import bessel_factor, in_units
 from sfumato.statistics.conditions import ALWAYS, Conditional, Count, Quantile, Sum
 from sfumato.statistics.counted_boxes import CountedBoxes
@@ -49,7 +50,7 @@ def estimate(
     """Return one Estimate per part of the statistic."""
     parts = statistic.parts()
     boxes = _with_unseen(parts[0], intervals, boxes_for(parts[0], intervals)[1])  # all parts use the same records
-    records = Records(boxes)
+    records = Records(boxes, _released_rows(parts[0], intervals))
     deadlines = started_deadlines(parts[0], boxes, budget, len(parts))
     return tuple(
         in_units(
@@ -74,10 +75,16 @@ def started_deadlines(
 def _estimate(statistic: Statistic, records: Records, deadline: Deadline) -> Estimate:
     inner, boxes = inner_statistic(statistic), records.boxes
     if isinstance(inner, Count | Sum | Quantile):
-        return _tally_estimate(statistic, inner, boxes)
-    factor = bessel_factor(inner, boxes)
-    value, half = linear_interval(population_form(inner), boxes)
-    enclosure = factor.applied_to(enclosure_of(population_form(inner), records, half, deadline))
+        return _tally_estimate(statistic, inner, records)
+    factor, population = bessel_factor(inner, boxes), population_form(inner)
+    value, half = linear_interval(population, boxes)
+    enclosure = enclosure_of(population, records, half, deadline)
+    if records.rows is not None:
+        value, enclosure = (
+            linear_interval(population, records.rows.boxes)[0],
+            records.rows.attained(population, enclosure),
+        )
+    enclosure = factor.applied_to(enclosure)
     value, half = factor.likely * value, factor.likely * half
     linear_low, linear_high = clipped(inner, value - half, value + half)
     return Estimate(
@@ -114,24 +121,37 @@ def clipped(statistic: Statistic, low: float, high: float) -> tuple[float, float
     return (max(low, -1.0), min(high, 1.0)) if isinstance(statistic, Correlation) else (low, high)
 
 
-def _tally_estimate(statistic: Statistic, inner: Count | Sum | Quantile, boxes: WeightedBoxes) -> Estimate:
+def _tally_estimate(statistic: Statistic, inner: Count | Sum | Quantile, records: Records) -> Estimate:
     """Estimate counts, sums and quantiles; the interval is exact, so the linear one is the same."""
-    if isinstance(inner, Count):
-        tally = count_tally(boxes)
-    else:
-        tally = sum_tally(boxes) if isinstance(inner, Sum) else quantile_tally(boxes, inner.share)
+    tally = _tally(inner, records.boxes)
+    guess = tally if records.rows is None else _tally(inner, records.rows.boxes)
     return Estimate(
         name=str(statistic),
-        value=tally.value,
+        value=guess.value,
         low=tally.low,
         high=tally.high,
         inner_low=tally.inner_low,
         inner_high=tally.inner_high,
         linear_low=tally.low,
         linear_high=tally.high,
-        records=boxes.records,
-        uncertain_records=boxes.most_records - boxes.records,
+        records=records.boxes.records,
+        uncertain_records=records.boxes.most_records - records.boxes.records,
     )
+
+
+def _tally(inner: Count | Sum | Quantile, boxes: WeightedBoxes) -> Tally:
+    if isinstance(inner, Count):
+        return count_tally(boxes)
+    return sum_tally(boxes) if isinstance(inner, Sum) else quantile_tally(boxes, inner.share)
+
+
+def _released_rows(statistic: Statistic, intervals: CountedBoxes) -> ReleasedRows | None:
+    """Return the rows that may count, if only the total weight of a box is known and its rows differ."""
+    pools = intervals.pools
+    if pools is None or not pools.merge_groups:
+        return None
+    rows = boxes_for(statistic, intervals.as_released)[1]
+    return ReleasedRows(rows, pools.box[rows.box])
 
 
 def _with_unseen(statistic: Statistic, intervals: CountedBoxes, boxes: WeightedBoxes) -> WeightedBoxes:

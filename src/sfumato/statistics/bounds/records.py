@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
+from sfumato.statistics.bounds.attained_rows import ReleasedRows
 from sfumato.statistics.bounds.perturbation import Perturbation
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.weighted_boxes import WeightedBoxes
@@ -14,9 +15,13 @@ MAX_SPLIT_RECORDS = 4000  # up to this number of records each gets its own box, 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records:
-    """The records of a statistic, split and scaled once for all its parts."""
+    """The records of a statistic, split and scaled once for all its parts.
+
+    ``rows`` are the released rows, if a box is one part although its rows differ (:mod:`.attained_rows`).
+    """
 
     boxes: WeightedBoxes
+    rows: ReleasedRows | None = None
 
     @functools.cached_property
     def split(self) -> WeightedBoxes:

@@ -12,6 +12,7 @@ from sfumato.statistics.bounds.enclosure import Enclosure, Witness
 from sfumato.statistics.bounds.pairs import highest_variance
 from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes, largest_mean
 from sfumato.statistics.bounds.spread import farthest_ends, largest_sum_of_squares, least_sum_of_squares
+from sfumato.statistics.moments import infinite_squares
 from sfumato.statistics.weighted_boxes import WeightedBoxes
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ def variance_enclosure(boxes: WeightedBoxes, deadline: Deadline) -> Enclosure:
     if boxes.is_one_record:
         return zero_spread(boxes)
     problem = ScaledBoxes.of(boxes)
-    unit = float(problem.unit[0]) ** 2
+    unit = float(problem.unit[0]) * float(problem.unit[0])
+    if unit == math.inf:
+        raise infinite_squares()
     ends = _certain_variance(boxes, problem) if boxes.is_certain else _uncertain_variance(boxes, problem, deadline)
     low, high = max(ends.low, 0.0) * unit * (1.0 - 8.0 * EPS), ends.high * unit * (1.0 + 8.0 * EPS)
     high = math.nextafter(high, math.inf) if ends.high > 0.0 else high  # the square may underflow

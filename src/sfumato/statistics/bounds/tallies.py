@@ -32,7 +32,7 @@ def count_tally(boxes: WeightedBoxes) -> Tally:
     """Compute the total weight of the records that count."""
     low, high = float(boxes.weight.sum()), float((boxes.weight + boxes.extra).sum())
     whole = all(float(weight).is_integer() for weight in (low, high))
-    rounding = 0.0 if whole else len(boxes.weight) * EPS * high
+    rounding = 0.0 if whole else (len(boxes.weight) + 2) * EPS * high
     return Tally(float(boxes.likely_weight.sum()), low - rounding, high + rounding, low, high)
 
 

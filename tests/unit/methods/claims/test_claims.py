@@ -17,6 +17,7 @@ from sfumato.methods.claims import (
     Evidence,
     KAnonymity,
     RowsAccountedFor,
+    WeightTotalsKept,
     values_apart,
     values_distinct,
 )
@@ -52,6 +53,34 @@ class TestKAnonymity:
     def test_needs_all_rows_equal_when_no_column_is_named(self):
         assert KAnonymity(k=3, columns=()).measure(evidence(table(a=[1, 2, 3]))).held
         assert not KAnonymity(k=4, columns=()).measure(evidence(table(a=[1, 2, 3]))).held
+
+
+class TestWeightTotalsKept:
+    claim = WeightTotalsKept(weight="w", box="box")
+    original = table(w=[1.0, 2.0, 10.0, 0.0, 7.0])
+
+    def shown(self, *weights: float) -> Evidence:
+        return evidence(table(w=list(weights), box=[0, 0, 1, 1]), self.original, [0, 1, 2, 3])
+
+    def test_means_of_boxes_keep_the_totals_of_the_rows_that_are_released(self):
+        finding = self.claim.measure(self.shown(1.5, 1.5, 5.0, 5.0))
+        assert finding.held
+        assert finding.found == "2 totals kept"
+
+    def test_sees_weight_that_moved_to_another_box_though_the_table_keeps_its_total(self):
+        finding = self.claim.measure(self.shown(2.0, 2.0, 4.5, 4.5))
+        assert not finding.held
+        assert finding.found == "2 totals changed"
+
+    def test_sees_lost_and_missing_weights(self):
+        assert not self.claim.measure(self.shown(1.5, 1.5, 5.0, 4.9)).held
+        assert not self.claim.measure(self.shown(1.5, 1.5, 5.0, float("nan"))).held
+
+    def test_boxes_without_weight_stay_without(self):
+        nothing = evidence(table(w=[0.0, 0.0], box=[0, 0]), table(w=[0.0, 0.0]))
+        assert self.claim.measure(nothing).held
+        something = evidence(table(w=[1e-300, 0.0], box=[0, 0]), table(w=[0.0, 0.0]))
+        assert not self.claim.measure(something).held
 
 
 class TestDiversity:

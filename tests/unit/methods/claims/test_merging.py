@@ -24,6 +24,7 @@ from sfumato.methods.claims import (
     KAnonymity,
     RowsAccountedFor,
     ValidCells,
+    WeightTotalsKept,
 )
 from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnonymity
 from sfumato.methods.probabilistic.safe_harbor import NoIdentifierLeft, SafeHarbor
@@ -53,6 +54,7 @@ CLAIMS: list[Claim[Any]] = [
     ColumnsAllowed(names=ALL),
     ColumnsAllowed(names=BOX),
     ValidCells(),
+    WeightTotalsKept(weight="debt_age", box="box"),
     ProbabilisticAnonymity(k=3, population=100, beta=0.3, most=3, any_distribution=False, columns=SHOWN),
     ProbabilisticAnonymity(k=2, population=40, beta=0.5, most=50, any_distribution=True, columns=SHOWN),
     NoIdentifierLeft(policy=SafeHarbor(year=2020), columns=ALL),

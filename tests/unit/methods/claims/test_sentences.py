@@ -18,6 +18,7 @@ from sfumato.methods.claims import (
     MomentsKept,
     RowsAccountedFor,
     ValidCells,
+    WeightTotalsKept,
 )
 from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnonymity
 from sfumato.methods.probabilistic.safe_harbor import NoIdentifierLeft, SafeHarbor
@@ -53,6 +54,11 @@ RELEASED = Table.from_arrow(
             Diversity(l=2, columns=GROUP, column="age", epsilon=0.5),
             "privacy",
             "at least 2 different values of 'age' at least 0.5 apart in each group",
+        ),
+        (
+            WeightTotalsKept(weight="bmi", box="box"),
+            "integrity",
+            "the total of bmi in each box, and in all released rows, is that of the original rows",
         ),
         (
             EachColumnAnonymous(k=5, columns=EACH),

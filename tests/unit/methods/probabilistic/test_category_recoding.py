@@ -97,3 +97,23 @@ def test_a_value_missing_from_the_tree_is_named_by_count_and_column(tree):
     with pytest.raises(SchemaError, match="'x'") as caught:
         with_at_least(1, column, table.kinds["x"], distinct)
     assert "zebra" not in str(caught.value)
+
+
+@pytest.mark.parametrize("goal", [with_at_least, with_at_most])
+def test_a_pool_gets_a_name_that_is_not_a_value_of_the_column(goal):
+    taken = ["other", "any other", "all others", "all others 2"]
+    shown = shown_for([*taken * 5, "rare", "rarer"], goal, 3)
+    assert "all others 3" in shown
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("goal", [with_at_least, with_at_most])
+def test_a_category_that_is_written_like_a_missing_value_is_not_one(goal, ordered):
+    order = ["low", "(missing)", "high"]
+    cells = ["(missing)"] * 9 + ["low"] * 9 + ["high"] * 9 + [None] * 9
+    codes = pa.array([None if cell is None else order.index(cell) for cell in cells], pa.int32())
+    arrow = pa.DictionaryArray.from_arrays(codes, pa.array(order), ordered=ordered)
+    table = as_table(pa.table({"x": arrow}))
+    asked = DistinctIn("x")
+    found = goal(4, Column(name="x", role=Role.QUASI), table.kinds["x"], MemorySurvey(table).ask([asked])[asked])
+    assert found.show(found.codes(table))[0].cells.to_pylist() == cells

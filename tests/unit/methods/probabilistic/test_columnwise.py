@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sfumato as sf
 from sfumato.engines.memory import Memory, MemorySurvey
 from sfumato.errors import CannotRelease, OptionError, SchemaError
 from sfumato.methods.probabilistic.optimal_groups import COSTS, OptimalGroups
@@ -212,3 +213,12 @@ def test_blocks_hold_whole_groups():
 def test_a_wrong_option_is_refused(make):
     with pytest.raises(OptionError):
         make()
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 3])
+def test_a_missing_value_is_no_bucket_and_never_makes_one_more(buckets):
+    cells = ["red"] * 9 + ["blue"] * 4 + ["green"] * 2 + [None] * 5
+    release = sf.Quantiles(buckets=buckets).release({"x": cells, "y": range(20)}, schema={"x": "quasi", "y": "quasi"})
+    shown = release.table.arrow.column("x").to_pylist()
+    assert len(set(shown) - {None}) == buckets
+    assert shown.count(None) == 5

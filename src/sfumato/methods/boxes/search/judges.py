@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from sfumato.methods.boxes.search.costs import total_cost
 from sfumato.methods.diagnostics import Width
 from sfumato.statistics.bounds import Enclosure, EstimateBudget, enclose
 from sfumato.statistics.counted_boxes import CountedBoxes
@@ -108,7 +109,7 @@ class LinearJudge:
 
     def measure(self, leaves: Leaves, earlier: Measured | None = None) -> Measured:
         fitness = linear_fitness(self.problem.weights)
-        cost = _cost(self.problem, fitness, leaves)
+        cost = total_cost(self.problem, fitness, leaves)
         return Measured(
             kept=cost, others=0.0, allowed=0.0, scale=1.0, widths=(), at_start=(), pulls=(), fitness=fitness
         )
@@ -174,7 +175,7 @@ class ExactJudge:
             for one, found in zip(self.tracked, widths, strict=True)
             if not one.is_linear
         )
-        others = _cost(self.problem, linear_fitness(self.unnamed), leaves)
+        others = total_cost(self.problem, linear_fitness(self.unnamed), leaves)
         allowed, at_start, scale, pulls = others, widths, 1.0, (1.0,) * len(widths)
         if earlier is not None:
             allowed, at_start = earlier.allowed, earlier.at_start
@@ -182,7 +183,7 @@ class ExactJudge:
             if allowed > 0.0:
                 scale = float(np.clip(earlier.scale * (others / allowed) ** 2, LEAST_SCALE, MOST_SCALE))
         return Measured(
-            kept=curved + _cost(self.problem, linear_fitness(self.named), leaves),
+            kept=curved + total_cost(self.problem, linear_fitness(self.named), leaves),
             others=others,
             allowed=allowed,
             scale=scale,
@@ -286,9 +287,3 @@ def _width(enclosure: Enclosure) -> float:
     """Return the guaranteed width, or the attained width if there is no guarantee."""
     width = enclosure.high - enclosure.low
     return width if math.isfinite(width) else enclosure.inner_high - enclosure.inner_low
-
-
-def _cost(problem: PartitionProblem, fitness: Fitness, leaves: Leaves) -> float:
-    from sfumato.kernels.search_fitness import box_costs
-
-    return float(box_costs(problem, fitness, leaves.order, leaves.starts).sum())

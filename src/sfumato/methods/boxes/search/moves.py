@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import numpy as np
 
 from sfumato.methods.boxes.partition import Leaves
+from sfumato.methods.boxes.search.costs import total_cost
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,9 +68,7 @@ class CutMoves:
         return state
 
     def cost(self, state: Leaves, fitness: Fitness) -> float:
-        from sfumato.kernels.search_fitness import box_costs
-
-        return float(box_costs(self.problem, fitness, state.order, state.starts).sum())
+        return total_cost(self.problem, fitness, state)
 
     def mutate(self, state: Leaves, fitness: Fitness, steps: int, generator: np.random.Generator) -> Leaves:
         from sfumato.kernels.search_tree import recut

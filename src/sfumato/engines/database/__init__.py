@@ -1,0 +1,1 @@
+"""Databases as source and destination: PostgreSQL, DuckDB and SQLite."""

@@ -1,0 +1,121 @@
+"""Tables in a DuckDB file."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from sfumato.engines.database.driver import BATCH_ROWS, ColumnTypes, Driver, quoted_column, quoted_text
+from sfumato.errors import ReadError, RequestError, SfumatoError, translated, translated_items
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, repr=False)
+class DuckDBFile(Driver):
+    """A DuckDB database in a file."""
+
+    path: Path
+
+    def batches(self, query: str) -> Iterator[pa.Table]:
+        import duckdb
+
+        yield from translated_items(self._batches(query), duckdb.Error, self._named)
+
+    def _batches(self, query: str) -> Iterator[pa.Table]:
+        with self._connected(read_only=True) as connection:
+            reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
+            for batch in reader:
+                yield pa.Table.from_batches([batch], reader.schema)
+
+    def count(self, query: str) -> tuple[int, int]:
+        rows = self._rows(f"SELECT count(*) FROM ({query})")[0][0]
+        return int(rows), len(self._rows(f"DESCRIBE SELECT * FROM ({query})"))
+
+    def column_types(self, table: str) -> ColumnTypes:
+        found = self._rows(f"SELECT column_name, data_type, comment FROM duckdb_columns() WHERE {_is(table)}")
+        return ColumnTypes({name: kind for name, kind, _ in found}, {name: text for name, _, text in found if text})
+
+    def exists(self, table: str) -> bool:
+        return self.path.exists() and bool(self._rows(f"SELECT 1 FROM duckdb_tables() WHERE {_is(table)}"))
+
+    def comment(self, table: str) -> str | None:
+        found = self._rows(f"SELECT comment FROM duckdb_tables() WHERE {_is(table)}")
+        return str(found[0][0]) if found and found[0][0] is not None else None
+
+    def write(
+        self,
+        table: str,
+        schema: pa.Schema,
+        batches: Iterator[pa.Table],
+        declared: ColumnTypes,
+        *,
+        comment: str,
+        replace: bool,
+    ) -> None:
+        made = quoted_column(f"made_{secrets.token_hex(8)}")
+        comments = {name: text for name, text in declared.comments.items() if name in schema.names}
+
+        def work(connection: Any) -> None:
+            connection.execute("BEGIN")
+            connection.register("rows_to_write", schema.empty_table())
+            connection.execute(f"CREATE TABLE {made} AS SELECT * FROM rows_to_write")
+            for batch in batches:
+                connection.register("rows_to_write", batch)
+                connection.execute(f"INSERT INTO {made} SELECT * FROM rows_to_write")
+            for column, kind in declared.types.items():
+                if column in schema.names:
+                    connection.execute(f"ALTER TABLE {made} ALTER {quoted_column(column)} TYPE {kind}")
+            for column, text in comments.items():
+                connection.execute(f"COMMENT ON COLUMN {made}.{quoted_column(column)} IS {quoted_text(text)}")
+            connection.execute(f"COMMENT ON TABLE {made} IS {quoted_text(comment)}")
+            if replace:
+                connection.execute(f"DROP TABLE IF EXISTS {quoted_column(table)}")
+            connection.execute(f"ALTER TABLE {made} RENAME TO {quoted_column(table)}")
+            connection.execute("COMMIT")
+
+        self._done(work, read_only=False)
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        return self._done(lambda connection: list(connection.execute(query).fetchall()), read_only=True)
+
+    def _done(self, work: Callable[[Any], T], *, read_only: bool) -> T:
+        """Do work with a connection; what is not committed is rolled back when it closes."""
+        import duckdb
+
+        def whole() -> T:
+            with self._connected(read_only=read_only) as connection:
+                return work(connection)
+
+        return translated(whole, duckdb.Error, self._named)
+
+    @contextlib.contextmanager
+    def _connected(self, *, read_only: bool) -> Iterator[Any]:
+        import duckdb
+
+        if read_only and not self.path.is_file():
+            raise ReadError(f"There is no file {self.path.name!r}.", fix="check the path")
+        with contextlib.closing(duckdb.connect(str(self.path), read_only=read_only)) as connection:
+            yield connection
+
+    def _named(self, error: Exception) -> SfumatoError:
+        """Return an error without the text of DuckDB, which may quote cells."""
+        import duckdb
+
+        message = f"DuckDB must be able to do this in {self.path.name}."
+        if isinstance(error, duckdb.CatalogException):
+            return RequestError(message, found="there is no such table, or it exists already", fix="check its name")
+        if isinstance(error, duckdb.IOException):
+            found = "the file is broken, locked by another process, or the disk is full"
+            return ReadError(message, found=found, fix="check the file")
+        return RequestError(message, found="the query is not valid, or the rows do not fit", fix="check the query")
+
+
+def _is(table: str) -> str:
+    return f"table_name = {quoted_text(table)}"

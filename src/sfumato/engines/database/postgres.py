@@ -1,0 +1,240 @@
+"""PostgreSQL by ADBC, which moves Arrow batches over the binary COPY protocol."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from sfumato.engines.database.driver import (
+    BATCH_ROWS,
+    ColumnTypes,
+    Driver,
+    quoted,
+    quoted_column,
+    quoted_text,
+)
+from sfumato.errors import MissingExtra, ReadError, RequestError, SfumatoError, translated, translated_items
+
+T = TypeVar("T")
+
+# types that are read as they are; all others are read as text, and exact decimals as below
+NUMBERS, TEXTS = ("int2", "int4", "int8", "float4", "float8", "bool"), ("varchar", "text", "bpchar", "name")
+KNOWN = frozenset([*NUMBERS, *TEXTS, "timestamptz", "timestamp", "date"])
+REASONS = {  # SQLSTATE, or its class → what is wrong, and what to try
+    "42P01": ("there is no such table", "check the name of the table"),
+    "42501": ("permission denied", "a role that may read the source and create tables"),
+    "3D000": ("there is no such database", "check the URL"),
+    "28": ("the server does not accept the user", "PGPASSWORD, ~/.pgpass or a service file"),
+    "42P07": ("the table exists already", "--replace, or another name"),
+    "2BP01": ("other objects depend on the table that would be replaced", "another name"),
+    "53": ("the server has no space or memory left", "free space on the server"),
+    "57": ("the server ended the query", "try again"),
+    "40": ("another transaction changed the same rows", "try again"),
+    "22": ("a cell does not have the type that the query gives it", "check the query"),
+    "42": ("the query is not valid", "check the query"),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Postgres(Driver):
+    """A PostgreSQL server; what the URL does not say comes from the environment, a service file or ~/.pgpass."""
+
+    url: str
+
+    def batches(self, query: str) -> Iterator[pa.Table]:
+        yield from translated_items(self._batches(query), _errors(), _named)
+
+    def _batches(self, query: str) -> Iterator[pa.Table]:
+        with self._connected() as (_, cursor):
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            shown = ", ".join(map(_column, _schema(cursor, query))) or "1 AS one"
+            cursor.execute(f"SELECT {shown} FROM ({query}) AS source")
+            reader = cursor.fetch_record_batch()
+            waiting: list[pa.RecordBatch] = []
+            for batch in reader:
+                waiting.append(batch)
+                if sum(one.num_rows for one in waiting) >= BATCH_ROWS:
+                    yield pa.Table.from_batches(waiting, reader.schema)
+                    waiting = []
+            if waiting:
+                yield pa.Table.from_batches(waiting, reader.schema)
+
+    def count(self, query: str) -> tuple[int, int]:
+        def work(cursor: Any) -> tuple[int, int]:
+            rows = _table(cursor, f"SELECT count(*) AS rows FROM ({query}) AS source").column("rows")[0].as_py()
+            return int(rows), len(_schema(cursor, query))
+
+        return self._done(work)
+
+    def column_types(self, table: str) -> ColumnTypes:
+        query = f"""
+            SELECT attname::text AS name, format_type(atttypid, atttypmod) AS type,
+                col_description(attrelid, attnum) AS comment
+            FROM pg_attribute WHERE attrelid = to_regclass({quoted_text(quoted(table))}) AND attnum > 0
+                AND NOT attisdropped ORDER BY attnum
+        """
+        found = self._done(partial(_table, query=query)).to_pylist()
+        comments = {one["name"]: one["comment"] for one in found if one["comment"]}
+        return ColumnTypes({one["name"]: one["type"] for one in found}, comments)
+
+    def exists(self, table: str) -> bool:
+        query = f"SELECT to_regclass({quoted_text(quoted(table))})::text AS found"
+        return self._done(partial(_table, query=query)).column("found")[0].as_py() is not None
+
+    def comment(self, table: str) -> str | None:
+        query = f"SELECT obj_description(to_regclass({quoted_text(quoted(table))}), 'pg_class') AS comment"
+        found: str | None = self._done(partial(_table, query=query)).column("comment")[0].as_py()
+        return found
+
+    def write(
+        self,
+        table: str,
+        schema: pa.Schema,
+        batches: Iterator[pa.Table],
+        declared: ColumnTypes,
+        *,
+        comment: str,
+        replace: bool,
+    ) -> None:
+        place, _, name = table.rpartition(".")
+        made = f"{name[:40]}_{secrets.token_hex(8)}" if replace else name  # readers see the old table until the end
+        full = f"{place}.{made}" if place else made
+        types = {one.name: declared.types.get(one.name) or _type_for(one.type) for one in schema}
+        stored = pa.schema([pa.field(one.name, _arrow_for(types[one.name], one.type)) for one in schema])
+
+        def work(cursor: Any) -> None:
+            columns = ", ".join(f"{quoted_column(column)} {kind}" for column, kind in types.items())
+            cursor.execute(f"CREATE TABLE {quoted(full)} ({columns})")
+            reader = pa.RecordBatchReader.from_batches(stored, _stored(batches, stored))
+            cursor.adbc_ingest(made, reader, mode="append", db_schema_name=place or None)
+            for column, text in declared.comments.items():
+                if column in types:
+                    spot = f"{quoted(full)}.{quoted_column(column)}"
+                    cursor.execute(f"COMMENT ON COLUMN {spot} IS {quoted_text(text)}")
+            cursor.execute(f"COMMENT ON TABLE {quoted(full)} IS {quoted_text(comment)}")
+            if replace:
+                cursor.execute(f"DROP TABLE IF EXISTS {quoted(table)}")
+                cursor.execute(f"ALTER TABLE {quoted(full)} RENAME TO {quoted_column(name)}")
+
+        self._done(work)
+
+    def _done(self, work: Callable[[Any], T]) -> T:
+        """Do work with a cursor in one transaction."""
+
+        def whole() -> T:
+            with self._connected() as (connection, cursor):
+                found = work(cursor)
+                connection.commit()
+                return found
+
+        return translated(whole, _errors(), _named)
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[tuple[Any, Any]]:
+        """Yield a connection and a cursor; a transaction that is not committed is rolled back."""
+        import adbc_driver_postgresql.dbapi as driver
+
+        with contextlib.closing(driver.connect(self.url)) as connection, contextlib.closing(connection.cursor()) as one:
+            yield connection, one
+
+
+def _errors() -> type[Exception]:
+    try:
+        import adbc_driver_manager
+        import adbc_driver_postgresql
+    except ImportError:
+        raise MissingExtra(
+            "PostgreSQL needs a driver that is not installed.", fix="pip install 'sfumato[postgres]'"
+        ) from None
+    return adbc_driver_manager.Error if adbc_driver_postgresql else Exception
+
+
+def _named(error: Exception) -> SfumatoError:
+    """Return the error for a state of SQL; the text of the driver, which may quote cells, is not shown."""
+    state = getattr(error, "sqlstate", None) or ""
+    known = REASONS.get(state) or REASONS.get(state[:2])
+    if known:
+        kind = ReadError if state[:2] in ("53", "57", "40") else RequestError
+        return kind("PostgreSQL must be able to do this.", found=known[0], fix=known[1])
+    if not state and "connect" in str(error).lower():
+        fix = "check the URL, the service file and that the server runs"
+        return ReadError("PostgreSQL must be able to do this.", found="no connection to the server", fix=fix)
+    found = f"SQLSTATE {state}" if state else "the connection was lost"
+    return ReadError("PostgreSQL must be able to do this.", found=found, fix="look into the log of the server")
+
+
+def _schema(cursor: Any, query: str) -> list[pa.Field]:
+    """Return the columns of a query."""
+    cursor.execute(f"SELECT * FROM ({query}) AS source LIMIT 0")
+    return list(cursor.fetch_record_batch().schema)
+
+
+def _table(cursor: Any, query: str) -> pa.Table:
+    cursor.execute(query)
+    return cursor.fetch_arrow_table()
+
+
+def _column(field: pa.Field) -> str:
+    """Return a column as SQL, in a type that tables have: exact decimals as numbers, other types as text."""
+    name = quoted_column(field.name)
+    kind = (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
+    if kind in KNOWN and not pt.is_list(field.type):
+        return f"trim(trailing from {name}) AS {name}" if kind == "bpchar" else name
+    if kind == "numeric":
+        return f"{name}::{'int8' if _is_whole(field) else 'float8'} AS {name}"
+    return f"{name}::numeric::float8 AS {name}" if kind == "money" else f"{name}::text AS {name}"
+
+
+def _is_whole(field: pa.Field) -> bool:
+    """Whether an exact decimal has no digits after the point and fits into 64 bits."""
+    given = (field.metadata or {}).get(b"POSTGRESQL:typmod")
+    if given is None or int(given) < 0:
+        return False
+    precision, scale = ((int(given) - 4) >> 16) & 0xFFFF, (int(given) - 4) & 0x7FF
+    return scale == 0 and precision <= 18
+
+
+def _type_for(kind: pa.DataType) -> str:
+    """Return the type of a new column."""
+    tests: Sequence[tuple[Callable[[pa.DataType], bool], str]] = (
+        (pt.is_boolean, "boolean"),
+        (pt.is_integer, "bigint"),
+        (pt.is_float32, "real"),
+        (pt.is_floating, "double precision"),
+        (pt.is_decimal, "double precision"),
+        (pt.is_date, "date"),
+    )
+    if pt.is_timestamp(kind):
+        return "timestamp with time zone" if kind.tz else "timestamp"
+    return next((name for test, name in tests if test(kind)), "text")
+
+
+def _arrow_for(declared: str, kind: pa.DataType) -> pa.DataType:
+    """Return the Arrow type that is written into a column of a declared type."""
+    types = {
+        "smallint": pa.int16(),
+        "integer": pa.int32(),
+        "bigint": pa.int64(),
+        "real": pa.float32(),
+        "double precision": pa.float64(),
+        "boolean": pa.bool_(),
+        "date": pa.date32(),
+    }
+    if declared in types:
+        return types[declared]
+    if pt.is_timestamp(kind):
+        return pa.timestamp("us", tz="UTC" if kind.tz else None)
+    return pa.string()
+
+
+def _stored(batches: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        columns = [batch.column(one.name).cast(one.type) for one in schema]
+        yield from pa.table(columns, schema=schema).to_batches(max_chunksize=BATCH_ROWS)

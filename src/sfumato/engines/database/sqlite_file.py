@@ -1,0 +1,149 @@
+"""Tables in a SQLite file."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from sfumato.engines.database.driver import BATCH_ROWS, ColumnTypes, Driver, quoted_column
+from sfumato.errors import ReadError, RequestError, SfumatoError, translated, translated_items
+
+T = TypeVar("T")
+COMMENTS = "sfumato_comments"  # SQLite has no comments on tables, so they are in a table of their own
+
+
+@dataclass(frozen=True, repr=False)
+class SQLiteFile(Driver):
+    """A SQLite database in a file. A column has the type that all its cells share; mixed cells become text."""
+
+    path: Path
+
+    def batches(self, query: str) -> Iterator[pa.Table]:
+        yield from translated_items(self._batches(query), sqlite3.Error, self._named)
+
+    def _batches(self, query: str) -> Iterator[pa.Table]:
+        with self._connected() as connection:
+            types = self._types(connection, query)
+            cursor = connection.execute(query)
+            names = [one[0] for one in cursor.description]
+            while rows := cursor.fetchmany(BATCH_ROWS):
+                cells = zip(*rows, strict=True)
+                yield pa.table([_array(list(column), kind) for column, kind in zip(cells, types, strict=True)], names)
+
+    def _types(self, connection: sqlite3.Connection, query: str) -> list[pa.DataType]:
+        """Return a type for each column, from the types of all its cells."""
+        names = [one[0] for one in connection.execute(f"SELECT * FROM ({query}) LIMIT 0").description]
+        asked = ", ".join(f"group_concat(DISTINCT typeof({quoted_column(name)}))" for name in names)
+        found = connection.execute(f"SELECT {asked} FROM ({query})").fetchone()
+        return [_type_of(set((types or "null").split(",")) - {"null"}) for types in found]
+
+    def count(self, query: str) -> tuple[int, int]:
+        def work(connection: sqlite3.Connection) -> tuple[int, int]:
+            rows = connection.execute(f"SELECT count(*) FROM ({query})").fetchone()[0]
+            return int(rows), len(connection.execute(f"SELECT * FROM ({query}) LIMIT 0").description)
+
+        return self._done(work)
+
+    def column_types(self, table: str) -> ColumnTypes:
+        found = self._rows(f"PRAGMA table_info({quoted_column(table)})")
+        return ColumnTypes({str(one[1]): str(one[2]) for one in found if one[2]})
+
+    def exists(self, table: str) -> bool:
+        query = "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?"
+        return self.path.exists() and bool(self._rows(query, table))
+
+    def comment(self, table: str) -> str | None:
+        found = self._rows(f"SELECT text FROM {COMMENTS} WHERE name = ?", table) if self.exists(COMMENTS) else []
+        return str(found[0][0]) if found else None
+
+    def write(
+        self,
+        table: str,
+        schema: pa.Schema,
+        batches: Iterator[pa.Table],
+        declared: ColumnTypes,
+        *,
+        comment: str,
+        replace: bool,
+    ) -> None:
+        made = f"made_{secrets.token_hex(8)}"
+        types = {one.name: declared.types.get(one.name) or _type_for(one.type) for one in schema}
+        columns = ", ".join(f"{quoted_column(name)} {kind}" for name, kind in types.items())
+        places = ", ".join("?" for _ in types)
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(f"CREATE TABLE {quoted_column(made)} ({columns})")
+            for batch in batches:
+                cells = zip(*(_cells(column) for column in batch.columns), strict=True)
+                connection.executemany(f"INSERT INTO {quoted_column(made)} VALUES ({places})", cells)
+            if replace:
+                connection.execute(f"DROP TABLE IF EXISTS {quoted_column(table)}")
+            connection.execute(f"ALTER TABLE {quoted_column(made)} RENAME TO {quoted_column(table)}")
+            connection.execute(f"CREATE TABLE IF NOT EXISTS {COMMENTS} (name TEXT PRIMARY KEY, text TEXT)")
+            connection.execute(f"INSERT OR REPLACE INTO {COMMENTS} VALUES (?, ?)", [table, comment])
+            connection.execute("COMMIT")
+
+        self._done(work)
+
+    def _rows(self, query: str, *values: str) -> list[tuple[object, ...]]:
+        return self._done(lambda connection: connection.execute(query, values).fetchall())
+
+    def _done(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do work with a connection; what is not committed is rolled back when it closes."""
+
+        def whole() -> T:
+            with self._connected() as connection:
+                return work(connection)
+
+        return translated(whole, sqlite3.Error, self._named)
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        with contextlib.closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
+            yield connection
+
+    def _named(self, error: Exception) -> SfumatoError:
+        """Return an error without the text of SQLite, which may quote cells."""
+        message = f"SQLite must be able to do this in {self.path.name}."
+        if isinstance(error, sqlite3.OperationalError):
+            found = "there is no such table, the file is locked, or the disk is full"
+            return RequestError(message, found=found, fix="check the table")
+        found = "the file is broken, or the rows do not fit the table"
+        return ReadError(message, found=found, fix="check the file")
+
+
+def _type_of(found: set[str]) -> pa.DataType:
+    if found == {"integer"}:
+        return pa.int64()
+    if found and found <= {"integer", "real"}:
+        return pa.float64()
+    return pa.binary() if found == {"blob"} else pa.string()
+
+
+def _array(cells: list[object], kind: pa.DataType) -> pa.Array:
+    if pt.is_string(kind):
+        return pa.array([None if cell is None else str(cell) for cell in cells], kind)
+    return pa.array(cells, kind)
+
+
+def _type_for(kind: pa.DataType) -> str:
+    if pt.is_integer(kind) or pt.is_boolean(kind):
+        return "INTEGER"
+    return "REAL" if pt.is_floating(kind) else "TEXT"
+
+
+def _cells(column: pa.ChunkedArray) -> list[object]:
+    kind = column.type.value_type if pt.is_dictionary(column.type) else column.type
+    plain = column.cast(kind)
+    return list(
+        plain.cast(pa.string()).to_pylist() if pt.is_temporal(kind) or pt.is_decimal(kind) else plain.to_pylist()
+    )

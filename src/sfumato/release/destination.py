@@ -1,0 +1,47 @@
+"""Where a release goes: a folder, or another place such as a table of a database. All of it goes there, or nothing."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.release.bundle import require_target
+
+if TYPE_CHECKING:
+    from sfumato.release.release import Release
+
+
+class Destination(ABC):
+    """A place that a release can be written to."""
+
+    @abstractmethod
+    def require_free(self) -> None:
+        """Raise before any work if the release could not be written there."""
+
+    def following(self, source: Any) -> Destination:
+        """Return the destination with what it takes over from the source, such as the types of columns."""
+        return self
+
+    @abstractmethod
+    def write(self, release: Release) -> None:
+        """Write the release, all or nothing."""
+
+
+@dataclass(frozen=True)
+class Folder(Destination):
+    """A folder on a disk."""
+
+    path: str | Path
+
+    def require_free(self) -> None:
+        require_target(self.path)
+
+    def write(self, release: Release) -> None:
+        release.write(self.path)
+
+
+def destination_of(into: Any) -> Destination | None:
+    """Return the destination that a user gave: a destination, the path of a folder, or None."""
+    return into if into is None or isinstance(into, Destination) else Folder(into)

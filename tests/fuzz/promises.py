@@ -1,0 +1,232 @@
+"""What released rows promise, counted again from the rows themselves, without any code of the library.
+
+Each check takes a `Case` and yields a sentence for everything that does not hold. Sentences name columns and counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from tests.fuzz.case import PERTURBING, Case
+from tests.fuzz.cells import is_number, numbers_of, texts_of
+from tests.fuzz.columns import CANARY, NUMBER
+from tests.fuzz.inside import originals_lie_inside
+
+Broken = Iterator[str]
+MANY = 13  # things of which an order that is right by chance is not seen in a lifetime: 1/13! is 10⁻¹⁰
+
+
+def rows_are_accounted_for(case: Case) -> Broken:
+    """No row is lost or added, and not more are suppressed than allowed."""
+    method, rows, manifest = case.method, case.original.rows, case.release.manifest
+    allowed = 0.0
+    if method.name == "boxes":
+        allowed = method.suppress
+    if method.name == "generalize" and (method.population is None or method.within > 1):
+        allowed = method.beta
+    if not 0 <= rows - case.rows <= allowed * rows + 1e-9:
+        yield f"{rows} rows in, {case.rows} out, share {allowed} allowed"
+    if (manifest.rows_in, manifest.rows_out) != (rows, case.rows):
+        yield "the manifest counts other rows"
+
+
+def columns_are_allowed(case: Case) -> Broken:
+    """Only columns are released that are no identifiers, or ends of quasi-identifiers, or the number of the box."""
+    allowed = {name for name, role in case.roles.items() if role != "identifier"}
+    ends = {f"{name}_{part}" for name in case.named("quasi") for part in ("low", "high", "missing")}
+    box = {"box"} if case.method.name == "boxes" else set()
+    for name in set(case.released) - allowed - ends - box:
+        yield f"column {name!r} is released"
+    for name, role in case.original.roles.items():
+        if case.roles.get(name) != role:
+            yield f"column {name!r} has another role"
+
+
+def identifiers_stay(case: Case) -> Broken:
+    """No cell of an identifier is released, and no planted cell is in what can be shown."""
+    hidden = case.original.identifying
+    for name, cells in case.released.items():
+        if pt.is_string(cells.type) and not hidden.isdisjoint(cells.to_pylist()):
+            yield f"cells of an identifier in {name!r}"
+    shown = [case.release.manifest.to_json(), repr(case.release), repr(case.release.table), repr(case.release.findings)]
+    yield from traces(" ".join(shown))
+
+
+def traces(text: str, *, words_only: bool = False) -> Broken:
+    """Planted cells in a text."""
+    for sign in (CANARY,) if words_only else (CANARY, str(int(NUMBER)), f"{int(NUMBER):,}"):
+        if sign in text:
+            yield f"a planted cell is shown: {sign}"
+
+
+def groups_are_large(case: Case) -> Broken:
+    """Rows share their released quasi-identifiers with as many others as the method promises."""
+    method, quasi = case.method, [part for name in case.named("quasi") for part in case.shown(name)]
+    least = {"boxes": lambda: method.k, "generalize": lambda: method.k if method.population is None else method.within}
+    if method.name in least:
+        yield from _small(case, quasi, max(least[method.name](), getattr(method, "within", 1)), "the quasi-identifiers")
+    if method.name == "boxes":
+        yield from _small(case, ["box"], method.k, "box")
+        if len(set(case.groups(["box", *quasi]))) > len(set(case.groups(["box"]))):
+            yield "rows of one box differ"
+    if method.name == "spectral-rhs":
+        yield from _small(case, list(case.released), method.k, "all columns")
+    if method.name in ("quantiles", "optimal-groups"):
+        for name in case.named("quasi"):
+            if method.k is not None:
+                yield from _small(case, case.shown(name), method.k, repr(name))
+            else:
+                values = set(zip(*(texts_of(case.released[part]) for part in case.shown(name)), strict=True))
+                if len([value for value in values if any(part is not None for part in value)]) > method.buckets:
+                    yield f"more values of {name!r} than buckets"
+
+
+def _small(case: Case, names: list[str], k: int, what: str) -> Broken:
+    sizes = np.bincount(case.groups(names)) if case.rows else np.zeros(0)
+    if sizes.size and sizes.min() < k:
+        yield f"a group of {sizes.min()} rows in {what}, promised {k}"
+
+
+def values_are_diverse(case: Case) -> Broken:
+    """Every box has l different values of each sensitive column or, without one, of each quasi-identifier."""
+    method = case.method
+    if method.name != "boxes":
+        return
+    sensitive = case.named("sensitive")
+    l = method.l if method.l is not None else 2 if sensitive else 1
+    labels = case.groups(["box"])
+    for name in sensitive:
+        yield from _poor(case, name, labels, _values(case, name), l)
+    if not sensitive and case.origin is not None:
+        for name in case.named("quasi"):
+            yield from _poor(case, name, labels, _values(case, name)[case.origin], l)
+
+
+def _values(case: Case, name: str) -> NDArray[Any]:
+    """The values of a column: of the release where it is released as it is, else of the original."""
+    cells = case.released.get(name) if case.roles[name] == "sensitive" else case.original.cells[name]
+    assert cells is not None
+    return numbers_of(cells) if is_number(cells.type) else np.array(texts_of(cells), dtype=object)
+
+
+def _poor(case: Case, name: str, labels: NDArray[np.int64], values: NDArray[Any], l: int) -> Broken:
+    epsilon = case.method.epsilon
+    apart = epsilon.get(name, 0.0) if isinstance(epsilon, dict) else epsilon or 0.0
+    for label in set(labels.tolist()):
+        if _different(values[labels == label], apart) < l:
+            yield f"a box has fewer than {l} values of {name!r}"
+            return
+
+
+def _different(values: NDArray[Any], epsilon: float) -> int:
+    """How many values are pairwise at least epsilon apart; a missing one counts once."""
+    if values.dtype == object:
+        return len(set(values.tolist()))
+    present = np.unique(values[~np.isnan(values)])
+    chosen: list[float] = []
+    for value in present:
+        if not chosen or value - chosen[-1] >= epsilon:
+            chosen.append(value)
+    return len(chosen) + bool(np.isnan(values).any())
+
+
+def passed_cells_are_the_same(case: Case) -> Broken:
+    """Sensitive and other columns hold the same cells as before, as often, apart from suppressed rows."""
+    if case.method.name in PERTURBING or case.method.name == "safe-harbor":
+        return
+    for name in case.passed:
+        before, after = Counter(texts_of(case.original.cells[name])), Counter(texts_of(case.released[name]))
+        numeric = is_number(case.original.cells[name].type)
+        if numeric:  # a frame may hold whole numbers as floats
+            before, after = (Counter(map(str, numbers_of(c))) for c in (case.original.cells[name], case.released[name]))
+        if (after - before).total() or (before - after).total() != case.original.rows - case.rows:
+            yield f"cells of {name!r} were changed"
+
+
+def values_are_valid(case: Case) -> Broken:
+    """Perturbed categories are the column's own, whole numbers are whole, and nothing is infinite."""
+    if case.method.name not in PERTURBING:
+        return
+    if set(case.released) != {name for name, role in case.roles.items() if role != "identifier"}:
+        yield "other columns than those of the original"
+    for name, cells in case.released.items():
+        original = case.original.cells[name]
+        if not is_number(original.type) or not is_number(cells.type):
+            if set(texts_of(cells)) - set(texts_of(original)):
+                yield f"a value of {name!r} that no row had"
+            continue
+        numbers = numbers_of(cells)
+        if np.isinf(numbers).any():
+            yield f"an infinite number in {name!r}"
+        whole = pt.is_integer(cells.type) or pt.is_date(cells.type)
+        if whole and (numbers[~np.isnan(numbers)] % 1).any():
+            yield f"a number of {name!r} is not whole"
+
+
+def moments_are_kept(case: Case) -> Broken:
+    """A repaired swap keeps means and covariances of real columns; the kept ones are those that the manifest names."""
+    if case.method.name != "svd-swap" or not case.method.repair:
+        return
+    promised = [claim for claim in case.release.manifest.findings if claim.claim.startswith("means and covariances")]
+    names = [name for name in case.released if pt.is_float64(case.original.cells[name].type)]
+    names = [name for name in names if not np.isnan(case.numbers(name)).any() and _is_ordinary(case.numbers(name))]
+    if not promised or not names:
+        return
+    before = np.column_stack([case.numbers(name) for name in names]).astype(np.longdouble)
+    after = np.column_stack([numbers_of(case.released[name]) for name in names]).astype(np.longdouble)
+    spread = before.std(axis=0)
+    scale = np.where(spread > 1e-12 * np.abs(before.mean(axis=0)), spread, np.maximum(np.abs(before.mean(axis=0)), 1))
+    means = np.abs(after.mean(axis=0) - before.mean(axis=0)) / scale
+    centred = [(matrix - matrix.mean(axis=0)) / scale for matrix in (before, after)]
+    products = [matrix.T @ matrix / len(matrix) for matrix in centred]
+    if not max(means.max(), np.abs(products[0] - products[1]).max()) <= 1e-6:
+        yield "means or covariances moved"
+
+
+def _is_ordinary(numbers: NDArray[np.float64]) -> bool:
+    """Whether squares of the numbers neither overflow nor vanish, and all of their digits count."""
+    size = float(np.abs(numbers).max(initial=0.0))
+    return size == 0.0 or 1e-9 < size < 1e9
+
+
+def order_is_random(case: Case) -> Broken:
+    """Neither the order of rows nor the numbers of boxes follow the original."""
+    if case.origin is not None and case.rows >= MANY and (np.diff(case.origin) > 0).all():
+        yield "rows are in their original order"
+    if case.method.name != "boxes" or not case.intervals:
+        return
+    labels, low = numbers_of(case.released["box"]), numbers_of(case.released[f"{case.intervals[0]}_low"])
+    _, first = np.unique(labels, return_index=True)
+    ends = low[first]
+    if len(np.unique(ends)) >= MANY and not np.isnan(ends).any():
+        steps = np.diff(ends)
+        if (steps >= 0).all() or (steps <= 0).all():
+            yield "boxes are numbered in the order of a column"
+
+
+CHECKS: dict[str, Callable[[Case], Broken]] = {
+    check.__name__: check
+    for check in (
+        rows_are_accounted_for,
+        columns_are_allowed,
+        identifiers_stay,
+        groups_are_large,
+        values_are_diverse,
+        originals_lie_inside,
+        passed_cells_are_the_same,
+        values_are_valid,
+        moments_are_kept,
+        order_is_random,
+    )
+}
+
+
+def broken_promises(case: Case) -> list[str]:
+    """Everything that does not hold, each with the name of its check."""
+    return [f"{name}: {fault}" for name, check in CHECKS.items() for fault in check(case)]

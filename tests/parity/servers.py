@@ -1,0 +1,54 @@
+"""Servers that tests start themselves, from packages that may be on the machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+def postgres_programs() -> Path | None:
+    """Return the folder of PostgreSQL's programs, or None."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    on_path = shutil.which("initdb")
+    return found[-1].parent if found else Path(on_path).parent if on_path else None
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """Yield the URL of a new PostgreSQL server; skip the test where none is installed."""
+    programs = postgres_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    folder = Path(tempfile.mkdtemp(prefix="pg"))
+    folder.chmod(0o755)
+    data, sockets = folder / "data", folder / "s"
+    sockets.mkdir()
+    if os.geteuid() == 0:  # the server refuses to run as root
+        shutil.chown(folder, "postgres")
+        shutil.chown(sockets, "postgres")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    _run(programs, "initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-sync")
+    options = f"-p {port} -k {sockets} -c listen_addresses=127.0.0.1 -c fsync=off"
+    _run(programs, "pg_ctl", "-D", data, "-o", options, "-l", folder / "log", "-w", "start")
+    try:
+        yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
+    finally:
+        _run(programs, "pg_ctl", "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(programs: Path, name: str, *arguments: object) -> None:
+    command = [str(programs / name), *map(str, arguments)]
+    if os.geteuid() == 0:
+        command = ["runuser", "-u", "postgres", "--", *command]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")

@@ -1,0 +1,255 @@
+"""Tables of databases as source and destination: the same release as from memory, all of it or nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.cli.app import run
+from sfumato.errors import OptionError, ReadError, RequestError
+from tests.parity.servers import postgres
+from tests.same_rows import same_rows
+
+ROLES = {"id": "identifier", "age": "quasi", "income": "quasi", "town": "quasi", "seen": "other"}
+ROWS = 2000
+
+
+@pytest.fixture(scope="module")
+def server():
+    with postgres() as url:
+        yield url
+
+
+def run_sql(url: str, *statements: str) -> pa.Table | None:
+    import adbc_driver_postgresql.dbapi as driver
+
+    with driver.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        return cursor.fetch_arrow_table() if statements[-1].lstrip().lower().startswith("select") else None
+
+
+def people() -> dict[str, object]:
+    rng = np.random.default_rng(0)
+    return {
+        "id": np.arange(ROWS),
+        "age": rng.integers(18, 90, ROWS),
+        "income": rng.lognormal(10, 1, ROWS).round(2),
+        "town": rng.choice(["Arles", "Brig", "Cham"], ROWS),
+    }
+
+
+@pytest.fixture
+def accounts(server):
+    run_sql(
+        server,
+        "DROP TABLE IF EXISTS accounts, released, old",
+        "CREATE TABLE accounts (id bigint, age smallint, income numeric(12,2), town varchar, seen date)",
+        f"""INSERT INTO accounts SELECT i, 18 + (i * 7919) % 72, ((i * 104729) % 100000)::numeric / 7,
+            (array['Arles','Brig','Cham'])[1 + i % 3], date '2020-01-01' + i % 700 FROM generate_series(1, {ROWS}) i""",
+        "COMMENT ON COLUMN accounts.age IS 'years at admission'",
+    )
+    return sf.Database(server, table="accounts")
+
+
+class TestPostgres:
+    def test_table_to_table_is_the_release_from_memory(self, server, accounts):
+        released = sf.Database(server, table="released")
+        for engine in ("memory", sf.DuckDB(memory="1GB")):
+            run_sql(server, "DROP TABLE IF EXISTS released")
+            made = sf.Boxes(k=5).release(accounts, schema=ROLES, into=released, seed=1, engine=engine)
+            expected = sf.Boxes(k=5).release(accounts.read(), schema=ROLES, seed=1)
+            assert same_rows(made.table.arrow, expected.table.arrow)
+            there = sf.read_release(released)
+            assert there.manifest == made.manifest
+            assert there.estimate("mean(income)").low == made.estimate("mean(income)").low
+
+    def test_types_and_comments_are_kept(self, server, accounts):
+        sf.Boxes(k=5).release(accounts, schema=ROLES, into=sf.Database(server, table="released"))
+        found = run_sql(
+            server,
+            """SELECT attname::text AS name, format_type(atttypid, atttypmod) AS type,
+                col_description(attrelid, attnum) AS comment
+                FROM pg_attribute WHERE attrelid = 'released'::regclass AND attnum > 0""",
+        ).to_pylist()
+        types = {one["name"]: one["type"] for one in found}
+        assert types["age_low"] == types["age_high"] == "smallint"
+        assert types["income_low"] == "double precision"
+        assert types["town"] == "character varying"
+        assert types["seen"] == "date"
+        assert {one["name"]: one["comment"] for one in found}["age_low"] == "years at admission"
+        assert "id" not in types
+
+    def test_a_query_is_one_snapshot(self, server, accounts):
+        source = sf.Database(server, query="SELECT age, income FROM accounts WHERE town = 'Arles';")
+        batches = source.batches()
+        first = next(batches)
+        run_sql(server, "DELETE FROM accounts")
+        rows = first.num_rows + sum(batch.num_rows for batch in batches)
+        assert rows == sum(1 for i in range(1, ROWS + 1) if i % 3 == 0)
+
+    def test_an_existing_table_is_kept_unless_it_may_be_replaced(self, server, accounts):
+        run_sql(server, "CREATE TABLE old AS SELECT 1 AS x")
+        with pytest.raises(RequestError, match="must not exist"):
+            sf.Boxes(k=5).release(accounts, schema=ROLES, into=sf.Database(server, table="old"))
+        assert run_sql(server, "SELECT x FROM old").num_rows == 1
+        sf.Boxes(k=5).release(accounts, schema=ROLES, into=sf.Database(server, table="old", replace=True))
+        assert run_sql(server, "SELECT age_low FROM old").num_rows == ROWS
+
+    def test_a_killed_client_leaves_the_old_table(self, server, accounts):
+        run_sql(server, "CREATE TABLE old AS SELECT 1 AS x")
+        code = f"""
+            import sfumato as sf
+            from sfumato.engines.database import postgres
+
+            def slow(batches, schema, stored=postgres._stored):
+                import time
+                yield from stored(batches, schema)
+                print("writing", flush=True)
+                time.sleep(60)
+
+            postgres._stored = slow
+            sf.Boxes(k=5).release(sf.Database({server!r}, table="accounts"), schema={ROLES!r},
+                into=sf.Database({server!r}, table="old", replace=True))
+        """
+        client = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, env=os.environ
+        )
+        assert client.stdout.readline() == b"writing\n"
+        client.send_signal(signal.SIGKILL)
+        client.wait()
+        client.stdout.close()
+        deadline = time.monotonic() + 10.0  # the server notices the end of the connection
+        query = "SELECT count(*) AS tables FROM information_schema.tables WHERE table_schema = 'public'"
+        while run_sql(server, query).column("tables")[0].as_py() > 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert run_sql(server, query).column("tables")[0].as_py() == 2
+        assert run_sql(server, "SELECT x FROM old").num_rows == 1
+
+    def test_errors_show_no_cell_and_no_password(self, server, accounts):
+        with pytest.raises(RequestError, match="no such table"):
+            sf.Database(server, table="nowhere").read()
+        with pytest.raises(ReadError, match="no connection") as error:
+            sf.Database("postgresql://me:secret@127.0.0.1:1/none", table="t").read()
+        assert "secret" not in str(error.value)
+        assert "secret" not in repr(sf.Database("postgresql://me:secret@127.0.0.1:1/none", table="t"))
+        with pytest.raises(RequestError) as error:
+            sf.Database(server, query="SELECT 'canary'::int AS x").read()
+        assert "canary" not in str(error.value)
+        assert error.value.__context__ is None
+
+    def test_permission_denied_is_said(self, server, accounts):
+        run_sql(
+            server,
+            "DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'nobody') THEN "
+            "CREATE ROLE nobody LOGIN; END IF; END $$",
+        )
+        with pytest.raises(RequestError, match="permission denied"):
+            sf.Database(server.replace("postgres@", "nobody@"), table="accounts").read()
+
+    def test_unusual_types_are_read(self, server):
+        query = """SELECT 1.50::numeric(10,2) AS price, 7::numeric(9,0) AS number, 'ab'::char(5) AS code,
+            '{1,2}'::int[] AS list, '2020-01-01 10:00+02'::timestamptz AS at, '5 min'::interval AS gap"""
+        row = sf.Database(server, query=query).read().arrow.to_pylist()[0]
+        assert row["price"] == 1.5
+        assert row["number"] == 7
+        assert row["code"] == "ab"
+        assert row["list"] == "{1,2}"
+        assert row["gap"] == "00:05:00"
+
+    def test_the_command_line(self, server, accounts, capsys):
+        roles = [text for name, role in ROLES.items() for text in ("--role", f"{name}={role}")]
+        command = ["release", server, "--table", "accounts", "-o", server, "--into", "released", "--k", "5", *roles]
+        assert run(command) == 0
+        assert run_sql(server, "SELECT age_low FROM released").num_rows == ROWS
+        assert run(command) == 2
+        assert "must not exist" in capsys.readouterr().err
+        assert run([*command, "--replace", "--engine", "duckdb", "--memory", "1GB"]) == 0
+
+    def test_a_password_on_the_command_line_is_refused(self, capsys):
+        url = "postgresql://me:secret@localhost/x"
+        assert run(["release", url, "--table", "t", "-o", "out", "--k", "5"]) == 2
+        shown = capsys.readouterr()
+        assert "password" in shown.err
+        assert "secret" not in shown.out + shown.err
+
+
+@pytest.fixture(params=["sqlite", "duckdb"])
+def file_url(request, tmp_path):
+    """Return the URL of a database in a file with a table of people."""
+    path = tmp_path / f"clinic.{request.param}"
+    table = pa.table(people())
+    if request.param == "duckdb":
+        with duckdb.connect(str(path)) as connection:
+            connection.register("rows", table)
+            connection.execute("CREATE TABLE people AS SELECT * FROM rows")
+    else:
+        with sqlite3.connect(path) as connection:
+            connection.execute("CREATE TABLE people (id INTEGER, age INTEGER, income REAL, town TEXT)")
+            cells = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+            connection.executemany("INSERT INTO people VALUES (?, ?, ?, ?)", cells)
+        connection.close()
+    return f"{request.param}:///{path}"
+
+
+FILE_ROLES = {name: role for name, role in ROLES.items() if name != "seen"}
+
+
+class TestFiles:
+    def test_table_to_table(self, file_url):
+        source, target = sf.Database(file_url, table="people"), sf.Database(file_url, table="released")
+        made = sf.Boxes(k=5).release(source, schema=FILE_ROLES, into=target, seed=1)
+        expected = sf.Boxes(k=5).release(people(), schema=FILE_ROLES, seed=1)
+        assert same_rows(made.table.arrow, expected.table.arrow)
+        assert sf.read_release(target).manifest == made.manifest
+        with pytest.raises(RequestError, match="must not exist"):
+            target.require_free()
+
+    def test_an_error_leaves_the_old_table(self, file_url, monkeypatch):
+        source = sf.Database(file_url, table="people")
+        target = sf.Database(file_url, table="people", replace=True)
+
+        def broken(self, names=None):
+            raise OSError(28, "No space left on device")
+
+        released = sf.Boxes(k=5).release(source, schema=FILE_ROLES)
+        parts = iter([released.table])
+        monkeypatch.setattr(type(released.table), "parts", lambda self: _one_then(parts, broken))
+        with pytest.raises(OSError):
+            target.write(released)
+        monkeypatch.undo()
+        assert source.read().rows == ROWS
+
+    def test_a_file_that_is_no_database(self, tmp_path):
+        (tmp_path / "no.db").write_text("nothing of the kind")
+        for kind in ("sqlite", "duckdb"):
+            with pytest.raises(ReadError):
+                sf.Database(f"{kind}:///{tmp_path / 'no.db'}", table="t").read()
+
+
+def _one_then(parts, broken):
+    yield from parts
+    broken(None)
+
+
+class TestOptions:
+    @pytest.mark.parametrize("url", ["", "mysql://x/y", "table.csv", None])
+    def test_other_urls_are_refused(self, url):
+        with pytest.raises(OptionError, match="URL"):
+            sf.Database(url, table="t")
+
+    @pytest.mark.parametrize("given", [{}, {"table": "t", "query": "SELECT 1"}])
+    def test_a_table_or_a_query(self, given):
+        with pytest.raises(OptionError, match="table or a query"):
+            sf.Database("sqlite:///x.db", **given)
