@@ -72,11 +72,3 @@ def atom_gains(values, weights, set_start, tally, axis, rows, atom):
         saved_below / entropy(below / count) if below else 0.0,
         saved_above / entropy((below + equal) / count) if above else 0.0,
     )
-
-
-@jit
-def open_tally(tally, bits, bounds):
-    """Remove all records; the widths are those of a cell with these bounds, if there are any."""
-    clear(tally, bits)
-    for axis in range(bounds.shape[1]):
-        tally[LOW, axis], tally[HIGH, axis] = bounds[0, axis], bounds[1, axis]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sfumato.kernels.atoms import atom_gains, commonest
 from sfumato.kernels.faces import HULLS, CellFaces, cut_faces
 from sfumato.kernels.jit import jit
-from sfumato.kernels.tally import HIGH, LEADING, LOW, WEIGHT, add, leading, least_cost, width
+from sfumato.kernels.tally import HIGH, LEADING, LOW, WEIGHT, add, clear, leading, least_cost, width
 
 SAMPLE = 4096  # records that represent a larger cell when its axis is chosen
 ATOM_SAMPLE = 256  # records among which a shared value is searched
@@ -101,6 +101,14 @@ def both_diverse(problem, rows, position):
     if problem.l < 2 or problem.protected.shape[1] == 0:
         return True
     return diverse(problem, rows[:position]) and diverse(problem, rows[position:])
+
+
+@jit
+def open_tally(tally, bits, bounds):
+    """Remove all records; the widths are those of a cell with these bounds, if there are any."""
+    clear(tally, bits)
+    for axis in range(bounds.shape[1]):
+        tally[LOW, axis], tally[HIGH, axis] = bounds[0, axis], bounds[1, axis]
 
 
 @jit
