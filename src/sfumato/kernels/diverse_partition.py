@@ -26,11 +26,11 @@ from sfumato.kernels.partition import (
     fine_cut,
     median_cut,
     note_cut,
-    select,
 )
 from sfumato.kernels.search_branches import sort_along
+from sfumato.kernels.sorting import select
 from sfumato.kernels.strips import cheapest_strips
-from sfumato.kernels.tally import WEIGHT, add, clear, cost, width
+from sfumato.kernels.tally import ROWS, WEIGHT, add, clear, cost, width
 
 FEW = 2  # strips are tried in cells of at most this many boxes: more take more time and gain little
 TIGHT = 0.4  # slabs are used if a diverse box is at least this × as wide as a box of k records, on average of the axes
@@ -115,7 +115,7 @@ def box_cost(problem, rows, tally, bits):
     """Return the cost of one box."""
     clear(tally, bits)
     for row in rows:
-        add(tally, bits, problem.values, problem.weights, problem.set_start, row)
+        add(tally, bits, problem.values, problem.weights, problem.set_start, problem.trees, row)
     return cost(tally, problem.set_start)
 
 
@@ -125,7 +125,7 @@ def best_strips(problem, rows, most, tally, bits):
     chosen, starts = -1, np.zeros(1, np.int64)
     own, ordered, keys = rows.copy(), rows.copy(), np.empty(len(rows))
     for axis in range(problem.values.shape[1]):
-        sort_along(problem.values, rows, axis, own, keys)
+        sort_along(problem, rows, axis, own, keys)
         if keys[0] < keys[-1]:
             total, found = cheapest_strips(problem, own, most, tally, bits)
             if total < most:
@@ -151,7 +151,7 @@ def begin_strips(problem, order, begins, cuts, first, last, starts, axis):
 def lay(problem, order, begins, cuts, bounds, first, last):
     """Cut a small cell into the cheapest boxes that are found; return their cost."""
     rows, count, axes = order[first:last], last - first, problem.values.shape[1]
-    tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
+    tally, bits = np.empty((ROWS, axes)), np.empty(problem.set_words, np.uint64)
     begins[first:last] = False
     begins[first] = True
     best = box_cost(problem, rows, tally, bits)
@@ -182,7 +182,7 @@ def split(problem, order, begins, cuts, bounds, first, last, enough):
     The boxes are hulls: ``bounds`` has no columns.
     """
     cells = problem.cells
-    tally, bits = np.empty((5, cells.values.shape[1])), np.empty(cells.set_words, np.uint64)
+    tally, bits = np.empty((ROWS, cells.values.shape[1])), np.empty(cells.set_words, np.uint64)
     keys = np.empty(last - first)
     stack = [(first, last)]
     while len(stack) > 0:

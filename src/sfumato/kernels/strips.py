@@ -85,7 +85,7 @@ def cheapest_strips(problem, rows, most, tally, bits):
         clear(tally, bits)
         for end in range(begin + 1, min(shortest[shortest[begin]], last) + 1):
             for row in rows[ends[end - 1] : ends[end]]:
-                add(tally, bits, problem.values, problem.weights, problem.set_start, row)
+                add(tally, bits, problem.values, problem.weights, problem.set_start, problem.trees, row)
             if end >= shortest[begin]:
                 total = best[begin] + cost(tally, problem.set_start)
                 if total < best[end] and total < most:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.kernels.covering import covering_width, has_tree
 from sfumato.kernels.jit import jit
 
-# a tally has one row per quantity and one column per axis; numeric axes come first, then categorical axes
-LOW, HIGH, WEIGHT, MEMBERS, ORDERED = range(5)
+# a tally has one row per quantity and one column per axis; axes with an order come first, then sets
+LOW, HIGH, WEIGHT, MEMBERS, ORDERED, FIRST, LAST = range(7)
+ROWS = 7
 
 LEADING = 16  # axes with the largest pressures, the only ones along which a small cell is cut
 
@@ -19,14 +21,19 @@ def clear(tally, bits):
     tally[HIGH] = -np.inf
     tally[WEIGHT] = 0.0
     tally[MEMBERS] = 0.0
+    tally[FIRST] = np.inf
+    tally[LAST] = -np.inf
     bits[:] = 0
 
 
 @jit
-def add(tally, bits, values, weights, set_start, row):
-    """Add one record."""
+def add(tally, bits, values, weights, set_start, trees, row):
+    """Add one record. Along an axis with a tree, the records extend from 0 to the width of their covering node."""
     numbers = values.shape[1] - len(set_start)
     for axis in range(numbers):
+        if has_tree(trees, axis):
+            add_rank(tally, trees, axis, values[row, axis])
+            continue
         value, low, high = values[row, axis], tally[LOW, axis], tally[HIGH, axis]
         tally[LOW, axis] = value if value < low else low
         tally[HIGH, axis] = value if value > high else high
@@ -38,6 +45,16 @@ def add(tally, bits, values, weights, set_start, row):
         if bits[bit >> 6] & mask == 0:
             bits[bit >> 6] |= mask
             tally[MEMBERS, numbers + place] += 1.0
+
+
+@jit
+def add_rank(tally, trees, axis, rank):
+    """Add the rank of one record along an axis with a tree."""
+    if rank < tally[FIRST, axis] or rank > tally[LAST, axis]:
+        tally[FIRST, axis] = min(rank, tally[FIRST, axis])
+        tally[LAST, axis] = max(rank, tally[LAST, axis])
+        tally[LOW, axis] = 0.0
+        tally[HIGH, axis] = covering_width(trees, axis, tally[FIRST, axis], tally[LAST, axis])
 
 
 @jit

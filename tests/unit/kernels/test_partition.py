@@ -45,10 +45,10 @@ def leaves_of(problem, *, note=False):
 
 
 def tally_of(problem, rows):
-    running, bits = np.empty((5, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
+    running, bits = np.empty((tally.ROWS, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
     tally.clear(running, bits)
     for row in rows:
-        tally.add(running, bits, problem.values, problem.weights, problem.set_start, row)
+        tally.add(running, bits, problem.values, problem.weights, problem.set_start, problem.trees, row)
     return running
 
 

@@ -192,7 +192,8 @@ class Boxes(Method):
     categories: str = option(
         Choice(("sets", "tree")),
         'How categories are released: as "sets" of values, or as the node of the column\'s generalization "tree" that '
-        "covers them.",
+        'covers them. With "tree", columns with a tree are also cut by it: boxes have narrow nodes, and numbers and '
+        "dates are released as the intervals of nodes.",
         default="sets",
         reported=True,
     )
@@ -257,16 +258,17 @@ class Boxes(Method):
                 f"The table must have at least k = {self.k} rows.", found=f"{survey.rows:,} rows", fix="a smaller k"
             )
         sample, rules = self._numbered(survey.sample.table), [Rule.read(rule) for rule in self.rules]
+        by_tree = self.categories == "tree"
         numeric = [column.name for column in schema.columns if sample.kinds[column.name].is_numeric]
         answers = survey.ask(
             [
-                *Axes.questions(schema, sample.kinds),
+                *Axes.questions(schema, sample.kinds, by_tree=by_tree),
                 *Rules.questions(rules, sample.kinds),
                 *(MissingIn(name) for name in numeric),
                 *default_questions(self.l, schema),
             ]
         )
-        axes = Axes.of(answers, sample, schema)
+        axes = Axes.of(answers, sample, schema, by_tree=by_tree)
         self._require_columns(axes, schema)
         kept = self._kept(axes, schema, numeric)
         missing = {name: answers[MissingIn(name)] for name in numeric}
@@ -330,7 +332,7 @@ class Boxes(Method):
             return one_block()
         sample = survey.sample
         rows = SampledRows(
-            axes.coordinates(sample.table), weights.of(sample.table), diversity.protected(sample.table, axes)
+            axes.coordinates(sample.table), weights.of(sample.table), diversity.protected(sample.table, axes), axes
         )
         return routes(rows, max(survey.block_rows, 4 * self.k) * sample.share, 2 * self.k)
 

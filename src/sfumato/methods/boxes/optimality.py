@@ -107,6 +107,9 @@ def _per_unit_of_sampling(sensitivities: Sensitivities, rows: Table) -> NDArray[
 
 def _why_no_bound(axes: Sequence[NumberAxis], places: NDArray[np.float64]) -> str:
     """Return why no optimum is known for these columns; empty if one is known."""
+    ranked = [axis.name for axis in axes if axis.nodes is not None]
+    if ranked:
+        return f"the tree decides where {', '.join(map(repr, ranked))} can be cut"
     missing = [axis.name for axis in axes if axis.has_missing]
     if missing:
         return f"values are missing in {', '.join(map(repr, missing))}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.boxes.axes import SetAxis
-    from sfumato.methods.boxes.partition import Leaves
+    from sfumato.methods.boxes.leaves import Leaves
 
 WORD = 64  # bits of a word
 
@@ -68,10 +68,12 @@ def nodes(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabel
     positions = axis.tree.positions(axis.values, column=axis.name)[ranks.astype(np.int64)][leaves.order]
     first = np.minimum.reduceat(positions, leaves.starts[:-1])  # −1 if a value is missing
     last = np.maximum.reduceat(positions, leaves.starts[:-1])
-    covering = axis.tree.covering(np.maximum(first, 0), np.where(first < 0, axis.tree.size - 1, last))
+    covering = axis.tree.covering(np.maximum(first, 0), np.maximum(last, 0))
     labels = [node for level in axis.tree.names for node in level]
     offsets = np.cumsum([0, *map(len, axis.tree.names)])
-    label_of = np.where(last < 0, len(labels), offsets[covering.levels] + covering.nodes)
+    label_of = offsets[covering.levels] + covering.nodes
+    label_of[first < 0] = len(labels) - 1  # the root, even if a node below it covers all values but the missing one
+    label_of[last < 0] = len(labels)
     return SetLabels(pa.array([*labels, None], pa.string()), label_of)
 
 
