@@ -5,8 +5,8 @@ statistics. Cells are cut where this reduces the cost most:
 
 - a large cell is cut along the axis with the largest pressure a_i · width_i, at the multiple of k nearest to its
   median, or beside a value that many records share (one side then has no width and uses little of the budget);
-- a small cell (at most ``lookahead`` × k records) tries every axis and every cut, and estimates the cost of a side of
-  c · k records by the smallest cost that c boxes can reach in it.
+- a small cell (at most ``lookahead`` × k records) tries every cut along the axes with the largest pressure, and
+  estimates the cost of a side of c · k records by the smallest cost that c boxes can reach in it.
 
 The width of numbers is their range or, if boxes are cells, that of the cell; the width of a set of categories is its
 number of values − 1; the width along an axis with a tree is that of the covering node. A cut may separate equal values:
@@ -20,15 +20,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.kernels.atoms import atom_gains, commonest
 from sfumato.kernels.covering import NO_TREES, Trees, has_tree
 from sfumato.kernels.faces import HULLS, CellFaces, cut_faces
 from sfumato.kernels.jit import jit
 from sfumato.kernels.node_cuts import child_gain, commonest_first, move_child_before
 from sfumato.kernels.sorting import select, sort
-from sfumato.kernels.tally import HIGH, LOW, ROWS, WEIGHT, add, clear, least_cost, width
+from sfumato.kernels.tally import HIGH, LEADING, LOW, ROWS, WEIGHT, add, clear, leading, least_cost, width
 
 SAMPLE = 4096  # records that represent a larger cell when its axis is chosen
 ATOM_SAMPLE = 256  # records among which a shared value is searched
+ATOM_AXES = 32  # axes with the largest pressures, the only ones along which a shared value is searched
 ATOM_SHARE = 0.15  # share of them from which on a cut beside the value is considered
 
 
@@ -86,49 +88,6 @@ def both_diverse(problem, rows, position):
 
 
 @jit
-def entropy(share):
-    """Return the bits that a cut into ``share`` and 1 − ``share`` uses of the budget of log2(records ÷ k) bits."""
-    return -(share * np.log2(share) + (1.0 - share) * np.log2(1.0 - share))
-
-
-@jit
-def commonest(keys):
-    """Return the most common value of the sorted keys, and its number."""
-    best, value, run = 0, keys[0], 0
-    for place in range(len(keys)):
-        run = run + 1 if place and keys[place] == keys[place - 1] else 1
-        if run > best:
-            best, value = run, keys[place]
-    return value, best
-
-
-@jit
-def atom_gain(values, weights, set_start, tally, axis, rows, atom, above):
-    """Return the cost saved per bit by a cut beside ``atom``: below it, above it, or (categories) around it."""
-    is_set = axis >= values.shape[1] - len(set_start)
-    left_weight, right_weight, left_records = 0.0, 0.0, 0
-    left_high, right_low = -np.inf, np.inf
-    for row in rows:
-        value = values[row, axis]
-        if (value == atom) if is_set else (value < atom or (above and value == atom)):
-            left_records += 1
-            left_weight += weights[row, axis]
-            left_high = max(left_high, value)
-        else:
-            right_weight += weights[row, axis]
-            right_low = min(right_low, value)
-    if left_records == 0 or left_records == len(rows):
-        return 0.0
-    whole = width(tally, set_start, axis)
-    if is_set:
-        left_cost, right_cost = 0.0, right_weight * (whole - 1.0)
-    else:
-        left_cost = left_weight * (left_high - tally[LOW, axis])
-        right_cost = right_weight * (tally[HIGH, axis] - right_low)
-    return (tally[WEIGHT, axis] * whole - left_cost - right_cost) / entropy(left_records / len(rows))
-
-
-@jit
 def open_tally(tally, bits, bounds):
     """Remove all records; the widths are those of a cell with these bounds, if there are any."""
     clear(tally, bits)
@@ -150,6 +109,7 @@ def coarse_cut(problem, rows, keys, tally, bits, bounds):
     chosen, best, atom, above, beside = -1, 0.0, 0.0, False, False
     low, high, open_axis = 0.0, 0.0, -1
     few = sample[:: max(1, len(sample) // ATOM_SAMPLE)]
+    may_share = leading(pressures_of(tally, set_start), ATOM_AXES)
     for axis in range(axes):
         extent = width(tally, set_start, axis)
         if problem.median:
@@ -165,19 +125,18 @@ def coarse_cut(problem, rows, keys, tally, bits, bounds):
             continue
         if gain > best:
             chosen, best, beside = axis, gain, False
-        if problem.median or gain <= 0.0:
+        if problem.median or not may_share[axis]:
             continue
         some = np.empty(len(few))
         for place in range(len(few)):
             some[place] = values[few[place], axis]
-        some.sort()
         value, shared = commonest(some)
         if shared < ATOM_SHARE * len(few):
             continue
-        for side in range(1 if axis >= axes - len(set_start) else 2):
-            gain = atom_gain(values, weights, set_start, tally, axis, sample, value, side == 1)
-            if gain > best:
-                chosen, best, atom, above, beside = axis, gain, value, side == 1, True
+        gains = atom_gains(values, weights, set_start, tally, axis, sample, value)
+        for side in range(2):
+            if gains[side] > best:
+                chosen, best, atom, above, beside = axis, gains[side], value, side == 1, True
     if chosen < 0:
         return 0, open_axis
     for place in range(count):
@@ -254,20 +213,27 @@ def may_cut(keys, k, position, is_set):
 
 
 @jit
+def pressures_of(tally, set_start):
+    """Return weight × width of each axis."""
+    pressures = np.empty(tally.shape[1])
+    for axis in range(len(pressures)):
+        pressures[axis] = tally[WEIGHT, axis] * width(tally, set_start, axis)
+    return pressures
+
+
+@jit
 def fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
-    """Cut a small cell: try all axes and cuts, order ``rows`` by the best; position 0 if no cut helps or is allowed."""
+    """Cut a small cell: try all cuts along the leading axes, order ``rows`` by the best; position 0 if none helps."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
     count, axes, k = len(rows), values.shape[1], problem.k
     open_tally(tally, bits, bounds)
     for row in rows:
         add(tally, bits, values, weights, set_start, problem.trees, row)
-    worth = np.empty(axes, np.bool_)
-    for axis in range(axes):
-        worth[axis] = tally[WEIGHT, axis] * width(tally, set_start, axis) > 0.0
+    tried = leading(pressures_of(tally, set_start), LEADING)
     best, chosen, at = np.inf, -1, 0
     checked = problem.l > 1 and problem.protected.shape[1] > 0
     for axis in range(axes):
-        if not worth[axis]:
+        if not tried[axis]:
             continue
         is_set = is_category(problem, axis)
         for place in range(count):

@@ -11,6 +11,8 @@ from sfumato.kernels.jit import jit
 LOW, HIGH, WEIGHT, MEMBERS, ORDERED, FIRST, LAST = range(7)
 ROWS = 7
 
+LEADING = 16  # axes with the largest pressures, the only ones along which a small cell is cut
+
 
 @jit
 def clear(tally, bits):
@@ -64,18 +66,54 @@ def width(tally, set_start, axis):
 
 
 @jit
+def cost(tally, set_start):
+    """Return the cost of one box around the records: Σ_i (Σ a_i) · width_i."""
+    total = 0.0
+    for axis in range(tally.shape[1]):
+        total += tally[WEIGHT, axis] * width(tally, set_start, axis)
+    return total
+
+
+@jit
+def leading(pressures, most):
+    """Mark the axes with the largest pressures: at most ``most``, and none without pressure.
+
+    A cell is cut a few times at most, along axes with large pressures. Trying all of them would take a time that grows
+    with the square of their number.
+    """
+    axes = len(pressures)
+    marked = pressures > 0.0
+    if axes <= most:
+        return marked
+    least = np.sort(pressures)[axes - most]
+    above = 0
+    for axis in range(axes):
+        above += pressures[axis] > least
+    for axis in range(axes):  # of equal pressures the first ones
+        if pressures[axis] == least and above < most:
+            above += 1
+        elif pressures[axis] <= least:
+            marked[axis] = False
+    return marked
+
+
+@jit
 def least_cost(tally, set_start, boxes):
     """Return the smallest Σ s_i / c_i with Π c_i = boxes and c_i ≥ 1: the cost of ``boxes`` boxes for pressures s_i.
 
     The axes with the largest pressures are cut to a common level, the others are not cut (the solution of XK §IV with
-    the range of the cell as the upper bound of each width).
+    the range of the cell as the upper bound of each width). Only the ``LEADING`` axes may be cut.
     """
-    axes = tally.shape[1]
+    axes = min(tally.shape[1], LEADING)
     total = 0.0
-    for axis in range(axes):
+    for axis in range(tally.shape[1]):
         pressure = tally[WEIGHT, axis] * width(tally, set_start, axis)
         total += pressure
         place = axis
+        if axis >= axes:
+            if pressure <= tally[ORDERED, axes - 1]:
+                continue
+            place = axes - 1
         while place > 0 and tally[ORDERED, place - 1] < pressure:
             tally[ORDERED, place] = tally[ORDERED, place - 1]
             place -= 1

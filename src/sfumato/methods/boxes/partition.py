@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -12,6 +13,8 @@ import numpy as np
 from sfumato.methods.boxes.leaves import Leaves
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from sfumato.kernels.faces import CellFaces
@@ -41,7 +44,6 @@ def partition(
     The widths are those of the records or, if ``faces`` are given, those of the cells. The median rule uses the records
     in any case.
     """
-    from sfumato.kernels import partition as kernel
     from sfumato.kernels.faces import whole_space
 
     rows = len(values)
@@ -57,13 +59,23 @@ def partition(
     cuts = np.empty((rows if note_cuts else 0, 4))
     cores = os.cpu_count() or 1
     whole = whole_space(problem.faces) if faces is not None and not median else np.empty((2, 0))
-    kernel.split(problem, order, begins, cuts, whole, 0, rows, max(rows // (SHARE * cores), problem.lookahead * k))
+    split = _splitter(problem, protected, are_plain_hulls=faces is None and not axes.have_trees)
+    split(order, begins, cuts, whole, 0, rows, max(rows // (SHARE * cores), problem.lookahead * k))
     parts = Leaves(order, np.append(np.flatnonzero(begins), rows), cuts)
     bounds = cell_bounds(problem, parts, whole)
     with ThreadPoolExecutor(cores) as pool:
         ends = pairwise(parts.starts.tolist())
-        list(pool.map(lambda part, ends: kernel.split(problem, order, begins, cuts, part, *ends, 0), bounds, ends))
+        list(pool.map(lambda part, ends: split(order, begins, cuts, part, *ends, 0), bounds, ends))
     return Leaves(order, np.append(np.flatnonzero(begins), rows), cuts)
+
+
+def _splitter(problem: PartitionProblem, protected: Protected, *, are_plain_hulls: bool) -> Callable[..., None]:
+    """Return the kernel that cuts a cell: if hulls must be diverse, the one that takes this into account."""
+    from sfumato.kernels import diverse_partition, partition
+
+    if protected.is_needed and are_plain_hulls and not problem.median:
+        return functools.partial(diverse_partition.split, diverse_partition.DiverseProblem(problem, protected.apart))
+    return functools.partial(partition.split, problem)
 
 
 def cell_bounds(problem: PartitionProblem, leaves: Leaves, whole: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -81,7 +93,7 @@ def _only_axis(
     values: NDArray[np.float64], weights: NDArray[np.float32], axes: Axes, protected: Protected
 ) -> int | None:
     """Return the only axis that causes cost, if it is numeric and boxes need no diversity; None otherwise."""
-    if axes.have_trees or (protected.l > 1 and protected.values.shape[1]):
+    if axes.have_trees or protected.is_needed:
         return None
     costly = (axis for axis in range(values.shape[1]) if weights[:, axis].any() and np.ptp(values[:, axis]) > 0.0)
     first, second = next(costly, None), next(costly, None)  # two are enough to know: the others are not looked at

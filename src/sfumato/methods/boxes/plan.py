@@ -14,7 +14,7 @@ from sfumato.methods.base import Outcome, Plan
 from sfumato.methods.boxes.box_means import box_means
 from sfumato.methods.boxes.box_widths import box_widths
 from sfumato.methods.boxes.leaves import Leaves
-from sfumato.methods.boxes.optimality import optimality
+from sfumato.methods.boxes.optimality import OptimalityInput
 from sfumato.methods.boxes.partition import partition, problem_of
 from sfumato.methods.boxes.rules import effects
 from sfumato.methods.boxes.set_labels import SetLabels, covered, nodes, sets
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 ATTACK = "an attack by linear programming can narrow down overlapping boxes, arXiv 2509.03350"
 OVERLAP = f"boxes may overlap: {ATTACK}; with overlap='none' they do not overlap and are a few per cent wider"
+BYTES_PER_CELL = 40  # coordinate, weight and two faces, these twice while the rows are shuffled
 NODES = "boxes may overlap, because a node of a tree also covers what the nodes below it cover"
 BOXES_PER_BLOCK = 1 << 32  # so that box numbers are unique over all blocks
 
@@ -89,6 +90,10 @@ class BoxesPlan(Plan):
     @property
     def numbered(self) -> tuple[str, ...]:
         return (BOX,)
+
+    @property
+    def bytes_per_row(self) -> int:
+        return BYTES_PER_CELL * len(self.axes.all)
 
     def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         return self.routes.of(self.axes.coordinates(rows))
@@ -203,8 +208,8 @@ class BoxesPlan(Plan):
         )
 
     def diagnostics(self, trace: Trace, evidence: Evidence) -> Diagnostics:
-        reached = optimality(self.axes, self.sensitivities, self.diversity, self.options.k, evidence)
-        return Diagnostics(searches=trace.searches, rules=trace.rules, optimality=reached)
+        compare = OptimalityInput.of(self.axes, self.sensitivities, self.diversity, self.options.k, evidence)
+        return Diagnostics(searches=trace.searches, rules=trace.rules, compare_with_optimum=compare)
 
     @property
     def _may_overlap(self) -> bool:
