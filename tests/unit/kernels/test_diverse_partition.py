@@ -96,7 +96,7 @@ def slowest_strips(problem, rows, separation, sets):
 def test_strips_are_the_cheapest_of_all(values, protected, l, k, separation, sets):
     problem = problem_of(values, protected[: len(values)], k=k, l=l, separation=separation, sets=sets)
     rows = np.argsort(values[:, 0], kind="stable")
-    running, bits = np.empty((5, 2)), np.empty(problem.set_words, np.uint64)
+    running, bits = np.empty((tally.ROWS, 2)), np.empty(problem.set_words, np.uint64)
     cost, starts = strips.cheapest_strips(problem, rows, np.inf, running, bits)
     assert cost == pytest.approx(slowest_strips(problem, rows, separation, sets))
     if cost < np.inf:
@@ -130,7 +130,7 @@ def test_is_spread_is_what_a_look_at_all_choices_finds(values, l, separation):
 @given(values=arrays(np.float64, (9, 3), elements=small_values))
 def test_the_cost_of_a_box_equals_the_slow_twin(values):
     problem = problem_of(values, values, sets=(7,))
-    running, bits = np.empty((5, 3)), np.empty(problem.set_words, np.uint64)
+    running, bits = np.empty((tally.ROWS, 3)), np.empty(problem.set_words, np.uint64)
     tally.clear(running, bits)
     for row in range(len(values)):
         tally.add(running, bits, values, problem.weights, problem.set_start, row)
