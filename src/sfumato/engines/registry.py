@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ENGINES: dict[str, tuple[str, str]] = {
     "memory": ("sfumato.engines.memory", "Memory"),
     "duckdb": ("sfumato.engines.duckdb.engine", "DuckDB"),
+    "spark": ("sfumato.engines.spark.engine", "Spark"),
 }
 AUTO = "auto"
 LIMITED = ("duckdb",)  # engines that keep to a limit of memory

@@ -8,12 +8,10 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.engines.duckdb.connection import Connection
-from sfumato.engines.stored.opened import column_facts
+from sfumato.engines.stored.opened import EXACTLY_COUNTED, column_facts
 from sfumato.engines.stored.relation import Relation, quoted
 from sfumato.table.facts import ColumnFacts
 from sfumato.table.kinds import Kind
-
-EXACTLY_COUNTED = 5_000_000  # rows up to which distinct values are counted exactly; more are estimated within about 3 %
 
 
 def facts_of(

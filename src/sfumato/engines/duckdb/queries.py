@@ -31,7 +31,7 @@ class DuckDBQueries(Queries):
     connection: Connection
     batch_rows: int
 
-    def facts(self, names: Sequence[str], count_distinct: bool) -> Mapping[str, ColumnFacts]:
+    def facts(self, names: Sequence[str], count_distinct: bool = False) -> Mapping[str, ColumnFacts]:
         return facts_of(self.connection, self.stored.relation, names, count_distinct, self.stored.kinds)
 
     def distinct(self, column: str, most: int | None) -> pa.Table:

@@ -18,6 +18,8 @@ from sfumato.table.facts import ColumnFacts
 from sfumato.table.kinds import TEXT_ROWS, TEXT_SHARE, Kind
 from sfumato.table.table import Table
 
+EXACTLY_COUNTED = 5_000_000  # rows up to which distinct values are counted exactly; more are estimated within about 3 %
+
 
 @dataclass(frozen=True, repr=False)
 class StoredTableSource:

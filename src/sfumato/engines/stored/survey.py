@@ -44,7 +44,7 @@ class Queries(ABC):
     """What an engine must be able to answer about stored rows."""
 
     @abstractmethod
-    def facts(self, names: Sequence[str], count_distinct: bool) -> Mapping[str, ColumnFacts]:
+    def facts(self, names: Sequence[str], count_distinct: bool = False) -> Mapping[str, ColumnFacts]:
         """Return counts and extremes of these columns, in one scan."""
 
     @abstractmethod
