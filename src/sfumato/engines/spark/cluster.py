@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +24,6 @@ RESULT = "number long, result binary"
 PROBES = 8  # tasks that look for the workspace
 GLOB = re.compile(r"([\\{}\[\]*?])")  # characters that Spark takes for a pattern
 FAILURE = re.compile(r"TaskFailure: (\w+)")
-
-log = logging.getLogger("sfumato")
 
 
 class TaskFailure(Exception):

@@ -38,7 +38,13 @@ def running(given: SparkSession | None, master: str | None) -> Iterator[SparkSes
     require_spark()
     from pyspark.sql import SparkSession
 
-    found = given or (SparkSession.getActiveSession() if master is None else None)
+    found = given or SparkSession.getActiveSession()
+    if found is not None and master is not None and _setting(found, "spark.master", "") != master:
+        raise OptionError(
+            "There can be one Spark session in a process.",
+            found="a session with another master",
+            fix="stop it, or leave out the master",
+        )
     spark = found or _started(master)
     tag = f"sfumato-{secrets.token_hex(8)}"
     spark.addTag(tag)

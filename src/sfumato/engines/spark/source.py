@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.engines.spark.cluster import Cluster, escaped
+from sfumato.engines.spark.frames import is_spark_frame
 from sfumato.engines.stored.relation import Relation, Rows
 from sfumato.engines.stored.spool import spooled
 from sfumato.errors import SchemaError, TableError
@@ -48,11 +49,6 @@ def relation_of(source: Any, cluster: Cluster) -> Relation:
     table = as_table(source)
     slices = (table.arrow.slice(start, BATCH_ROWS) for start in range(0, max(table.rows, 1), BATCH_ROWS))
     return spooled(slices, cluster.folder, "source")
-
-
-def is_spark_frame(source: Any) -> bool:
-    """Return whether this is a frame of Spark, classic or Connect."""
-    return type(source).__module__.startswith("pyspark.sql.") and hasattr(source, "mapInArrow")
 
 
 def _frame(source: Any, cluster: Cluster) -> DataFrame | None:
