@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -111,7 +112,7 @@ class TestRelease:
         source = str(files).replace("[", "[[]") + "/*.parquet"
         method = sf.Boxes(k=5, keep=["mean(age)"])
         memory = method.release(source, schema=ROLES, engine="memory").estimate("mean(age)")
-        into = tmp_path / "out"
+        into = tmp_path / "out {1} %41 ü#"
         released = method.release(source, schema=ROLES, engine=sf.Spark(spark, block_rows=1000), into=into)
         found = released.estimate("mean(age)")
         assert len(released.table.files) > 3
@@ -143,11 +144,12 @@ class TestRelease:
         from sfumato.cli.app import run
 
         options = ["--engine", "spark", "--master", "local[2,4]", "--k", "5", "--json"]
+        other = ["--k", "5", "--master", "local[7]"]
         roles = [f"--role={name}={role}" for name, role in ROLES.items()]
         assert run(["release", str(files / "part0.parquet"), "-o", str(tmp_path / "out"), *options, *roles]) == 0
         assert sf.read_release(tmp_path / "out").table.rows == 2000
         assert spark.range(3).count() == 3  # a session that was there before is not stopped
-        assert run(["release", str(files / "part0.parquet"), "-o", str(tmp_path / "2"), "--master", "local[7]"]) == 2
+        assert run(["release", str(files / "part0.parquet"), "-o", str(tmp_path / "2"), *other]) == 2
         assert "another master" in capsys.readouterr().err
 
     def test_types_of_spark(self, spark, tmp_path):
@@ -160,7 +162,7 @@ class TestRelease:
             {
                 "born.on": days,
                 "at `home`": pa.array([datetime.datetime.combine(day, datetime.time(5)) for day in days]),
-                "Größe": pa.array(rng.integers(1, 9, count)).cast(pa.decimal128(10, 2)),
+                "Größe": pa.array(rng.integers(1, 9, count, dtype=np.int32)).cast(pa.decimal128(12, 2)),
                 "x": numbers,
                 "code": rng.integers(0, 5, count),
                 "grade": rng.choice(["low", "middle", "high"], count),
@@ -312,6 +314,9 @@ class TestFaults:
         nested = spark.sql("SELECT array(1, 2) AS a, 1 AS x")
         with pytest.raises(TableError, match="'a' must hold"):
             sf.Boxes(k=2).release(nested, schema={"x": "quasi"}, engine=engine)
+        with pytest.raises(TableError, match="sfumato_key"):
+            reserved = spark.sql("SELECT 1 AS x, 2 AS sfumato_key")
+            sf.Boxes(k=2).release(reserved, schema={"x": "quasi"}, engine=engine)
         with pytest.raises(TableError, match="unique"):
             sf.Boxes(k=2).release(spark.sql("SELECT 1 AS x, 2 AS X"), schema={"x": "quasi"}, engine=engine)
         with pytest.raises(TableError, match="finite"):
@@ -324,6 +329,29 @@ class TestFaults:
             text = spark.sql("SELECT '1/2/1990' AS x")
             sf.Boxes(k=2).release(text, schema={"x": {"role": "quasi", "kind": "date"}}, engine=engine)
         assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+class TestOwnSession:
+    def released(self, files, into, **environment):
+        """Release on the command line, in a process of its own without a session."""
+        code = "import sys; from sfumato.cli import main; sys.argv[0] = 'sfumato'; main()"
+        options = [f"--role={name}={role}" for name, role in ROLES.items()]
+        options += ["--k", "5", "--engine", "spark", "--master", "local[1]", "-o", str(into)]
+        command = [sys.executable, "-c", code, "release", str(files / "part0.parquet"), *options]
+        return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
+
+    def test_a_session_is_started_for_a_master_and_stopped(self, spark, files, tmp_path):
+        done = self.released(files, tmp_path / "out")
+        assert done.returncode == 0, done.stderr
+        assert verify_bundle(tmp_path / "out").holds
+        assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+    def test_spark_that_does_not_start_is_said_plainly(self, spark, files, tmp_path):
+        done = self.released(files, tmp_path / "out", JAVA_HOME=str(tmp_path / "no java"))
+        assert done.returncode == 2
+        assert "install Java 17" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert not list(tmp_path.iterdir())
 
 
 class TestOptions:

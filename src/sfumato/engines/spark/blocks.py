@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato.engines.spark.cluster import without_text
 from sfumato.engines.spark.files import NumberedFile, numbered_files
-from sfumato.engines.spark.source import quoted
+from sfumato.engines.spark.source import BLOCK, KEY, quoted
 from sfumato.engines.stored.relation import Rows
 from sfumato.errors import GuaranteeNotMet, translated_items
 from sfumato.release.stored import rows_in
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sfumato.engines.spark.cluster import Cluster
     from sfumato.methods.base import Plan
     from sfumato.table.table import Table
-
-BLOCK, KEY = "sfumato_block", "sfumato_key"  # columns of temporary files only
 
 
 @dataclass(frozen=True, repr=False)

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 17
 REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-PLAIN = ["boolean", "byte", "short", "integer", "long", "decimal", "date", "string", "char", "varchar", "timestamp_ntz"]
+PLAIN = ("boolean", "byte", "short", "integer", "long", "decimal", "date", "timestamp_ntz")
+TEXT = ("string", "char", "varchar", "void")  # also with a collation, under which different texts could count as equal
+BLOCK, KEY = "sfumato_block", "sfumato_key"  # columns of temporary files only
 
 
 def relation_of(source: Any, cluster: Cluster) -> Relation:
@@ -47,6 +49,7 @@ def relation_of(source: Any, cluster: Cluster) -> Relation:
     if frame is not None:
         return _copied(frame, cluster)
     table = as_table(source)
+    require_names(table.names)
     slices = (table.arrow.slice(start, BATCH_ROWS) for start in range(0, max(table.rows, 1), BATCH_ROWS))
     return spooled(slices, cluster.folder, "source")
 
@@ -77,7 +80,7 @@ def _copied(frame: DataFrame, cluster: Cluster) -> Relation:
     """Write the rows in the order of a hash of all cells; equal rows are neighbours and interchangeable."""
     from pyspark.sql import functions
 
-    _require_names(frame.columns)
+    require_names(frame.columns)
     folder = cluster.folder / "source"
     plain = frame.select([_plain(field, frame) for field in frame.schema.fields])
     names = [functions.col(quoted(name)) for name in plain.columns]
@@ -89,12 +92,14 @@ def _copied(frame: DataFrame, cluster: Cluster) -> Relation:
     return Relation.of(files)
 
 
-def _require_names(names: list[str]) -> None:
-    repeated = sorted(name for name, times in Counter(name.lower() for name in names).items() if times > 1)
+def require_names(names: Iterable[str]) -> None:
+    """Raise unless Spark can tell these columns from each other and from its own."""
+    counted = Counter([name.lower() for name in names] + [BLOCK, KEY])
+    repeated = sorted(name for name, times in counted.items() if times > 1)
     if repeated:
         raise TableError(
-            "Column names must be unique, also without regard to case.",
-            found=f"{', '.join(map(repr, repeated))} more than once",
+            f"Column names must be unique, also without regard to case, and not {BLOCK!r} or {KEY!r}.",
+            found=f"{', '.join(map(repr, repeated))} more than once or reserved",
             fix="rename the columns",
         )
 
@@ -103,13 +108,13 @@ def _plain(field: StructField, frame: DataFrame) -> SparkColumn:
     """Return a column with one of the types that tables have; NaN is missing."""
     from pyspark.sql import functions
 
-    kind, column = field.dataType.typeName().split("(")[0], functions.col(quoted(field.name))
+    kind, column = re.split(r"\W", field.dataType.typeName())[0], functions.col(quoted(field.name))
     if kind in ("float", "double"):
         return functions.when(~functions.isnan(column), column).alias(field.name)
     if kind == "timestamp":
         zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
         return functions.to_utc_timestamp(column, str(zone)).cast("timestamp_ntz").alias(field.name)
-    if kind == "void":
+    if kind in TEXT:
         return column.cast("string").alias(field.name)
     if kind not in PLAIN:
         raise TableError(
