@@ -96,6 +96,24 @@ def widths(sizes: tuple[int, ...]) -> float:
     return worst
 
 
+def diverse_widths(rows: int) -> None:
+    """Print the ratio to the limit of `release.optimality()` for boxes with ℓ values ε apart in each column.
+
+    Tightness is ℓε ÷ the width of a box of k records near the mean: above 1, diversity needs more than k does.
+    """
+    print("\nwidth ÷ the limit for shrunk boxes of width ≥ ℓε, by tightness")
+    print(f"{'rows':>9} {'axes':>4} {'k':>3} {'l':>2} {'0.5':>6} {'1':>6} {'2':>6}")
+    for axes in (2, 3, 4):
+        frame = table(gaussian(axes, rows))
+        for k, l in ((5, 2), (5, 3), (10, 3), (10, 5)):
+            ratios = []
+            for tightness in (0.5, 1.0, 2.0):
+                epsilon = tightness / l * ((2 * np.pi) ** (axes / 2) * k / rows) ** (1 / axes)
+                reached = boxes("mean", axes, k, l=l, epsilon=epsilon).release(frame, seed=1).optimality()
+                ratios.append(reached.achieved / reached.shrunk)
+            print(f"{rows:>9,} {axes:>4} {k:>3} {l:>2} " + " ".join(f"{ratio:>6.2f}" for ratio in ratios), flush=True)
+
+
 def clock(rows: int) -> None:
     """Print seconds and memory of a release of ``rows`` rows, and how both grew from a tenth of them."""
     print("\na whole release at k = 5, one correlation kept")
@@ -123,3 +141,4 @@ if __name__ == "__main__":
     print()
     worst_ratio = widths((10_000,) if quick else (10_000, 100_000, 1_000_000))
     print(f"largest ratio to the limit: {worst_ratio:.3f}")
+    diverse_widths(10_000)

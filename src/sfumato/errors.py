@@ -186,6 +186,8 @@ def names_memory_errors(work: Callable[P, R]) -> Callable[P, R]:
     def call(*arguments: P.args, **options: P.kwargs) -> R:
         try:
             return work(*arguments, **options)
+        except OutOfMemory:  # foreseen: it says what is needed
+            raise
         except MemoryError:  # Arrow's and NumPy's own errors are subclasses
             pass
         raise OutOfMemory(

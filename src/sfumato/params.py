@@ -122,13 +122,16 @@ class Number:
 
 @dataclass(frozen=True)
 class Share:
-    """Shares from 0 to 1."""
+    """Shares from 0 to 1, or to just below 1."""
+
+    below_one: bool = False
 
     def check(self, value: Any, name: str) -> None:
-        require_share(value, name=name)
+        if require_share(value, name=name) >= 1.0 and self.below_one:
+            raise OptionError(f"{name} must be below 1.", found=f"{value:g}")
 
     def describe(self, unit: str) -> str:
-        return f"share{f' of {unit}' if unit else ''}, from 0 to 1"
+        return f"share{f' of {unit}' if unit else ''}, {'at least 0 and below 1' if self.below_one else 'from 0 to 1'}"
 
 
 @dataclass(frozen=True)

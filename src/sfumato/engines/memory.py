@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.engines.base import Engine, Session, Verified
-from sfumato.errors import CannotRelease
+from sfumato.engines.machine import available_memory
+from sfumato.errors import CannotRelease, OutOfMemory
 from sfumato.methods.claims import Evidence
 from sfumato.methods.diagnostics import Trace
 from sfumato.params import require_int
@@ -214,6 +215,7 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
         return MemorySurvey(source.releasable, self.block_rows, self.sample_rows, randomness)
 
     def run(self, plan: Plan, source: MemoryTable) -> MemoryWork:
+        require_memory(plan, source.rows)
         return run(plan, source.releasable, batch_rows=self.batch_rows)
 
     def shuffle(self, rows: MemoryWork, plan: Plan) -> MemoryWork:
@@ -231,6 +233,17 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
         if destination := destination_of(into):
             destination.write(release)
         return release
+
+
+def require_memory(plan: Plan, rows: int) -> None:
+    """Raise before the work if the machine does not have the memory that it will take."""
+    needed, available = plan.bytes_per_row * rows, available_memory()
+    if needed > available:
+        raise OutOfMemory(
+            "There must be enough memory to transform all rows.",
+            found=f"about {needed / 1e9:.1f} GB needed for {rows:,} rows, {available / 1e9:.1f} GB available",
+            fix="fewer quasi-identifiers, engine='duckdb', which works in blocks, or a machine with more memory",
+        )
 
 
 def run(plan: Plan, table: Table, *, batch_rows: int | None = None) -> MemoryWork:
@@ -291,11 +304,8 @@ def in_random_order(evidence: Evidence, generator: np.random.Generator) -> Evide
     """Put the rows of a block in random order, with their origins."""
     released = evidence.released.arrow
     order = generator.permutation(released.num_rows)
-    columns: dict[str, pa.ChunkedArray] = {}
-    while released.num_columns:  # one by one, so that at most one column is in memory twice
-        columns[released.column_names[0]] = released.column(0).take(pa.array(order))
-        released = released.remove_column(0)
-    return Evidence(Table(pa.table(columns), evidence.released.kinds), evidence.original, evidence.origin[order])
+    mixed = Table(released.take(pa.array(order)), evidence.released.kinds)
+    return Evidence(mixed, evidence.original, evidence.origin[order])
 
 
 def _renumbered(column: pa.ChunkedArray, generator: np.random.Generator) -> pa.Array:

@@ -5,12 +5,12 @@ statistics. Cells are cut where this reduces the cost most:
 
 - a large cell is cut along the axis with the largest pressure a_i · width_i, at the multiple of k nearest to its
   median, or beside a value that many records share (one side then has no width and uses little of the budget);
-- a small cell (at most ``lookahead`` × k records) tries every axis and every cut, and estimates the cost of a side of
-  c · k records by the smallest cost that c boxes can reach in it.
+- a small cell (at most ``lookahead`` × k records) tries every cut along the axes with the largest pressure, and
+  estimates the cost of a side of c · k records by the smallest cost that c boxes can reach in it.
 
 The width of numbers is their range or, if boxes are cells, that of the cell; the width of a set of categories is its
-number of values − 1. A cut may separate equal values: leaves are counted in records, so ties never make a leaf smaller
-than k.
+number of values − 1; the width along an axis with a tree is that of the covering node. A cut may separate equal values:
+leaves are counted in records, so ties never make a leaf smaller than k.
 """
 
 from __future__ import annotations
@@ -20,12 +20,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.kernels.atoms import atom_gains, commonest
+from sfumato.kernels.covering import NO_TREES, Trees, has_tree
 from sfumato.kernels.faces import HULLS, CellFaces, cut_faces
 from sfumato.kernels.jit import jit
-from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, clear, least_cost, width
+from sfumato.kernels.node_cuts import child_gain, commonest_first, move_child_before
+from sfumato.kernels.sorting import select, sort
+from sfumato.kernels.tally import HIGH, LEADING, LOW, ROWS, WEIGHT, add, clear, leading, least_cost, width
 
 SAMPLE = 4096  # records that represent a larger cell when its axis is chosen
 ATOM_SAMPLE = 256  # records among which a shared value is searched
+ATOM_AXES = 32  # axes with the largest pressures, the only ones along which a shared value is searched
 ATOM_SHARE = 0.15  # share of them from which on a cut beside the value is considered
 
 
@@ -44,32 +49,13 @@ class PartitionProblem(NamedTuple):
     lookahead: int
     median: bool  # whether to use the Mondrian rule: cut the axis with the widest range ÷ scale at its median
     faces: CellFaces = HULLS  # where boxes may end, if they are cells
+    trees: Trees = NO_TREES  # of axes whose values are ranks in a tree; they come before the sets
 
 
 @jit
-def select(keys, rows, position):
-    """Reorder so that no key before ``position`` is above any key from there on (Hoare's selection)."""
-    low, high = 0, len(keys)
-    while high - low > 1:
-        a, b, c = keys[low], keys[(low + high) // 2], keys[high - 1]
-        pivot = max(min(a, b), min(max(a, b), c))
-        left, right = low, high - 1
-        while left <= right:
-            while keys[left] < pivot:
-                left += 1
-            while keys[right] > pivot:
-                right -= 1
-            if left <= right:
-                keys[left], keys[right] = keys[right], keys[left]
-                rows[left], rows[right] = rows[right], rows[left]
-                left += 1
-                right -= 1
-        if position <= right:
-            high = right + 1
-        elif position >= left:
-            low = left
-        else:
-            return
+def is_category(problem, axis):
+    """Return whether an axis is a set, or is cut by a tree."""
+    return axis >= problem.values.shape[1] - len(problem.set_start) or has_tree(problem.trees, axis)
 
 
 @jit
@@ -102,49 +88,6 @@ def both_diverse(problem, rows, position):
 
 
 @jit
-def entropy(share):
-    """Return the bits that a cut into ``share`` and 1 − ``share`` uses of the budget of log2(records ÷ k) bits."""
-    return -(share * np.log2(share) + (1.0 - share) * np.log2(1.0 - share))
-
-
-@jit
-def commonest(keys):
-    """Return the most common value of the sorted keys, and its number."""
-    best, value, run = 0, keys[0], 0
-    for place in range(len(keys)):
-        run = run + 1 if place and keys[place] == keys[place - 1] else 1
-        if run > best:
-            best, value = run, keys[place]
-    return value, best
-
-
-@jit
-def atom_gain(values, weights, set_start, tally, axis, rows, atom, above):
-    """Return the cost saved per bit by a cut beside ``atom``: below it, above it, or (categories) around it."""
-    is_set = axis >= values.shape[1] - len(set_start)
-    left_weight, right_weight, left_records = 0.0, 0.0, 0
-    left_high, right_low = -np.inf, np.inf
-    for row in rows:
-        value = values[row, axis]
-        if (value == atom) if is_set else (value < atom or (above and value == atom)):
-            left_records += 1
-            left_weight += weights[row, axis]
-            left_high = max(left_high, value)
-        else:
-            right_weight += weights[row, axis]
-            right_low = min(right_low, value)
-    if left_records == 0 or left_records == len(rows):
-        return 0.0
-    whole = width(tally, set_start, axis)
-    if is_set:
-        left_cost, right_cost = 0.0, right_weight * (whole - 1.0)
-    else:
-        left_cost = left_weight * (left_high - tally[LOW, axis])
-        right_cost = right_weight * (tally[HIGH, axis] - right_low)
-    return (tally[WEIGHT, axis] * whole - left_cost - right_cost) / entropy(left_records / len(rows))
-
-
-@jit
 def open_tally(tally, bits, bounds):
     """Remove all records; the widths are those of a cell with these bounds, if there are any."""
     clear(tally, bits)
@@ -162,34 +105,45 @@ def coarse_cut(problem, rows, keys, tally, bits, bounds):
     sample = rows[::step].copy()
     open_tally(tally, bits, bounds)
     for row in sample:
-        add(tally, bits, values, weights, set_start, row)
+        add(tally, bits, values, weights, set_start, problem.trees, row)
     chosen, best, atom, above, beside = -1, 0.0, 0.0, False, False
+    low, high, open_axis = 0.0, 0.0, -1
     few = sample[:: max(1, len(sample) // ATOM_SAMPLE)]
+    may_share = leading(pressures_of(tally, set_start), ATOM_AXES)
     for axis in range(axes):
         extent = width(tally, set_start, axis)
         if problem.median:
             gain = extent / problem.scale[axis] if problem.scale[axis] > 0.0 else 0.0
         else:
             gain = 0.5 * tally[WEIGHT, axis] * extent  # a cut at the median halves the width and uses one bit
+        if has_tree(problem.trees, axis) and not problem.median:
+            if gain > 0.0:
+                open_axis = axis
+                gain, child_low, child_high = child_gain(values, weights, problem.trees, axis, sample, problem.k / step)
+                if gain > best:
+                    chosen, best, low, high = axis, gain, child_low, child_high
+            continue
         if gain > best:
             chosen, best, beside = axis, gain, False
-        if problem.median or gain <= 0.0:
+        if problem.median or not may_share[axis]:
             continue
         some = np.empty(len(few))
         for place in range(len(few)):
             some[place] = values[few[place], axis]
-        some.sort()
         value, shared = commonest(some)
         if shared < ATOM_SHARE * len(few):
             continue
-        for side in range(1 if axis >= axes - len(set_start) else 2):
-            gain = atom_gain(values, weights, set_start, tally, axis, sample, value, side == 1)
-            if gain > best:
-                chosen, best, atom, above, beside = axis, gain, value, side == 1, True
+        gains = atom_gains(values, weights, set_start, tally, axis, sample, value)
+        for side in range(2):
+            if gains[side] > best:
+                chosen, best, atom, above, beside = axis, gains[side], value, side == 1, True
     if chosen < 0:
-        return 0, -1
+        return 0, open_axis
     for place in range(count):
         keys[place] = values[rows[place], chosen]
+    if has_tree(problem.trees, chosen) and not problem.median:
+        position = move_child_before(keys[:count], rows, low, high)
+        return (position if position >= problem.k and count - position >= problem.k else 0), chosen
     if beside:
         position = move_before(problem, rows, keys[:count], chosen, atom, above)
         if position >= problem.k and count - position >= problem.k:
@@ -241,24 +195,6 @@ def median_cut(problem, rows, keys):
 
 
 @jit
-def sort(keys, rows):
-    """Sort the keys, and the rows with them: a few by insertion, more by selection of medians."""
-    if len(keys) > 24:
-        middle = len(keys) // 2
-        select(keys, rows, middle)
-        sort(keys[:middle], rows[:middle])
-        sort(keys[middle:], rows[middle:])
-        return
-    for place in range(1, len(keys)):
-        key, row = keys[place], rows[place]
-        before = place - 1
-        while before >= 0 and keys[before] > key:
-            keys[before + 1], rows[before + 1] = keys[before], rows[before]
-            before -= 1
-        keys[before + 1], rows[before + 1] = key, row
-
-
-@jit
 def may_cut(keys, k, position, is_set):
     """Return whether to try a cut before ``position`` of the sorted keys: a multiple of k, or beside equal values."""
     count = len(keys)
@@ -277,29 +213,38 @@ def may_cut(keys, k, position, is_set):
 
 
 @jit
+def pressures_of(tally, set_start):
+    """Return weight × width of each axis."""
+    pressures = np.empty(tally.shape[1])
+    for axis in range(len(pressures)):
+        pressures[axis] = tally[WEIGHT, axis] * width(tally, set_start, axis)
+    return pressures
+
+
+@jit
 def fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
-    """Cut a small cell: try all axes and cuts, order ``rows`` by the best; position 0 if no cut helps or is allowed."""
+    """Cut a small cell: try all cuts along the leading axes, order ``rows`` by the best; position 0 if none helps."""
     values, weights, set_start = problem.values, problem.weights, problem.set_start
     count, axes, k = len(rows), values.shape[1], problem.k
     open_tally(tally, bits, bounds)
     for row in rows:
-        add(tally, bits, values, weights, set_start, row)
-    worth = np.empty(axes, np.bool_)
-    for axis in range(axes):
-        worth[axis] = tally[WEIGHT, axis] * width(tally, set_start, axis) > 0.0
+        add(tally, bits, values, weights, set_start, problem.trees, row)
+    tried = leading(pressures_of(tally, set_start), LEADING)
     best, chosen, at = np.inf, -1, 0
     checked = problem.l > 1 and problem.protected.shape[1] > 0
     for axis in range(axes):
-        if not worth[axis]:
+        if not tried[axis]:
             continue
-        is_set = axis >= axes - len(set_start)
+        is_set = is_category(problem, axis)
         for place in range(count):
             keys[place] = values[rows[place], axis]
         sort(keys, rows)
+        if has_tree(problem.trees, axis):
+            commonest_first(problem.trees, axis, keys, rows)
         is_cell = axis < bounds.shape[1]
         open_tally(tally, bits, bounds)
         for position in range(1, count - k + 1):
-            add(tally, bits, values, weights, set_start, rows[position - 1])
+            add(tally, bits, values, weights, set_start, problem.trees, rows[position - 1])
             costs[position] = np.inf
             if may_cut(keys, k, position, is_set):
                 if is_cell:
@@ -307,7 +252,7 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
                 costs[position] = least_cost(tally, set_start, position // k)
         open_tally(tally, bits, bounds)
         for position in range(count - 1, k - 1, -1):
-            add(tally, bits, values, weights, set_start, rows[position])
+            add(tally, bits, values, weights, set_start, problem.trees, rows[position])
             if position > count - k or costs[position] >= best:
                 continue
             if is_cell:
@@ -323,6 +268,16 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
 
 
 @jit
+def next_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
+    """Cut a cell: order ``rows`` and return position and axis of the cut; position 0 if no cut helps or is allowed."""
+    if problem.median or len(rows) > problem.lookahead * problem.k:
+        position, axis = coarse_cut(problem, rows, keys, tally, bits, bounds)
+        if axis < 0 or (position and both_diverse(problem, rows, position)):
+            return position, axis
+    return fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds)
+
+
+@jit
 def split(problem, order, begins, cuts, bounds, first, last, enough):
     """Cut the cell order[first:last] down to cells of at most ``enough`` records, or to leaves.
 
@@ -331,7 +286,7 @@ def split(problem, order, begins, cuts, bounds, first, last, enough):
     and upper faces of the cell, if boxes are cells; without columns, the widths are those of the records.
     """
     axes = problem.values.shape[1]
-    tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
+    tally, bits = np.empty((ROWS, axes)), np.empty(problem.set_words, np.uint64)
     keys, costs = np.empty(last - first), np.empty(last - first + 1)
     best_rows = np.empty(last - first, order.dtype)
     stack = [(first, last, bounds)]
@@ -342,14 +297,7 @@ def split(problem, order, begins, cuts, bounds, first, last, enough):
         if count < 2 * problem.k or count <= enough:
             continue
         rows = order[first:last]
-        position, axis = 0, -1
-        large = problem.median or count > problem.lookahead * problem.k
-        if large:
-            position, axis = coarse_cut(problem, rows, keys, tally, bits, bounds)
-            if position and not both_diverse(problem, rows, position):
-                position = 0
-        if position == 0 and not (large and axis < 0):
-            position, axis = fine_cut(problem, rows, keys[:count], costs, best_rows[:count], tally, bits, bounds)
+        position, axis = next_cut(problem, rows, keys[:count], costs, best_rows[:count], tally, bits, bounds)
         if position == 0:
             continue
         if len(cuts) > 0:

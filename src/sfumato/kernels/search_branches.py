@@ -12,11 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.kernels.covering import has_tree
 from sfumato.kernels.faces import cut_faces
 from sfumato.kernels.jit import jit
-from sfumato.kernels.partition import both_diverse, divided, may_cut, note_cut, open_tally, sort
+from sfumato.kernels.node_cuts import commonest_first
+from sfumato.kernels.partition import both_diverse, divided, is_category, may_cut, note_cut, open_tally
 from sfumato.kernels.search_fitness import box_cost, highest
-from sfumato.kernels.tally import HIGH, LOW, WEIGHT, add, least_cost, width
+from sfumato.kernels.sorting import sort
+from sfumato.kernels.tally import HIGH, LOW, ROWS, WEIGHT, add, least_cost, width
 
 ANYWHERE = 0.1  # share of cells that are cut at any position, not only at multiples of k, and may get fewer boxes
 NOISE = 0.1  # largest relative noise of the estimated cost of a cut, so that similar cuts are tried in random order
@@ -52,12 +55,14 @@ def lay_one(problem, fitness, rows, branch, bounds):
 
 
 @jit
-def sort_along(values, rows, axis, own, keys):
-    """Write the rows to ``own`` and their values along an axis to ``keys``, sorted by value; deterministic."""
+def sort_along(problem, rows, axis, own, keys):
+    """Write the rows to ``own`` and their values along an axis to ``keys``, in an order to cut by; deterministic."""
     for place in range(len(rows)):
         own[place] = rows[place]
-        keys[place] = values[rows[place], axis]
+        keys[place] = problem.values[rows[place], axis]
     sort(keys, own)
+    if has_tree(problem.trees, axis):
+        commonest_first(problem.trees, axis, keys, own)
 
 
 @jit
@@ -71,7 +76,7 @@ def growing_costs(problem, fitness, rows, keys, axis, tally, bits, bounds, costs
     total_weight, at_records = 0.0, 0.0
     for place in range(len(rows) - problem.k):
         row = rows[place]
-        add(tally, bits, problem.values, fitness.weights, problem.set_start, row)
+        add(tally, bits, problem.values, fitness.weights, problem.set_start, problem.trees, row)
         if is_cell and rising:
             tally[HIGH, axis] = cut_faces(problem.faces, axis, keys[place], keys[place + 1])[0]
         elif is_cell:
@@ -94,12 +99,12 @@ def growing_costs(problem, fitness, rows, keys, axis, tally, bits, bounds, costs
 def lay_two(problem, fitness, rows, branch, bounds):
     """Make the two cheapest boxes that any cut gives, or one box if no cut is allowed; return their cost."""
     count, axes, k = len(rows), problem.values.shape[1], problem.k
-    tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
+    tally, bits = np.empty((ROWS, axes)), np.empty(problem.set_words, np.uint64)
     own, keys, left, right = np.empty_like(rows), np.empty(count), np.empty(count + 1), np.empty(count + 1)
     best, chosen, at = np.inf, -1, 0
     for axis in range(axes):
-        sort_along(problem.values, rows, axis, own, keys)
-        if keys[0] == keys[count - 1]:
+        sort_along(problem, rows, axis, own, keys)
+        if keys[0] == keys[count - 1]:  # all are equal, also where the commonest come first
             continue
         growing_costs(problem, fitness, own, keys, axis, tally, bits, bounds, left)
         growing_costs(problem, fitness, own[::-1], keys[::-1], axis, tally, bits, bounds, right)
@@ -121,26 +126,26 @@ def promising_cuts(problem, rows, generator, axis_of, place_of, bounds):
     """Fill in the cuts with the smallest cost that boxes could reach on both sides, best first; return their number."""
     values, weights, set_start, k = problem.values, problem.weights, problem.set_start, problem.k
     count, axes, breadth = len(rows), values.shape[1], len(axis_of)
-    tally, bits = np.empty((5, axes)), np.empty(problem.set_words, np.uint64)
+    tally, bits = np.empty((ROWS, axes)), np.empty(problem.set_words, np.uint64)
     own, keys, costs = np.empty_like(rows), np.empty(count), np.empty(count + 1)
     promise, found = np.full(breadth, np.inf), 0
     anywhere = generator.random() < ANYWHERE
     for axis in range(axes):
-        sort_along(values, rows, axis, own, keys)
-        if keys[0] == keys[count - 1]:
+        sort_along(problem, rows, axis, own, keys)
+        if keys[0] == keys[count - 1]:  # all are equal, also where the commonest come first
             continue
         is_cell = axis < bounds.shape[1]
         open_tally(tally, bits, bounds)
         for position in range(1, count - k + 1):
-            add(tally, bits, values, weights, set_start, own[position - 1])
+            add(tally, bits, values, weights, set_start, problem.trees, own[position - 1])
             costs[position] = np.inf
-            if (anywhere and position >= k) or may_cut(keys, k, position, axis >= axes - len(set_start)):
+            if (anywhere and position >= k) or may_cut(keys, k, position, is_category(problem, axis)):
                 if is_cell:
                     tally[HIGH, axis] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[0]
                 costs[position] = least_cost(tally, set_start, position // k)
         open_tally(tally, bits, bounds)
         for position in range(count - 1, k - 1, -1):
-            add(tally, bits, values, weights, set_start, own[position])
+            add(tally, bits, values, weights, set_start, problem.trees, own[position])
             if position > count - k or costs[position] >= promise[breadth - 1]:
                 continue
             if is_cell:
@@ -185,7 +190,7 @@ def lay_best(problem, fitness, rows, breadth, generator, enough, branch, effort,
         if number > 0 and effort[0] <= 0:
             break
         place = place_of[number]
-        sort_along(problem.values, rows, axis_of[number], own, keys)
+        sort_along(problem, rows, axis_of[number], own, keys)
         left, right = side(tried, 0, place), side(tried, place, count)
         below, above = divided(problem, own, bounds, place, axis_of[number])
         cost = lay_best(problem, fitness, own[:place], breadth, generator, best, left, effort, below)

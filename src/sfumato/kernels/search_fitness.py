@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.kernels.covering import covering_width, has_tree
 from sfumato.kernels.jit import jit
 from sfumato.kernels.partition import PartitionProblem
 
@@ -55,8 +56,8 @@ def highest(form, low_x, high_x, low_y, high_y):
 
 
 @jit
-def cost_of_widths(values, weights, numbers, rows, faces, bounds):
-    """Return the part of the numeric axes; write the faces of the box to ``faces`` (2, axes).
+def cost_of_widths(values, weights, numbers, trees, rows, faces, bounds):
+    """Return the part of the axes with an order; write the faces of the box to ``faces`` (2, axes).
 
     They are those of the records or, if boxes are cells, the given ``bounds``.
     """
@@ -74,7 +75,7 @@ def cost_of_widths(values, weights, numbers, rows, faces, bounds):
             low, high = bounds[0, axis], bounds[1, axis]
         faces[0, axis] = low
         faces[1, axis] = high
-        total += weight * (high - low)
+        total += weight * (covering_width(trees, axis, low, high) if has_tree(trees, axis) else high - low)
     return total
 
 
@@ -115,7 +116,7 @@ def cost_of_forms(forms, columns, sampling, offset, rows, faces):
 def box_cost(problem, fitness, rows, faces, bits, bounds):
     """Return the cost of a box around these records, or of a cell; ``faces`` and ``bits`` are work arrays."""
     values, weights, set_start = problem.values, fitness.weights, problem.set_start
-    total = cost_of_widths(values, weights, values.shape[1] - len(set_start), rows, faces, bounds)
+    total = cost_of_widths(values, weights, values.shape[1] - len(set_start), problem.trees, rows, faces, bounds)
     if len(set_start) > 0:
         total += cost_of_sets(values, weights, set_start, rows, bits)
     if len(fitness.forms) > 0:
@@ -155,6 +156,7 @@ def problem_of(problem, rows, weights):
         problem.lookahead,
         problem.median,
         problem.faces,
+        problem.trees,
     )
 
 

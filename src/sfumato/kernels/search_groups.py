@@ -96,6 +96,7 @@ def anneal(problem, fitness, near, neighbours, groups, generator):
     k, values, weights, set_start = problem.k, problem.values, fitness.weights, problem.set_start
     forms, columns, sampling, offset = fitness.forms, fitness.columns, fitness.sampling, fitness.offset
     members, size, cost, label, place, used = groups
+    trees = problem.trees
     records, width, numbers = len(label), members.shape[1], values.shape[1] - len(set_start)
     faces, bits = np.empty((2, values.shape[1])), np.empty(problem.set_words, np.uint64)
     unbounded = np.empty((2, 0))  # boxes of exchanged records are hulls
@@ -132,7 +133,7 @@ def anneal(problem, fitness, near, neighbours, groups, generator):
             desk[0, place[row]], desk[1, at] = desk[1, at], row
         for side in range(2):
             rows = desk[side, : count[side]]
-            price[side] = cost_of_widths(values, weights, numbers, rows, faces, unbounded)
+            price[side] = cost_of_widths(values, weights, numbers, trees, rows, faces, unbounded)
             if len(set_start) > 0:
                 price[side] += cost_of_sets(values, weights, set_start, rows, bits)
             if len(forms) > 0:

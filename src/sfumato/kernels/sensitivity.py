@@ -21,3 +21,22 @@ def combined(points, axis, constant, starts, columns, coefficients, out):
                 slope += coefficients[place] * points[row, columns[place]]
             if not np.isnan(slope):
                 out[row, axis[term]] += abs(slope)
+
+
+@jit
+def pair_sums(z, correlation):
+    """Return Σ_j |z_j − r_ij z_i| for each row and column i; NaN where z_i is missing. Missing z_j add nothing.
+
+    The inner loop runs over i, so that all columns of a row are added to at once.
+    """
+    rows, columns = z.shape
+    sums = np.zeros((rows, columns), np.float32)
+    for row in range(rows):
+        own, total = z[row], sums[row]
+        for other in range(columns):
+            value = own[other]
+            if not np.isnan(value):
+                r = correlation[other]
+                for column in range(columns):
+                    total[column] += abs(value - r[column] * own[column])
+    return sums

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.kernels.covering import covering_width, has_tree
 from sfumato.kernels.jit import jit
 
-# a tally has one row per quantity and one column per axis; numeric axes come first, then categorical axes
-LOW, HIGH, WEIGHT, MEMBERS, ORDERED = range(5)
+# a tally has one row per quantity and one column per axis; axes with an order come first, then sets
+LOW, HIGH, WEIGHT, MEMBERS, ORDERED, FIRST, LAST = range(7)
+ROWS = 7
+
+LEADING = 16  # axes with the largest pressures, the only ones along which a small cell is cut
 
 
 @jit
@@ -17,14 +21,19 @@ def clear(tally, bits):
     tally[HIGH] = -np.inf
     tally[WEIGHT] = 0.0
     tally[MEMBERS] = 0.0
+    tally[FIRST] = np.inf
+    tally[LAST] = -np.inf
     bits[:] = 0
 
 
 @jit
-def add(tally, bits, values, weights, set_start, row):
-    """Add one record."""
+def add(tally, bits, values, weights, set_start, trees, row):
+    """Add one record. Along an axis with a tree, the records extend from 0 to the width of their covering node."""
     numbers = values.shape[1] - len(set_start)
     for axis in range(numbers):
+        if has_tree(trees, axis):
+            add_rank(tally, trees, axis, values[row, axis])
+            continue
         value, low, high = values[row, axis], tally[LOW, axis], tally[HIGH, axis]
         tally[LOW, axis] = value if value < low else low
         tally[HIGH, axis] = value if value > high else high
@@ -39,6 +48,16 @@ def add(tally, bits, values, weights, set_start, row):
 
 
 @jit
+def add_rank(tally, trees, axis, rank):
+    """Add the rank of one record along an axis with a tree."""
+    if rank < tally[FIRST, axis] or rank > tally[LAST, axis]:
+        tally[FIRST, axis] = min(rank, tally[FIRST, axis])
+        tally[LAST, axis] = max(rank, tally[LAST, axis])
+        tally[LOW, axis] = 0.0
+        tally[HIGH, axis] = covering_width(trees, axis, tally[FIRST, axis], tally[LAST, axis])
+
+
+@jit
 def width(tally, set_start, axis):
     """Return the width of the records along an axis."""
     if axis >= tally.shape[1] - len(set_start):
@@ -47,18 +66,54 @@ def width(tally, set_start, axis):
 
 
 @jit
+def cost(tally, set_start):
+    """Return the cost of one box around the records: Σ_i (Σ a_i) · width_i."""
+    total = 0.0
+    for axis in range(tally.shape[1]):
+        total += tally[WEIGHT, axis] * width(tally, set_start, axis)
+    return total
+
+
+@jit
+def leading(pressures, most):
+    """Mark the axes with the largest pressures: at most ``most``, and none without pressure.
+
+    A cell is cut a few times at most, along axes with large pressures. Trying all of them would take a time that grows
+    with the square of their number.
+    """
+    axes = len(pressures)
+    marked = pressures > 0.0
+    if axes <= most:
+        return marked
+    least = np.sort(pressures)[axes - most]
+    above = 0
+    for axis in range(axes):
+        above += pressures[axis] > least
+    for axis in range(axes):  # of equal pressures the first ones
+        if pressures[axis] == least and above < most:
+            above += 1
+        elif pressures[axis] <= least:
+            marked[axis] = False
+    return marked
+
+
+@jit
 def least_cost(tally, set_start, boxes):
     """Return the smallest Σ s_i / c_i with Π c_i = boxes and c_i ≥ 1: the cost of ``boxes`` boxes for pressures s_i.
 
     The axes with the largest pressures are cut to a common level, the others are not cut (the solution of XK §IV with
-    the range of the cell as the upper bound of each width).
+    the range of the cell as the upper bound of each width). Only the ``LEADING`` axes may be cut.
     """
-    axes = tally.shape[1]
+    axes = min(tally.shape[1], LEADING)
     total = 0.0
-    for axis in range(axes):
+    for axis in range(tally.shape[1]):
         pressure = tally[WEIGHT, axis] * width(tally, set_start, axis)
         total += pressure
         place = axis
+        if axis >= axes:
+            if pressure <= tally[ORDERED, axes - 1]:
+                continue
+            place = axes - 1
         while place > 0 and tally[ORDERED, place - 1] < pressure:
             tally[ORDERED, place] = tally[ORDERED, place - 1]
             place -= 1

@@ -73,6 +73,11 @@ class Plan(ABC):
         return False
 
     @property
+    def bytes_per_row(self) -> int:
+        """Memory that one row takes while it is transformed and verified, beyond the table itself; 0: not known."""
+        return 0
+
+    @property
     def numbered(self) -> tuple[str, ...]:
         """Released columns of integer labels that the plan itself made, such as ``box``; renumbered at random."""
         return ()

@@ -6,8 +6,10 @@ None of this is written to a release. Each block reports a trace, and traces can
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,13 +90,14 @@ class Optimality:
     Each is Σ_C (p_C / Δ0_C) · (half-width of C): with one kept statistic, 1 means that it is as accurate as wanted.
     ``asymptotic`` is the optimum for boxes that fill the space, ``shrunk`` the optimum for boxes shrunk to their
     records, which are narrower by (k − 1)/(k + 1) per side on average. Both are estimates, because they depend on an
-    estimated density.
+    estimated density. A large table is represented by ``records`` of its records, evenly spaced.
     """
 
     achieved: float
     asymptotic: float  # NaN if no optimum is known
     shrunk: float
     reason: str = ""  # why no optimum is known: values repeat or are missing; empty if one is known
+    records: int = 0  # number of records for which all of this was computed: all of a small table, or a sample
 
     @property
     def ratio(self) -> float:
@@ -123,8 +126,23 @@ class Trace:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnostics:
-    """What a method reports about a release to the custodian; it is not part of the release."""
+    """What a method reports about a release to the custodian; it is not part of the release.
+
+    ``compare_with_optimum`` computes the optimality when it is first asked for. It holds sampled rows of the original,
+    so it is forgotten afterwards and never pickled: a pickled object has the computed optimality in its place.
+    """
 
     searches: tuple[SearchTrace, ...] = ()
     rules: tuple[RuleEffect, ...] = ()
-    optimality: Optimality | None = None  # None if no optimum is known for the method
+    compare_with_optimum: Callable[[], Optimality | None] | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def optimality(self) -> Optimality | None:
+        """The width that was reached and the smallest that theory allows; None if the method has no such theory."""
+        found = None if self.compare_with_optimum is None else self.compare_with_optimum()
+        object.__setattr__(self, "compare_with_optimum", None)
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        computed = self.optimality
+        return {**self.__dict__, "optimality": computed}

@@ -233,8 +233,9 @@ class Release:
         -------
         Optimality
             ``achieved`` width, the optimum for boxes that fill the space (``asymptotic``) and for boxes shrunk to their
-            records (``shrunk``), and ``ratio`` = achieved ÷ shrunk. If values repeat or are missing, no optimum is
-            known: it is NaN, and ``reason`` says why. The same as ``release.diagnostics.optimality``.
+            records (``shrunk``), and ``ratio`` = achieved ÷ shrunk, computed for a sample of ``records`` records. If
+            values repeat or are missing, no optimum is known: it is NaN, and ``reason`` says why. It is computed when
+            it is first asked for. The same as ``release.diagnostics.optimality``.
 
         Raises
         ------

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sfumato.statistics.statistic import Statistic
 
 MOST_MEANS = 12  # columns whose means are shown if no statistic is kept
+MOST_ROWS = 20_000_000  # rows up to which a report contains statistics and a picture
 NOT_PROMISED = "assess the release before it is used"  # shown with "no guarantee"
 
 
@@ -36,7 +37,12 @@ class Summary:
 
 
 def summarize(release: Release) -> Summary:
-    """Compute the estimates, within a second per statistic, and choose the pictured columns."""
+    """Compute the estimates, within a second per statistic, and choose the pictured columns.
+
+    A release with very many rows gets neither, because even its groups fill the memory; ``estimate`` computes them.
+    """
+    if release.table.rows > MOST_ROWS:
+        return Summary((), None)
     estimates = shown_estimates(release)
     return Summary(estimates, pictured_columns(release), usefulness(release, estimates))
 

@@ -25,7 +25,7 @@ def tree_for(column: Column, values: pa.Array) -> Tree | None:
     ``column.tree`` is the path of a file, "calendar" for dates, "prefix" for postal codes and similar codes, or
     "steps:" and widths for numbers, such as "steps:5,10,50".
     """
-    method, _, rest = (column.tree or "").partition(":")
+    method = (column.tree or "").partition(":")[0]
     if not method:
         return None
     present = values.drop_null()
@@ -34,7 +34,7 @@ def tree_for(column: Column, values: pa.Array) -> Tree | None:
     if method == "prefix":
         return prefix_tree(present)
     if method == "steps":
-        return step_tree(present, _widths(rest, column.name))
+        return step_tree(present, step_widths(column))
     return Tree.read(column.tree or "")
 
 
@@ -109,9 +109,10 @@ def _step_names(steps: NDArray[np.float64], width: float, *, whole: bool) -> lis
     return [f"[{step * width:.12g}, {(step + 1) * width:.12g})" for step in steps]
 
 
-def _widths(text: str, column: str) -> list[float]:
+def step_widths(column: Column) -> list[float]:
+    """Return the widths that a column declares by "steps:" and numbers."""
     try:
-        return [float(width) for width in text.split(",")]
+        return [float(width) for width in (column.tree or "").partition(":")[2].split(",")]
     except ValueError:
         pass
-    raise SchemaError(f"The steps of column {column!r} must be numbers.", fix='tree = "steps:5,10,50"')
+    raise SchemaError(f"The steps of column {column.name!r} must be numbers.", fix='tree = "steps:5,10,50"')

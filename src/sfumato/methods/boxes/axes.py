@@ -7,13 +7,14 @@ twice as wide as the range, so such boxes are avoided.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.methods.boxes.tree_widths import NumberNodes, steps_of_categories
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
 from sfumato.schema.trees import tree_for
@@ -41,6 +42,7 @@ class NumberAxis:
     high: float
     has_missing: bool
     domain: tuple[float, float] | None  # declared range
+    nodes: NumberNodes | None = None  # its tree, if it is cut by it
 
     @property
     def missing_at(self) -> float:
@@ -57,6 +59,20 @@ class NumberAxis:
             return 0.0
         return self.high - (self.missing_at if self.has_missing else self.low)
 
+    @property
+    def steps(self) -> NDArray[np.float64] | None:
+        """Widths of the nodes that cover neighbouring values, if it is cut by its tree."""
+        return None if self.nodes is None else self.nodes.steps
+
+    @property
+    def missing_place(self) -> float:
+        """The place of a missing number: its coordinate, or its rank in the tree."""
+        return self.missing_at if self.nodes is None else 0.0
+
+    def places(self, rows: Table) -> NDArray[np.float64]:
+        """Return the place of each row in the space that is cut: its coordinate, or its rank in the tree."""
+        return self.coordinates(rows) if self.nodes is None else self.nodes.ranks(rows, self.name)
+
     def coordinates(self, rows: Table) -> NDArray[np.float64]:
         """Return the coordinate of each row."""
         numbers = rows.numbers(self.name)
@@ -70,6 +86,7 @@ class SetAxis:
     name: str
     values: pa.Array  # by rank
     tree: Tree | None
+    steps: NDArray[np.float64] | None = None  # widths of covering nodes, if it is cut by its tree
 
     @property
     def size(self) -> int:
@@ -85,6 +102,10 @@ class SetAxis:
     def extent(self) -> float:
         """The width of the widest set: the number of values minus one."""
         return max(self.size - 1.0, 0.0)
+
+    def places(self, rows: Table) -> NDArray[np.float64]:
+        """Return the rank of each row's value."""
+        return self.coordinates(rows)
 
     def coordinates(self, rows: Table) -> NDArray[np.float64]:
         """Return the rank of each row's value."""
@@ -105,26 +126,36 @@ class Axes:
     sets: tuple[SetAxis, ...]
 
     @staticmethod
-    def questions(schema: Schema, kinds: Mapping[str, Kind]) -> list[Question[Any]]:
-        """Return the survey questions about the quasi-identifiers."""
+    def questions(schema: Schema, kinds: Mapping[str, Kind], *, by_tree: bool = False) -> list[Question[Any]]:
+        """Return the survey questions about the quasi-identifiers; ``by_tree``: columns with a tree are cut by it."""
         quasi = schema.names(Role.QUASI)
         numbers = tuple(name for name in quasi if kinds[name].is_numeric)
         asked: list[Question[Any]] = [ExtremesOf(name) for name in numbers]
         asked += [MissingIn(name) for name in numbers]
         others = [name for name in quasi if name not in numbers]
+        ranked = [name for name in numbers if by_tree and schema[name].tree]
+        asked += [DistinctIn(name, at_most=MOST_VALUES) for name in ranked]
         asked += [DistinctIn(name, at_most=MOST_VALUES) for name in others]
         return [*asked, MomentsOf(numbers)] if numbers and others else asked
 
     @classmethod
-    def of(cls, answers: Answers, sample: Table, schema: Schema) -> Axes:
+    def of(cls, answers: Answers, sample: Table, schema: Schema, *, by_tree: bool = False) -> Axes:
         """Return the axes, from the answers to these questions and sampled rows."""
         quasi, kinds = schema.names(Role.QUASI), sample.kinds
-        numbers = tuple(_number_axis(answers, schema, name, kinds[name]) for name in quasi if kinds[name].is_numeric)
+        numbers = tuple(
+            _number_axis(answers, schema, name, kinds[name], by_tree=by_tree)
+            for name in quasi
+            if kinds[name].is_numeric
+        )
+        numbers = tuple(sorted(numbers, key=lambda axis: axis.nodes is not None))  # trees last, beside those of sets
         others = [name for name in quasi if not kinds[name].is_numeric]
         if not others:
             return cls(numbers, ())
         likeness = Likeness.of(answers, sample, tuple(axis.name for axis in numbers))
-        return cls(numbers, tuple(_set_axis(answers, schema, name, kinds[name], likeness) for name in others))
+        sets = [_set_axis(answers, schema, name, kinds[name], likeness) for name in others]
+        if by_tree:
+            sets = sorted(map(_cut_by_tree, sets), key=lambda axis: axis.steps is None)  # trees first, for the kernels
+        return cls(numbers, tuple(sets))
 
     @property
     def all(self) -> tuple[Axis, ...]:
@@ -132,15 +163,20 @@ class Axes:
         return self.numbers + self.sets
 
     @property
+    def have_trees(self) -> bool:
+        """Whether an axis is cut by its tree."""
+        return any(axis.steps is not None for axis in self.all)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
         return tuple(axis.name for axis in self.all)
 
     def coordinates(self, rows: Table) -> NDArray[np.float64]:
-        """Return the coordinates of each row: one column per axis."""
+        """Return the place of each row in the space that is cut: one column per axis."""
         places = np.empty((rows.rows, len(self.all)))
         for position, axis in enumerate(self.all):
-            places[:, position] = axis.coordinates(rows)
+            places[:, position] = axis.places(rows)
         return places
 
 
@@ -177,9 +213,13 @@ class Likeness:
         return np.argsort(totals / np.maximum(counts, 1), kind="stable")
 
 
-def _number_axis(answers: Answers, schema: Schema, name: str, kind: Kind) -> NumberAxis:
-    ends = answers[ExtremesOf(name)]
-    return NumberAxis(name, kind, ends.low, ends.high, answers[MissingIn(name)] > 0, schema[name].domain)
+def _number_axis(answers: Answers, schema: Schema, name: str, kind: Kind, *, by_tree: bool) -> NumberAxis:
+    ends, column, nodes = answers[ExtremesOf(name)], schema[name], None
+    if by_tree and column.tree and not np.isnan(ends.low):
+        values = answers[DistinctIn(name, at_most=MOST_VALUES)].require_complete(name).values
+        tree = tree_for(column, values)
+        nodes = None if tree is None else NumberNodes.of(column, tree, values)
+    return NumberAxis(name, kind, ends.low, ends.high, answers[MissingIn(name)] > 0, column.domain, nodes)
 
 
 def _set_axis(answers: Answers, schema: Schema, name: str, kind: Kind, likeness: Likeness) -> SetAxis:
@@ -193,3 +233,7 @@ def _set_axis(answers: Answers, schema: Schema, name: str, kind: Kind, likeness:
     else:
         order = likeness.order(name, distinct)
     return SetAxis(name, values.take(pa.array(order)), tree)
+
+
+def _cut_by_tree(axis: SetAxis) -> SetAxis:
+    return axis if axis.tree is None else replace(axis, steps=steps_of_categories(axis.tree, axis.values, axis.name))

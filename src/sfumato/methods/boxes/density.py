@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 NEIGHBOURS = 24
 
 
-def density(
+def log_density(
     records: NDArray[np.float64], points: NDArray[np.float64], neighbours: int = NEIGHBOURS
 ) -> NDArray[np.float64]:
-    """Estimate records per unit of volume at each point: (m − 1) ÷ the volume of the ball with m neighbours.
+    """Estimate the logarithm of the records per unit of volume: (m − 1) ÷ the volume of the ball with m neighbours.
 
     Distances are computed after whitening, so that the ball follows the shape of the data. Points that coincide with
     more than m records have no finite density; they get the density of the smallest ball with a volume above 0.
@@ -34,6 +34,5 @@ def density(
     positive = distances[distances > 0.0]
     distances = np.maximum(distances, positive.min() if positive.size else 1.0)
     log_ball = axes / 2 * math.log(math.pi) - math.lgamma(axes / 2 + 1)
-    log_density = math.log(max(near - 1, 1)) - log_ball - axes * np.log(distances) - np.log(spread).sum()
-    found: NDArray[np.float64] = np.exp(log_density)
+    found: NDArray[np.float64] = math.log(max(near - 1, 1)) - log_ball - axes * np.log(distances) - np.log(spread).sum()
     return found

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import CannotRelease, OptionError
-from sfumato.methods.boxes.axes import Axes
+from sfumato.methods.boxes.axes import Axes, NumberAxis, SetAxis
 from sfumato.methods.claims import Diversity
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
 from sfumato.survey.questions import Answers, Distinct, DistinctIn
+from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
 
 DEFAULT_L = 2  # default ℓ if there is a sensitive column
@@ -37,6 +37,12 @@ class Protected:
     l: int
     values: NDArray[np.float64]
     separation: NDArray[np.float64]
+    apart: NDArray[np.float64]  # least distance of different values along each axis; 0: the axis is not protected
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether boxes must be diverse in some column."""
+        return self.l > 1 and self.values.shape[1] > 0
 
 
 def default_questions(l: int | None, schema: Schema) -> list[DistinctIn]:
@@ -127,7 +133,20 @@ class DiversityRule:
                 values[:, position] = np.where(np.isnan(numbers), least - apart, numbers)
             else:
                 values[:, position] = rows.coded(name).codes
-        return Protected(self.l, values, np.array([self.epsilon.get(name, 0.0) for name in self.columns]))
+        return Protected(
+            self.l,
+            values,
+            np.array([self.epsilon.get(name, 0.0) for name in self.columns]),
+            np.array([self._apart(axis) for axis in axes.all]),
+        )
+
+    def _apart(self, axis: NumberAxis | SetAxis) -> float:
+        """Return the least distance of different values along an axis; 0 if any will do."""
+        if axis.name not in self.columns:
+            return 0.0
+        if isinstance(axis, NumberAxis) and axis.kind is Kind.CONTINUOUS:
+            return self.epsilon.get(axis.name, 0.0)
+        return max(self.epsilon.get(axis.name, 0.0), 1.0)
 
     def claims(self, group: tuple[str, ...], axes: Axes) -> tuple[Diversity, ...]:
         """Return the promises about these columns."""

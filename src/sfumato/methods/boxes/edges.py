@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.kernels.faces import CellFaces
-    from sfumato.methods.boxes.partition import Leaves
+    from sfumato.methods.boxes.leaves import Leaves
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,11 +45,17 @@ class Edges:
     domain: Mapping[str, tuple[float, float]]
 
     def cell_faces(self, values: NDArray[np.float64], axes: tuple[NumberAxis, ...]) -> CellFaces | None:
-        """Return where cells may end, given the coordinates of the records; None for hulls."""
+        """Return where cells may end, given the coordinates of the records; None for hulls.
+
+        Axes with a tree come last and have no cells: their faces are those of nodes.
+        """
         from sfumato.methods.boxes.cell_faces import cell_faces
 
         declared = [self.declared(axis) for axis in axes]  # a domain must hold the data, wherever faces are placed
-        return cell_faces(values, axes, declared, self.k) if self.kind == "cells" else None
+        plain = tuple(axis for axis in axes if axis.nodes is None)
+        if self.kind == "hull" or not plain:
+            return None
+        return cell_faces(values[:, : len(plain)], plain, declared[: len(plain)], self.k)
 
     def faces(self, leaves: Leaves, values: NDArray[np.float64], axes: tuple[NumberAxis, ...]) -> Faces:
         """Return the faces of all boxes; ``values`` are the coordinates of the numeric axes, one row per record."""
@@ -58,22 +64,25 @@ class Edges:
         missing = np.zeros((leaves.count, len(axes)), dtype=np.int64)
         for position, axis in enumerate(axes):
             if axis.has_missing:
-                is_missing = values[:, position] == axis.missing_at
+                is_missing = values[:, position] == axis.missing_place
                 missing[:, position] = np.add.reduceat(is_missing[leaves.order], leaves.starts[:-1])
+        empty = missing == leaves.sizes[:, None]
+        numbers = values
+        if missing.any():
+            numbers = np.where(values == np.array([axis.missing_place for axis in axes]), np.nan, values)
+        low, high = kernel.hulls(numbers, leaves.order, leaves.starts)
         cells = self.cell_faces(values, axes)
         if cells is not None:
             whole = kernel.whole_space(cells)
             found = kernel.cells(cells, values, leaves.order, leaves.starts, leaves.cuts, whole)
-            low = np.maximum(found[:, 0], kernel.smallest_faces(cells))  # of boxes with missing and other numbers
-            high = found[:, 1].copy()
-        else:
-            numbers = values
-            if missing.any():
-                numbers = np.where(values == np.array([axis.missing_at for axis in axes]), np.nan, values)
-            low, high = kernel.hulls(numbers, leaves.order, leaves.starts)
+            plain = whole.shape[1]
+            low[:, :plain] = np.maximum(found[:, 0], kernel.smallest_faces(cells))  # of boxes with missing numbers, too
+            high[:, :plain] = found[:, 1]
         for position, axis in enumerate(axes):
+            if axis.nodes is not None:
+                ranks = (np.where(empty, 0.0, hull)[:, position].astype(np.int64) for hull in (low, high))
+                low[:, position], high[:, position] = axis.nodes.intervals(*ranks)
             self._snap(axis, low[:, position], high[:, position])
-        empty = missing == leaves.sizes[:, None]
         low[empty], high[empty] = np.nan, np.nan
         return Faces(low, high, missing)
 

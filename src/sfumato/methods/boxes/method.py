@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.errors import CannotRelease, OptionError, StatisticError
 from sfumato.methods.base import Method
+from sfumato.methods.boxes.all_statistics import AllStatistics
 from sfumato.methods.boxes.axes import Axes
 from sfumato.methods.boxes.diversity import DiversityRule, chosen_l, default_questions
 from sfumato.methods.boxes.edges import Edges, require_snap
 from sfumato.methods.boxes.fuzzy_terms import Words, require_words
+from sfumato.methods.boxes.moments_lookup import MomentsLookup
 from sfumato.methods.boxes.plan import BoxesPlan
 from sfumato.methods.boxes.routing import SampledRows, one_block, routes
 from sfumato.methods.boxes.rules import Rule, Rules
 from sfumato.methods.boxes.search.budget import SearchBudget
-from sfumato.methods.boxes.sensitivities import MomentsLookup, kept_statistics, sensitivities
-from sfumato.params import Checked, Choice, Number, OrNone, Share, Whole, option, require_number
+from sfumato.methods.boxes.sensitivities import ACCURACY, kept_statistics, sensitivities
+from sfumato.params import Checked, Choice, OrNone, Share, Whole, option, require_number
 from sfumato.schema.columns import Role, nearest
 from sfumato.schema.schema import Schema
 from sfumato.statistics.language import parse
@@ -166,9 +168,11 @@ class Boxes(Method):
         unit="the unit of the column",
     )
     others: float = option(
-        Number(at_least=0.0),
-        "Importance of each statistic that is not kept, relative to a kept statistic. Used only with keep.",
+        Share(below_one=True),
+        "Share of the whole weight that all columns without a kept statistic get together, however many they are. 0: "
+        "their boxes may be as wide as their range. Used only with keep.",
         default=0.1,
+        unit="the weight",
         reported=True,
     )
     suppress: float = option(
@@ -188,7 +192,8 @@ class Boxes(Method):
     categories: str = option(
         Choice(("sets", "tree")),
         'How categories are released: as "sets" of values, or as the node of the column\'s generalization "tree" that '
-        "covers them.",
+        'covers them. With "tree", columns with a tree are also cut by it: boxes have narrow nodes, and numbers and '
+        "dates are released as the intervals of nodes.",
         default="sets",
         reported=True,
     )
@@ -253,22 +258,27 @@ class Boxes(Method):
                 f"The table must have at least k = {self.k} rows.", found=f"{survey.rows:,} rows", fix="a smaller k"
             )
         sample, rules = self._numbered(survey.sample.table), [Rule.read(rule) for rule in self.rules]
+        by_tree = self.categories == "tree"
         numeric = [column.name for column in schema.columns if sample.kinds[column.name].is_numeric]
         answers = survey.ask(
             [
-                *Axes.questions(schema, sample.kinds),
+                *Axes.questions(schema, sample.kinds, by_tree=by_tree),
                 *Rules.questions(rules, sample.kinds),
                 *(MissingIn(name) for name in numeric),
                 *default_questions(self.l, schema),
             ]
         )
-        axes = Axes.of(answers, sample, schema)
+        axes = Axes.of(answers, sample, schema, by_tree=by_tree)
         self._require_columns(axes, schema)
         kept = self._kept(axes, schema, numeric)
         missing = {name: answers[MissingIn(name)] for name in numeric}
         weight = next(iter(schema.names(Role.WEIGHT)), None)
-        moments_of = MomentsLookup.ask(survey, kept, [axis.name for axis in axes.numbers], missing, weight)
-        weights = sensitivities(kept, axes, moments_of, named=self.keep is not None, others=self.others)
+        numbers = [axis.name for axis in axes.numbers]
+        moments_of = MomentsLookup.ask(survey, [one.statistic for one in kept], numbers, missing, weight)
+        is_every = not kept and self.keep is None and bool(numbers)
+        every = AllStatistics.of(numbers, moments_of, sample, ACCURACY) if is_every else None
+        others = None if self.keep is None else self.others
+        weights = sensitivities(kept, axes, moments_of, others=others, every=every)
         if rules:
             words: Words = {column.name: column.words for column in schema.columns} | dict(self.words or {})
             bound = Rules.of(rules, words, axes, answers, sample.kinds)
@@ -322,7 +332,7 @@ class Boxes(Method):
             return one_block()
         sample = survey.sample
         rows = SampledRows(
-            axes.coordinates(sample.table), weights.of(sample.table), diversity.protected(sample.table, axes)
+            axes.coordinates(sample.table), weights.of(sample.table), diversity.protected(sample.table, axes), axes
         )
         return routes(rows, max(survey.block_rows, 4 * self.k) * sample.share, 2 * self.k)
 

@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from sfumato.methods.base import Outcome, Plan
 from sfumato.methods.boxes.box_means import box_means
-from sfumato.methods.boxes.optimality import optimality
-from sfumato.methods.boxes.partition import Leaves, partition, problem_of
+from sfumato.methods.boxes.box_widths import box_widths
+from sfumato.methods.boxes.leaves import Leaves
+from sfumato.methods.boxes.optimality import OptimalityInput
+from sfumato.methods.boxes.partition import partition, problem_of
 from sfumato.methods.boxes.rules import effects
 from sfumato.methods.boxes.set_labels import SetLabels, covered, nodes, sets
 from sfumato.methods.claims import ColumnsAllowed, Containment, KAnonymity, RowsAccountedFor, WeightTotalsKept
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 ATTACK = "an attack by linear programming can narrow down overlapping boxes, arXiv 2509.03350"
 OVERLAP = f"boxes may overlap: {ATTACK}; with overlap='none' they do not overlap and are a few per cent wider"
+BYTES_PER_CELL = 40  # coordinate, weight and two faces, these twice while the rows are shuffled
+NODES = "boxes may overlap, because a node of a tree also covers what the nodes below it cover"
 BOXES_PER_BLOCK = 1 << 32  # so that box numbers are unique over all blocks
 
 
@@ -87,6 +91,10 @@ class BoxesPlan(Plan):
     def numbered(self) -> tuple[str, ...]:
         return (BOX,)
 
+    @property
+    def bytes_per_row(self) -> int:
+        return BYTES_PER_CELL * len(self.axes.all)
+
     def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         return self.routes.of(self.axes.coordinates(rows))
 
@@ -118,7 +126,7 @@ class BoxesPlan(Plan):
             "edges": self.options.edges,
             "l": self.diversity.l,
             "protected by l": list(self.diversity.columns),
-            **({"overlap": OVERLAP} if self._may_overlap else {}),
+            **({"overlap": OVERLAP} if self._may_overlap else {"overlap": NODES} if self.axes.have_trees else {}),
         }
 
     def transform(self, block: Table, number: int) -> Outcome:
@@ -140,7 +148,7 @@ class BoxesPlan(Plan):
             self._labels(leaves, values[:, position], axis)
             for position, axis in enumerate(self.axes.sets, start=len(self.axes.numbers))
         ]
-        is_kept = np.repeat(leaves_to_keep(leaves, values, weights, self.options.suppress), leaves.sizes)
+        is_kept = np.repeat(leaves_to_keep(leaves, values, weights, self.axes, self.options.suppress), leaves.sizes)
         box_of = np.repeat(np.arange(leaves.count), leaves.sizes)[is_kept]
         origin = leaves.order[is_kept]
         means = None if self.pooled is None else box_means(block.numbers(self.pooled), leaves)
@@ -200,8 +208,8 @@ class BoxesPlan(Plan):
         )
 
     def diagnostics(self, trace: Trace, evidence: Evidence) -> Diagnostics:
-        reached = optimality(self.axes, self.sensitivities, self.diversity, self.options.k, evidence)
-        return Diagnostics(searches=trace.searches, rules=trace.rules, optimality=reached)
+        compare = OptimalityInput.of(self.axes, self.sensitivities, self.diversity, self.options.k, evidence)
+        return Diagnostics(searches=trace.searches, rules=trace.rules, compare_with_optimum=compare)
 
     @property
     def _may_overlap(self) -> bool:
@@ -260,7 +268,7 @@ class OverlappingAnonymity(KAnonymity):
 
 
 def leaves_to_keep(
-    leaves: Leaves, values: NDArray[np.float64], weights: NDArray[np.float32], suppress: float
+    leaves: Leaves, values: NDArray[np.float64], weights: NDArray[np.float32], axes: Axes, suppress: float
 ) -> NDArray[np.bool_]:
     """Mark the boxes to release: all but the widest, which may contain at most the share ``suppress`` of the rows.
 
@@ -273,7 +281,7 @@ def leaves_to_keep(
 
         low, high = kernel.hulls(values, leaves.order, leaves.starts)
         box_weight = np.add.reduceat(weights[leaves.order].astype(np.float64), leaves.starts[:-1], axis=0)
-        cost = (box_weight * (high - low)).sum(axis=1) / leaves.sizes
+        cost = (box_weight * box_widths(axes, low, high)).sum(axis=1) / leaves.sizes
         costly = np.flatnonzero(cost > 2.0 * np.average(cost, weights=leaves.sizes))
         costly = costly[np.argsort(-cost[costly], kind="stable")]
         is_kept[costly[np.cumsum(leaves.sizes[costly]) <= suppress * leaves.order.size]] = False

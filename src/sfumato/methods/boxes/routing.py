@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.methods.boxes.box_widths import box_widths
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.diversity import Protected
 
 
@@ -55,11 +58,31 @@ class SampledRows:
     places: NDArray[np.float64]  # (rows, axes)
     weights: NDArray[np.float32]  # (rows, axes)
     protected: Protected  # columns that must be diverse in every block
+    axes: Axes
 
     def of(self, rows: NDArray[np.int64]) -> SampledRows:
         """Return a subset of the rows."""
         values = self.protected.values[rows]
-        return SampledRows(self.places[rows], self.weights[rows], replace(self.protected, values=values))
+        return SampledRows(self.places[rows], self.weights[rows], replace(self.protected, values=values), self.axes)
+
+    @property
+    def widths(self) -> NDArray[np.float64]:
+        """The width of the rows along each axis."""
+        ends = self.places.min(axis=0, keepdims=True), self.places.max(axis=0, keepdims=True)
+        widths: NDArray[np.float64] = box_widths(self.axes, *ends)[0]
+        return widths
+
+    def between_children(self, axis: int, ordered: NDArray[np.float64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those places among the sorted places where a child of the covering node ends, if there is a tree."""
+        steps = self.axes.all[axis].steps
+        if steps is None or not len(ends):
+            return ends
+        from sfumato.kernels.covering import covering_widths, trees_of
+
+        trees = trees_of([steps])
+        whole = covering_widths(trees, 0, ordered[:1], ordered[-1:])
+        between: NDArray[np.int64] = ends[covering_widths(trees, 0, ordered[ends - 1], ordered[ends]) >= whole]
+        return between
 
     @property
     def is_diverse(self) -> bool:
@@ -105,12 +128,13 @@ def routes(sample: SampledRows, most: float, least: int) -> Routes:
 def _cut(sample: SampledRows, least: int) -> tuple[int, float] | None:
     """Return axis and threshold of the best cut that leaves ``least`` rows and enough diversity on both sides."""
     places = sample.places
-    pressure = sample.weights.mean(axis=0) * (places.max(axis=0) - places.min(axis=0))
+    pressure = sample.weights.mean(axis=0) * sample.widths
     for axis in np.argsort(-pressure, kind="stable"):
         if pressure[axis] <= 0.0:
             return None
         ordered = np.sort(places[:, axis])
         ends = np.append(np.flatnonzero(ordered[1:] > ordered[:-1]), -1)[:-1] + 1  # rows before each change of value
+        ends = sample.between_children(int(axis), ordered, ends)
         ends = ends[(ends >= least) & (len(ordered) - ends >= least)]
         if len(ends):
             threshold = float(ordered[ends[np.argmin(np.abs(ends - len(ordered) // 2))] - 1])

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.boxes.axes import Axes, Axis
-    from sfumato.methods.boxes.partition import Leaves
+    from sfumato.methods.boxes.leaves import Leaves
     from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
 
@@ -205,11 +205,16 @@ def _widths(leaves: Leaves, coordinate: NDArray[np.float64], axis: Axis) -> NDAr
     """Return the width of each record's box along an axis."""
     inside = coordinate[leaves.order]
     box = np.repeat(np.arange(leaves.count), leaves.sizes)
-    if isinstance(axis, SetAxis):
+    first = leaves.starts[:-1]
+    if axis.steps is not None:
+        from sfumato.kernels.covering import covering_widths, trees_of
+
+        ends = np.minimum.reduceat(inside, first), np.maximum.reduceat(inside, first)
+        width = covering_widths(trees_of([axis.steps]), 0, *ends)
+    elif isinstance(axis, SetAxis):
         members = np.unique(box * axis.size + inside.astype(np.int64)) // axis.size
         width = np.bincount(members, minlength=leaves.count) - 1.0
     else:
-        first = leaves.starts[:-1]
         width = np.maximum.reduceat(inside, first) - np.minimum.reduceat(inside, first)
     widths = np.empty(len(coordinate))
     widths[leaves.order] = width[box]

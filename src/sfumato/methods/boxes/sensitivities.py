@@ -1,15 +1,15 @@
 """Sensitivities: how much each coordinate of each record matters, the weights used to cut boxes (XK §II, XF §IV).
 
 A kept statistic C with importance p_C and wanted accuracy Δ0_C adds (p_C / Δ0_C) · |b_i(x)| to axis i, where b(x) is
-its derivative with respect to the record. Columns that no kept statistic uses get a small constant weight, so that
-they remain useful.
+its derivative with respect to the record. Columns that no kept statistic uses share a constant weight, so that they
+remain useful.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -19,23 +19,22 @@ import numpy as np
 
 from sfumato.errors import OptionError, StatisticError
 from sfumato.methods.boxes.axes import Axes, NumberAxis, SetAxis
+from sfumato.methods.boxes.moments_lookup import FEW, MomentsLookup
 from sfumato.params import require_number
 from sfumato.statistics.conditions import Conditional, Count, Quantile, Sum
 from sfumato.statistics.language import parse
 from sfumato.statistics.moment_statistics import Correlation, Mean, Variance
-from sfumato.survey.questions import Answers, MomentsOf
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.methods.boxes.all_statistics import AllStatistics
     from sfumato.methods.boxes.rules import Rules
     from sfumato.statistics.moments import Moments
     from sfumato.statistics.statistic import Statistic
-    from sfumato.survey.survey import Survey
     from sfumato.table.table import Table
 
 ACCURACY = 0.1  # wanted accuracy of a kept statistic: share of its natural scale
-UNNAMED_ACCURACY = 0.5  # wanted accuracy of a statistic that is not kept: share of its natural scale
 RANGE_IN_SD = 6.0  # width of a set of all values, in standard deviations
 
 
@@ -54,7 +53,7 @@ class Kept:
 
 @dataclass(frozen=True, repr=False)
 class Sensitivities:
-    """The function from a row to its weights: linear terms, and a constant for each axis."""
+    """The function from a row to its weights: linear terms, all statistics of many columns, a constant per axis."""
 
     columns: tuple[str, ...]  # columns that the terms read
     weight: str | None  # column of sampling weights
@@ -64,6 +63,7 @@ class Sensitivities:
     positions: NDArray[np.int64]
     coefficients: NDArray[np.float64]
     floor: NDArray[np.float64]  # constant weight of each axis, the same for all records
+    every: AllStatistics | None = None  # all statistics of the numeric axes, if there are too many for terms
     rules: Rules | None = None  # expert rules that multiply the weights
 
     def of(self, rows: Table) -> NDArray[np.float32]:
@@ -79,6 +79,8 @@ class Sensitivities:
             with ThreadPoolExecutor(cores) as pool:
                 parts = pairwise(np.linspace(0, rows.rows, cores + 1).astype(int))
                 list(pool.map(lambda part: combined(points[slice(*part)], *terms, weights[slice(*part)]), parts))
+        if self.every is not None:
+            self.every.add_to(weights, rows)
         if self.weight is not None:
             sampling = rows.numbers(self.weight)
             weights *= np.nan_to_num(sampling)[:, None].astype(np.float32)
@@ -94,7 +96,12 @@ def kept_statistics(
     names: Sequence[str],
     numbers: Sequence[str],
 ) -> tuple[Kept, ...]:
-    """Return the parts of the statistics to keep; by default all means, variances and correlations of ``numbers``."""
+    """Return the parts of the statistics to keep; by default all means, variances and correlations of ``numbers``.
+
+    They are not listed if there are more than a few ``numbers``, and all statistics count alike: see ``AllStatistics``.
+    """
+    if keep is None and importance is None and accuracy is None and len(numbers) > FEW:
+        return ()
     if keep is None:
         wholes: list[Statistic] = [kind(name) for kind in (Mean, Variance) for name in numbers]
         wholes += [Correlation(first, second) for first, second in combinations(numbers, 2)]
@@ -125,89 +132,85 @@ def _characteristic(statistic: Statistic) -> Statistic:
 
 
 def sensitivities(
-    kept: Sequence[Kept], axes: Axes, moments_of: MomentsLookup, *, named: bool, others: float
+    kept: Sequence[Kept],
+    axes: Axes,
+    moments_of: MomentsLookup,
+    *,
+    others: float | None,
+    every: AllStatistics | None = None,
 ) -> Sensitivities:
     """Compute the weights of the axes from the kept statistics.
 
-    ``named`` says whether the user chose them. If so, a statistic that is not kept has the importance ``others`` and a
-    wanted accuracy of half its natural scale. Otherwise all have equal importance, and so have categorical columns,
-    which no statistic can use.
+    ``others`` is the share of the whole weight for the columns that no kept statistic uses, if the user chose the
+    statistics. None: all statistics are kept, and a categorical column, which none of them can use, counts as much as a
+    numeric one. ``every`` are all statistics, where there are too many of them to be ``kept`` one by one.
     """
     position = {axis.name: number for number, axis in enumerate(axes.all)}
     columns = tuple(dict.fromkeys(name for one in kept for name in one.statistic.columns))
     place = {name: number for number, name in enumerate(columns)}
-    terms: list[tuple[int, float, list[int], NDArray[np.float64]]] = []
-    for one in kept:
-        names = one.statistic.columns
-        moments = moments_of(names)
-        gradient, wanted = one.statistic.gradient(moments), one.wanted(moments)
-        share = one.importance / wanted if wanted > 0.0 else 0.0
-        slopes, level = 2.0 * gradient.covariance, gradient.mean
-        for number, name in enumerate(names):
-            row = share * slopes[number]
-            constant = share * (level[number] - slopes[number] @ moments.mean)
-            if name in position and np.isfinite(row).all() and math.isfinite(constant) and (row.any() or constant):
-                terms.append((position[name], constant, [place[other] for other in names], row))
-    importance, accuracy = (others, UNNAMED_ACCURACY) if named else (1.0, ACCURACY)
-    floor = _unnamed(axes, moments_of, set(columns), importance / accuracy)
-    sizes = [len(chosen) for _, _, chosen, _ in terms]
+    terms = [term for one in kept for term in _terms(one, moments_of, position, place)]
+    used = {*columns, *(every.columns if every else ())}
+    unit = np.array([0.0 if axis.name in used else _per_unit(axis, moments_of) for axis in axes.all])
+    if others is None:
+        floor = unit * (len(axes.numbers) + 1) / ACCURACY
+    else:
+        floor = unit * _shared(others, sum(_weight(one, moments_of, position) for one in kept), int((unit > 0.0).sum()))
+    sizes = [len(term.columns) for term in terms]
     return Sensitivities(
         columns=columns,
         weight=moments_of.weight,
-        axis=np.array([term[0] for term in terms], dtype=np.int64),
-        constant=np.array([term[1] for term in terms]),
+        axis=np.array([term.axis for term in terms], dtype=np.int64),
+        constant=np.array([term.constant for term in terms]),
         starts=np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64),
-        positions=np.array([number for term in terms for number in term[2]], dtype=np.int64),
-        coefficients=np.concatenate([term[3] for term in terms]) if terms else np.zeros(0),
+        positions=np.array([number for term in terms for number in term.columns], dtype=np.int64),
+        coefficients=np.concatenate([term.slopes for term in terms]) if terms else np.zeros(0),
         floor=floor,
+        every=every,
     )
 
 
 @dataclass(frozen=True, repr=False)
-class MomentsLookup:
-    """The moments of the columns of a statistic.
+class Term:
+    """What one statistic adds to one axis: |constant + slopes · x|."""
 
-    All columns without missing values are covered by one survey question, other statistics by one question each.
+    axis: int
+    constant: float
+    columns: list[int]  # positions of the columns x
+    slopes: NDArray[np.float64]
+
+
+def _terms(
+    one: Kept, moments_of: MomentsLookup, position: Mapping[str, int], place: Mapping[str, int]
+) -> Iterator[Term]:
+    """Yield what a kept statistic adds to each of its axes."""
+    names = one.statistic.columns
+    moments = moments_of(names)
+    gradient, wanted = one.statistic.gradient(moments), one.wanted(moments)
+    share = one.importance / wanted if wanted > 0.0 else 0.0
+    slopes, level = 2.0 * gradient.covariance, gradient.mean
+    for number, name in enumerate(names):
+        row = share * slopes[number]
+        constant = share * (level[number] - slopes[number] @ moments.mean)
+        if name in position and np.isfinite(row).all() and math.isfinite(constant) and (row.any() or constant):
+            yield Term(position[name], constant, [place[other] for other in names], row)
+
+
+def _weight(one: Kept, moments_of: MomentsLookup, position: Mapping[str, int]) -> float:
+    """Return the weight of a kept statistic in boxes: importance ÷ (accuracy ÷ natural scale), 0 without a scale."""
+    moments = moments_of(one.statistic.columns)
+    scale, wanted = one.statistic.scale(moments), one.wanted(moments)
+    is_in_boxes = any(name in position for name in one.statistic.columns)
+    return one.importance * scale / wanted if is_in_boxes and scale > 0.0 and wanted > 0.0 else 0.0
+
+
+def _shared(others: float, kept: float, axes: int) -> float:
+    """Return the weight of each of ``axes`` axes, if together they have the share ``others`` and the rest is ``kept``.
+
+    Weights are per standard deviation of a column. Without a kept weight there is no other to compare with.
     """
-
-    complete: tuple[str, ...]  # columns without a missing value
-    weight: str | None  # column of sampling weights
-    answers: Answers
-
-    @classmethod
-    def ask(
-        cls,
-        survey: Survey,
-        kept: Sequence[Kept],
-        numbers: Sequence[str],
-        missing: Mapping[str, int],
-        weight: str | None,
-    ) -> MomentsLookup:
-        """Ask for the moments of all kept statistics and of each of ``numbers``; ``missing`` gives missing values."""
-        columns = dict.fromkeys([*(name for one in kept for name in one.statistic.columns), *numbers])
-        complete = tuple(name for name in columns if not missing[name])
-        wanted = dict.fromkeys([*(tuple(one.statistic.columns) for one in kept), *((name,) for name in numbers)])
-        questions = [MomentsOf(names, weight) for names in wanted if not set(names) <= set(complete)]
-        if complete:
-            questions.append(MomentsOf(complete, weight))
-        return cls(complete, weight, survey.ask(questions))
-
-    def __call__(self, names: Sequence[str]) -> Moments:
-        if all(name in self.complete for name in names):
-            joint = self.answers[MomentsOf(self.complete, self.weight)]
-            return joint.select([self.complete.index(name) for name in names])
-        return self.answers[MomentsOf(tuple(names), self.weight)]
-
-
-def _unnamed(axes: Axes, moments_of: MomentsLookup, used: set[str], share: float) -> NDArray[np.float64]:
-    """Return the constant weight of each axis that no kept statistic uses.
-
-    Such a column occurs in one statistic more than there are numeric columns (its mean, its variance, its
-    correlations), each with the ``share`` importance ÷ (accuracy ÷ natural scale).
-    """
-    statistics = len(axes.numbers) + 1
-    weights = [0.0 if axis.name in used else statistics * share * _per_unit(axis, moments_of) for axis in axes.all]
-    return np.array(weights, dtype=np.float64)
+    if not axes:
+        return 0.0
+    return (others / (1.0 - others) * kept if kept > 0.0 else 1.0) / axes
 
 
 def _per_unit(axis: NumberAxis | SetAxis, moments_of: MomentsLookup) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.boxes.axes import SetAxis
-    from sfumato.methods.boxes.partition import Leaves
+    from sfumato.methods.boxes.leaves import Leaves
+
+WORD = 64  # bits of a word
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,13 +32,34 @@ class SetLabels:
 
 def sets(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
     """Return the set of values in each box as text; a box of missing values only has a missing label."""
-    rank, box_of = ranks[leaves.order].astype(np.int64), np.repeat(np.arange(leaves.count), leaves.sizes)
-    members = np.zeros((leaves.count, (axis.size + 7) // 8), dtype=np.uint8)
-    np.bitwise_or.at(members, (box_of, rank >> 3), np.uint8(128) >> (rank & 7).astype(np.uint8))
-    distinct, label_of = np.unique(members, axis=0, return_inverse=True)
+    ordered = ranks[leaves.order].astype(np.int64)
+    members, label_of = _few(leaves, ordered) if axis.size <= WORD else _many(leaves, ordered, axis.size)
     texts = axis.values.cast(pa.string()).to_pylist()
-    labels = [format_set([texts[rank] for rank in np.flatnonzero(row)]) for row in np.unpackbits(distinct, axis=1)]
-    return SetLabels(pa.array(labels, pa.string()), label_of.reshape(-1))
+    labels = [format_set([texts[rank] for rank in ranks_of_set]) for ranks_of_set in members]
+    return SetLabels(pa.array(labels, pa.string()), label_of)
+
+
+def _few(leaves: Leaves, ranks: NDArray[np.int64]) -> tuple[list[list[int]], NDArray[np.int64]]:
+    """Return the distinct sets of at most 64 ranks, and the number of each box's set: a set is one word of bits."""
+    bits = np.left_shift(np.uint64(1), ranks.astype(np.uint64))
+    distinct, label_of = np.unique(np.bitwise_or.reduceat(bits, leaves.starts[:-1]), return_inverse=True)
+    return [[rank for rank in range(WORD) if word >> rank & 1] for word in distinct.tolist()], label_of
+
+
+def _many(leaves: Leaves, ranks: NDArray[np.int64], size: int) -> tuple[list[list[int]], NDArray[np.int64]]:
+    """The same for any number of ranks: (box, rank) pairs are sorted, so that a set is a run of ranks."""
+    pairs = np.unique(np.repeat(np.arange(leaves.count), leaves.sizes) * size + ranks)
+    members = pairs % size
+    ends = np.cumsum(np.bincount(pairs // size, minlength=leaves.count)).tolist()
+    number: dict[bytes, int] = {}
+    distinct: list[list[int]] = []
+    label_of = np.empty(leaves.count, dtype=np.int64)
+    for box, (start, end) in enumerate(pairwise([0, *ends])):
+        run = members[start:end]
+        label_of[box] = number.setdefault(run.tobytes(), len(number))
+        if len(number) > len(distinct):
+            distinct.append(run.tolist())
+    return distinct, label_of
 
 
 def nodes(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
@@ -44,10 +68,12 @@ def nodes(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabel
     positions = axis.tree.positions(axis.values, column=axis.name)[ranks.astype(np.int64)][leaves.order]
     first = np.minimum.reduceat(positions, leaves.starts[:-1])  # −1 if a value is missing
     last = np.maximum.reduceat(positions, leaves.starts[:-1])
-    covering = axis.tree.covering(np.maximum(first, 0), np.where(first < 0, axis.tree.size - 1, last))
+    covering = axis.tree.covering(np.maximum(first, 0), np.maximum(last, 0))
     labels = [node for level in axis.tree.names for node in level]
     offsets = np.cumsum([0, *map(len, axis.tree.names)])
-    label_of = np.where(last < 0, len(labels), offsets[covering.levels] + covering.nodes)
+    label_of = offsets[covering.levels] + covering.nodes
+    label_of[first < 0] = len(labels) - 1  # the root, even if a node below it covers all values but the missing one
+    label_of[last < 0] = len(labels)
     return SetLabels(pa.array([*labels, None], pa.string()), label_of)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 import sfumato as sf
 from sfumato.engines.memory import MemorySurvey, run
 from sfumato.errors import CannotRelease, OptionError, StatisticError, TableError
+from sfumato.methods.boxes import optimality
+from sfumato.methods.boxes.density import log_density
 from sfumato.methods.boxes.fuzzy_terms import Trapezoid
 from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
@@ -331,6 +334,35 @@ def test_the_limit_is_near_what_was_achieved_on_smooth_data():
 
 
 class TestOptimality:
+    def test_is_computed_only_when_it_is_asked_for(self, monkeypatch):
+        calls = []
+        monkeypatch.setattr(optimality, "log_density", lambda *data: calls.append(1) or log_density(*data))
+        data = pd.DataFrame(np.random.default_rng(2).normal(size=(500, 2)), columns=["x", "y"])
+        release = sf.Boxes(k=5).release(data, schema={"x": "quasi", "y": "quasi"}, seed=1)
+        assert not calls
+        assert release.optimality() is release.diagnostics.optimality
+        assert len(calls) == 1
+
+    def test_a_pickled_release_has_it_and_no_row_of_the_original(self):
+        secret = 123.456789012345
+        data = pd.DataFrame(np.random.default_rng(2).normal(size=(500, 2)), columns=["x", "y"])
+        data.loc[7, "x"] = data.x.median() + secret * 1e-9  # inside its box, not at a face
+        release = sf.Boxes(k=20, edges="cells").release(data, schema={"x": "quasi", "y": "quasi"}, seed=1)
+        pickled = pickle.dumps(release)
+        assert np.float64(data.x[7]).tobytes() not in pickled
+        assert pickle.loads(pickled).optimality() == release.optimality()
+
+    def test_says_for_how_many_records_it_was_computed(self):
+        data = pd.DataFrame(np.random.default_rng(2).normal(size=(12_000, 2)), columns=["x", "y"])
+        roles = {"x": "quasi", "y": "quasi"}
+        assert sf.Boxes(k=5).release(data, schema=roles, seed=1).optimality().records == 10_000
+        assert sf.Boxes(k=5).release(data[:500], schema=roles, seed=1).optimality().records == 500
+
+    def test_of_the_rows_that_were_not_suppressed(self):
+        data = pd.DataFrame(np.random.default_rng(2).standard_cauchy(size=(500, 2)), columns=["x", "y"])
+        release = sf.Boxes(k=5, suppress=0.1).release(data, schema={"x": "quasi", "y": "quasi"}, seed=1)
+        assert release.optimality().records == release.table.rows < 500
+
     def test_does_not_depend_on_the_scale_of_sampling_weights(self):
         draw = np.random.default_rng(2)
         data = pd.DataFrame(draw.normal(size=(2000, 2)), columns=["x", "y"])

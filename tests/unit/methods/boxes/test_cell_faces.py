@@ -157,7 +157,7 @@ class TestCost:
     ("options", "digest"),
     [
         ({"k": 5}, "8fd801168ac096ba"),
-        ({"k": 5, "keep": ["mean(a)"]}, "c51b94c274334849"),
+        ({"k": 5, "keep": ["mean(a)", "corr(a, c)"], "others": 0.0}, "1265ead46a135aad"),
         ({"k": 4, "cut": "median"}, "fae195bbdb54a110"),
     ],
 )

@@ -275,7 +275,7 @@ class TestBudget:
         usual = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             boxes = sf.Boxes(
-                k=5, keep=["mean(x)"], search=SearchBudget(rounds=400, progress=press_soon), overlap=overlap
+                k=5, keep=["corr(x, y)"], search=SearchBudget(rounds=400, progress=press_soon), overlap=overlap
             )
             release = boxes.release(correlated(1000), seed=1)
         finally:

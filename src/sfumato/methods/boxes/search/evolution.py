@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from sfumato.kernels.partition import PartitionProblem
-    from sfumato.methods.boxes.partition import Leaves
+    from sfumato.methods.boxes.leaves import Leaves
     from sfumato.methods.boxes.search.budget import SearchBudget
     from sfumato.methods.boxes.search.judges import Judge
 

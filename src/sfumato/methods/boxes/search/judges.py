@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.kernels.search_fitness import Fitness
     from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.edges import Edges
-    from sfumato.methods.boxes.partition import Leaves
+    from sfumato.methods.boxes.leaves import Leaves
     from sfumato.methods.boxes.sensitivities import Kept
     from sfumato.statistics.statistic import Statistic
 
@@ -241,8 +241,8 @@ def judge_of(
 
 
 def _tracked(one: Kept, problem: PartitionProblem, axes: Axes, sampling: NDArray[np.float64]) -> Tracked | None:
-    """Return the statistic for tracking; None unless its columns are one or two numeric axes without missing values."""
-    place = {axis.name: number for number, axis in enumerate(axes.numbers) if not axis.has_missing}
+    """Return the statistic; None unless it has one or two numeric columns, without missing values or tree."""
+    place = {axis.name: number for number, axis in enumerate(axes.numbers) if not (axis.has_missing or axis.nodes)}
     names = one.statistic.columns
     if len(names) > 2 or any(name not in place for name in names):
         return None

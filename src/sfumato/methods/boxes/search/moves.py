@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from sfumato.methods.boxes.partition import Leaves
+from sfumato.methods.boxes.leaves import Leaves
 from sfumato.methods.boxes.search.costs import total_cost
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ class ExchangeMoves:
         """Find the neighbours of each record in the space scaled by the mean weights of the axes."""
         scale = problem.weights.mean(axis=0, dtype=np.float64)
         matters = scale > 0.0
-        places = problem.values[:, matters] * scale[matters] if matters.any() else problem.values
+        values = on_lines(problem)
+        places = values[:, matters] * scale[matters] if matters.any() else values
         return cls(problem, neighbours(places, leaves.order))
 
     def begin(self, leaves: Leaves) -> NDArray[np.int64]:
@@ -136,6 +137,16 @@ class ExchangeMoves:
 
     def steps(self, boxes: int, islands: int) -> int:
         return int(np.clip(boxes // (14 * islands), 4, 500))  # a window has 14 groups on average
+
+
+def on_lines(problem: PartitionProblem) -> NDArray[np.float64]:
+    """Return the values with ranks in trees replaced by positions on a line, as far apart as their nodes are wide."""
+    values = problem.values.copy() if len(problem.trees.start) else problem.values
+    for axis in np.flatnonzero(problem.trees.start >= 0):
+        ranks, first = values[:, axis].astype(np.int64), problem.trees.start[axis]
+        steps = problem.trees.widest[0, first : first + ranks.max()]
+        values[:, axis] = np.concatenate([[0.0], np.cumsum(steps)])[ranks]
+    return values
 
 
 def neighbours(places: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.int64]:
