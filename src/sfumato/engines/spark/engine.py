@@ -13,7 +13,7 @@ from sfumato.engines.spark.blocks import SparkBlocks, route_rows
 from sfumato.engines.spark.cluster import Cluster
 from sfumato.engines.spark.queries import SparkQueries
 from sfumato.engines.spark.recount import recounted
-from sfumato.engines.spark.sessions import require_spark, running, task_memory
+from sfumato.engines.spark.sessions import memory_plan, require_spark, running
 from sfumato.engines.spark.source import relation_of, with_declared_kinds
 from sfumato.engines.stored.memory import MemoryPlan
 from sfumato.engines.stored.opened import StoredTableSource, require_finite, rows_of
@@ -94,12 +94,7 @@ class Spark(Engine):
         destination = destination_of(into)
         target = destination.path if isinstance(destination, Folder) else None
         with workspace(target) as folder, running(self.spark, self.master) as spark:
-            yield _Session(Cluster(spark, folder), MemoryPlan(*_shared(spark)), self.block_rows)
-
-
-def _shared(spark: SparkSession) -> tuple[int, int, int]:
-    memory, tasks = task_memory(spark)
-    return memory, 1, tasks
+            yield _Session(Cluster(spark, folder), memory_plan(spark), self.block_rows)
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.machine import available_memory, memory_from, processors
+from sfumato.engines.stored.memory import MemoryPlan
 from sfumato.errors import MissingExtra, OptionError
 
 if TYPE_CHECKING:
@@ -87,15 +88,15 @@ def _started(master: str | None) -> SparkSession:
     return session
 
 
-def task_memory(spark: SparkSession) -> tuple[int, int]:
-    """Return the bytes that Python may use in one executor, and how many tasks share them."""
+def memory_plan(spark: SparkSession) -> MemoryPlan:
+    """Return how the memory that Python may use in one executor is divided between the tasks that share it."""
     if _setting(spark, "spark.master", "").split("[")[0] == "local":
-        return int(available_memory() * SHARE), processors()
+        return MemoryPlan(int(available_memory() * SHARE), 1, processors())
     cores = _setting(spark, "spark.executor.cores", "1")
     given = _setting(spark, "spark.executor.pyspark.memory", "") or _setting(
         spark, "spark.executor.memory", EXECUTOR_MEMORY
     )
-    return _bytes(given), max(int(cores) if cores.isdigit() else 1, 1)
+    return MemoryPlan(_bytes(given), 1, max(int(cores) if cores.isdigit() else 1, 1))
 
 
 def _setting(spark: SparkSession, name: str, default: str) -> str:
