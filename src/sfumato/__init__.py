@@ -29,6 +29,7 @@ NAMES = {
     "AssessedRelease": "sfumato.pipeline",
     "Database": "sfumato.engines.database.database",
     "DuckDB": "sfumato.engines.duckdb.engine",
+    "Spark": "sfumato.engines.spark.engine",
     "Release": "sfumato.release.release",
     "read_release": "sfumato.release.read",
     "EstimateBudget": "sfumato.statistics.bounds",

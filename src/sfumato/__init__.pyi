@@ -6,6 +6,7 @@ from sfumato.disclosure.sketched_search import sketched_quasi_identifiers as ske
 from sfumato.disclosure.uniqueness import uniqueness as uniqueness
 from sfumato.engines.database.database import Database as Database
 from sfumato.engines.duckdb.engine import DuckDB as DuckDB
+from sfumato.engines.spark.engine import Spark as Spark
 from sfumato.errors import SfumatoError as SfumatoError
 from sfumato.errors import SfumatoWarning as SfumatoWarning
 from sfumato.measures.assess import Assessment as Assessment

@@ -14,7 +14,7 @@ import sfumato
 
 SOURCE = Path(sfumato.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
-HEAVY = {"scipy", "sklearn", "numba", "duckdb", "pandas", "polars", "matplotlib", "jinja2"}
+HEAVY = {"scipy", "sklearn", "numba", "duckdb", "pyspark", "py4j", "pandas", "polars", "matplotlib", "jinja2"}
 LONGEST = 400  # lines of a file
 
 

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.duckdb.numbering import RandomNumbering
 from sfumato.engines.memory import Memory
+from sfumato.engines.stored.numbering import RandomNumbering
 from sfumato.errors import CannotRelease, OptionError, ReadError, RequestError, TableError
 from sfumato.methods.registry import METHODS, make_method
 from sfumato.randomness import Randomness
@@ -279,7 +279,7 @@ class TestFaults:
         source, into = str(files / "*.parquet"), tmp_path / "out"
         sf.Boxes(k=5).release(source, schema=ROLES, engine="duckdb", into=into)
         before = (into / "manifest.json").read_bytes()
-        from sfumato.engines.duckdb.parts import PartWriter
+        from sfumato.engines.stored.parts import PartWriter
 
         written = PartWriter.write
 
@@ -297,7 +297,8 @@ class TestFaults:
 
     @pytest.mark.parametrize("phase", ["route_rows", "PartWriter.write", "write_parts"])
     def test_a_full_disk_in_any_phase(self, phase, files, tmp_path, monkeypatch):
-        from sfumato.engines.duckdb import blocks, engine, parts
+        from sfumato.engines.duckdb import blocks
+        from sfumato.engines.stored import parts, released
 
         def full(*arguments, **options):
             raise OSError(28, "No space left on device")
@@ -307,7 +308,7 @@ class TestFaults:
         elif phase == "PartWriter.write":
             monkeypatch.setattr(parts, "write_whole", full)
         else:
-            monkeypatch.setattr(engine, "write_parts", full)
+            monkeypatch.setattr(released, "write_parts", full)
         with pytest.raises((sf.SfumatoError, OSError), match="space"):
             sf.Boxes(k=5).release(str(files / "*.parquet"), schema=ROLES, engine="duckdb", into=tmp_path / "out")
         assert [path.name for path in tmp_path.iterdir()] == ["in"]

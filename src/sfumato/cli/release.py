@@ -87,7 +87,12 @@ def command(
         None, "--seed", help="For tests only, and secret: whoever knows it can undo random steps."
     ),
     engine: str = typer.Option(
-        "auto", "--engine", help="Engine that does the work: auto, memory, or duckdb for tables larger than memory."
+        "auto",
+        "--engine",
+        help="Engine that does the work: auto, memory, duckdb for tables larger than memory, or spark for clusters.",
+    ),
+    master: str | None = typer.Option(
+        None, "--master", metavar="URL", help="Cluster of the engine spark, e.g. spark://host:7077 or 'local[4]'."
     ),
     memory: str | None = typer.Option(
         None, "--memory", metavar="SIZE", help="Memory that the process keeps to, e.g. 4GB; for the engine duckdb."
@@ -137,7 +142,7 @@ def command(
     console.say_progress()
     judges = bool(assess or require or reference is not None or holdout is not None)
     given_source = source.source_of(file, reading, table=table, query=query)
-    chosen_engine = engine_for(engine, given_source, memory=memory)
+    chosen_engine = engine_for(engine, given_source, memory=memory, master=master)
     if chosen_engine.name != "memory" or not isinstance(destination, Folder):
         _require_no_assessment(judges, chosen_engine.name)
         console.say_compiling()

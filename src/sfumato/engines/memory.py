@@ -291,7 +291,7 @@ def shuffled(evidence: Evidence, numbered: Sequence[str]) -> Evidence:
             found="all rows suppressed",
             fix="a smaller k, or fewer protected columns",
         )
-    mixed = in_random_order(evidence, randomness)
+    mixed = in_random_order(evidence, randomness.stream("order"))
     arrow = mixed.released.arrow
     for name in numbered:
         numbers = _renumbered(arrow.column(name), randomness.stream(f"{name} numbers"))
@@ -300,10 +300,10 @@ def shuffled(evidence: Evidence, numbered: Sequence[str]) -> Evidence:
     return Evidence(ordered, evidence.original, mixed.origin)
 
 
-def in_random_order(evidence: Evidence, randomness: Randomness) -> Evidence:
+def in_random_order(evidence: Evidence, generator: np.random.Generator) -> Evidence:
     """Put the rows of a block in random order, with their origins."""
     released = evidence.released.arrow
-    order = randomness.stream("order").permutation(released.num_rows)
+    order = generator.permutation(released.num_rows)
     mixed = Table(released.take(pa.array(order)), evidence.released.kinds)
     return Evidence(mixed, evidence.original, evidence.origin[order])
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.machine import available_memory, memory_from
+from sfumato.engines.spark.frames import is_spark_frame
 from sfumato.errors import OptionError, ReadError
 from sfumato.table.read import FileSource
 from sfumato.table.sources import TableSource
@@ -19,38 +20,49 @@ if TYPE_CHECKING:
 ENGINES: dict[str, tuple[str, str]] = {
     "memory": ("sfumato.engines.memory", "Memory"),
     "duckdb": ("sfumato.engines.duckdb.engine", "DuckDB"),
+    "spark": ("sfumato.engines.spark.engine", "Spark"),
 }
 AUTO = "auto"
-LIMITED = ("duckdb",)  # engines that keep to a limit of memory
+TAKEN_BY = {"memory": "duckdb", "master": "spark"}  # options, and the engine that takes each
+REFUSALS = {"memory": "cannot keep to a limit of memory", "master": "has no master"}
 FREE_SHARE = 0.7  # share of the free memory that the memory engine may be expected to take
 
 log = logging.getLogger("sfumato")
 
 
-def engine_for(chosen: str | Engine, source: Any = None, *, memory: str | int | None = None) -> Engine:
+def engine_for(
+    chosen: str | Engine, source: Any = None, *, memory: str | int | None = None, master: str | None = None
+) -> Engine:
     """Return the engine with this name, or the engine itself; "auto" takes one that fits the source.
 
-    ``memory`` is the limit of the whole process. Only engines that can keep to one accept it.
+    ``memory`` is the limit of the whole process, for the engine duckdb. ``master`` is the URL of a cluster, for the
+    engine spark.
     """
     if not isinstance(chosen, str):
         return chosen
-    name = _fitting(source, memory) if chosen == AUTO else chosen
+    name = _fitting(source, memory, master) if chosen == AUTO else chosen
     if name not in ENGINES:
         raise OptionError(
             f"There is no engine {name!r}.", found=repr(name), fix=f"one of {', '.join([AUTO, *ENGINES])}"
         )
-    if memory is not None and name not in LIMITED:
-        raise OptionError(
-            f"The engine {name!r} cannot keep to a limit of memory.", found=f"memory {memory}", fix="--engine duckdb"
-        )
+    options = {key: value for key, value in (("memory", memory), ("master", master)) if value is not None}
+    for option, value in options.items():
+        if TAKEN_BY[option] != name:
+            raise OptionError(
+                f"The engine {name!r} {REFUSALS[option]}.",
+                found=f"{option} {value}",
+                fix=f"--engine {TAKEN_BY[option]}",
+            )
     module, found = ENGINES[name]
-    made = getattr(import_module(module), found)
-    engine: Engine = made(memory=memory) if memory is not None else made()
+    engine: Engine = getattr(import_module(module), found)(**options)
     return engine
 
 
-def _fitting(source: Any, memory: str | int | None) -> str:
-    """Choose the memory engine if the table fits into memory, otherwise DuckDB; the log says why."""
+def _fitting(source: Any, memory: str | int | None, master: str | None) -> str:
+    """Choose Spark for what is on a cluster, memory if the table fits into it, otherwise DuckDB; the log says why."""
+    if master is not None or is_spark_frame(source):
+        log.info("engine spark: %s", "a frame of Spark" if master is None else "a master is given")
+        return "spark"
     if isinstance(source, str | Path):
         source = FileSource(source)
     if not isinstance(source, TableSource):

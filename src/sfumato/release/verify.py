@@ -64,7 +64,11 @@ class Recount(Generic[T]):
 
     def add(self, evidence: Evidence) -> None:
         """Count one more block."""
-        blocks, tally = 1, self.claim.tally(evidence)
+        self.include(self.claim.tally(evidence))
+
+    def include(self, tally: T) -> None:
+        """Add the tally of one more block."""
+        blocks = 1
         while self._blocks and self._blocks[-1] <= blocks:
             blocks += self._blocks.pop()
             tally = self.claim.merge(self._tallies.pop(), tally)

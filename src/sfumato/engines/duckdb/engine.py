@@ -10,38 +10,35 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-import numpy as np
-
 from sfumato.engines.base import Engine, Session, Verified
 from sfumato.engines.duckdb.blocks import Blocks, route_rows
 from sfumato.engines.duckdb.connection import Connection, connected
-from sfumato.engines.duckdb.facts import facts_of, kinds_of
-from sfumato.engines.duckdb.memory import MemoryPlan
-from sfumato.engines.duckdb.numbering import RandomNumbering
-from sfumato.engines.duckdb.parts import Parts, PartWriter, require_rows
-from sfumato.engines.duckdb.relation import Rows
+from sfumato.engines.duckdb.facts import facts_of
+from sfumato.engines.duckdb.queries import DuckDBQueries
 from sfumato.engines.duckdb.source import relation_of, with_declared_kinds
-from sfumato.engines.duckdb.survey import StoredSurvey
-from sfumato.engines.duckdb.workspace import workspace
 from sfumato.engines.machine import available_memory, memory_from, processors
 from sfumato.engines.progress import Progress
-from sfumato.errors import TableError
-from sfumato.methods.diagnostics import Diagnostics, Trace
+from sfumato.engines.stored.memory import MemoryPlan
+from sfumato.engines.stored.opened import StoredTableSource, require_finite, rows_of
+from sfumato.engines.stored.parts import Parts, PartWriter
+from sfumato.engines.stored.relation import Rows
+from sfumato.engines.stored.released import ReleasedRows
+from sfumato.engines.stored.survey import StoredSurvey
+from sfumato.engines.stored.workspace import workspace
 from sfumato.params import require_int
-from sfumato.release.bundle import write_parts
 from sfumato.release.comparison import Comparison
 from sfumato.release.destination import Folder, destination_of
-from sfumato.release.release import Release
 from sfumato.release.verify import Recount, require_held
-from sfumato.schema.columns import Role
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Plan
     from sfumato.methods.claims import Claim
+    from sfumato.methods.diagnostics import Diagnostics
     from sfumato.randomness import Randomness
     from sfumato.release.manifest import Manifest
+    from sfumato.release.release import Release
 
 T = TypeVar("T")
 SHARE = 0.5  # share of the free memory that is used if no limit is given
@@ -98,46 +95,10 @@ class DuckDB(Engine):
 
 
 @dataclass(frozen=True, repr=False)
-class StoredTableSource:
-    """Rows in files with their schema."""
-
-    stored: Rows
-    schema: Schema
-
-    @property
-    def kinds(self) -> Mapping[str, Any]:
-        return self.stored.kinds
-
-    @property
-    def rows(self) -> int:
-        return self.stored.rows
-
-    @property
-    def releasable(self) -> Rows:
-        """All columns except identifiers."""
-        return self.stored.select([column.name for column in self.schema.without(Role.IDENTIFIER).columns])
-
-
-@dataclass(frozen=True, repr=False)
 class RoutedRows:
     """Rows in blocks, not transformed yet."""
 
     blocks: Blocks
-
-
-@dataclass(frozen=True, repr=False)
-class ReleasedRows:
-    """Rows that were written in parts."""
-
-    parts: Parts
-
-    @property
-    def released_kinds(self) -> Mapping[str, Any]:
-        return self.parts.kinds
-
-    @property
-    def released_rows(self) -> int:
-        return self.parts.rows
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,14 +116,8 @@ class _Session(Session[StoredTableSource, Any]):
         if isinstance(source, FittedTable):
             source, schema = source.table, schema or source.schema
         relation = relation_of(source, self.folder, self.connection, self.memory.rows_bytes)
-        rows = relation.rows
-        if not rows:
-            raise TableError("A table must have rows to be released.", found="no rows")
-        kinds = {name: Table.from_arrow(_empty(relation, name)).kinds[name] for name in relation.types}
-        kinds |= kinds_of(self.connection, relation)
-        if isinstance(source, Table):
-            kinds = dict(source.kinds)
-        stored = Rows(relation, kinds, rows)
+        count = partial(facts_of, self.connection, relation)
+        stored = rows_of(relation, count, source.kinds if isinstance(source, Table) else None)
         completed = Schema.of(schema).completed(stored.names, partial(self._facts, stored))
         typed = with_declared_kinds(stored, completed.columns, self.folder, self.connection)
         completed.require_fit(partial(self._facts, typed))
@@ -173,11 +128,12 @@ class _Session(Session[StoredTableSource, Any]):
 
     def survey(self, source: StoredTableSource, randomness: Randomness) -> StoredSurvey:
         rows = source.releasable
-        _require_finite(self._facts(rows, rows.names, False))
+        require_finite(self._facts(rows, rows.names, False))
         memory = replace(self.memory, columns=len(rows.names))
         block_rows = self.given_block_rows or memory.block_rows
         sample_rows = rows.rows if rows.rows <= block_rows else memory.sample_rows
-        return StoredSurvey(rows, self.connection, memory, block_rows, randomness, sample_rows)
+        queries = DuckDBQueries(rows, self.connection, memory.batch_rows)
+        return StoredSurvey(rows, queries, block_rows, randomness, sample_rows)
 
     def run(self, plan: Plan, source: StoredTableSource) -> RoutedRows:
         rows = source.releasable
@@ -188,21 +144,8 @@ class _Session(Session[StoredTableSource, Any]):
 
     def shuffle(self, rows: RoutedRows, plan: Plan) -> ReleasedRows:
         """Transform each block, and write its rows in random order and with random numbers."""
-        blocks = rows.blocks
-        folder, origins = self.folder / "parts", self.folder / "origins"
-        for made in (folder, origins):
-            made.mkdir(mode=0o700)
-        generator = np.random.default_rng()
-        total = int(blocks.rows.sum())
-        numbers = np.zeros(len(blocks.rows), dtype=np.int64)
-        numbers[blocks.numbers] = generator.permutation(len(blocks.numbers))
-        before = np.cumsum(blocks.rows) - blocks.rows
-        writer = PartWriter(plan, blocks, folder, origins, numbers, before, RandomNumbering(total))
-        in_work = generator.permutation(blocks.numbers).tolist()
-        written = self._each(writer.write, in_work, "anonymizing blocks")
-        parts = [part for part in written if part is not None]
-        require_rows(parts)
-        return ReleasedRows(Parts(blocks, folder, origins, parts))
+        writer = PartWriter.of(plan, rows.blocks, self.folder)
+        return ReleasedRows(writer.parts(self._each(writer.write, writer.in_work, "anonymizing blocks")))
 
     def verify(self, claims: Sequence[Claim[Any]], rows: ReleasedRows) -> Verified:
         recounts = [Recount(claim) for claim in claims]
@@ -216,20 +159,10 @@ class _Session(Session[StoredTableSource, Any]):
         return Verified.of(findings, compared[0])
 
     def diagnose(self, plan: Plan, rows: ReleasedRows) -> Diagnostics:
-        trace = Trace.merged([part.trace for part in rows.parts.parts])
-        return Diagnostics(searches=trace.searches, rules=trace.rules)
+        return rows.diagnostics()
 
     def write(self, rows: ReleasedRows, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
-        release = Release(rows.parts.table(), manifest, diagnostics=diagnostics)
-        destination = destination_of(into)
-        if not isinstance(destination, Folder):
-            if destination:
-                destination.write(release)
-            return replace(release, table=release.table.select(release.table.names))  # the files will be removed
-        folder = write_parts(rows.parts.folder, manifest, release.rendered().encode(), destination.path)
-        return replace(
-            release, table=type(rows.parts.table()).of(folder / "released.parquet", manifest_kinds(manifest))
-        )
+        return rows.write(manifest, diagnostics, into)
 
     def _each(self, work: Callable[[int], T], items: Sequence[int], what: str) -> list[T]:
         """Do the work for all items, several at a time."""
@@ -246,11 +179,6 @@ class _Session(Session[StoredTableSource, Any]):
         return done
 
 
-def manifest_kinds(manifest: Manifest) -> Mapping[str, Any]:
-    """Return the kinds of the released columns."""
-    return {column.name: column.kind for column in manifest.released}
-
-
 def _prefetched(parts: Parts) -> Iterator[Any]:
     """Yield evidence while the next one is read."""
     with ThreadPoolExecutor(1) as pool:
@@ -261,19 +189,3 @@ def _prefetched(parts: Parts) -> Iterator[Any]:
                 yield ready.result()
         if waiting is not None:
             yield waiting.result()
-
-
-def _require_finite(facts: Mapping[str, Any]) -> None:
-    found = [f"{one.infinite:,} in {name!r}" for name, one in facts.items() if one.infinite]
-    if found:
-        raise TableError(
-            "Numbers must be finite.",
-            found=f"infinite numbers, {', '.join(found)}",
-            fix="make them missing, or remove these rows",
-        )
-
-
-def _empty(relation: Any, name: str) -> Any:
-    import pyarrow as pa
-
-    return pa.table({name: pa.array([], relation.types[name])})

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from sfumato.engines.duckdb.relation import Relation, Rows
-from sfumato.engines.duckdb.spool import spooled
 from sfumato.engines.duckdb.text_files import TextFiles
+from sfumato.engines.stored.relation import Relation, Rows
+from sfumato.engines.stored.spool import spooled
 from sfumato.errors import ReadError
 from sfumato.schema.conversion import converted
 from sfumato.table.frames import as_table

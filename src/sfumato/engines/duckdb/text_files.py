@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.duckdb.relation import Relation, quoted, quoted_text
-from sfumato.engines.duckdb.spool import spooled
+from sfumato.engines.stored.relation import Relation, quoted, quoted_text
+from sfumato.engines.stored.spool import spooled
 from sfumato.errors import ReadError, TableError
 from sfumato.table.dialect import Dialect
 from sfumato.table.text import BLOCK_BYTES, Text, TextOptions, column_names, spelling_of

@@ -5,16 +5,17 @@ The origin of each row stays in the workspace until the release is verified, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.engines.memory import cells_only, in_random_order
+from sfumato.engines.stored.numbering import RandomNumbering
 from sfumato.errors import CannotRelease, GuaranteeNotMet
 from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
@@ -27,12 +28,23 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.engines.duckdb.blocks import Blocks
-    from sfumato.engines.duckdb.numbering import RandomNumbering
     from sfumato.methods.base import Plan
     from sfumato.methods.diagnostics import Trace
     from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
+
+
+class Blocks(Protocol):
+    """The original rows, block by block."""
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Number of rows of each block."""
+        ...
+
+    def read(self, number: int) -> Table:
+        """Return the original rows of a block, in the same order each time."""
+        ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,15 +92,14 @@ class Parts:
             )
         return Evidence(released, self.blocks.read(part.block), np.load(self.origins / f"{part.number}.npy"))
 
-    def evidences(self) -> Iterator[Evidence]:
-        """Yield the evidence of one part after the other."""
-        for part in self.parts:
-            yield self.evidence(part)
-
 
 @dataclass(frozen=True, repr=False)
 class PartWriter:
-    """Transforms blocks and writes them as parts."""
+    """Transforms blocks and writes them as parts.
+
+    All secrets are drawn once, from the operating system, and each block has its own stream: a block that is written
+    twice, in whatever process, has the same rows in the same order.
+    """
 
     plan: Plan
     blocks: Blocks
@@ -97,6 +108,37 @@ class PartWriter:
     file_numbers: NDArray[np.int64]  # of each block, at random
     first_rows: NDArray[np.int64]  # number of rows in the blocks before each block
     numbering: RandomNumbering
+    order: Randomness
+
+    @classmethod
+    def of(cls, plan: Plan, blocks: Blocks, workspace: Path) -> Self:
+        """Return a writer into new folders of the workspace."""
+        folder, origins = workspace / "parts", workspace / "origins"
+        for made in (folder, origins):
+            made.mkdir(mode=0o700)
+        filled = np.flatnonzero(blocks.rows)
+        numbers = np.zeros(len(blocks.rows), dtype=np.int64)
+        numbers[filled] = np.random.default_rng().permutation(len(filled))
+        before = np.cumsum(blocks.rows) - blocks.rows
+        numbering = RandomNumbering(int(blocks.rows.sum()))
+        return cls(plan, blocks, folder, origins, numbers, before, numbering, Randomness())
+
+    @property
+    def in_work(self) -> list[int]:
+        """The blocks that have rows, in random order."""
+        found: list[int] = np.random.default_rng().permutation(np.flatnonzero(self.blocks.rows)).tolist()
+        return found
+
+    def parts(self, written: Iterable[Part | None]) -> Parts:
+        """Return all parts; raise if no row is released."""
+        found = [part for part in written if part is not None]
+        if not found:
+            raise CannotRelease(
+                "At least one row must be released.",
+                found="all rows suppressed",
+                fix="a smaller k, or fewer protected columns",
+            )
+        return Parts(self.blocks, self.folder, self.origins, found)
 
     def write(self, block: int) -> Part | None:
         """Transform one block and write its rows; None if all of them are suppressed."""
@@ -104,11 +146,13 @@ class PartWriter:
         outcome = self.plan.transform(original, block)
         if not outcome.rows:
             return None
-        evidence = in_random_order(Evidence(outcome.released, original, outcome.origin), Randomness())
+        evidence = in_random_order(
+            Evidence(outcome.released, original, outcome.origin), self.order.stream(f"block {block}")
+        )
         released = cells_only(self._numbered(evidence.released, block))
         number = int(self.file_numbers[block])
         write_whole(self.folder / part_name(number), partial(_write_parquet, released.arrow))
-        np.save(self.origins / f"{number}.npy", evidence.origin)
+        write_whole(self.origins / f"{number}.npy", partial(_write_array, evidence.origin))
         return Part(block, number, released.rows, outcome.trace, released.kinds)
 
     def _numbered(self, released: Table, block: int) -> Table:
@@ -123,17 +167,11 @@ class PartWriter:
         return Table(arrow, released.kinds)
 
 
-def require_rows(parts: Sequence[Part]) -> None:
-    """Raise if no row is released."""
-    if not parts:
-        raise CannotRelease(
-            "At least one row must be released.",
-            found="all rows suppressed",
-            fix="a smaller k, or fewer protected columns",
-        )
-
-
 def _write_parquet(arrow: pa.Table, file: BinaryIO) -> None:
     import pyarrow.parquet as pq
 
     pq.write_table(arrow, file)
+
+
+def _write_array(values: NDArray[np.int64], file: BinaryIO) -> None:
+    np.save(file, values)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.types as pt
 
-from sfumato.engines.duckdb.relation import Relation
+from sfumato.engines.stored.relation import Relation
 from sfumato.errors import OptionError, ReadError
 
 

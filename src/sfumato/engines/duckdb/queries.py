@@ -1,0 +1,66 @@
+"""Questions about rows in files, answered by SQL or in one pass over batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.engines.duckdb.facts import facts_of, number_sql
+from sfumato.engines.stored.collectors import Collectors
+from sfumato.engines.stored.relation import quoted
+from sfumato.engines.stored.survey import Queries
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.engines.duckdb.connection import Connection
+    from sfumato.engines.stored.relation import Rows
+    from sfumato.survey.questions import Question
+    from sfumato.table.facts import ColumnFacts
+
+
+@dataclass(frozen=True, repr=False)
+class DuckDBQueries(Queries):
+    """Queries of stored rows by DuckDB."""
+
+    stored: Rows
+    connection: Connection
+    batch_rows: int
+
+    def facts(self, names: Sequence[str], count_distinct: bool = False) -> Mapping[str, ColumnFacts]:
+        return facts_of(self.connection, self.stored.relation, names, count_distinct, self.stored.kinds)
+
+    def distinct(self, column: str, most: int | None) -> pa.Table:
+        name = quoted(column)
+        limit = "" if most is None else f" ORDER BY number DESC LIMIT {most}"
+        return self.connection.table(
+            f"SELECT {name}, count(*) AS number FROM {self.stored.sql([column])} GROUP BY {name}{limit}"
+        )
+
+    def group_sizes(self, columns: Sequence[str]) -> pa.Table:
+        names = ", ".join(map(quoted, columns)) or "1"
+        groups = f"SELECT count(*) AS size FROM {self.stored.sql(columns)} GROUP BY {names}"
+        return self.connection.table(f"SELECT size, count(*) AS groups FROM ({groups}) GROUP BY size ORDER BY size")
+
+    def values(self, column: str) -> pa.Table:
+        number = number_sql(column, self.stored.relation.types[column])
+        return self.connection.table(
+            f"SELECT {number} AS value, count(*) AS rows FROM {self.stored.sql([column])} GROUP BY value ORDER BY value"
+        )
+
+    def collected(self, questions: Sequence[Question[Any]]) -> Mapping[Question[Any], Any]:
+        collectors = Collectors(questions)
+        batches = self.stored.tables(self.batch_rows, collectors.columns)
+        return collectors.add(batch for _, batch in batches).answers()
+
+    def taken(self, numbers: NDArray[np.int64]) -> pa.Table:
+        parts = []
+        for keys, batch in self.stored.relation.batches(self.stored.names, self.batch_rows):
+            first, last = np.searchsorted(numbers, [keys[0], keys[-1] + np.uint64(1)])
+            if last > first:
+                parts.append(batch.take(pa.array(numbers[first:last] - int(keys[0]))))
+        return pa.concat_tables(parts)

@@ -1,0 +1,1 @@
+"""The Spark engine: tables on a cluster. Nothing else imports pyspark."""

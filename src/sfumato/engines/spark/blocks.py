@@ -1,0 +1,87 @@
+"""Rows routed to blocks: each task routes a file, and Spark brings the rows of a block together in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.engines.spark.cluster import without_text
+from sfumato.engines.spark.files import NumberedFile, numbered_files
+from sfumato.engines.spark.source import BLOCK, KEY, quoted
+from sfumato.engines.stored.relation import Rows
+from sfumato.errors import GuaranteeNotMet, translated_items
+from sfumato.release.stored import rows_in
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.engines.spark.cluster import Cluster
+    from sfumato.methods.base import Plan
+    from sfumato.table.table import Table
+
+
+@dataclass(frozen=True, repr=False)
+class SparkBlocks:
+    """The original rows, block by block, in files of the workspace."""
+
+    folder: Path
+    stored: Rows
+    rows: NDArray[np.int64]  # number of rows of each block
+
+    def read(self, number: int) -> Table:
+        """Return the original rows of a block, in the order of their numbers."""
+        import pyarrow.parquet as pq
+
+        parts = [pq.read_table(file, partitioning=None) for file in _files(self.folder, number)]
+        arrow = pa.concat_tables(parts)
+        keys = arrow.column(KEY).to_numpy()
+        if np.any(keys[1:] < keys[:-1]):
+            arrow = arrow.take(pa.array(np.argsort(keys)))
+        return self.stored.typed(arrow.select(list(self.stored.names)))
+
+
+def route_rows(plan: Plan, stored: Rows, cluster: Cluster, batch_rows: int) -> SparkBlocks:
+    """Route every row to its block, and write each block into a folder of its own."""
+    from pyspark.sql.types import LongType, StructType
+
+    folder, files = cluster.folder / "blocks", numbered_files(stored.relation)
+    fields = cluster.read(stored.relation.files).select([quoted(name) for name in stored.names])
+    shape = StructType([*fields.schema.fields]).add(BLOCK, LongType()).add(KEY, LongType())
+    numbers = cluster.spark.range(0, len(files), 1, len(files))
+    routed = numbers.mapInArrow(_router(plan, stored, files, batch_rows), shape)
+    together = routed.repartition(plan.blocks, BLOCK).sortWithinPartitions(BLOCK, KEY)
+    cluster.done(lambda: together.write.partitionBy(BLOCK).parquet(f"file://{folder}"))
+    rows = np.array([sum(map(rows_in, _files(folder, number))) for number in range(plan.blocks)], dtype=np.int64)
+    if rows.sum() != stored.rows:
+        raise GuaranteeNotMet(
+            "Every row must be in one block.", found=f"{rows.sum():,} rows of {stored.rows:,}", fix="release again"
+        )
+    return SparkBlocks(folder, stored, rows)
+
+
+def _router(
+    plan: Plan, stored: Rows, files: Sequence[NumberedFile], batch_rows: int
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def routed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                rows = _routed(plan, stored, files[number], batch_rows)
+                yield from translated_items(rows, Exception, without_text)
+
+    return routed
+
+
+def _routed(plan: Plan, stored: Rows, file: NumberedFile, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    for keys, arrow in file.batches(stored, stored.names, batch_rows):
+        blocks = plan.route(stored.typed(arrow), keys)
+        named = {BLOCK: pa.array(blocks, pa.int64()), KEY: pa.array(keys.astype(np.int64))}
+        yield from pa.table([*arrow.columns, *named.values()], names=[*arrow.column_names, *named]).to_batches()
+
+
+def _files(folder: Path, number: int) -> list[Path]:
+    return sorted((folder / f"{BLOCK}={number}").glob("*.parquet"))

@@ -1,0 +1,160 @@
+"""The Spark engine: rows on a cluster, answered by aggregation, cut into blocks, verified as written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sfumato.engines.base import Engine, Session, Verified
+from sfumato.engines.spark.blocks import SparkBlocks, route_rows
+from sfumato.engines.spark.cluster import Cluster
+from sfumato.engines.spark.queries import SparkQueries
+from sfumato.engines.spark.recount import recounted
+from sfumato.engines.spark.sessions import memory_plan, require_spark, running
+from sfumato.engines.spark.source import relation_of, with_declared_kinds
+from sfumato.engines.stored.memory import MemoryPlan
+from sfumato.engines.stored.opened import StoredTableSource, require_finite, rows_of
+from sfumato.engines.stored.parts import PartWriter
+from sfumato.engines.stored.relation import Rows
+from sfumato.engines.stored.released import ReleasedRows
+from sfumato.engines.stored.survey import StoredSurvey
+from sfumato.engines.stored.workspace import workspace
+from sfumato.errors import OptionError
+from sfumato.params import require_int
+from sfumato.release.destination import Folder, destination_of
+from sfumato.schema.schema import FittedTable, Schema
+from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sfumato.methods.base import Plan
+    from sfumato.methods.claims import Claim
+    from sfumato.methods.diagnostics import Diagnostics
+    from sfumato.randomness import Randomness
+    from sfumato.release.manifest import Manifest
+    from sfumato.release.release import Release
+
+
+@dataclass(frozen=True, init=False)
+class Spark(Engine):
+    """The engine for tables on a cluster: frames of Spark, and Parquet files that Spark reads.
+
+    The rows are written once into a private folder next to the target, and all steps read this copy. Questions about
+    the table are answered by aggregation, each block is anonymized by one task, and every promise is verified by tasks
+    that read the written files. A task that is repeated gives the same rows. The released rows are a folder
+    ``released.parquet`` of several files; there is no ``released.csv``.
+
+    The target must be on a file system that the driver and all executors share, sfumato must be installed on the
+    executors, and they must run as the same user as the driver.
+
+    Parameters
+    ----------
+    session : pyspark.sql.SparkSession, optional
+        The session to use. Default: the active session, or a new one.
+    master : str, optional
+        URL of a cluster for a new session, such as ``"spark://host:7077"``; not together with ``session``.
+    block_rows : int, optional
+        Rows of a block. Default: as many as fit into ``spark.executor.pyspark.memory`` or, if that is not set, into
+        ``spark.executor.memory``.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> sf.Spark(master="local[2]", block_rows=100_000).block_rows
+    100000
+    """
+
+    name: ClassVar[str] = "spark"
+
+    spark: SparkSession | None = field(repr=False)
+    master: str | None
+    block_rows: int | None
+
+    def __init__(
+        self, session: SparkSession | None = None, *, master: str | None = None, block_rows: int | None = None
+    ) -> None:
+        if session is not None and master is not None:
+            raise OptionError("Give a session or a master, not both.", found="both", fix="leave one of them out")
+        if block_rows is not None:
+            require_int(block_rows, name="block_rows", at_least=1)
+        for name, value in (("spark", session), ("master", master), ("block_rows", block_rows)):
+            object.__setattr__(self, name, value)
+
+    def require_target(self, into: Any) -> None:
+        require_spark()
+        if destination := destination_of(into):
+            destination.require_free()
+
+    @contextmanager
+    def session(self, into: Any) -> Iterator[Session[Any, Any]]:
+        destination = destination_of(into)
+        target = destination.path if isinstance(destination, Folder) else None
+        with workspace(target) as folder, running(self.spark, self.master) as spark:
+            yield _Session(Cluster(spark, folder), memory_plan(spark), self.block_rows)
+
+
+@dataclass(frozen=True, repr=False)
+class RoutedRows:
+    """Rows in blocks, not transformed yet."""
+
+    blocks: SparkBlocks
+
+
+@dataclass(frozen=True, repr=False)
+class _Session(Session[StoredTableSource, Any]):
+    """One run of the engine, with its cluster."""
+
+    name: ClassVar[str] = "spark"
+
+    cluster: Cluster
+    memory: MemoryPlan
+    given_block_rows: int | None
+
+    def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> StoredTableSource:
+        if isinstance(source, FittedTable):
+            source, schema = source.table, schema or source.schema
+        self.cluster.require_shared()
+        relation = relation_of(source, self.cluster)
+        untyped = self._queries(Rows(relation, {}, relation.rows))
+        stored = rows_of(relation, untyped.facts, source.kinds if isinstance(source, Table) else None)
+        completed = Schema.of(schema).completed(stored.names, self._queries(stored).facts)
+        typed = with_declared_kinds(stored, completed.columns, self.cluster)
+        completed.require_fit(self._queries(typed).facts)
+        return StoredTableSource(typed, completed)
+
+    def survey(self, source: StoredTableSource, randomness: Randomness) -> StoredSurvey:
+        rows = source.releasable
+        queries = self._queries(rows)
+        require_finite(queries.facts(rows.names))
+        memory = replace(self.memory, columns=len(rows.names))
+        block_rows = self.given_block_rows or memory.block_rows
+        sample_rows = rows.rows if rows.rows <= block_rows else memory.sample_rows
+        return StoredSurvey(rows, queries, block_rows, randomness, sample_rows)
+
+    def run(self, plan: Plan, source: StoredTableSource) -> RoutedRows:
+        rows = source.releasable
+        return RoutedRows(route_rows(plan, rows, self.cluster, self._batch_rows(rows)))
+
+    def shuffle(self, rows: RoutedRows, plan: Plan) -> ReleasedRows:
+        """Transform each block by one task, which writes its rows in random order and with random numbers."""
+        writer = PartWriter.of(plan, rows.blocks, self.cluster.folder)
+        return ReleasedRows(writer.parts(self.cluster.each(writer.write, writer.in_work)))
+
+    def verify(self, claims: Sequence[Claim[Any]], rows: ReleasedRows) -> Verified:
+        return recounted(claims, rows.parts, self.cluster)
+
+    def diagnose(self, plan: Plan, rows: ReleasedRows) -> Diagnostics:
+        return rows.diagnostics()
+
+    def write(self, rows: ReleasedRows, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
+        return rows.write(manifest, diagnostics, into)
+
+    def _queries(self, rows: Rows) -> SparkQueries:
+        return SparkQueries(rows, self.cluster, self._batch_rows(rows))
+
+    def _batch_rows(self, rows: Rows) -> int:
+        return replace(self.memory, columns=len(rows.relation.types)).batch_rows

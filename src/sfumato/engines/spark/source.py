@@ -1,0 +1,173 @@
+"""Bring a source into Parquet files of the workspace, which all later steps read.
+
+Rows that Spark reads are written once, in an order that depends on their content alone. The number of a row is then the
+same however the cluster divides the work and whichever tasks it repeats, and a table that changes meanwhile is read in
+one state.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from sfumato.engines.spark.cluster import Cluster, escaped
+from sfumato.engines.spark.frames import is_spark_frame
+from sfumato.engines.stored.relation import Relation, Rows
+from sfumato.engines.stored.spool import spooled
+from sfumato.errors import SchemaError, TableError
+from sfumato.schema.conversion import converted
+from sfumato.table.frames import as_table
+from sfumato.table.kinds import Kind
+from sfumato.table.read import FileSource, file_format, matching_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
+
+    from sfumato.schema.columns import Column
+    from sfumato.table.table import Table
+
+BATCH_ROWS = 1 << 17
+REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+PLAIN = ("boolean", "byte", "short", "integer", "long", "decimal", "date", "timestamp_ntz")
+TEXT = ("string", "char", "varchar", "void")  # also with a collation, under which different texts could count as equal
+BLOCK, KEY = "sfumato_block", "sfumato_key"  # columns of temporary files only
+
+
+def relation_of(source: Any, cluster: Cluster) -> Relation:
+    """Return the rows of a source as a relation in the folder of the cluster."""
+    frame = _frame(source, cluster)
+    if frame is not None:
+        return _copied(frame, cluster)
+    table = as_table(source)
+    require_names(table.names)
+    slices = (table.arrow.slice(start, BATCH_ROWS) for start in range(0, max(table.rows, 1), BATCH_ROWS))
+    return spooled(slices, cluster.folder, "source")
+
+
+def _frame(source: Any, cluster: Cluster) -> DataFrame | None:
+    """Return what Spark itself reads: a frame, Parquet files, or a folder or URL of Parquet files; None otherwise."""
+    if is_spark_frame(source):
+        found: DataFrame = source
+        return found
+    if isinstance(source, str | Path):
+        source = FileSource(source)
+    if not isinstance(source, FileSource):
+        return None
+    path = str(source.path)
+    if REMOTE.match(path):
+        return cluster.done(lambda: cluster.spark.read.parquet(path))
+    if Path(path).expanduser().is_dir():
+        return cluster.done(lambda: cluster.spark.read.parquet(escaped(Path(path).expanduser())))
+    files = matching_files(source.path)
+    if {file_format(file) for file in files} != {"parquet"}:
+        return None
+    source.require_no_header(files[0])
+    Relation.of(files)  # names the file that is broken or has other columns
+    return cluster.read(files)
+
+
+def _copied(frame: DataFrame, cluster: Cluster) -> Relation:
+    """Write the rows in the order of a hash of all cells; equal rows are neighbours and interchangeable."""
+    from pyspark.sql import functions
+
+    require_names(frame.columns)
+    folder = cluster.folder / "source"
+    plain = frame.select([_plain(field, frame) for field in frame.schema.fields])
+    names = [functions.col(quoted(name)) for name in plain.columns]
+    ordered = plain.orderBy(functions.xxhash64(*names), *names)
+    cluster.done(lambda: ordered.write.parquet(f"file://{folder}"))
+    files = sorted(folder.glob("part-*.parquet"))
+    if not files:
+        raise TableError("A table must have rows to be released.", found="no rows")
+    return Relation.of(files)
+
+
+def require_names(names: Iterable[str]) -> None:
+    """Raise unless Spark can tell these columns from each other and from its own."""
+    counted = Counter([name.lower() for name in names] + [BLOCK, KEY])
+    repeated = sorted(name for name, times in counted.items() if times > 1)
+    if repeated:
+        raise TableError(
+            f"Column names must be unique, also without regard to case, and not {BLOCK!r} or {KEY!r}.",
+            found=f"{', '.join(map(repr, repeated))} more than once or reserved",
+            fix="rename the columns",
+        )
+
+
+def _plain(field: StructField, frame: DataFrame) -> SparkColumn:
+    """Return a column with one of the types that tables have; NaN is missing."""
+    from pyspark.sql import functions
+
+    kind, column = re.split(r"\W", field.dataType.typeName())[0], functions.col(quoted(field.name))
+    if kind in ("float", "double"):
+        return functions.when(~functions.isnan(column), column).alias(field.name)
+    if kind == "timestamp":
+        zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
+        return functions.to_utc_timestamp(column, str(zone)).cast("timestamp_ntz").alias(field.name)
+    if kind in TEXT:
+        return column.cast("string").alias(field.name)
+    if kind not in PLAIN:
+        raise TableError(
+            f"Column {field.name!r} must hold numbers, text, dates or truth values.",
+            found=f"type {field.dataType.typeName()}",
+            fix="drop it, or take its parts as columns of their own",
+        )
+    return column
+
+
+def quoted(name: str) -> str:
+    """Return a column name as Spark reads it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def with_declared_kinds(rows: Rows, columns: Iterable[Column], cluster: Cluster) -> Rows:
+    """Return the rows with the kinds and orders that the schema declares, written again by the executors."""
+    declared = [column for column in columns if column.kind is not None or column.domain is not None or column.words]
+    if not declared:
+        return rows
+    for column in declared:
+        if column.kind is Kind.DATE and pt.is_string(rows.relation.types[column.name]):
+            raise SchemaError(
+                f"Column {column.name!r} must hold dates.", found="text", fix="convert it with to_date in Spark"
+            )
+    conversion = _Conversion(rows, tuple(declared), cluster.folder)
+    relations = cluster.each(conversion.write, rows.relation.files)
+    files = [file for relation in relations for file in relation.files]
+    stored = Relation.of(files, relations[0].orders)
+    probe = converted(declared, rows.typed(_empty(rows.relation)))
+    return Rows(stored, dict(probe.kinds), rows.rows)
+
+
+@dataclass(frozen=True, repr=False)
+class _Conversion:
+    """Converts files to the declared kinds."""
+
+    rows: Rows
+    declared: tuple[Column, ...]
+    folder: Path
+
+    def write(self, file: Path) -> Relation:
+        """Write one file again, under a name of its own: another attempt may be writing it too."""
+        tables = (table.arrow for table in self._tables(file))
+        return spooled(tables, self.folder, f"declared-{secrets.token_hex(8)}")
+
+    def _tables(self, file: Path) -> Iterator[Table]:
+        relation = self.rows.relation
+        one = Rows(Relation((file,), relation.types, relation.orders), self.rows.kinds, 0)
+        yield converted(self.declared, one.typed(_empty(relation)))  # a file without rows has columns too
+        for _, table in one.tables(BATCH_ROWS):
+            yield converted(self.declared, table)
+
+
+def _empty(relation: Relation) -> pa.Table:
+    return pa.table({name: pa.array([], kind) for name, kind in relation.types.items()})

@@ -1,0 +1,1 @@
+"""Rows in files: what the engines for tables larger than memory have in common."""

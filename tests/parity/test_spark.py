@@ -1,0 +1,389 @@
+"""The Spark engine against memory, the reference: the same answers and promises, also after tasks were repeated."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato.engines.memory import Memory
+from sfumato.engines.registry import engine_for
+from sfumato.engines.spark import sessions
+from sfumato.engines.spark.blocks import SparkBlocks
+from sfumato.engines.spark.cluster import Cluster
+from sfumato.engines.stored.parts import PartWriter
+from sfumato.errors import CannotRelease, MissingExtra, OptionError, ReadError, SchemaError, TableError
+from sfumato.randomness import Randomness
+from sfumato.release.read import verify_bundle
+from tests.parity import test_duckdb
+from tests.parity.test_duckdb import ROLES, people
+from tests.same_rows import canonical, same_rows
+
+
+@pytest.fixture(scope="module")
+def spark():
+    """A session with two tasks at a time, each tried four times."""
+    sql = pytest.importorskip("pyspark.sql", reason="PySpark is not installed: pip install 'sfumato[spark]'")
+    if shutil.which("java") is None:
+        pytest.skip("Java is not installed: apt-get install openjdk-17-jre-headless")
+    settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": 3}
+    session = sql.SparkSession.builder.master("local[2,4]").config(map=settings).getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rows") / "in [1]"  # a name that Spark would take for a pattern
+    folder.mkdir()
+    table = people(6000)
+    for number in range(3):
+        pq.write_table(table.slice(number * 2000, 2000), folder / f"part{number}.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def frame(spark, files):
+    return spark.createDataFrame(pa.concat_tables(pq.read_table(file) for file in sorted(files.iterdir())))
+
+
+@pytest.fixture(scope="module")
+def asked(spark, frame, files):
+    """The answers of both engines to the questions that the tests for DuckDB ask."""
+    memory = Memory()
+    expected = memory.survey(memory.open(pq.read_table(files, partitioning=None), ROLES), Randomness(1))
+    with sf.Spark(spark).session(None) as running:
+        found = running.survey(running.open(frame, ROLES), Randomness(1))
+        return [survey.ask(test_duckdb.TestSurvey.QUESTIONS) for survey in (expected, found)]
+
+
+class TestSurvey(test_duckdb.TestSurvey):
+    """The answers are those of memory, by the same tests as for DuckDB."""
+
+    @pytest.fixture
+    def answers(self, asked):
+        return asked
+
+    def test_a_sample_is_the_one_that_memory_draws(self, spark, frame):
+        """The sample depends on the rows and the seed, not on how the cluster holds the rows."""
+        drawn = []
+        for parts in (1, 5):
+            with sf.Spark(spark, block_rows=500).session(None) as running:
+                opened = running.open(frame.repartition(parts), ROLES)
+                survey = replace(running.survey(opened, Randomness(1)), sample_rows=700)
+                drawn.append(survey.sample)
+                rows = pa.concat_tables([table.arrow for _, table in opened.releasable.tables(1000)])
+        assert drawn[0].table.arrow.equals(drawn[1].table.arrow)
+        expected = Memory(sample_rows=700)
+        kinds = {name: drawn[0].table.kinds[name] for name in rows.column_names}
+        opened = expected.open(sf.Table.from_arrow(rows, kinds), {name: ROLES[name] for name in kinds})
+        assert expected.survey(opened, Randomness(1)).sample.table.arrow.equals(drawn[0].table.arrow)
+
+
+class TestRelease:
+    def test_one_block_gives_the_boxes_of_memory(self, spark, tmp_path):
+        table, roles = (
+            people(2000).drop_columns(["name"]),
+            {name: ROLES[name] for name in ("age", "income", "town", "ill")},
+        )
+        method = sf.Boxes(k=5, keep=["mean(income)"])
+        expected = method.release(table, schema=roles, seed=1, engine="memory")
+        found = method.release(table, schema=roles, seed=1, engine=sf.Spark(spark), into=tmp_path / "out")
+        assert same_rows(found.table.arrow, expected.table.arrow)
+        assert [one.claim for one in found.findings] == [one.claim for one in expected.findings]
+        assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+    def test_many_blocks_keep_the_promise_and_nearly_the_width(self, spark, files, tmp_path):
+        source = str(files).replace("[", "[[]") + "/*.parquet"
+        method = sf.Boxes(k=5, keep=["mean(age)"])
+        memory = method.release(source, schema=ROLES, engine="memory").estimate("mean(age)")
+        into = tmp_path / "out {1} %41 ü#"
+        released = method.release(source, schema=ROLES, engine=sf.Spark(spark, block_rows=1000), into=into)
+        found = released.estimate("mean(age)")
+        assert len(released.table.files) > 3
+        assert found.low <= memory.value <= found.high
+        assert found.high - found.low <= 1.6 * (memory.high - memory.low)
+        sizes = released.table.counted(released.manifest.claims[0].parameters["columns"]).count
+        assert sizes.min() >= 5
+        assert sizes.sum() == 6000
+        assert verify_bundle(into).holds
+        assert "name" not in released.table.names
+
+    def test_killed_workers_and_other_partitions_change_nothing(self, spark, frame, tmp_path):
+        method, engine = sf.Boxes(k=5, l=2), sf.Spark(spark, block_rows=1500)
+        roles = ROLES | {"ill": "sensitive"}
+        first = method.release(frame, schema=roles, seed=3, engine=engine, into=tmp_path / "one")
+        killed = Killer(tmp_path)
+        killed.start()
+        again = method.release(frame.repartition(4), schema=roles, seed=3, engine=engine, into=tmp_path / "two")
+        killed.join()
+        assert killed.count
+        assert canonical(again.table.arrow) == canonical(first.table.arrow)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+
+    def test_a_frame_takes_the_engine_by_itself_and_is_returned(self, frame):
+        released = sf.Boxes(k=5).release(frame, schema=ROLES)
+        assert released.table.to_arrow().num_rows == 6000
+
+    def test_on_the_command_line(self, spark, files, tmp_path, capsys):
+        from sfumato.cli.app import run
+
+        options = ["--engine", "spark", "--master", "local[2,4]", "--k", "5", "--json"]
+        other = ["--k", "5", "--master", "local[7]"]
+        roles = [f"--role={name}={role}" for name, role in ROLES.items()]
+        assert run(["release", str(files / "part0.parquet"), "-o", str(tmp_path / "out"), *options, *roles]) == 0
+        assert sf.read_release(tmp_path / "out").table.rows == 2000
+        assert spark.range(3).count() == 3  # a session that was there before is not stopped
+        assert run(["release", str(files / "part0.parquet"), "-o", str(tmp_path / "2"), *other]) == 2
+        assert "another master" in capsys.readouterr().err
+
+    def test_types_of_spark(self, spark, tmp_path):
+        """Decimals, dates, moments, NaN and names with points and quotes."""
+        rng, count = np.random.default_rng(0), 400
+        days = [datetime.date(1950, 1, 1) + datetime.timedelta(days=int(day)) for day in rng.integers(0, 9000, count)]
+        numbers = rng.normal(size=count)
+        numbers[:5] = np.nan
+        table = pa.table(
+            {
+                "born.on": days,
+                "at `home`": pa.array([datetime.datetime.combine(day, datetime.time(5)) for day in days]),
+                "Größe": pa.array(rng.integers(1, 9, count, dtype=np.int32)).cast(pa.decimal128(12, 2)),
+                "x": numbers,
+                "code": rng.integers(0, 5, count),
+                "grade": rng.choice(["low", "middle", "high"], count),
+            }
+        )
+        frame = spark.createDataFrame(table)
+        schema = dict.fromkeys(table.column_names, "quasi")
+        schema["code"] = {"role": "quasi", "kind": "nominal"}
+        schema["grade"] = {"role": "quasi", "kind": "ordered", "order": ["low", "middle", "high"]}
+        expected = sf.Boxes(k=5).release(table, schema=schema, engine="memory")
+        found = sf.Boxes(k=5).release(frame, schema=schema, engine=sf.Spark(spark), into=tmp_path / "out")
+        assert found.manifest.columns == expected.manifest.columns
+        mean = found.estimate("mean(x)")
+        assert mean.low <= expected.estimate("mean(x)").value <= mean.high
+
+    @pytest.mark.parametrize(
+        "method", [sf.Noise(level=0.1), sf.Quantiles(k=20), sf.SvdSwap()], ids=lambda one: one.name
+    )
+    def test_other_methods_work_in_blocks_or_say_that_they_cannot(self, method, spark, frame, tmp_path):
+        engine, into = sf.Spark(spark, block_rows=1500), tmp_path / "out"
+        try:
+            released = method.release(frame, schema=ROLES, engine=engine, into=into)
+        except (CannotRelease, OptionError) as refusal:
+            assert "memory" in str(refusal) or "must" in str(refusal)
+            assert not into.exists()
+            return
+        assert released.table.rows == 6000
+        assert verify_bundle(into).holds
+
+
+class Killer(threading.Thread):
+    """Kills the Python workers of this process's Spark once, while blocks are being written."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(daemon=True)
+        self.folder, self.count = folder, 0
+
+    def run(self) -> None:
+        end = time.monotonic() + 120.0
+        while time.monotonic() < end:
+            if list(self.folder.glob(".*/parts/*")):
+                for worker in python_workers():
+                    os.kill(worker, signal.SIGKILL)
+                    self.count += 1
+                return
+            time.sleep(0.01)
+
+
+def python_workers() -> list[int]:
+    """Return the processes of PySpark that descend from this one."""
+    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    lines = [line.split(None, 2) for line in listed.splitlines()[1:]]
+    parents = {int(pid): int(parent) for pid, parent, _ in lines}
+
+    def is_ours(pid: int) -> bool:
+        while pid in parents and pid != os.getpid():
+            pid = parents[pid]
+        return pid == os.getpid()
+
+    return [int(pid) for pid, _, command in lines if "pyspark.daemon" in command and is_ours(int(pid))]
+
+
+class TestTasks:
+    def test_a_task_that_dies_is_repeated(self, spark, tmp_path):
+        def work(number: int) -> int:
+            mark = tmp_path / f"{number}"
+            if not mark.exists():
+                mark.touch()
+                os._exit(1)
+            return number * number
+
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=sessions.PANDAS_WARNING)
+            assert Cluster(spark, tmp_path).each(work, range(3)) == [0, 1, 4]
+
+    def test_an_error_of_a_task_quotes_no_cell(self, spark, tmp_path):
+        def broken(number: int) -> int:
+            raise ValueError(f"secret {number}")
+
+        def refused(number: int) -> int:
+            raise SchemaError("This must hold.", found="a count", fix="another")
+
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=sessions.PANDAS_WARNING)
+            with pytest.raises(ReadError, match="ValueError") as error:
+                Cluster(spark, tmp_path).each(broken, [7])
+            assert "secret" not in str(error.value)
+            assert error.value.__context__ is None
+            with pytest.raises(SchemaError, match=r"Found: a count\. Try: another"):
+                Cluster(spark, tmp_path).each(refused, [7])
+
+    def test_a_block_that_is_written_twice_is_the_same(self, tmp_path):
+        table = sf.Table.from_arrow(people(500).select(["age", "income"]))
+        memory = Memory()
+        opened = memory.open(table, {"age": "quasi", "income": "quasi"})
+        plan = sf.Boxes(k=5).plan(memory.survey(opened, Randomness()), opened.schema, Randomness())
+
+        class OneBlock:
+            rows = np.array([500])
+
+            def read(self, number: int) -> sf.Table:
+                return table
+
+        writer = PartWriter.of(plan, OneBlock(), tmp_path)
+        contents = []
+        for _ in range(2):
+            writer.write(0)
+            contents.append([path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()])
+        assert len(contents[0]) == 2
+        assert contents[0] == contents[1]
+
+
+class TestFaults:
+    def test_a_broken_promise_leaves_the_old_release(self, spark, frame, tmp_path, monkeypatch):
+        into, engine = tmp_path / "out", sf.Spark(spark)
+        small = frame.limit(600)
+        sf.Boxes(k=5).release(small, schema=ROLES, engine=engine, into=into)
+        before = (into / "manifest.json").read_bytes()
+        written = PartWriter.parts
+
+        def tampered(self, parts):
+            file = next(self.folder.glob("*.parquet"))
+            pq.write_table(pq.read_table(file).slice(1), file)  # one row less than promised
+            return written(self, parts)
+
+        monkeypatch.setattr(PartWriter, "parts", tampered)
+        with pytest.raises(sf.SfumatoError, match="as it was written"):
+            sf.Boxes(k=5).release(small, schema=ROLES, engine=engine, into=into)
+        assert (into / "manifest.json").read_bytes() == before
+        assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+    def test_rows_that_get_lost_between_blocks_are_noticed(self, spark, frame, tmp_path, monkeypatch):
+        from sfumato.engines.spark import blocks
+
+        counted = blocks.rows_in
+        monkeypatch.setattr(blocks, "rows_in", lambda file: counted(file) - 1)
+        with pytest.raises(sf.SfumatoError, match="Every row must be in one block"):
+            sf.Boxes(k=5).release(frame.limit(600), schema=ROLES, engine=sf.Spark(spark), into=tmp_path / "out")
+        assert not list(tmp_path.iterdir())
+
+    def test_sources_that_cannot_be_used(self, spark, tmp_path):
+        engine = sf.Spark(spark)
+        (tmp_path / "in").mkdir()
+        (tmp_path / "in" / "broken.parquet").write_bytes(b"PAR1 and then nothing")
+        with pytest.raises(ReadError, match=r"broken\.parquet"):
+            sf.Boxes(k=2).release(tmp_path / "in" / "broken.parquet", schema={"x": "quasi"}, engine=engine)
+        with pytest.raises(ReadError, match="PATH_NOT_FOUND"):
+            sf.Boxes(k=2).release(f"file://{tmp_path}/none", schema={"x": "quasi"}, engine=engine)
+        nested = spark.sql("SELECT array(1, 2) AS a, 1 AS x")
+        with pytest.raises(TableError, match="'a' must hold"):
+            sf.Boxes(k=2).release(nested, schema={"x": "quasi"}, engine=engine)
+        with pytest.raises(TableError, match="sfumato_key"):
+            reserved = spark.sql("SELECT 1 AS x, 2 AS sfumato_key")
+            sf.Boxes(k=2).release(reserved, schema={"x": "quasi"}, engine=engine)
+        with pytest.raises(TableError, match="unique"):
+            sf.Boxes(k=2).release(spark.sql("SELECT 1 AS x, 2 AS X"), schema={"x": "quasi"}, engine=engine)
+        with pytest.raises(TableError, match="finite"):
+            infinite = spark.sql("SELECT double('infinity') AS x")
+            sf.Boxes(k=2).release(infinite, schema={"x": "quasi"}, engine=engine, into=tmp_path / "out")
+        with pytest.raises(TableError, match="rows"):
+            none = spark.sql("SELECT 1 AS x WHERE false")
+            sf.Boxes(k=2).release(none, schema={"x": "quasi"}, engine=engine, into=tmp_path / "out")
+        with pytest.raises(SchemaError, match="to_date"):
+            text = spark.sql("SELECT '1/2/1990' AS x")
+            sf.Boxes(k=2).release(text, schema={"x": {"role": "quasi", "kind": "date"}}, engine=engine)
+        assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+class TestOwnSession:
+    def released(self, files, into, **environment):
+        """Release on the command line, in a process of its own without a session."""
+        code = "import sys; from sfumato.cli import main; sys.argv[0] = 'sfumato'; main()"
+        options = [f"--role={name}={role}" for name, role in ROLES.items()]
+        options += ["--k", "5", "--engine", "spark", "--master", "local[1]", "-o", str(into)]
+        command = [sys.executable, "-c", code, "release", str(files / "part0.parquet"), *options]
+        return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
+
+    def test_a_session_is_started_for_a_master_and_stopped(self, spark, files, tmp_path):
+        done = self.released(files, tmp_path / "out")
+        assert done.returncode == 0, done.stderr
+        assert verify_bundle(tmp_path / "out").holds
+        assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+    def test_spark_that_does_not_start_is_said_plainly(self, spark, files, tmp_path):
+        done = self.released(files, tmp_path / "out", JAVA_HOME=str(tmp_path / "no java"))
+        assert done.returncode == 2
+        assert "install Java 17" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert not list(tmp_path.iterdir())
+
+
+class TestOptions:
+    def test_what_contradicts_itself(self):
+        with pytest.raises(OptionError, match="not both"):
+            sf.Spark(object(), master="local[2]")
+        with pytest.raises(OptionError, match="block_rows"):
+            sf.Spark(block_rows=0)
+        with pytest.raises(OptionError, match="has no master"):
+            engine_for("duckdb", "table.csv", master="local[2]")
+        assert engine_for("auto", "table.csv", master="local[2]") == sf.Spark(master="local[2]")
+
+    def test_a_missing_package_is_named_before_any_work(self, monkeypatch, tmp_path):
+        monkeypatch.setattr(sessions, "find_spec", lambda name: None)
+        with pytest.raises(MissingExtra, match=r"sfumato\[spark\]"):
+            sf.Boxes(k=2).release({"x": [1.0, 2.0]}, schema={"x": "quasi"}, engine="spark", into=tmp_path / "out")
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize(("amount", "expected"), [("1536m", 1536 * 2**20), ("2g", 2**31), ("2GB", 2**31), ("7", 7)])
+    def test_amounts_of_memory(self, amount, expected):
+        assert sessions._bytes(amount) == expected
+
+    def test_blocks_are_read_in_the_order_of_their_rows(self, tmp_path):
+        """Whatever files a block is in."""
+        from sfumato.engines.stored.relation import Relation, Rows
+
+        folder = tmp_path / "sfumato_block=0"
+        folder.mkdir()
+        for name, keys in (("a", [5, 1]), ("b", [3, 0])):
+            pq.write_table(
+                pa.table({"x": [float(key) for key in keys], "sfumato_key": keys}), folder / f"{name}.parquet"
+            )
+        kinds = sf.Table.from_arrow(pa.table({"x": [0.5]})).kinds
+        blocks = SparkBlocks(tmp_path, Rows(Relation((), {"x": pa.float64()}), kinds, 4), np.array([4]))
+        assert blocks.read(0).numbers("x").tolist() == [0.0, 1.0, 3.0, 5.0]
