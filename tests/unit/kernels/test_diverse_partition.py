@@ -133,7 +133,7 @@ def test_the_cost_of_a_box_equals_the_slow_twin(values):
     running, bits = np.empty((tally.ROWS, 3)), np.empty(problem.set_words, np.uint64)
     tally.clear(running, bits)
     for row in range(len(values)):
-        tally.add(running, bits, values, problem.weights, problem.set_start, row)
+        tally.add(running, bits, values, problem.weights, problem.set_start, problem.trees, row)
     assert tally.cost(running, problem.set_start) == pytest.approx(cost_of(values, (7,)))
 
 

@@ -151,7 +151,7 @@ class Axes:
         others = [name for name in quasi if not kinds[name].is_numeric]
         if not others:
             return cls(numbers, ())
-        likeness = Likeness.of(answers, sample, tuple(axis.name for axis in numbers))
+        likeness = Likeness.of(answers, sample, tuple(name for name in quasi if kinds[name].is_numeric))
         sets = [_set_axis(answers, schema, name, kinds[name], likeness) for name in others]
         if by_tree:
             sets = sorted(map(_cut_by_tree, sets), key=lambda axis: axis.steps is None)  # trees first, for the kernels

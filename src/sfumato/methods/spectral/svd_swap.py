@@ -122,12 +122,15 @@ class SvdSwapPlan(SwapPlan):
         return finalized if found.converged else self.kept(before, finalized, ranges)
 
     def kept(self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges) -> NDArray[np.float64]:
+        """Keep the promised moments within the ranges or, if an outlier prevents that, beyond the detected extremes."""
         finalized, columns = ranges.clip(after), self.promised
-        if columns:
-            limits = ranges.of(columns)
-            finalized[:, columns] = with_moments(
-                finalized[:, columns], before[:, columns], limits.low, limits.high
-            ).numbers
+        if not columns:
+            return finalized
+        for limits in (ranges.of(columns), ranges.beyond_extremes(self.setup.are_declared).of(columns)):
+            found = with_moments(finalized[:, columns], before[:, columns], limits.low, limits.high)
+            if found.converged:
+                break
+        finalized[:, columns] = found.numbers
         return finalized
 
     @cached_property
