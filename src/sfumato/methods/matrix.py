@@ -131,12 +131,6 @@ class Ranges:
         """Return the ranges of these columns."""
         return Ranges(self.low[..., columns], self.high[..., columns])
 
-    def beyond_extremes(self, are_declared: NDArray[np.bool_]) -> Ranges:
-        """Return wider ranges: ends that were detected, and not declared, only keep the sign of the numbers."""
-        is_fixed = are_declared | (self.low == self.high)  # an atom stays
-        low = np.where(is_fixed | (self.low >= 0.0), self.low, -np.inf)
-        return Ranges(low, np.where(is_fixed | (self.high <= 0.0), self.high, np.inf), self.is_atom)
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MatrixSetup:
@@ -153,11 +147,6 @@ class MatrixSetup:
         """The declared domains of the numeric columns that have one."""
         declared = {number.name: self.schema[number.name].domain for number in self.encoder.numbers}
         return {name: domain for name, domain in declared.items() if domain is not None}
-
-    @property
-    def are_declared(self) -> NDArray[np.bool_]:
-        """Whether the range of each numeric column is its declared domain."""
-        return np.array([number.name in self.domains and not number.atoms for number in self.encoder.numbers], bool)
 
     def ranges(self, matrix: NDArray[np.float64]) -> Ranges:
         """Return the ranges of the numbers that this matrix represents."""

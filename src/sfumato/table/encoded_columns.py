@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Logs = Literal["auto", "never"] | tuple[str, ...]  # detected, no column, or these columns
 
 SKEWED = 1.0  # skewness above which a positive column is log-transformed, if that reduces the skewness
+ROOM = 1.5  # margin of the largest possible variance over the wanted one, below which moments are not promised
 EXTREMES = 5  # number of lowest and highest values averaged into a limit, so that no limit is one person's value
 BELOW_ALL = 10.0  # standard deviations below the mean; replaces the logarithm of a number that is not positive
 WHOLE_LIMIT = 2.0**53  # larger whole numbers are not exact as floats
@@ -49,6 +50,7 @@ class NumberEncoding:
     high: float  # mean of the EXTREMES highest
     atoms: tuple[float, ...] = ()  # values that many rows share; the indicators follow the position, in this order
     number_share: float = 1.0  # share of the rows that have a number that is no atom
+    has_room: bool = True  # whether numbers from low to high can have the mean and variance of the column
     has_numbers: bool = True  # whether enough rows have one; otherwise only atoms and missing values are decoded
 
     @property
@@ -201,6 +203,7 @@ def number_encoding(
         high=high,
         atoms=shared,
         number_share=present.size / max(1, numbers.size),
+        has_room=_has_room(present, low, high),
         has_numbers=not shared or present.size >= EXTREMES,
     )
 
@@ -223,6 +226,19 @@ def _limits(present: NDArray[np.float64], rows: int) -> tuple[float, float]:
     ends = np.partition(present, (few - 1, present.size - few))
     low, high = _mean(ends[:few]), _mean(ends[-few:])
     return min(low, high), max(low, high)  # rounding errors may put two means of the same values in another order
+
+
+def _has_room(present: NDArray[np.float64], low: float, high: float) -> bool:
+    """Whether numbers from ``low`` to ``high`` can have the mean and, with a margin, the variance of these numbers.
+
+    The variance of numbers within limits is at most (mean − low)(high − mean) (Bhatia and Davis). A single outlier far
+    beyond the limits makes the variance larger than that.
+    """
+    if not present.size:
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(present.mean())
+        return bool((mean - low) * (high - mean) >= ROOM * float(present.var()))
 
 
 def _mean(numbers: NDArray[np.float64]) -> float:

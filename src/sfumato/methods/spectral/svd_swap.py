@@ -61,7 +61,7 @@ class SvdSwap(SwapMethod):
     repair: bool = option(
         Flag(),
         "Keep the means and covariances of the numeric columns up to rounding errors. Promised for continuous columns "
-        "without missing values in tables with at least ten rows per numeric column.",
+        "without missing values and extreme outliers, in tables with at least ten rows per numeric column.",
         default=True,
         reported=True,
     )
@@ -122,15 +122,12 @@ class SvdSwapPlan(SwapPlan):
         return finalized if found.converged else self.kept(before, finalized, ranges)
 
     def kept(self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges) -> NDArray[np.float64]:
-        """Keep the promised moments within the ranges or, if an outlier prevents that, beyond the detected extremes."""
         finalized, columns = ranges.clip(after), self.promised
-        if not columns:
-            return finalized
-        for limits in (ranges.of(columns), ranges.beyond_extremes(self.setup.are_declared).of(columns)):
-            found = with_moments(finalized[:, columns], before[:, columns], limits.low, limits.high)
-            if found.converged:
-                break
-        finalized[:, columns] = found.numbers
+        if columns:
+            limits = ranges.of(columns)
+            finalized[:, columns] = with_moments(
+                finalized[:, columns], before[:, columns], limits.low, limits.high
+            ).numbers
         return finalized
 
     @cached_property
@@ -142,7 +139,7 @@ class SvdSwapPlan(SwapPlan):
         return [
             place
             for place, code in enumerate(numbers)
-            if code.exact and self.rows * code.number_share**2 >= BOTH_NUMBERS
+            if code.exact and code.has_room and self.rows * code.number_share**2 >= BOTH_NUMBERS
         ]
 
     @property
