@@ -170,13 +170,15 @@ def values_are_valid(case: Case) -> Broken:
 
 
 def moments_are_kept(case: Case) -> Broken:
-    """A repaired swap keeps means and covariances of real columns; the kept ones are those that the manifest names."""
+    """A repaired swap keeps means and covariances of real columns: of all, if the manifest counts as many."""
     if case.method.name != "svd-swap" or not case.method.repair:
         return
-    promised = [claim for claim in case.release.manifest.claims if claim.name == "MomentsKept"]
-    named = promised[0].parameters["columns"] if promised else ()
-    names = [name for name in named if _is_ordinary(case.numbers(name))]
-    if not names:
+    names = [name for name in case.released if pt.is_float64(case.original.cells[name].type)]
+    names = [name for name in names if not np.isnan(case.numbers(name)).any()]
+    promise = f"means and covariances of {len(names)} columns"  # fewer, where outliers leave no room for the moments
+    promised = any(finding.claim.startswith(promise) for finding in case.release.manifest.findings)
+    names = [name for name in names if _is_ordinary(case.numbers(name))]
+    if not promised or not names:
         return
     before = np.column_stack([case.numbers(name) for name in names]).astype(np.longdouble)
     after = np.column_stack([numbers_of(case.released[name]) for name in names]).astype(np.longdouble)
