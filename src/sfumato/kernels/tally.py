@@ -26,7 +26,7 @@ def clear(tally, bits):
     bits[:] = 0
 
 
-@jit
+@jit(inline="always")  # a call would count references to the arrays of the trees, which takes longer than the work
 def add(tally, bits, values, weights, set_start, trees, row):
     """Add one record. Along an axis with a tree, the records extend from 0 to the width of their covering node."""
     numbers = values.shape[1] - len(set_start)
@@ -47,7 +47,7 @@ def add(tally, bits, values, weights, set_start, trees, row):
             tally[MEMBERS, numbers + place] += 1.0
 
 
-@jit
+@jit(inline="always")
 def add_rank(tally, trees, axis, rank):
     """Add the rank of one record along an axis with a tree."""
     if rank < tally[FIRST, axis] or rank > tally[LAST, axis]:
@@ -57,7 +57,7 @@ def add_rank(tally, trees, axis, rank):
         tally[HIGH, axis] = covering_width(trees, axis, tally[FIRST, axis], tally[LAST, axis])
 
 
-@jit
+@jit(inline="always")
 def width(tally, set_start, axis):
     """Return the width of the records along an axis."""
     if axis >= tally.shape[1] - len(set_start):
