@@ -18,6 +18,7 @@ import pytest
 import sfumato as sf
 from sfumato.cli.app import run
 from sfumato.errors import OptionError, ReadError, RequestError
+from sfumato.release.read import _with_manifest
 from tests.parity.servers import postgres
 from tests.same_rows import same_rows
 
@@ -230,6 +231,21 @@ class TestFiles:
             target.write(released)
         monkeypatch.undo()
         assert source.read().rows == ROWS
+
+    def test_a_manifest_that_was_changed_is_noticed(self, file_url):
+        source, target = sf.Database(file_url, table="people"), sf.Database(file_url, table="released")
+        sf.Boxes(k=5).release(source, schema=FILE_ROLES, into=target)
+        text = target.manifest_text()
+        changed = text.replace('"rows_in": 2000', '"rows_in": 2001')
+        assert changed != text
+        with pytest.raises(sf.SfumatoError, match="manifest changed"):
+            _with_manifest(target.read(), changed, verify=True)
+
+    def test_a_file_that_does_not_exist_is_not_made(self, tmp_path):
+        for kind in ("sqlite", "duckdb"):
+            with pytest.raises(ReadError, match="no file"):
+                sf.Database(f"{kind}:///{tmp_path / 'none.db'}", table="t").read()
+        assert not list(tmp_path.iterdir())
 
     def test_a_file_that_is_no_database(self, tmp_path):
         (tmp_path / "no.db").write_text("nothing of the kind")

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
+from sfumato.release.destination import destination_of
+
 if TYPE_CHECKING:
     from sfumato.methods.base import Plan
     from sfumato.methods.claims import Claim, Finding
@@ -89,7 +91,8 @@ class Engine(ABC):
 
     def require_target(self, into: Any) -> None:
         """Raise before any work if the release could not be written to ``into``."""
-        return
+        if destination := destination_of(into):
+            destination.require_free()
 
     @abstractmethod
     def session(self, into: Any) -> AbstractContextManager[Session[Any, Any]]:

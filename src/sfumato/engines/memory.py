@@ -197,10 +197,6 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
             if getattr(self, name) is not None:
                 require_int(getattr(self, name), name=name, at_least=1)
 
-    def require_target(self, into: Any) -> None:
-        if destination := destination_of(into):
-            destination.require_free()
-
     def session(self, into: Any) -> AbstractContextManager[Memory]:
         return nullcontext(self)
 

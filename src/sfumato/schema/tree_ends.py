@@ -56,7 +56,7 @@ def _leaf_numbers(name: str, tree: Tree, values: pa.Array) -> NDArray[np.float64
         try:
             numbers[leaf] = _numbers(name, pa.array([tree.leaves[leaf]]).cast(values.type))[0]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            continue
+            continue  # no cell of the table has this value, so it cannot lie outside the ends of its node
     return numbers
 
 

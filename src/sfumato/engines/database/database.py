@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sfumato.engines.database.driver import ColumnTypes, Driver, quoted
+from sfumato.engines.database.driver import ColumnTypes, Driver, NewTable, quoted
 from sfumato.errors import OptionError, RequestError, TableError, printable
 from sfumato.release.destination import Destination
 from sfumato.release.manifest import is_manifest
@@ -116,14 +116,14 @@ class Database(TableSource, Destination):
         parts = release.table.parts()
         first = next(parts)
         rows = _chained(first.arrow, parts)
-        self._driver.write(
-            self.table,
-            first.arrow.schema.remove_metadata(),
-            rows,
-            _of_released(self._declared, release.table),
+        new = NewTable(
+            name=self.table,
+            schema=first.arrow.schema.remove_metadata(),
+            declared=_of_released(self._declared, release.table),
             comment=release.manifest.to_json(),
             replace=self.replace,
         )
+        self._driver.write(new, rows)
 
     def manifest_text(self) -> str | None:
         """Return the manifest that was written with the rows, or None."""

@@ -21,6 +21,27 @@ class ColumnTypes:
     comments: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class NewTable:
+    """A table to be written."""
+
+    name: str
+    schema: pa.Schema
+    declared: ColumnTypes  # of columns that take their type or comment over from the source
+    comment: str
+    replace: bool  # whether an existing table of that name is replaced
+
+    @property
+    def declared_types(self) -> dict[str, str]:
+        """Declared types of the columns that are written."""
+        return {column: kind for column, kind in self.declared.types.items() if column in self.schema.names}
+
+    @property
+    def comments(self) -> dict[str, str]:
+        """Comments on the columns that are written."""
+        return {column: text for column, text in self.declared.comments.items() if column in self.schema.names}
+
+
 class Driver(ABC):
     """Access to one database."""
 
@@ -41,17 +62,8 @@ class Driver(ABC):
         """Return whether there is such a table."""
 
     @abstractmethod
-    def write(
-        self,
-        table: str,
-        schema: pa.Schema,
-        batches: Iterator[pa.Table],
-        declared: ColumnTypes,
-        *,
-        comment: str,
-        replace: bool,
-    ) -> None:
-        """Write rows into a new table in one transaction, with a comment on it."""
+    def write(self, new: NewTable, batches: Iterator[pa.Table]) -> None:
+        """Write rows into a new table in one transaction."""
 
     @abstractmethod
     def comment(self, table: str) -> str | None:

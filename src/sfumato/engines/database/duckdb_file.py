@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from sfumato.engines.database.driver import BATCH_ROWS, ColumnTypes, Driver, quoted_column, quoted_text
+from sfumato.engines.database.driver import BATCH_ROWS, ColumnTypes, Driver, NewTable, quoted_column, quoted_text
 from sfumato.errors import ReadError, RequestError, SfumatoError, translated, translated_items
 
 T = TypeVar("T")
@@ -49,35 +49,24 @@ class DuckDBFile(Driver):
         found = self._rows(f"SELECT comment FROM duckdb_tables() WHERE {_is(table)}")
         return str(found[0][0]) if found and found[0][0] is not None else None
 
-    def write(
-        self,
-        table: str,
-        schema: pa.Schema,
-        batches: Iterator[pa.Table],
-        declared: ColumnTypes,
-        *,
-        comment: str,
-        replace: bool,
-    ) -> None:
+    def write(self, new: NewTable, batches: Iterator[pa.Table]) -> None:
         made = quoted_column(f"made_{secrets.token_hex(8)}")
-        comments = {name: text for name, text in declared.comments.items() if name in schema.names}
 
         def work(connection: Any) -> None:
             connection.execute("BEGIN")
-            connection.register("rows_to_write", schema.empty_table())
+            connection.register("rows_to_write", new.schema.empty_table())
             connection.execute(f"CREATE TABLE {made} AS SELECT * FROM rows_to_write")
             for batch in batches:
                 connection.register("rows_to_write", batch)
                 connection.execute(f"INSERT INTO {made} SELECT * FROM rows_to_write")
-            for column, kind in declared.types.items():
-                if column in schema.names:
-                    connection.execute(f"ALTER TABLE {made} ALTER {quoted_column(column)} TYPE {kind}")
-            for column, text in comments.items():
+            for column, kind in new.declared_types.items():
+                connection.execute(f"ALTER TABLE {made} ALTER {quoted_column(column)} TYPE {kind}")
+            for column, text in new.comments.items():
                 connection.execute(f"COMMENT ON COLUMN {made}.{quoted_column(column)} IS {quoted_text(text)}")
-            connection.execute(f"COMMENT ON TABLE {made} IS {quoted_text(comment)}")
-            if replace:
-                connection.execute(f"DROP TABLE IF EXISTS {quoted_column(table)}")
-            connection.execute(f"ALTER TABLE {made} RENAME TO {quoted_column(table)}")
+            connection.execute(f"COMMENT ON TABLE {made} IS {quoted_text(new.comment)}")
+            if new.replace:
+                connection.execute(f"DROP TABLE IF EXISTS {quoted_column(new.name)}")
+            connection.execute(f"ALTER TABLE {made} RENAME TO {quoted_column(new.name)}")
             connection.execute("COMMIT")
 
         self._done(work, read_only=False)

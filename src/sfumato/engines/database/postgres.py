@@ -16,6 +16,7 @@ from sfumato.engines.database.driver import (
     BATCH_ROWS,
     ColumnTypes,
     Driver,
+    NewTable,
     quoted,
     quoted_column,
     quoted_text,
@@ -93,34 +94,23 @@ class Postgres(Driver):
         found: str | None = self._done(partial(_table, query=query)).column("comment")[0].as_py()
         return found
 
-    def write(
-        self,
-        table: str,
-        schema: pa.Schema,
-        batches: Iterator[pa.Table],
-        declared: ColumnTypes,
-        *,
-        comment: str,
-        replace: bool,
-    ) -> None:
-        place, _, name = table.rpartition(".")
-        made = f"{name[:40]}_{secrets.token_hex(8)}" if replace else name  # readers see the old table until the end
+    def write(self, new: NewTable, batches: Iterator[pa.Table]) -> None:
+        place, _, name = new.name.rpartition(".")
+        made = f"{name[:40]}_{secrets.token_hex(8)}" if new.replace else name  # readers see the old table until the end
         full = f"{place}.{made}" if place else made
-        types = {one.name: declared.types.get(one.name) or _type_for(one.type) for one in schema}
-        stored = pa.schema([pa.field(one.name, _arrow_for(types[one.name], one.type)) for one in schema])
+        types = {one.name: new.declared_types.get(one.name) or _type_for(one.type) for one in new.schema}
+        stored = pa.schema([pa.field(one.name, _arrow_for(types[one.name], one.type)) for one in new.schema])
 
         def work(cursor: Any) -> None:
             columns = ", ".join(f"{quoted_column(column)} {kind}" for column, kind in types.items())
             cursor.execute(f"CREATE TABLE {quoted(full)} ({columns})")
             reader = pa.RecordBatchReader.from_batches(stored, _stored(batches, stored))
             cursor.adbc_ingest(made, reader, mode="append", db_schema_name=place or None)
-            for column, text in declared.comments.items():
-                if column in types:
-                    spot = f"{quoted(full)}.{quoted_column(column)}"
-                    cursor.execute(f"COMMENT ON COLUMN {spot} IS {quoted_text(text)}")
-            cursor.execute(f"COMMENT ON TABLE {quoted(full)} IS {quoted_text(comment)}")
-            if replace:
-                cursor.execute(f"DROP TABLE IF EXISTS {quoted(table)}")
+            for column, text in new.comments.items():
+                cursor.execute(f"COMMENT ON COLUMN {quoted(full)}.{quoted_column(column)} IS {quoted_text(text)}")
+            cursor.execute(f"COMMENT ON TABLE {quoted(full)} IS {quoted_text(new.comment)}")
+            if new.replace:
+                cursor.execute(f"DROP TABLE IF EXISTS {quoted(new.name)}")
                 cursor.execute(f"ALTER TABLE {quoted(full)} RENAME TO {quoted_column(name)}")
 
         self._done(work)

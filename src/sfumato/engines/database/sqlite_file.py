@@ -13,7 +13,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.types as pt
 
-from sfumato.engines.database.driver import BATCH_ROWS, ColumnTypes, Driver, quoted_column
+from sfumato.engines.database.driver import BATCH_ROWS, ColumnTypes, Driver, NewTable, quoted_column
 from sfumato.errors import ReadError, RequestError, SfumatoError, translated, translated_items
 
 T = TypeVar("T")
@@ -64,18 +64,9 @@ class SQLiteFile(Driver):
         found = self._rows(f"SELECT text FROM {COMMENTS} WHERE name = ?", table) if self.exists(COMMENTS) else []
         return str(found[0][0]) if found else None
 
-    def write(
-        self,
-        table: str,
-        schema: pa.Schema,
-        batches: Iterator[pa.Table],
-        declared: ColumnTypes,
-        *,
-        comment: str,
-        replace: bool,
-    ) -> None:
+    def write(self, new: NewTable, batches: Iterator[pa.Table]) -> None:
         made = f"made_{secrets.token_hex(8)}"
-        types = {one.name: declared.types.get(one.name) or _type_for(one.type) for one in schema}
+        types = {one.name: new.declared_types.get(one.name) or _type_for(one.type) for one in new.schema}
         columns = ", ".join(f"{quoted_column(name)} {kind}" for name, kind in types.items())
         places = ", ".join("?" for _ in types)
 
@@ -85,29 +76,31 @@ class SQLiteFile(Driver):
             for batch in batches:
                 cells = zip(*(_cells(column) for column in batch.columns), strict=True)
                 connection.executemany(f"INSERT INTO {quoted_column(made)} VALUES ({places})", cells)
-            if replace:
-                connection.execute(f"DROP TABLE IF EXISTS {quoted_column(table)}")
-            connection.execute(f"ALTER TABLE {quoted_column(made)} RENAME TO {quoted_column(table)}")
+            if new.replace:
+                connection.execute(f"DROP TABLE IF EXISTS {quoted_column(new.name)}")
+            connection.execute(f"ALTER TABLE {quoted_column(made)} RENAME TO {quoted_column(new.name)}")
             connection.execute(f"CREATE TABLE IF NOT EXISTS {COMMENTS} (name TEXT PRIMARY KEY, text TEXT)")
-            connection.execute(f"INSERT OR REPLACE INTO {COMMENTS} VALUES (?, ?)", [table, comment])
+            connection.execute(f"INSERT OR REPLACE INTO {COMMENTS} VALUES (?, ?)", [new.name, new.comment])
             connection.execute("COMMIT")
 
-        self._done(work)
+        self._done(work, must_exist=False)
 
     def _rows(self, query: str, *values: str) -> list[tuple[object, ...]]:
         return self._done(lambda connection: connection.execute(query, values).fetchall())
 
-    def _done(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _done(self, work: Callable[[sqlite3.Connection], T], *, must_exist: bool = True) -> T:
         """Do work with a connection; what is not committed is rolled back when it closes."""
 
         def whole() -> T:
-            with self._connected() as connection:
+            with self._connected(must_exist=must_exist) as connection:
                 return work(connection)
 
         return translated(whole, sqlite3.Error, self._named)
 
     @contextlib.contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
+    def _connected(self, *, must_exist: bool = True) -> Iterator[sqlite3.Connection]:
+        if must_exist and not self.path.is_file():  # SQLite would make an empty one
+            raise ReadError(f"There is no file {self.path.name!r}.", fix="check the path")
         with contextlib.closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
             yield connection
 

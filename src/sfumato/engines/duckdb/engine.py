@@ -27,7 +27,6 @@ from sfumato.engines.stored.survey import StoredSurvey
 from sfumato.engines.stored.workspace import workspace
 from sfumato.params import require_int
 from sfumato.release.comparison import Comparison
-from sfumato.release.destination import Folder, destination_of
 from sfumato.release.verify import Recount, require_held
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.table.table import Table
@@ -80,17 +79,11 @@ class DuckDB(Engine):
         if self.block_rows is not None:
             require_int(self.block_rows, name="block_rows", at_least=1)
 
-    def require_target(self, into: Any) -> None:
-        if destination := destination_of(into):
-            destination.require_free()
-
     @contextmanager
     def session(self, into: Any) -> Iterator[Session[Any, Any]]:
         total = int(available_memory() * SHARE) if self.memory is None else memory_from(self.memory)
         memory = MemoryPlan(total, 1, processors())
-        destination = destination_of(into)
-        target = destination.path if isinstance(destination, Folder) else None
-        with workspace(target) as folder, connected(folder, memory.database, memory.workers) as connection:
+        with workspace(into) as folder, connected(folder, memory.database, memory.workers) as connection:
             yield _Session(folder, connection, memory, self.block_rows)
 
 
@@ -130,10 +123,8 @@ class _Session(Session[StoredTableSource, Any]):
         rows = source.releasable
         require_finite(self._facts(rows, rows.names, False))
         memory = replace(self.memory, columns=len(rows.names))
-        block_rows = self.given_block_rows or memory.block_rows
-        sample_rows = rows.rows if rows.rows <= block_rows else memory.sample_rows
         queries = DuckDBQueries(rows, self.connection, memory.batch_rows)
-        return StoredSurvey(rows, queries, block_rows, randomness, sample_rows)
+        return StoredSurvey.of(rows, queries, memory, self.given_block_rows, randomness)
 
     def run(self, plan: Plan, source: StoredTableSource) -> RoutedRows:
         rows = source.releasable

@@ -24,7 +24,6 @@ from sfumato.engines.stored.survey import StoredSurvey
 from sfumato.engines.stored.workspace import workspace
 from sfumato.errors import OptionError
 from sfumato.params import require_int
-from sfumato.release.destination import Folder, destination_of
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.table.table import Table
 
@@ -86,14 +85,11 @@ class Spark(Engine):
 
     def require_target(self, into: Any) -> None:
         require_spark()
-        if destination := destination_of(into):
-            destination.require_free()
+        super().require_target(into)
 
     @contextmanager
     def session(self, into: Any) -> Iterator[Session[Any, Any]]:
-        destination = destination_of(into)
-        target = destination.path if isinstance(destination, Folder) else None
-        with workspace(target) as folder, running(self.spark, self.master) as spark:
+        with workspace(into) as folder, running(self.spark, self.master) as spark:
             yield _Session(Cluster(spark, folder), memory_plan(spark), self.block_rows)
 
 
@@ -131,9 +127,7 @@ class _Session(Session[StoredTableSource, Any]):
         queries = self._queries(rows)
         require_finite(queries.facts(rows.names))
         memory = replace(self.memory, columns=len(rows.names))
-        block_rows = self.given_block_rows or memory.block_rows
-        sample_rows = rows.rows if rows.rows <= block_rows else memory.sample_rows
-        return StoredSurvey(rows, queries, block_rows, randomness, sample_rows)
+        return StoredSurvey.of(rows, queries, memory, self.given_block_rows, randomness)
 
     def run(self, plan: Plan, source: StoredTableSource) -> RoutedRows:
         rows = source.releasable

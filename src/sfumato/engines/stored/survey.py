@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from sfumato.engines.stored.memory import MemoryPlan
     from sfumato.engines.stored.relation import Rows
     from sfumato.randomness import Randomness
     from sfumato.table.facts import ColumnFacts
@@ -78,6 +79,17 @@ class StoredSurvey:
     randomness: Randomness
     sample_rows: int
     _facts: dict[tuple[str, bool], ColumnFacts] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, rows: Rows, queries: Queries, memory: MemoryPlan, block_rows: int | None, randomness: Randomness
+    ) -> StoredSurvey:
+        """Return a survey with blocks and a sample that fit into memory; the sample is all rows if a block holds them.
+
+        ``block_rows`` is what the user gave, or None.
+        """
+        most = block_rows or memory.block_rows
+        return cls(rows, queries, most, randomness, rows.rows if rows.rows <= most else memory.sample_rows)
 
     @property
     def rows(self) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 
 from sfumato.errors import OptionError
 from sfumato.release import target as place
+from sfumato.release.destination import Folder, destination_of
 
 ENDING = ".work"
 PRIVATE = 0o700
@@ -25,7 +26,9 @@ PRIVATE = 0o700
 @contextlib.contextmanager
 def workspace(into: Any) -> Iterator[Path]:
     """Yield a new private folder on the disk of the target, or of temporary files if nothing is written."""
-    target = place.resolved(into) if into is not None else Path(tempfile.gettempdir()).resolve() / "sfumato"
+    destination = destination_of(into)
+    temporary = Path(tempfile.gettempdir()).resolve() / "sfumato"
+    target = place.resolved(destination.path) if isinstance(destination, Folder) else temporary
     _sweep(target)
     with place.parents_of(target):
         folder, locks = _made(target)
