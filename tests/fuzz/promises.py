@@ -117,7 +117,9 @@ def _values(case: Case, name: str) -> NDArray[Any]:
 
 def _poor(case: Case, name: str, labels: NDArray[np.int64], values: NDArray[Any], l: int) -> Broken:
     epsilon = case.method.epsilon
+    kind = next(column.kind for column in case.release.manifest.columns if column.name == name)
     apart = epsilon.get(name, 0.0) if isinstance(epsilon, dict) else epsilon or 0.0
+    apart = 0.0 if str(kind) in ("boolean", "ordered", "nominal") else apart  # of categories written as numbers
     for label in set(labels.tolist()):
         if _different(values[labels == label], apart) < l:
             yield f"a box has fewer than {l} values of {name!r}"

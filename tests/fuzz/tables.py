@@ -54,7 +54,7 @@ class Original:
         """The table in its form."""
         if self.form == "pandas":
             return self.arrow.to_pandas()
-        if self.form == "polars":
+        if self.form == "polars" and "" not in self.columns:  # which it would rename
             import polars
 
             return polars.from_arrow(self.arrow)

@@ -25,6 +25,7 @@ def cheapest_ends(lower, upper, weights, k):
     best, size = np.full(count + 1, np.inf), np.zeros(count + 1, np.int64)
     best[0] = 0.0
     for end in range(k, count + 1):
+        size[end] = end if end < 2 * k else k  # in case no cost is a number
         for records in range(k, min(2 * k - 1, end) + 1):
             first = end - records
             cost = best[first] + (total[end] - total[first]) * (upper[end - 1] - lower[first])

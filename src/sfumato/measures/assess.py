@@ -17,7 +17,7 @@ from sfumato.release.release import Release
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
 from sfumato.table.frames import as_table
-from sfumato.table.intervals import is_interval, original_names
+from sfumato.table.intervals import is_interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -295,7 +295,7 @@ def _is_available(subject: MeasuredRelease, need: Need) -> bool:
         return subject.reference is not None
     if need == "origin":
         return subject.origin is not None
-    return any(is_interval(name, subject.released.kinds) for name in original_names(subject.released.names))
+    return any(is_interval(name, subject.released.kinds) for name in subject.names)
 
 
 def _as_released(source: Any, manifest: Manifest | None) -> Table:

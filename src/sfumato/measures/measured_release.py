@@ -70,7 +70,7 @@ class MeasuredRelease:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns that are compared."""
-        shown = set(original_names(self.released.names))
+        shown = set(original_names(self.released.names, self.original.names))
         asked = self.original.names if self.columns is None else self.columns
         self.original.require(asked)
         return tuple(n for n in asked if n in shown and self.original.kinds[n] is not Kind.TEXT)

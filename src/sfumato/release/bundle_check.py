@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FileState = Literal["unchanged", "changed", "absent", "not listed"]
 
-NO_LESS = ("k", "l")  # parameters of claims that must not be smaller than the option of the same name
+NO_LESS = ("k", "l")  # options that some claim must promise: none of them means that a claim was made weaker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,11 +134,11 @@ def _manifest_faults(manifest: Manifest, claims: list[Claim[Any] | None]) -> lis
     faults = []
     if len(manifest.claims) != len(manifest.findings):
         faults.append(f"{len(manifest.findings)} findings for {len(manifest.claims)} promises")
-    for claim in claims:
-        for name in NO_LESS:
-            option, claimed = manifest.options.get(name), getattr(claim, name, None)
-            if isinstance(option, int) and isinstance(claimed, int) and claimed < option:
-                faults.append(f"option {name} is {option}, but {claimed} is promised")
+    for name in NO_LESS:
+        option = manifest.options.get(name)
+        claimed = [value for claim in claims if isinstance(value := getattr(claim, name, None), int)]
+        if isinstance(option, int) and claimed and max(claimed) < option:
+            faults.append(f"option {name} is {option}, but {max(claimed)} is promised")
     return faults
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.errors import OptionError, RequestError
 from sfumato.params import Flag
-from sfumato.table.intervals import Intervals, high_name, interval_names, is_interval, low_name, original_names
+from sfumato.table.intervals import Intervals, high_name, interval_names, is_interval, low_name
 from sfumato.table.table import Table
 
 
-def released_columns(released: Table, *, midpoints: bool = False, ends: bool | None = None) -> pa.Table:
+def released_columns(
+    released: Table, names: Sequence[str], *, midpoints: bool = False, ends: bool | None = None
+) -> pa.Table:
     """Return the released columns, each interval as its two ends, as its midpoint ``x``, or as both.
 
+    ``names`` are the columns of the original that the release shows.
     ``ends`` is the opposite of ``midpoints`` by default. All other columns are as they were released.
     """
     with_ends = not midpoints if ends is None else ends
@@ -24,7 +29,7 @@ def released_columns(released: Table, *, midpoints: bool = False, ends: bool | N
         raise OptionError("Intervals need midpoints, ends or both.", found="neither", fix="midpoints=True")
     if not midpoints:
         return released.arrow
-    boxed = [name for name in original_names(released.names) if is_interval(name, released.kinds)]
+    boxed = [name for name in names if is_interval(name, released.kinds)]
     taken = [name for name in boxed if name in released.kinds]
     if taken:
         raise RequestError(

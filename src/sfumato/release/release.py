@@ -78,7 +78,8 @@ class Release:
     @property
     def names(self) -> tuple[str, ...]:
         """The column names that statistics can use: ``x`` for ``x_low`` and ``x_high``, otherwise the column itself."""
-        return original_names(self.table.names)
+        known = None if self.manifest is None else {column.name for column in self.manifest.columns}
+        return original_names(self.table.names, known)
 
     def estimate(
         self,
@@ -339,7 +340,7 @@ class Release:
         >>> boxes.to_arrow(midpoints=True).to_pydict()
         {'age': [25.0, 45.5], 'sex': ['f', 'm']}
         """
-        return released_columns(self.table, midpoints=midpoints, ends=ends)
+        return released_columns(self.table, self.names, midpoints=midpoints, ends=ends)
 
     def to_pandas(self, *, midpoints: bool = False, ends: bool | None = None) -> Any:
         """Return the released rows as a pandas data frame; for parameters see :meth:`to_arrow`.

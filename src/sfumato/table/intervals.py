@@ -62,19 +62,23 @@ def is_interval(name: str, released: Collection[str]) -> bool:
     return low_name(name) in released and high_name(name) in released
 
 
-def original_name(name: str, released: Collection[str]) -> str:
-    """Return the original column that a released column belongs to: ``x`` for ``x_low``, else the column itself."""
+def original_name(name: str, released: Collection[str], known: Collection[str] | None = None) -> str:
+    """Return the original column that a released column belongs to: ``x`` for ``x_low``, else the column itself.
+
+    ``known`` are the columns of the original, if they are known: an original may have columns called ``x_low`` and
+    ``x_high`` of its own.
+    """
     for ending in (LOW, HIGH, MISSING_COUNT):
         base = name.removesuffix(ending)
-        if base != name and is_interval(base, released):
+        if base != name and is_interval(base, released) and (known is None or base in known):
             return base
     return name
 
 
-def original_names(released: Sequence[str]) -> tuple[str, ...]:
-    """Return the original columns that these released columns show, each once."""
+def original_names(released: Sequence[str], known: Collection[str] | None = None) -> tuple[str, ...]:
+    """Return the original columns that these released columns show, each once; ``known`` as above."""
     present = frozenset(released)
-    return tuple(dict.fromkeys(original_name(name, present) for name in released))
+    return tuple(dict.fromkeys(original_name(name, present, known) for name in released))
 
 
 def box_columns(released: Sequence[str], sets: Collection[str] = ()) -> tuple[str, ...]:

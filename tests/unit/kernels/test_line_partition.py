@@ -47,6 +47,13 @@ def test_no_other_groups_cost_less(case):
     assert cost(values, weights, ends) == pytest.approx(slow_cheapest(values, weights, k))
 
 
+@pytest.mark.parametrize("weight", [np.inf, np.nan, 0.0])
+def test_groups_have_k_records_whatever_the_weights(weight):
+    ends = cheapest_ends(np.arange(7.0), np.arange(7.0), np.full(7, weight), 3).tolist()
+    assert ends[-1] == 7
+    assert min(np.diff([0, *ends])) >= 3
+
+
 @given(st.integers(1, 4), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), min_size=4, max_size=10))
 def test_no_other_groups_cost_less_between_given_faces(k, records):
     """Faces beside the values, as cells have them: the width of a group of one record need not be 0."""

@@ -55,6 +55,17 @@ class TestIntervals:
         with pytest.raises(OptionError, match="midpoints"):
             release.to_pandas(midpoints="yes")
 
+    def test_columns_of_the_original_that_only_look_like_ends_are_columns(self, tmp_path):
+        """Blood pressures, for instance: they are no interval, and what is altered is not guaranteed."""
+        numbers = np.random.default_rng(2).normal(size=(2, 60))
+        roles = {"pressure_low": "quasi", "pressure_high": "quasi"}
+        release = sf.Noise().release(dict(zip(roles, numbers, strict=True)), schema=roles)
+        assert release.names == ("pressure_low", "pressure_high")
+        assert release.to_arrow(midpoints=True).column_names == [*roles]
+        release.write(tmp_path / "out")
+        with pytest.raises(sf.SfumatoError, match="pressure"):
+            sf.read_release(tmp_path / "out").estimate("mean(pressure)")
+
     def test_the_middle_of_dates_is_a_date_between_them(self, release):
         frame = release.to_arrow(midpoints=True, ends=True)
         assert frame.schema.field("born").type == pa.date32()

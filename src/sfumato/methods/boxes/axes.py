@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 MOST_VALUES = 1_000_000  # largest number of values of a categorical column
+NOTICEABLE = 2.0**-40  # relative difference of two numbers that no rounding removes
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,11 +47,11 @@ class NumberAxis:
 
     @property
     def missing_at(self) -> float:
-        """The coordinate of a missing number: one range (or 1, if the range is 0) below the others."""
+        """The coordinate of a missing number: one range below the others, or so far that it differs if there is none."""
         if np.isnan(self.low):
             return 0.0
         span = self.high - self.low
-        return self.low - (span if span > 0.0 else 1.0)
+        return self.low - (span if span > 0.0 else max(1.0, abs(self.low) * NOTICEABLE))
 
     @property
     def extent(self) -> float:

@@ -62,14 +62,13 @@ class Edges:
         from sfumato.kernels import faces as kernel
 
         missing = np.zeros((leaves.count, len(axes)), dtype=np.int64)
+        numbers = values.copy() if any(axis.has_missing for axis in axes) else values
         for position, axis in enumerate(axes):
             if axis.has_missing:
                 is_missing = values[:, position] == axis.missing_place
                 missing[:, position] = np.add.reduceat(is_missing[leaves.order], leaves.starts[:-1])
+                numbers[is_missing, position] = np.nan
         empty = missing == leaves.sizes[:, None]
-        numbers = values
-        if missing.any():
-            numbers = np.where(values == np.array([axis.missing_place for axis in axes]), np.nan, values)
         low, high = kernel.hulls(numbers, leaves.order, leaves.starts)
         cells = self.cell_faces(values, axes)
         if cells is not None:

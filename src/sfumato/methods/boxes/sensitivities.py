@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 ACCURACY = 0.1  # wanted accuracy of a kept statistic: share of its natural scale
+# products of these are finite in single precision: a weight that is not a number would stop the partition
+LARGEST = np.float32(1e25)  # weight of an axis
+LARGEST_SAMPLING = 1e12  # sampling weight
 RANGE_IN_SD = 6.0  # width of a set of all values, in standard deviations
 
 
@@ -81,9 +84,10 @@ class Sensitivities:
                 list(pool.map(lambda part: combined(points[slice(*part)], *terms, weights[slice(*part)]), parts))
         if self.every is not None:
             self.every.add_to(weights, rows)
+        np.fmin(weights, LARGEST, out=weights)
         if self.weight is not None:
-            sampling = rows.numbers(self.weight)
-            weights *= np.nan_to_num(sampling)[:, None].astype(np.float32)
+            sampling = np.nan_to_num(rows.numbers(self.weight))
+            weights *= np.minimum(sampling, LARGEST_SAMPLING)[:, None].astype(np.float32)
         if self.rules is not None:
             weights *= self.rules.factors(rows)
         return weights

@@ -189,4 +189,5 @@ def _scaled_singular_vectors(centred: Array) -> Array:
     """Return L (rank, columns) with LᵀL the covariance of centred numbers, without forming the covariance."""
     _, singular, right = np.linalg.svd(centred, full_matrices=False)
     real = singular > math.sqrt(NEGLIGIBLE) * max(singular.max(initial=0.0), np.finfo(float).tiny)
+    real[len(centred) - 1 :] = False  # centred rows have a smaller rank than their number; the rest is rounding
     return np.asarray(singular[real, None] * right[real] / np.sqrt(len(centred)))

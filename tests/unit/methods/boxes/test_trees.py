@@ -131,3 +131,26 @@ def test_sets_do_not_depend_on_how_wide_the_nodes_are(tmp_path):
         released = sf.Boxes(k=5).release(frame, schema=schema, seed=1).table.to_pandas().drop(columns="box")
         shown.append(released.sort_values(list(released)).reset_index(drop=True))
     pd.testing.assert_frame_equal(*shown)
+
+
+def test_missing_values_of_one_column_leave_the_nodes_of_another_as_they_are():
+    """The first value of a tree is no missing value, where another column has some."""
+    frame = pd.DataFrame({"height": [None, None, 150.0, 160.0, 170.0, 180.0], "income": [-3, 95, 20, 30, 40, 50]})
+    schema = {"height": "quasi", "income": {"role": "quasi", "tree": "steps:5,10,50"}}
+    shown = sf.Boxes(k=2, categories="tree").release(frame, schema=schema).table.to_pandas()
+    assert shown["income_low"].min() == -50
+
+
+@pytest.mark.parametrize("number", [1.3e149, -1.3e149, 4.2e17, 5.0])
+def test_missing_values_differ_from_a_constant_of_any_size(number):
+    frame = pd.DataFrame({"x": [number, None] * 5, "y": range(10)})
+    release = sf.Boxes(k=2).release(frame, schema={"x": "quasi", "y": "quasi"})
+    shown = release.table.to_pandas()
+    assert int(shown.groupby("box")["x_missing"].first().sum()) == 5
+    assert set(shown["x_low"].dropna()) == {number}
+
+
+def test_columns_of_tiny_numbers_are_released():
+    """Their sensitivities are too large for single precision."""
+    frame = pd.DataFrame({"x": [2.6e-101, 3.1e-139, 5.5e-142]})
+    assert sf.Boxes(k=2).release(frame, schema={"x": "quasi"}).table.rows == 3

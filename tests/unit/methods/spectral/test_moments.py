@@ -133,6 +133,14 @@ def test_columns_without_a_range_are_only_given_their_moments(shape):
     assert found.converged and covariance_error(found.numbers, like) < 1e-9
 
 
+@pytest.mark.parametrize("rows", [3, 4, 7])
+def test_a_few_rows_of_large_numbers_have_no_more_dimensions_than_rows(rows):
+    """A rounding error of the mean looks like one more dimension."""
+    like = 1e9 + np.random.default_rng(rows).normal(size=(rows, rows + 2)) * np.array([1e-6, *np.ones(rows + 1)])
+    found = with_moments(like[::-1].copy(), like, like.min(axis=0), like.max(axis=0))
+    assert found.numbers.shape == like.shape
+
+
 def test_collinear_columns_stay_collinear():
     first, second = np.random.default_rng(1).normal(size=(2, 300))
     like = np.column_stack([first, second, first + second, np.full(300, 5.0)])
