@@ -99,6 +99,11 @@ class SetAxis:
         return bool(self.values.null_count)
 
     @property
+    def names(self) -> int:
+        """Number of values that are not missing."""
+        return self.size - self.has_missing
+
+    @property
     def extent(self) -> float:
         """The width of the widest set: the number of values minus one."""
         return max(self.size - 1.0, 0.0)
