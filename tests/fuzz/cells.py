@@ -1,7 +1,7 @@
 """Cells as numbers and as text, and what a released word stands for: written from the documents, not from the library.
 
 A set of categories is written as its members with ``|`` between them; a backslash escapes, and ``(missing)`` is the
-missing member.
+missing member. ``(any)`` is a member that stands for every value but the missing one.
 """
 
 from __future__ import annotations
@@ -66,8 +66,13 @@ def texts_of(cells: pa.Array | pa.ChunkedArray) -> list[str | None]:
     return list(array.cast(pa.string()).to_pylist())
 
 
+def holds(word: str | None, value: str | None) -> bool:
+    """Whether a value belongs to a released set."""
+    return value in members(word) or (value is not None and word in ("(any)", "(any)|(missing)"))
+
+
 def members(word: str | None) -> frozenset[str | None]:
-    """The members of a released set."""
+    """The members of a released set; ``(any)`` is read as a name."""
     if word is None:
         return frozenset([None])
     pieces = re.findall(r"((?:[^\\|]|\\.)*)(?:\||$)", word, re.DOTALL)

@@ -15,7 +15,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from tests.fuzz.case import RECODING, Case
-from tests.fuzz.cells import POOL, is_number, members, node_covers, numbers_of, run_covers, texts_of
+from tests.fuzz.cells import POOL, holds, is_number, node_covers, numbers_of, run_covers, texts_of
 
 LARGEST_PAIRING = 400  # rows; larger tables are not paired, because each pair is a cell of a matrix
 
@@ -78,7 +78,7 @@ def _stands_for(case: Case, name: str, word: str | None, value: str | None, know
     if case.method.name == "boxes":
         if word is not None and value is not None and case.method.categories == "tree" and tree:
             return node_covers(word, value, tree)
-        return value in members(word) or (bool(tree) and case.method.categories == "tree" and word == "*")
+        return holds(word, value) or (bool(tree) and case.method.categories == "tree" and word == "*")
     if word is None or word == value:
         return True  # a few values may be released as missing: nothing is said
     if POOL.fullmatch(word) and word not in known:

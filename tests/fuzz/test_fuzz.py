@@ -15,7 +15,7 @@ import sfumato as sf
 from sfumato.release.release import Release
 from sfumato.table.table import Table
 from tests.fuzz.case import Case
-from tests.fuzz.cells import members
+from tests.fuzz.cells import holds, members
 from tests.fuzz.columns import CANARY, MadeColumn
 from tests.fuzz.options import METHOD_NAMES
 from tests.fuzz.promises import CHECKS, broken_promises
@@ -199,6 +199,10 @@ def test_members_of_sets_are_read_as_documented():
     assert members("") == {""}
     assert members("a|") == {"a", ""}
     assert members(None) == {None}
+    assert holds("(any)", "a")
+    assert not holds("(any)", None)
+    assert holds("(any)|(missing)", None)
+    assert not holds(r"\(any)", "a")
 
 
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path):

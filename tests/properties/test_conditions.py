@@ -16,11 +16,11 @@ from sfumato.statistics.bounds.estimates import includes_unseen
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
 from sfumato.statistics.weighted_boxes import Unseen
-from sfumato.table.intervals import format_set
+from sfumato.table.intervals import format_set, shortened
 from sfumato.table.table import Table
 
 ages = st.one_of(st.none(), st.integers(0, 9))
-sexes = st.one_of(st.none(), st.sampled_from(["F", "M", "F|M", "\\(missing)"]))
+sexes = st.one_of(st.none(), st.sampled_from(["F", "M", "F|M", "\\(missing)", "(any)"]))
 people = st.tuples(ages, ages, sexes, st.integers(1, 3))
 CONDITIONS = {
     "x >= 4": lambda x, y, s: x is not None and x >= 4,
@@ -31,6 +31,11 @@ CONDITIONS = {
     "s != F": lambda x, y, s: s is not None and s != "F",
     "s = 'F|M'": lambda x, y, s: s == "F|M",
     "s = (missing)": lambda x, y, s: s is None,
+    "s != (missing)": lambda x, y, s: s is not None,
+    "s = '(any)'": lambda x, y, s: s == "(any)",
+    "s != F and s != M": lambda x, y, s: s is not None and s not in ("F", "M"),
+    "s = F and s != F": lambda x, y, s: False,
+    "s != 'nobody'": lambda x, y, s: s is not None,
     "y = (missing)": lambda x, y, s: y is None,
     "x > 2 and x <= 7 and s = M": lambda x, y, s: x is not None and 2 < x <= 7 and s == "M",
     "y >= 3 and s = F": lambda x, y, s: y is not None and y >= 3 and s == "F",
@@ -46,7 +51,7 @@ def hidden_tables(draw):
     return rows, boxes
 
 
-def released(rows, boxes):
+def released(rows, boxes, names_at_most=None):
     """What a release of boxes shows: hulls, numbers of missing cells, sets; the weight of each row stays."""
     columns = {name: [] for name in ("x_low", "x_high", "x_missing", "y_low", "y_high", "y_missing", "s", "w", "box")}
     for row, box in zip(rows, boxes, strict=True):
@@ -57,7 +62,7 @@ def released(rows, boxes):
             columns[f"{name}_high"].append(max(present, default=None))
             columns[f"{name}_missing"].append(len(members) - len(present))
         values = sorted({member[2] for member in members}, key=lambda value: (value is None, value or ""))
-        columns["s"].append(format_set(values))
+        columns["s"].append(format_set(shortened(values, names_at_most)))
         columns["w"].append(float(row[3]))
         columns["box"].append(int(box))
     types = {"s": pa.string(), "w": pa.float64(), "box": pa.int64()}
@@ -140,14 +145,16 @@ def check(one, true):
     st.booleans(),
     st.booleans(),
     st.booleans(),
+    st.sampled_from([None, 1, 2]),
 )
-def test_the_truth_lies_in_the_interval(hidden, form, condition, weighted, numbered, sets_known):
+def test_the_truth_lies_in_the_interval(hidden, form, condition, weighted, numbered, sets_known, names_at_most):
     rows, boxes = hidden
     under = condition if form == "count" or not condition else f" | {condition}"
     statistic = parse(FORMS[form].format(under))
     met = [row for row in rows if not condition or CONDITIONS[condition](*row[:3])]
     true = truth(form, met, weighted)
-    table = released(rows, boxes) if numbered else without_numbers(released(rows, boxes))
+    table = released(rows, boxes, names_at_most)
+    table = table if numbered else without_numbers(table)
     read = CountedBoxes.of(
         table, statistic.columns, weight="w" if weighted else None, sets=["s"] if sets_known else None
     )

@@ -20,7 +20,7 @@ from sfumato.errors import OptionError, TableError
 from sfumato.randomness import Randomness
 from sfumato.table.encoded_columns import CategoryEncoding, Logs, finite
 from sfumato.table.encoder import Encoder
-from sfumato.table.intervals import Intervals, is_interval, original_names, parse_set
+from sfumato.table.intervals import ANY, Intervals, is_interval, is_member, original_names, parse_set
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -194,7 +194,9 @@ def _spread_sets(matrix: NDArray[np.float64], category: CategoryEncoding, releas
     indicators, sets = np.full((coded.size, len(places)), -1.0), np.zeros(coded.size, dtype=bool)
     for number, cell in enumerate(coded.values.to_pylist()):
         if cell not in places:
-            members = [places[value] for value in parse_set(cell) if value in places]
+            shown = parse_set(cell)
+            shown = tuple(value for value in places if is_member(value, shown)) if ANY in shown else shown
+            members = [places[value] for value in shown if value in places]
             indicators[number, members] = 2.0 / max(1, len(members)) - 1.0
             sets[number] = True
     rows = np.flatnonzero(sets[coded.codes])

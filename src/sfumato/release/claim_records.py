@@ -19,6 +19,7 @@ RECORDED = {
     "Diversity": "sfumato.methods.claims",
     "EachColumnAnonymous": "sfumato.methods.claims",
     "AtMostValues": "sfumato.methods.claims",
+    "AtMostNames": "sfumato.methods.claims",
     "ColumnsAllowed": "sfumato.methods.claims",
     "ProbabilisticAnonymity": "sfumato.methods.probabilistic.population_anonymity",
 }

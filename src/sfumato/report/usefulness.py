@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.errors import StatisticError
 from sfumato.schema.columns import Role
 from sfumato.statistics.language import parse
-from sfumato.table.intervals import BOX, Intervals, box_labels, is_interval, parse_set
+from sfumato.table.intervals import ANY, BOX, Intervals, box_labels, is_interval, parse_set
 
 if TYPE_CHECKING:
     from sfumato.release.manifest import Manifest
@@ -78,9 +78,9 @@ def column_spreads(release: Release) -> dict[str, float]:
             coded = table.coded(name)
             sets = [frozenset(parse_set(None if text is None else str(text))) for text in coded.values.to_pylist()]
             values = len(frozenset().union(*sets))
-            sizes = np.array([len(members) for members in sets])
-            if values > 1:
-                spreads[name] = float((sizes[coded.codes] - 1).mean()) / (values - 1)
+            shares = np.array([1.0 if ANY in one else (len(one) - 1) / max(values - 1, 1) for one in sets])
+            if values > 1 or shares.any():
+                spreads[name] = float(shares[coded.codes].mean())
     return spreads
 
 

@@ -17,9 +17,12 @@ import numpy as np
 from sfumato.errors import StatisticError
 from sfumato.statistics.conditions import Predicate
 from sfumato.statistics.dates import Calendar
+from sfumato.table.intervals import ANY, Member
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+LEAST_SHARE = 1e-9  # the best guess where a row may meet a condition
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,7 +140,7 @@ def _compared(
         one_value = 1.0 / (width + 1.0)  # share of one value among whole numbers
         certain, none = (point, outside) if operator == "=" else (outside, point)
         share = one_value if operator == "=" else 1.0 - one_value
-    likely = np.where(certain, 1.0, np.where(none, 0.0, np.clip(share, 1e-9, 1.0)))
+    likely = np.where(certain, 1.0, np.where(none, 0.0, np.clip(share, LEAST_SHARE, 1.0)))
     return certain, np.nan_to_num(likely)
 
 
@@ -156,12 +159,15 @@ def _clipped(
 class CategoricalColumn:
     """A categorical column of the groups: the set of possible values of each group, with None for the missing value.
 
+    A set with ``ANY`` may contain every value. Its rows certainly meet a predicate only if every value does, and the
+    best guess spreads them evenly over the names that the column shows and one that it does not.
+
     If it is not known whether the cells of the column are sets or plain values, ``plain`` contains the cells as they
     are written, and a group certainly meets a predicate only if it does so in both readings.
     """
 
     codes: NDArray[np.int64]  # (G,)
-    sets: tuple[tuple[str | None, ...], ...]
+    sets: tuple[tuple[Member, ...], ...]
     count: NDArray[np.int64]
     plain: tuple[str | None, ...] | None = None
 
@@ -174,20 +180,40 @@ class CategoricalColumn:
                 found=repr(ordered[0].operator),
             )
         self._require_spelling(predicates)
-        share = np.array([_share_meeting(members, predicates) for members in self.sets])
+        asked = [predicate.value for predicate in predicates if predicate.value is not None]
+        share = np.array([_share_meeting(_spelled_out(members, asked), predicates) for members in self.sets])
         other = share if self.plain is None else np.array([_share_meeting([cell], predicates) for cell in self.plain])
         least, most = np.minimum(share, other)[self.codes], np.maximum(share, other)[self.codes]
         count = self.count.astype(np.float64)
         return RowCounts(
-            np.where(least == 1.0, count, 0.0), np.where(most > 0.0, count, 0.0), count * share[self.codes]
+            np.where(least == 1.0, count, 0.0),
+            np.where(most > 0.0, count, 0.0),
+            count * self._guesses(predicates, share)[self.codes],
         )
+
+    def _guesses(self, predicates: Sequence[Predicate], share: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the shares that most likely meet the predicates; not 0 where a row may meet them."""
+        wide = [position for position, members in enumerate(self.sets) if ANY in members]
+        if not wide:
+            return share
+        shown, guesses = sorted(self._names), share.copy()
+        for position in wide:
+            guess = _share_meeting(_spelled_out(self.sets[position], shown), predicates)
+            guesses[position] = max(guess, LEAST_SHARE) if share[position] > 0.0 else 0.0
+        return guesses
+
+    @property
+    def _names(self) -> set[str]:
+        """All values that the column shows, in either reading."""
+        cells = (*self.sets, *((cell,) for cell in self.plain or ()))
+        return {member for members in cells for member in members if isinstance(member, str)}
 
     def _require_spelling(self, predicates: Sequence[Predicate]) -> None:
         """Raise if a number is written otherwise than a category, such as 0.0 for 0: as texts they are not equal."""
-        known = {member for members in (*self.sets, *((cell,) for cell in self.plain or ())) for member in members}
+        known = self._names
         for predicate in predicates:
             number = None if predicate.value is None or predicate.value in known else _number_of(predicate.value)
-            alike = [member for member in known if number is not None and member and _number_of(member) == number]
+            alike = [member for member in known if number is not None and _number_of(member) == number]
             if alike:
                 raise StatisticError(
                     f"Column {predicate.column!r} holds categories, which are compared as texts.",
@@ -203,10 +229,15 @@ def _number_of(text: str) -> float | None:
         return None
 
 
-def _share_meeting(members: Sequence[str | None], predicates: Sequence[Predicate]) -> float:
+def _spelled_out(members: Sequence[Member], names: Sequence[str]) -> Sequence[Member]:
+    """Return the set with these names, if it may contain any value; ``ANY`` remains for a value with another name."""
+    return (*members, *names) if ANY in members else members
+
+
+def _share_meeting(members: Sequence[Member], predicates: Sequence[Predicate]) -> float:
     """Return the share of the members that meet all predicates; a missing member meets only ``= (missing)``."""
 
-    def meets(member: str | None, predicate: Predicate) -> bool:
+    def meets(member: Member, predicate: Predicate) -> bool:
         if predicate.value is None:
             return (member is None) == (predicate.operator == "=")
         return member is not None and (member == predicate.value) == (predicate.operator == "=")

@@ -19,6 +19,7 @@ from sfumato.table.groups import labels_of
 from sfumato.table.intervals import (
     BOX,
     Intervals,
+    Member,
     box_columns,
     interval_names,
     is_interval,
@@ -300,7 +301,7 @@ class _ReadColumn:
     keys: tuple[Coded, ...]  # what distinguishes rows
     missing: NDArray[np.int64] | None = None  # missing rows of the box, if the release counts them
     calendar: Calendar | None = None
-    sets: tuple[tuple[str | None, ...], ...] | None = None  # indexed by the codes of the only key
+    sets: tuple[tuple[Member, ...], ...] | None = None  # indexed by the codes of the only key
     plain: tuple[str | None, ...] | None = None  # the cells as they are, if it is open whether they are sets
 
 
@@ -318,7 +319,7 @@ def _read_column(released: Table, name: str, sets: Collection[str] | None) -> _R
         return _ReadColumn(numbers, numbers, (coded,), calendar=_calendar(released, name))
     cells = _cells(released, name, coded)
     is_set = sets is None or name in sets
-    members = tuple(parse_set(cell) if is_set else (cell,) for cell in cells)
+    members: tuple[tuple[Member, ...], ...] = tuple(parse_set(cell) if is_set else (cell,) for cell in cells)
     present = [one for one in members if one != (None,)]
     if present and all({*one} <= {"0", "1"} for one in present):
         low, high = (_ends(members, end)[coded.codes] for end in ("0", "1"))
@@ -334,7 +335,7 @@ def _cells(released: Table, name: str, coded: Coded) -> tuple[str | None, ...]:
     return tuple(None if value is None else str(value).lower() if is_boolean else str(value) for value in values)
 
 
-def _ends(sets: Sequence[tuple[str | None, ...]], end: str) -> NDArray[np.float64]:
+def _ends(sets: Sequence[tuple[Member, ...]], end: str) -> NDArray[np.float64]:
     """Return the lower ("0") or upper ("1") ends of sets of 0 and 1, which are intervals; NaN for the missing one."""
     other = "1" if end == "0" else "0"
     return np.array([float(end if end in members else other) if members != (None,) else np.nan for members in sets])

@@ -5,20 +5,22 @@ A numeric column ``x`` of a box is released as ``x_low`` and ``x_high``. If some
 
 A categorical column is released as the set of the values in the box, as text. A single value is written as itself.
 Several values are joined by ``|`` ("Divorced|Separated"), and a missing member among others is written ``(missing)``. A
-box of missing values only is missing. A backslash escapes a ``|`` or a backslash in a value, and a value that is itself
-``(missing)``, so that every set can be parsed.
+box of missing values only is missing. A set of too many values to be read is written ``(any)``, which stands for any
+value of the column but not for the missing one: ``(any)|(missing)`` stands for that too. A backslash escapes a ``|`` or
+a backslash in a value, and a value that is itself ``(missing)`` or ``(any)``, so that every set can be parsed.
 
 Which columns are sets is stated by the manifest, and only those are parsed as sets: a column that is released as it is
 may contain any text, such as ``asthma|COPD``. Rows without a manifest do not show which columns are sets. A cell that
-is not the same as a set and as plain text (because it contains ``|``, a backslash or ``(missing)``) is then read in
-both ways, and only what holds in both is certain; no cell can be written so that it is misunderstood.
+is not the same as a set and as plain text (because it contains ``|``, a backslash, ``(missing)`` or ``(any)``) is then
+read in both ways, and only what holds in both is certain; no cell can be written so that it is misunderstood.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +36,17 @@ BOX = "box"
 LOW, HIGH, MISSING_COUNT = "_low", "_high", "_missing"  # suffixes of the columns that a numeric column is released as
 SEPARATOR = "|"  # between the members of a set
 MISSING = "(missing)"  # a missing member of a set
+
+
+class AnyValue(Enum):
+    """The member of a set that stands for any value of its column except the missing one."""
+
+    ANY = "(any)"
+
+
+ANY = AnyValue.ANY
+Member = str | AnyValue | None  # a value of a set; None for the missing one
+_SPECIAL: Mapping[str, AnyValue | None] = {MISSING: None, ANY.value: ANY}
 _PIECE = re.compile(r"(?:[^\\|]|\\.)*", re.DOTALL)
 
 
@@ -124,24 +137,45 @@ def box_labels(released: Table) -> NDArray[np.int64]:
     return group_labels(released, [BOX] if BOX in released.kinds else released.names)
 
 
-def format_member(value: str | None) -> str:
+def shortened(values: Sequence[str | None], names_at_most: int | None) -> Sequence[Member]:
+    """Return the set, with ``ANY`` in place of its names if there are more of them than this; None: no limit.
+
+    >>> shortened(["a", "b", None], 1)
+    (<AnyValue.ANY: '(any)'>, None)
+    """
+    has_missing = None in values
+    if names_at_most is None or len(values) - has_missing <= names_at_most:
+        return values
+    return (ANY, None) if has_missing else (ANY,)
+
+
+def is_member(value: str | None, members: Collection[Member]) -> bool:
+    """Return whether a value belongs to a set."""
+    return value in members or (value is not None and ANY in members)
+
+
+def format_member(value: Member) -> str:
     """Format one value as a member of a set."""
     if value is None:
         return MISSING
+    if value is ANY:
+        return ANY.value
     escaped = value.replace("\\", "\\\\").replace(SEPARATOR, "\\" + SEPARATOR)
-    return "\\" + escaped if escaped == MISSING else escaped
+    return "\\" + escaped if escaped in (MISSING, ANY.value) else escaped
 
 
-def format_set(values: Iterable[str | None]) -> str | None:
+def format_set(values: Iterable[Member]) -> str | None:
     """Format the set as text, its values in the given order; None for a set that contains only the missing value."""
     members = list(values)
     return None if members == [None] else SEPARATOR.join(format_member(value) for value in members)
 
 
-def parse_set(text: str | None) -> tuple[str | None, ...]:
+def parse_set(text: str | None) -> tuple[Member, ...]:
     """Return the values of a set, with None for the missing one."""
     if text is None:
         return (None,)
+    if "\\" not in text:
+        return tuple(_SPECIAL.get(piece, piece) for piece in text.split(SEPARATOR))
     pieces, place = [], 0
     while True:
         found = _PIECE.match(text, place)
@@ -150,4 +184,6 @@ def parse_set(text: str | None) -> tuple[str | None, ...]:
         place = found.end() + 1
         if place > len(text):
             break
-    return tuple(None if piece == MISSING else re.sub(r"\\(.)", r"\1", piece, flags=re.DOTALL) for piece in pieces)
+    return tuple(
+        _SPECIAL[piece] if piece in _SPECIAL else re.sub(r"\\(.)", r"\1", piece, flags=re.DOTALL) for piece in pieces
+    )

@@ -37,6 +37,13 @@ def test_sets_spread_over_their_members():
     ]
 
 
+def test_any_value_spreads_over_all_categories():
+    released = table(c=["(any)", "(any)|(missing)", "a", "a"])
+    pair = MeasuredRelease(original=table(c=["a", "b", "c", None]), released=released)
+    assert pair.released_matrix[0] == pytest.approx([-1 / 3, -1 / 3, -1 / 3, -1.0])
+    assert pair.released_matrix[1].tolist() == [-0.5, -0.5, -0.5, -0.5]
+
+
 def test_a_number_that_left_as_words_tells_no_place():
     pair = MeasuredRelease(original=table(x=[1.0, 3.0], y=[1.0, 2.0]), released=table(x=["1-3", "1-3"], y=[1.0, 2.0]))
     assert pair.released_matrix[:, 0].tolist() == [0.0, 0.0]

@@ -173,6 +173,10 @@ class TestBoxes:
     def test_a_word_that_is_no_value_may_cover_any(self):
         assert self.fitting(0.0, 3.0, "*") == 3  # the missing number fits every box
 
+    def test_any_value_covers_all_but_the_missing_one(self):
+        assert self.fitting(0.0, 9.0, "(any)") == self.fitting(0.0, 9.0, "a|b")
+        assert self.fitting(0.0, 9.0, "(any)|(missing)") == self.fitting(0.0, 9.0, "a|b|(missing)")
+
 
 class TestMostExposed:
     def test_those_whose_own_row_left_come_first(self):

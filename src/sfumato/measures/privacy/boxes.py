@@ -13,7 +13,7 @@ from sfumato.kernels.box_membership import inside_counts
 from sfumato.measures.confidence import quantile, share
 from sfumato.measures.scores import Score
 from sfumato.table.groups import group_labels
-from sfumato.table.intervals import Intervals, interval_names, is_interval, parse_set
+from sfumato.table.intervals import ANY, Intervals, interval_names, is_interval, is_member, parse_set
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -113,5 +113,7 @@ def _members(original: Table, released: Table, name: str) -> NDArray[np.bool_]:
     """Return which original values (columns) fit which released cells (rows); an unknown label may cover any value."""
     values = pc.cast(original.coded(name).values, pa.string()).to_pylist()
     cells = [parse_set(cell) for cell in pc.cast(released.coded(name).values, pa.string()).to_pylist()]
-    known = set(values)
-    return np.array([[value in cell or not known.issuperset(cell) for value in values] for cell in cells], dtype=bool)
+    known = {*values, ANY}
+    return np.array(
+        [[not known.issuperset(cell) or is_member(value, cell) for value in values] for cell in cells], dtype=bool
+    )

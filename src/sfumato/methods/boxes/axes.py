@@ -47,7 +47,7 @@ class NumberAxis:
 
     @property
     def missing_at(self) -> float:
-        """The coordinate of a missing number: one range below the others, or so far that it differs if there is none."""
+        """The coordinate of a missing number: one range below the others; further than rounding if that is 0."""
         if np.isnan(self.low):
             return 0.0
         span = self.high - self.low
@@ -98,6 +98,11 @@ class SetAxis:
     def has_missing(self) -> bool:
         """Whether a missing value is among them."""
         return bool(self.values.null_count)
+
+    @property
+    def names(self) -> int:
+        """Number of values that are not missing."""
+        return self.size - self.has_missing
 
     @property
     def extent(self) -> float:

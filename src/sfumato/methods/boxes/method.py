@@ -197,6 +197,15 @@ class Boxes(Method):
         default="sets",
         reported=True,
     )
+    set_names: int | None = option(
+        OrNone(Whole(at_least=1)),
+        'Largest number of names in a released set. A set of more is released as "(any)", which stands for any value '
+        'of the column except a missing one; "(missing)" is added where it occurs. A column of two names is not '
+        "affected. None: no limit.",
+        default=50,
+        unit="names",
+        reported=True,
+    )
     sampling_weights: str = option(
         Choice(("box-mean", "exact")),
         'How a column with the role weight is released. "box-mean": every row has the mean weight of its box, so that '

@@ -18,7 +18,14 @@ from sfumato.methods.boxes.optimality import OptimalityInput
 from sfumato.methods.boxes.partition import partition, problem_of
 from sfumato.methods.boxes.rules import effects
 from sfumato.methods.boxes.set_labels import SetLabels, covered, nodes, sets
-from sfumato.methods.claims import ColumnsAllowed, Containment, KAnonymity, RowsAccountedFor, WeightTotalsKept
+from sfumato.methods.claims import (
+    AtMostNames,
+    ColumnsAllowed,
+    Containment,
+    KAnonymity,
+    RowsAccountedFor,
+    WeightTotalsKept,
+)
 from sfumato.methods.diagnostics import Diagnostics, Trace
 from sfumato.table.intervals import BOX, high_name, interval_names, low_name, missing_name
 from sfumato.table.kinds import Kind
@@ -61,6 +68,8 @@ class BoxOptions(Protocol):
     def cut(self) -> str: ...
     @property
     def categories(self) -> str: ...
+    @property
+    def set_names(self) -> int | None: ...
     @property
     def search(self) -> SearchBudget | float | None: ...
     @property
@@ -114,6 +123,7 @@ class BoxesPlan(Plan):
             self._anonymity,
             *self.diversity.claims(self.group, self.axes),
             Containment(columns=self.axes.names, covers=covers),
+            *self._readable,
             *(() if self.pooled is None else (WeightTotalsKept(weight=self.pooled, box=BOX),)),
             RowsAccountedFor(suppressed_at_most=self.options.suppress),
             ColumnsAllowed(names=(*self.group, *self.passed)),
@@ -220,11 +230,24 @@ class BoxesPlan(Plan):
         claim = OverlappingAnonymity if self._may_overlap else KAnonymity
         return claim(k=self.options.k, columns=self.group)
 
+    @property
+    def _readable(self) -> tuple[AtMostNames, ...]:
+        """The promise about the columns whose sets could have too many names."""
+        most, columns = self.options.set_names, tuple(axis.name for axis in self.axes.sets if self._is_limited(axis))
+        return (AtMostNames(most=most, columns=columns),) if most is not None and columns else ()
+
+    def _is_limited(self, axis: SetAxis) -> bool:
+        """Whether a set may have too many names; two names stay, so that 0 and 1 are read as an interval."""
+        most = self.options.set_names
+        return most is not None and axis.names > max(most, 2) and not self._by_tree(axis)
+
     def _by_tree(self, axis: SetAxis) -> bool:
         return self.options.categories == "tree" and axis.tree is not None
 
     def _labels(self, leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
-        return nodes(leaves, ranks, axis) if self._by_tree(axis) else sets(leaves, ranks, axis)
+        if self._by_tree(axis):
+            return nodes(leaves, ranks, axis)
+        return sets(leaves, ranks, axis, self.options.set_names if self._is_limited(axis) else None)
 
     def _released(
         self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.table.intervals import format_set
+from sfumato.table.intervals import format_set, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,13 +30,17 @@ class SetLabels:
     label_of: NDArray[np.int64]
 
 
-def sets(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
-    """Return the set of values in each box as text; a box of missing values only has a missing label."""
+def sets(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis, names_at_most: int | None = None) -> SetLabels:
+    """Return the set of values in each box as text; a box of missing values only has a missing label.
+
+    A set of more names than ``names_at_most`` is written as any value.
+    """
     ordered = ranks[leaves.order].astype(np.int64)
     members, label_of = _few(leaves, ordered) if axis.size <= WORD else _many(leaves, ordered, axis.size)
     texts = axis.values.cast(pa.string()).to_pylist()
-    labels = [format_set([texts[rank] for rank in ranks_of_set]) for ranks_of_set in members]
-    return SetLabels(pa.array(labels, pa.string()), label_of)
+    labels = [format_set(shortened([texts[rank] for rank in one], names_at_most)) for one in members]
+    distinct = pa.array(labels, pa.string()).dictionary_encode(null_encoding="encode")  # many sets may be any value
+    return SetLabels(distinct.dictionary, distinct.indices.to_numpy()[label_of].astype(np.int64))
 
 
 def _few(leaves: Leaves, ranks: NDArray[np.int64]) -> tuple[list[list[int]], NDArray[np.int64]]:

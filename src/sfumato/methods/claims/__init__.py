@@ -15,9 +15,11 @@ from sfumato.methods.claims.groups import (
 )
 from sfumato.methods.claims.moments import MomentsKept
 from sfumato.methods.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
+from sfumato.methods.claims.sets import AtMostNames
 from sfumato.methods.claims.weights import WeightTotalsKept
 
 __all__ = [
+    "AtMostNames",
     "AtMostValues",
     "Claim",
     "ClaimKind",

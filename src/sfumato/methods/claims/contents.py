@@ -12,7 +12,7 @@ import pyarrow as pa
 from sfumato.methods.claims.base import FAULT, Claim, ClaimKind, Evidence, Finding, counted, counted_by_column
 from sfumato.table.group_counts import GroupKeys, KeyedGroups, sums
 from sfumato.table.groups import first_rows, group_labels
-from sfumato.table.intervals import BOX, high_name, is_interval, low_name, missing_name, parse_set
+from sfumato.table.intervals import BOX, Member, high_name, is_interval, is_member, low_name, missing_name, parse_set
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -154,9 +154,11 @@ def _outside_set(original: Coded, released: Coded, covers: Members) -> int:
     distinct, counts = np.unique(pairs, return_counts=True)
     values = original.values.cast(pa.string()).to_pylist()
     words = released.values.cast(pa.string()).to_pylist()
-    members = [covers[word] if word in covers else frozenset(parse_set(word)) for word in words]
+    members: list[frozenset[Member]] = [
+        frozenset(covers[word] if word in covers else parse_set(word)) for word in words
+    ]
     return sum(
         count
         for pair, count in zip(distinct.tolist(), counts.tolist(), strict=True)
-        if values[pair // released.size] not in members[pair % released.size]
+        if not is_member(values[pair // released.size], members[pair % released.size])
     )

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sfumato.methods.boxes.plan import OverlappingAnonymity
 from sfumato.methods.claims import (
+    AtMostNames,
     AtMostValues,
     Claim,
     ColumnsAllowed,
@@ -48,6 +49,7 @@ CLAIMS: list[Claim[Any]] = [
     Diversity(l=2, columns=("box",), column="town", hidden=True),
     EachColumnAnonymous(k=3, columns=SHOWN),
     AtMostValues(most=1, columns=SHOWN),
+    AtMostNames(most=0, columns=("city", "illness")),
     Containment(columns=("age", "city", "illness", "debt_age")),
     Containment(columns=("age", "city"), covers={"city": {"ab": frozenset({"a", "b"})}}, empty_is_unknown=True),
     RowsAccountedFor(),
@@ -65,6 +67,7 @@ CLAIMS: list[Claim[Any]] = [
 ORIGINAL = dict.fromkeys(("age", "debt_age"), Kind.WHOLE) | dict.fromkeys(("city", "town", "illness"), Kind.NOMINAL)
 RELEASED = dict.fromkeys(("age_low", "age_high", "age_missing", "box", "debt_age"), Kind.WHOLE)
 RELEASED |= dict.fromkeys(("city", "illness"), Kind.NOMINAL)
+OTHER_WORDS = ["a", "b", "a|b", "ab", "b|(missing)", "(any)", "(any)|(missing)", None]
 
 
 def table(columns: dict[str, list], kinds: dict[str, Kind]) -> Table:
@@ -106,7 +109,7 @@ def evidences(draw) -> Evidence:
         origin = [*origin, draw(st.sampled_from(origin))]  # one row twice
     columns = boxed(original, origin, cells([0, 1, 2], len(origin)))
     for name in draw(st.sets(st.sampled_from(sorted(RELEASED)))):
-        other = ["a", "b", "a|b", "ab", "b|(missing)", None] if RELEASED[name] is Kind.NOMINAL else [None, 0, 1, 2, 95]
+        other = OTHER_WORDS if RELEASED[name] is Kind.NOMINAL else [None, 0, 1, 2, 95]
         for position in draw(st.sets(st.integers(0, len(origin) - 1))):
             columns[name][position] = draw(st.sampled_from(other))
     if None in columns["box"]:

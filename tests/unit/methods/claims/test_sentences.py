@@ -8,6 +8,7 @@ import pytest
 
 from sfumato.methods.boxes.plan import OverlappingAnonymity
 from sfumato.methods.claims import (
+    AtMostNames,
     AtMostValues,
     ColumnsAllowed,
     Containment,
@@ -65,6 +66,12 @@ RELEASED = Table.from_arrow(
             EachColumnAnonymous(k=5, columns=EACH),
             "privacy",
             "every released value of age, sex occurs in at least 5 rows, each column by itself",
+        ),
+        (
+            AtMostNames(most=50, columns=("sex",)),
+            "integrity",
+            "at most 50 names in each set of sex; a set of more is (any), which stands for any value of the column "
+            "that is not missing",
         ),
         (AtMostValues(most=10, columns=EACH), "integrity", "at most 10 different values in each of age, sex"),
         (
