@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from sfumato.engines.spark.watch import watched
 from sfumato.errors import OptionError, OutOfMemory, ReadError, SfumatoError, translated
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Cluster:
 
     def require_shared(self) -> None:
         """Raise unless the executors find the folder of the driver."""
-        if not all(self.each(Path.is_dir, [self.folder] * PROBES)):
+        if not all(self.each(Path.is_dir, [self.folder] * PROBES, "looking for the folder")):
             raise OptionError(
                 "The folder of the release must be on a file system that the driver and all executors share.",
                 found="executors that do not see it",
@@ -61,22 +62,27 @@ class Cluster:
         """Return a small frame."""
         return self.done(frame.toArrow)
 
-    def each(self, work: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
+    def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         """Do the work for every item, one task each, and return the results in the order of the items.
 
-        ``work`` must be picklable. A task may run twice, also at the same time.
+        ``work`` must be picklable. A task may run twice, also at the same time. ``what`` names the work in the log.
         """
         if not items:
             return []
         count = len(items)
         numbers = self.spark.range(0, count, 1, count)
-        found = self.table(numbers.mapInArrow(_task(work, tuple(items)), RESULT))
+        found = self.watched(numbers.mapInArrow(_task(work, tuple(items)), RESULT).toArrow, what)
         results = dict(zip(*(found.column(name).to_pylist() for name in ("number", "result")), strict=True))
         outcomes = [pickle.loads(results[number]) for number in range(count)]
         for outcome in outcomes:
             if isinstance(outcome, Refusal):
                 raise outcome.error
         return outcomes
+
+    def watched(self, work: Callable[[], T], what: str, stages: int = 1) -> T:
+        """Do work of Spark that takes long; the log tells how far it is."""
+        with watched(self.spark, what, stages):
+            return self.done(work)
 
     def done(self, work: Callable[[], T]) -> T:
         """Do work of Spark, with its errors translated."""

@@ -40,6 +40,7 @@ BATCH_ROWS = 1 << 17
 REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 PLAIN = ("boolean", "byte", "short", "integer", "long", "decimal", "date", "timestamp_ntz")
 TEXT = ("string", "char", "varchar", "void")  # also with a collation, under which different texts could count as equal
+STAGES = 3  # of the copy: find the ranges of the order, share the rows out, sort and write
 BLOCK, KEY = "sfumato_block", "sfumato_key"  # columns of temporary files only
 
 
@@ -85,7 +86,7 @@ def _copied(frame: DataFrame, cluster: Cluster) -> Relation:
     plain = frame.select([_plain(field, frame) for field in frame.schema.fields])
     names = [functions.col(quoted(name)) for name in plain.columns]
     ordered = plain.orderBy(functions.xxhash64(*names), *names)
-    cluster.done(lambda: ordered.write.parquet(f"file://{folder}"))
+    cluster.watched(lambda: ordered.write.parquet(f"file://{folder}"), "copying rows", STAGES)
     files = sorted(folder.glob("part-*.parquet"))
     if not files:
         raise TableError("A table must have rows to be released.", found="no rows")
@@ -141,7 +142,7 @@ def with_declared_kinds(rows: Rows, columns: Iterable[Column], cluster: Cluster)
                 f"Column {column.name!r} must hold dates.", found="text", fix="convert it with to_date in Spark"
             )
     conversion = _Conversion(rows, tuple(declared), cluster.folder)
-    relations = cluster.each(conversion.write, rows.relation.files)
+    relations = cluster.each(conversion.write, rows.relation.files, "converting columns")
     files = [file for relation in relations for file in relation.files]
     stored = Relation.of(files, relations[0].orders)
     probe = converted(declared, rows.typed(_empty(rows.relation)))
