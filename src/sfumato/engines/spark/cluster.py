@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,15 @@ Item = TypeVar("Item")
 RESULT = "number long, result binary"
 PROBES = 8  # tasks that look for the workspace
 GLOB = re.compile(r"([\\{}\[\]*?])")  # characters that Spark takes for a pattern
+LOST = "ExecutorLostFailure"  # mostly because a system ends processes that take too much memory
 FAILURE = re.compile(r"TaskFailure: (\w+)")
+NAMED = re.compile(  # Spark's names of errors that it wraps in others
+    r"\[((?:FAILED_READ_FILE|TASK_WRITE_FAILED|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND)[A-Z_.]*)\]"
+)
+REASONS = {  # what the system says within errors of Spark, and what to try
+    "No space left on device": "free space on the disks of the target and of the executors, or into= another folder",
+    "Permission denied": "executors that run as the same user as the driver, and a source that this user may read",
+}
 
 
 class TaskFailure(Exception):
@@ -117,22 +126,30 @@ def guarded(work: Callable[[], Any]) -> Any:
 
 def without_text(error: Exception) -> Exception:
     """Return the error to raise on an executor: one of this package as it is, another one without its text."""
-    return error if isinstance(error, SfumatoError) else TaskFailure(type(error).__name__)
+    if isinstance(error, SfumatoError):
+        return error
+    reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else ""
+    return TaskFailure(f"{type(error).__name__} {reason}".strip())
 
 
 def _named(error: Exception) -> SfumatoError:
-    failed = FAILURE.search(str(error))
-    if failed and "Memory" in failed[1]:
+    text = str(error)
+    for reason, fix in REASONS.items():
+        if reason in text:
+            return OptionError("The cluster must be able to do the work.", found=reason.lower(), fix=fix)
+    failed = FAILURE.search(text)
+    if LOST in text or (failed and "Memory" in failed[1]):
         return OutOfMemory(
             "The executors must have enough memory for a block.",
-            found=failed[1],
+            found=failed[1] if failed else "executors that were lost again and again",
             fix="a smaller block_rows, or a larger spark.executor.memory",
         )
     if failed:
         return ReadError("A task on the cluster failed.", found=failed[1], fix="the logs of the executors")
     condition = getattr(error, "getCondition", lambda: None)()
+    named = NAMED.findall(text)  # the cause comes last
     return ReadError(
         "Spark could not carry out the work.",
-        found=condition or type(error).__name__,
+        found=named[-1] if named else condition or type(error).__name__,
         fix="check the source and the space on the disks; the logs of Spark say more",
     )

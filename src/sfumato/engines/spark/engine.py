@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sfumato.engines.base import Engine, Session, Verified
@@ -12,8 +12,9 @@ from sfumato.engines.spark.blocks import route_rows
 from sfumato.engines.spark.cluster import Cluster
 from sfumato.engines.spark.queries import SparkQueries
 from sfumato.engines.spark.recount import recounted
-from sfumato.engines.spark.sessions import memory_plan, require_spark, running
+from sfumato.engines.spark.sessions import memory_plan, require_spark, running, tasks_at_once
 from sfumato.engines.spark.source import relation_of, with_declared_kinds
+from sfumato.engines.stored.memory import MOST_BLOCK, MemoryPlan
 from sfumato.engines.stored.opened import StoredTableSource
 from sfumato.engines.stored.relation import Relation, Rows
 from sfumato.engines.stored.released import ReleasedRows
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Item = TypeVar("Item")
+WORTH_A_TASK = 200_000  # rows of a block; smaller ones would make more of boxes wider than of waits shorter
 
 
 @dataclass(frozen=True, init=False)
@@ -53,7 +55,7 @@ class Spark(Engine):
         URL of a cluster for a new session, such as ``"spark://host:7077"``; not together with ``session``.
     block_rows : int, optional
         Rows of a block. Default: as many as fit into ``spark.executor.pyspark.memory`` or, if that is not set, into
-        ``spark.executor.memory``.
+        ``spark.executor.memory``, but not more than leave work for every executor.
 
     Examples
     --------
@@ -109,6 +111,11 @@ class _Session(StoredSession):
     def run(self, plan: Plan, source: StoredTableSource) -> RoutedRows:
         rows = source.releasable
         return RoutedRows(route_rows(plan, rows, self.cluster, self.memory_for(rows).batch_rows))
+
+    def memory_for(self, rows: Rows) -> MemoryPlan:
+        """Return how the memory is divided; blocks are small enough that all executors have work."""
+        share = -(-rows.rows // tasks_at_once(self.cluster.spark))
+        return replace(super().memory_for(rows), most_rows=min(max(share, WORTH_A_TASK), MOST_BLOCK))
 
     def verify(self, claims: Sequence[Claim[Any]], rows: ReleasedRows) -> Verified:
         return recounted(claims, rows.parts, self.cluster)

@@ -104,6 +104,13 @@ def memory_plan(spark: SparkSession) -> MemoryPlan:
     return MemoryPlan(_bytes(given), 1, max(int(cores) if cores.isdigit() else 1, 1))
 
 
+def tasks_at_once(spark: SparkSession) -> int:
+    """Return how many tasks the cluster runs at the same time; 1 if a Connect session does not tell."""
+    with contextlib.suppress(Exception):
+        return max(int(spark.sparkContext.defaultParallelism), 1)
+    return 1
+
+
 def _setting(spark: SparkSession, name: str, default: str) -> str:
     found: Any = spark.conf.get(name, default)
     return str(found or default)
