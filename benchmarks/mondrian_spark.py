@@ -170,10 +170,9 @@ def measured(target: Path, rows: int) -> dict[str, float]:
     parts = [f"avg({ends[1]} - {ends[0]}) / 73"]
     parts += [f"avg(length({name}) - length(replace({name}, '|', ''))) / {size - 1}" for name, size in VALUES.items()]
     keys = ", ".join([*(("age_low", "age_high") if own else ("age",)), *VALUES])
-    loss, count = duckdb.sql(f"SELECT ({' + '.join(parts)}) / {len(NAMES)}, count(*) FROM found").fetchone() or (0, 0)
-    least, groups = duckdb.sql(
-        f"SELECT min(n), count(*) FROM (SELECT count(*) AS n FROM found GROUP BY {keys})"
-    ).fetchone() or (0, 0)
+    (loss, count), *_ = duckdb.sql(f"SELECT ({' + '.join(parts)}) / {len(NAMES)}, count(*) FROM found").fetchall()
+    sizes = f"SELECT count(*) AS n FROM found GROUP BY {keys}"
+    (least, groups), *_ = duckdb.sql(f"SELECT min(n), count(*) FROM ({sizes})").fetchall()
     assert count == rows
     return {"least": least, "mean group": count / groups, "loss": loss}
 
