@@ -89,7 +89,8 @@ def _require_alike(folder: Path) -> None:
             fix="read it with Spark, and pass the frame",
         )
     files = [file for file in sorted(folder.rglob("*")) if file.is_file() and not _is_hidden(file.relative_to(folder))]
-    Relation.of(files or [folder])
+    if files:  # otherwise Spark says what is missing
+        Relation.of(files)
 
 
 def _is_hidden(file: Path) -> bool:
