@@ -89,6 +89,7 @@ class TestSurvey:
         PointsOf("income"),
         PointsOf("age", epsilon=0.01),
         QuantilesOf("income", (0.1, 0.5, 0.9)),
+        PointsOf("age"),
     )
 
     @pytest.fixture
@@ -122,9 +123,14 @@ class TestSurvey:
         expected, found = (one[PointsOf("income")] for one in answers)
         assert np.array_equal(found.values, expected.values)
         assert np.array_equal(found.weights, expected.weights)
-        sketch = answers[1][PointsOf("age", epsilon=0.01)]
+        sketch, exact = answers[1][PointsOf("age", epsilon=0.01)], answers[0][PointsOf("age")]
         assert sketch.rows == 6000
         assert sketch.error <= 60
+        ends = np.concatenate([[0.0], np.cumsum(exact.weights)])
+        lowest, highest = (ends[np.searchsorted(exact.values, sketch.values, side)] for side in ("left", "right"))
+        ranks = np.cumsum(sketch.weights)
+        assert np.all(ranks >= lowest - sketch.error)
+        assert np.all(ranks - sketch.weights <= highest + sketch.error)
 
     def test_quantiles_are_near(self, answers):
         question = QuantilesOf("income", (0.1, 0.5, 0.9))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -20,13 +22,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.engines import progress
 from sfumato.engines.memory import Memory
 from sfumato.engines.registry import engine_for
-from sfumato.engines.spark import sessions
+from sfumato.engines.spark import sessions, watch
 from sfumato.engines.spark.blocks import SparkBlocks
 from sfumato.engines.spark.cluster import Cluster
 from sfumato.engines.stored.parts import PartWriter
-from sfumato.errors import CannotRelease, MissingExtra, OptionError, ReadError, SchemaError, TableError
+from sfumato.errors import CannotRelease, MissingExtra, OptionError, ReadError, SchemaError
 from sfumato.randomness import Randomness
 from sfumato.release.read import verify_bundle
 from tests.parity import test_duckdb
@@ -107,6 +110,17 @@ class TestRelease:
         assert same_rows(found.table.arrow, expected.table.arrow)
         assert [one.claim for one in found.findings] == [one.claim for one in expected.findings]
         assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+    def test_one_block_of_a_frame_gives_the_boxes_of_memory(self, spark, tmp_path):
+        """However Spark orders the rows: no two of them are equal in a column."""
+        rng = np.random.default_rng(1)
+        table = pa.table({"x": rng.normal(size=2000), "y": rng.lognormal(size=2000), "z": rng.random(2000)})
+        roles = {"x": "quasi", "y": "quasi", "z": "other"}
+        expected = sf.Boxes(k=5).release(table, schema=roles, engine="memory")
+        frame = spark.createDataFrame(table).repartition(4)
+        found = sf.Boxes(k=5).release(frame, schema=roles, engine=sf.Spark(spark), into=tmp_path / "out")
+        assert same_rows(found.table.arrow, expected.table.arrow)
+        assert found.findings == expected.findings
 
     def test_many_blocks_keep_the_promise_and_nearly_the_width(self, spark, files, tmp_path):
         source = str(files).replace("[", "[[]") + "/*.parquet"
@@ -236,7 +250,18 @@ class TestTasks:
 
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=sessions.PANDAS_WARNING)
-            assert Cluster(spark, tmp_path).each(work, range(3)) == [0, 1, 4]
+            assert Cluster(spark, tmp_path).each(work, range(3), "squaring") == [0, 1, 4]
+
+    def test_the_log_tells_the_share_and_the_time_to_go(self, spark, tmp_path, monkeypatch, caplog):
+        for module, name in ((progress, "FIRST"), (progress, "NEXT"), (watch, "PAUSE")):
+            monkeypatch.setattr(module, name, 0.1)
+        with warnings.catch_warnings(), caplog.at_level("INFO", logger="sfumato"):
+            warnings.filterwarnings("ignore", message=sessions.PANDAS_WARNING)
+            Cluster(spark, tmp_path).each(lambda number: time.sleep(1.5), range(4), "sleeping")
+            spark.range(3).count()  # other work of the same session is not counted
+        told = [record.message for record in caplog.records]
+        assert any(re.fullmatch(r"sleeping: (25|50|75) %, about \d+ s to go", one) for one in told), told
+        assert all(one.startswith("sleeping: ") for one in told)
 
     def test_an_error_of_a_task_quotes_no_cell(self, spark, tmp_path):
         def broken(number: int) -> int:
@@ -248,11 +273,11 @@ class TestTasks:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=sessions.PANDAS_WARNING)
             with pytest.raises(ReadError, match="ValueError") as error:
-                Cluster(spark, tmp_path).each(broken, [7])
+                Cluster(spark, tmp_path).each(broken, [7], "failing")
             assert "secret" not in str(error.value)
             assert error.value.__context__ is None
             with pytest.raises(SchemaError, match=r"Found: a count\. Try: another"):
-                Cluster(spark, tmp_path).each(refused, [7])
+                Cluster(spark, tmp_path).each(refused, [7], "failing")
 
     def test_a_block_that_is_written_twice_is_the_same(self, tmp_path):
         table = sf.Table.from_arrow(people(500).select(["age", "income"]))
@@ -275,76 +300,43 @@ class TestTasks:
         assert contents[0] == contents[1]
 
 
-class TestFaults:
-    def test_a_broken_promise_leaves_the_old_release(self, spark, frame, tmp_path, monkeypatch):
-        into, engine = tmp_path / "out", sf.Spark(spark)
-        small = frame.limit(600)
-        sf.Boxes(k=5).release(small, schema=ROLES, engine=engine, into=into)
-        before = (into / "manifest.json").read_bytes()
-        written = PartWriter.parts
-
-        def tampered(self, parts):
-            file = next(self.folder.glob("*.parquet"))
-            pq.write_table(pq.read_table(file).slice(1), file)  # one row less than promised
-            return written(self, parts)
-
-        monkeypatch.setattr(PartWriter, "parts", tampered)
-        with pytest.raises(sf.SfumatoError, match="as it was written"):
-            sf.Boxes(k=5).release(small, schema=ROLES, engine=engine, into=into)
-        assert (into / "manifest.json").read_bytes() == before
-        assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-    def test_rows_that_get_lost_between_blocks_are_noticed(self, spark, frame, tmp_path, monkeypatch):
-        from sfumato.engines.spark import blocks
-
-        counted = blocks.rows_in
-        monkeypatch.setattr(blocks, "rows_in", lambda file: counted(file) - 1)
-        with pytest.raises(sf.SfumatoError, match="Every row must be in one block"):
-            sf.Boxes(k=5).release(frame.limit(600), schema=ROLES, engine=sf.Spark(spark), into=tmp_path / "out")
-        assert not list(tmp_path.iterdir())
-
-    def test_sources_that_cannot_be_used(self, spark, tmp_path):
-        engine = sf.Spark(spark)
-        (tmp_path / "in").mkdir()
-        (tmp_path / "in" / "broken.parquet").write_bytes(b"PAR1 and then nothing")
-        with pytest.raises(ReadError, match=r"broken\.parquet"):
-            sf.Boxes(k=2).release(tmp_path / "in" / "broken.parquet", schema={"x": "quasi"}, engine=engine)
-        with pytest.raises(ReadError, match="PATH_NOT_FOUND"):
-            sf.Boxes(k=2).release(f"file://{tmp_path}/none", schema={"x": "quasi"}, engine=engine)
-        nested = spark.sql("SELECT array(1, 2) AS a, 1 AS x")
-        with pytest.raises(TableError, match="'a' must hold"):
-            sf.Boxes(k=2).release(nested, schema={"x": "quasi"}, engine=engine)
-        with pytest.raises(TableError, match="sfumato_key"):
-            reserved = spark.sql("SELECT 1 AS x, 2 AS sfumato_key")
-            sf.Boxes(k=2).release(reserved, schema={"x": "quasi"}, engine=engine)
-        with pytest.raises(TableError, match="unique"):
-            sf.Boxes(k=2).release(spark.sql("SELECT 1 AS x, 2 AS X"), schema={"x": "quasi"}, engine=engine)
-        with pytest.raises(TableError, match="finite"):
-            infinite = spark.sql("SELECT double('infinity') AS x")
-            sf.Boxes(k=2).release(infinite, schema={"x": "quasi"}, engine=engine, into=tmp_path / "out")
-        with pytest.raises(TableError, match="rows"):
-            none = spark.sql("SELECT 1 AS x WHERE false")
-            sf.Boxes(k=2).release(none, schema={"x": "quasi"}, engine=engine, into=tmp_path / "out")
-        with pytest.raises(SchemaError, match="to_date"):
-            text = spark.sql("SELECT '1/2/1990' AS x")
-            sf.Boxes(k=2).release(text, schema={"x": {"role": "quasi", "kind": "date"}}, engine=engine)
-        assert [path.name for path in tmp_path.iterdir()] == ["in"]
-
-
 class TestOwnSession:
     def released(self, files, into, **environment):
-        """Release on the command line, in a process of its own without a session."""
+        run = self.started(files, into, **environment)
+        output, errors = run.communicate()
+        return subprocess.CompletedProcess(run.args, run.returncode, output, errors)
+
+    def started(self, files, into, **environment):
+        """Start a release on the command line, in a process of its own without a session."""
         code = "import sys; from sfumato.cli import main; sys.argv[0] = 'sfumato'; main()"
         options = [f"--role={name}={role}" for name, role in ROLES.items()]
         options += ["--k", "5", "--engine", "spark", "--master", "local[1]", "-o", str(into)]
         command = [sys.executable, "-c", code, "release", str(files / "part0.parquet"), *options]
-        return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, env=os.environ | environment, start_new_session=True, **pipes)
 
     def test_a_session_is_started_for_a_master_and_stopped(self, spark, files, tmp_path):
         done = self.released(files, tmp_path / "out")
         assert done.returncode == 0, done.stderr
         assert verify_bundle(tmp_path / "out").holds
         assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+    def test_a_killed_driver_leaves_nothing_that_others_can_read(self, spark, files, tmp_path):
+        """Spark's own folders of sorted rows can be read by all users, so they are in the private one."""
+        (tmp_path / "java").mkdir()
+        options = f"-Djava.io.tmpdir={tmp_path / 'java'}"
+        run = self.started(files, tmp_path / "out", JAVA_TOOL_OPTIONS=options)
+        while run.poll() is None and not (left := list(tmp_path.glob(".out.*.work/blocks"))):
+            time.sleep(0.01)
+        os.killpg(run.pid, signal.SIGKILL)
+        run.communicate()
+        assert left, "the run ended before it could be killed"
+        assert stat.S_IMODE(left[0].parent.stat().st_mode) == 0o700
+        assert list(left[0].parent.rglob("shuffle_*"))
+        assert not list((tmp_path / "java").rglob("shuffle_*"))
+        assert not (tmp_path / "out").exists()
+        sf.Boxes(k=5).release(people(600), schema=ROLES, engine=sf.Spark(spark), into=tmp_path / "out")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["java", "out"]
 
     def test_spark_that_does_not_start_is_said_plainly(self, spark, files, tmp_path):
         done = self.released(files, tmp_path / "out", JAVA_HOME=str(tmp_path / "no java"))

@@ -14,15 +14,19 @@ class Progress:
     """Work that is counted in steps; short work says nothing."""
 
     def __init__(self, what: str, steps: int) -> None:
-        self.what, self.steps, self.done = what, max(steps, 1), 0
+        self.what, self.steps, self.done = what, max(steps, 1), 0.0
         self._start = time.monotonic()
         self._next = self._start + FIRST
 
-    def add(self, steps: int = 1) -> None:
+    def add(self, steps: float = 1) -> None:
         """Note that these steps are done, and tell now and then how far the work is."""
-        self.done += steps
+        self.reach(self.done + steps)
+
+    def reach(self, done: float) -> None:
+        """Note how many steps are done in all; the number never falls."""
+        self.done = max(self.done, done)
         now = time.monotonic()
-        if now >= self._next and self.done < self.steps:
+        if now >= self._next and 0.0 < self.done < self.steps:
             self._next = now + NEXT
             left = (now - self._start) * (self.steps - self.done) / self.done
             log.info("%s: %.0f %%, about %s to go", self.what, 100.0 * self.done / self.steps, _duration(left))

@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sfumato.engines.base import Engine, Session, Verified
-from sfumato.engines.duckdb.blocks import Blocks, route_rows
+from sfumato.engines.duckdb.blocks import route_rows
 from sfumato.engines.duckdb.connection import Connection, connected
-from sfumato.engines.duckdb.facts import facts_of
 from sfumato.engines.duckdb.queries import DuckDBQueries
 from sfumato.engines.duckdb.source import relation_of, with_declared_kinds
 from sfumato.engines.machine import available_memory, memory_from, processors
 from sfumato.engines.progress import Progress
 from sfumato.engines.stored.memory import MemoryPlan
-from sfumato.engines.stored.opened import StoredTableSource, require_finite, rows_of
-from sfumato.engines.stored.parts import Parts, PartWriter
-from sfumato.engines.stored.relation import Rows
+from sfumato.engines.stored.opened import StoredTableSource
+from sfumato.engines.stored.parts import Parts
+from sfumato.engines.stored.relation import Relation, Rows
 from sfumato.engines.stored.released import ReleasedRows
-from sfumato.engines.stored.survey import StoredSurvey
+from sfumato.engines.stored.session import RoutedRows, StoredSession
 from sfumato.engines.stored.workspace import workspace
 from sfumato.params import require_int
 from sfumato.release.comparison import Comparison
 from sfumato.release.verify import Recount, require_held
-from sfumato.schema.schema import FittedTable, Schema
-from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Plan
     from sfumato.methods.claims import Claim
-    from sfumato.methods.diagnostics import Diagnostics
-    from sfumato.randomness import Randomness
-    from sfumato.release.manifest import Manifest
-    from sfumato.release.release import Release
+    from sfumato.schema.columns import Column
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 SHARE = 0.5  # share of the free memory that is used if no limit is given
 
 
@@ -84,59 +77,31 @@ class DuckDB(Engine):
         total = int(available_memory() * SHARE) if self.memory is None else memory_from(self.memory)
         memory = MemoryPlan(total, 1, processors())
         with workspace(into) as folder, connected(folder, memory.database, memory.workers) as connection:
-            yield _Session(folder, connection, memory, self.block_rows)
+            yield _Session(folder, memory, self.block_rows, connection)
 
 
 @dataclass(frozen=True, repr=False)
-class RoutedRows:
-    """Rows in blocks, not transformed yet."""
-
-    blocks: Blocks
-
-
-@dataclass(frozen=True, repr=False)
-class _Session(Session[StoredTableSource, Any]):
+class _Session(StoredSession):
     """One run of the engine, with its private folder and its connection."""
 
     name: ClassVar[str] = "duckdb"
 
-    folder: Path
     connection: Connection
-    memory: MemoryPlan
-    given_block_rows: int | None
 
-    def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> StoredTableSource:
-        if isinstance(source, FittedTable):
-            source, schema = source.table, schema or source.schema
-        relation = relation_of(source, self.folder, self.connection, self.memory.rows_bytes)
-        count = partial(facts_of, self.connection, relation)
-        stored = rows_of(relation, count, source.kinds if isinstance(source, Table) else None)
-        completed = Schema.of(schema).completed(stored.names, partial(self._facts, stored))
-        typed = with_declared_kinds(stored, completed.columns, self.folder, self.connection)
-        completed.require_fit(partial(self._facts, typed))
-        return StoredTableSource(typed, completed)
+    def relation(self, source: Any) -> Relation:
+        return relation_of(source, self.folder, self.connection, self.memory.rows_bytes)
 
-    def _facts(self, stored: Rows, names: Sequence[str], count_distinct: bool) -> Mapping[str, Any]:
-        return facts_of(self.connection, stored.relation, names, count_distinct, stored.kinds)
+    def queries(self, rows: Rows) -> DuckDBQueries:
+        return DuckDBQueries(rows, self.connection, self.memory_for(rows).batch_rows)
 
-    def survey(self, source: StoredTableSource, randomness: Randomness) -> StoredSurvey:
-        rows = source.releasable
-        require_finite(self._facts(rows, rows.names, False))
-        memory = replace(self.memory, columns=len(rows.names))
-        queries = DuckDBQueries(rows, self.connection, memory.batch_rows)
-        return StoredSurvey.of(rows, queries, memory, self.given_block_rows, randomness)
+    def with_declared_kinds(self, rows: Rows, columns: Sequence[Column]) -> Rows:
+        return with_declared_kinds(rows, columns, self.folder, self.connection)
 
     def run(self, plan: Plan, source: StoredTableSource) -> RoutedRows:
         rows = source.releasable
-        memory = replace(self.memory, columns=len(rows.names))
         progress = Progress("sorting rows into blocks", rows.rows)
-        tables = rows.tables(memory.batch_rows)
+        tables = rows.tables(self.memory_for(rows).batch_rows)
         return RoutedRows(route_rows(tables, plan.route, plan.blocks, self.folder / "blocks", progress.add))
-
-    def shuffle(self, rows: RoutedRows, plan: Plan) -> ReleasedRows:
-        """Transform each block, and write its rows in random order and with random numbers."""
-        writer = PartWriter.of(plan, rows.blocks, self.folder)
-        return ReleasedRows(writer.parts(self._each(writer.write, writer.in_work, "anonymizing blocks")))
 
     def verify(self, claims: Sequence[Claim[Any]], rows: ReleasedRows) -> Verified:
         recounts = [Recount(claim) for claim in claims]
@@ -149,14 +114,7 @@ class _Session(Session[StoredTableSource, Any]):
         require_held(findings)
         return Verified.of(findings, compared[0])
 
-    def diagnose(self, plan: Plan, rows: ReleasedRows) -> Diagnostics:
-        return rows.diagnostics()
-
-    def write(self, rows: ReleasedRows, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
-        return rows.write(manifest, diagnostics, into)
-
-    def _each(self, work: Callable[[int], T], items: Sequence[int], what: str) -> list[T]:
-        """Do the work for all items, several at a time."""
+    def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         progress = Progress(what, len(items))
         done = []
         with ThreadPoolExecutor(self.memory.workers) as pool:

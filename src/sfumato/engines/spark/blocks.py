@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sfumato.methods.base import Plan
     from sfumato.table.table import Table
 
+STAGES = 2  # of the routing: route, and bring together
+
 
 @dataclass(frozen=True, repr=False)
 class SparkBlocks:
@@ -55,7 +57,8 @@ def route_rows(plan: Plan, stored: Rows, cluster: Cluster, batch_rows: int) -> S
     numbers = cluster.spark.range(0, len(files), 1, len(files))
     routed = numbers.mapInArrow(_router(plan, stored, files, batch_rows), shape)
     together = routed.repartition(plan.blocks, BLOCK).sortWithinPartitions(BLOCK, KEY)
-    cluster.done(lambda: together.write.partitionBy(BLOCK).parquet(f"file://{folder}"))
+    writer = together.write.partitionBy(BLOCK)
+    cluster.watched(lambda: writer.parquet(f"file://{folder}"), "sorting rows into blocks", STAGES)
     rows = np.array([sum(map(rows_in, _files(folder, number))) for number in range(plan.blocks)], dtype=np.int64)
     if rows.sum() != stored.rows:
         raise GuaranteeNotMet(

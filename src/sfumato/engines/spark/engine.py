@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sfumato.engines.base import Engine, Session, Verified
-from sfumato.engines.spark.blocks import SparkBlocks, route_rows
+from sfumato.engines.spark.blocks import route_rows
 from sfumato.engines.spark.cluster import Cluster
 from sfumato.engines.spark.queries import SparkQueries
 from sfumato.engines.spark.recount import recounted
-from sfumato.engines.spark.sessions import memory_plan, require_spark, running
+from sfumato.engines.spark.sessions import memory_plan, require_spark, running, tasks_at_once
 from sfumato.engines.spark.source import relation_of, with_declared_kinds
-from sfumato.engines.stored.memory import MemoryPlan
-from sfumato.engines.stored.opened import StoredTableSource, require_finite, rows_of
-from sfumato.engines.stored.parts import PartWriter
-from sfumato.engines.stored.relation import Rows
+from sfumato.engines.stored.memory import MOST_BLOCK, MemoryPlan
+from sfumato.engines.stored.opened import StoredTableSource
+from sfumato.engines.stored.relation import Relation, Rows
 from sfumato.engines.stored.released import ReleasedRows
-from sfumato.engines.stored.survey import StoredSurvey
+from sfumato.engines.stored.session import RoutedRows, StoredSession
 from sfumato.engines.stored.workspace import workspace
 from sfumato.errors import OptionError
 from sfumato.params import require_int
-from sfumato.schema.schema import FittedTable, Schema
-from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sfumato.methods.base import Plan
     from sfumato.methods.claims import Claim
-    from sfumato.methods.diagnostics import Diagnostics
-    from sfumato.randomness import Randomness
-    from sfumato.release.manifest import Manifest
-    from sfumato.release.release import Release
+    from sfumato.schema.columns import Column
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+WORTH_A_TASK = 200_000  # rows of a block; smaller ones would make more of boxes wider than of waits shorter
 
 
 @dataclass(frozen=True, init=False)
@@ -58,7 +55,7 @@ class Spark(Engine):
         URL of a cluster for a new session, such as ``"spark://host:7077"``; not together with ``session``.
     block_rows : int, optional
         Rows of a block. Default: as many as fit into ``spark.executor.pyspark.memory`` or, if that is not set, into
-        ``spark.executor.memory``.
+        ``spark.executor.memory``, but not more than leave work for every executor.
 
     Examples
     --------
@@ -89,66 +86,39 @@ class Spark(Engine):
 
     @contextmanager
     def session(self, into: Any) -> Iterator[Session[Any, Any]]:
-        with workspace(into) as folder, running(self.spark, self.master) as spark:
-            yield _Session(Cluster(spark, folder), memory_plan(spark), self.block_rows)
+        with workspace(into) as folder, running(self.spark, self.master, folder) as spark:
+            yield _Session(folder, memory_plan(spark), self.block_rows, Cluster(spark, folder))
 
 
 @dataclass(frozen=True, repr=False)
-class RoutedRows:
-    """Rows in blocks, not transformed yet."""
-
-    blocks: SparkBlocks
-
-
-@dataclass(frozen=True, repr=False)
-class _Session(Session[StoredTableSource, Any]):
+class _Session(StoredSession):
     """One run of the engine, with its cluster."""
 
     name: ClassVar[str] = "spark"
 
     cluster: Cluster
-    memory: MemoryPlan
-    given_block_rows: int | None
 
-    def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> StoredTableSource:
-        if isinstance(source, FittedTable):
-            source, schema = source.table, schema or source.schema
+    def relation(self, source: Any) -> Relation:
         self.cluster.require_shared()
-        relation = relation_of(source, self.cluster)
-        untyped = self._queries(Rows(relation, {}, relation.rows))
-        stored = rows_of(relation, untyped.facts, source.kinds if isinstance(source, Table) else None)
-        completed = Schema.of(schema).completed(stored.names, self._queries(stored).facts)
-        typed = with_declared_kinds(stored, completed.columns, self.cluster)
-        completed.require_fit(self._queries(typed).facts)
-        return StoredTableSource(typed, completed)
+        return relation_of(source, self.cluster)
 
-    def survey(self, source: StoredTableSource, randomness: Randomness) -> StoredSurvey:
-        rows = source.releasable
-        queries = self._queries(rows)
-        require_finite(queries.facts(rows.names))
-        memory = replace(self.memory, columns=len(rows.names))
-        return StoredSurvey.of(rows, queries, memory, self.given_block_rows, randomness)
+    def queries(self, rows: Rows) -> SparkQueries:
+        return SparkQueries(rows, self.cluster, self.memory_for(rows).batch_rows)
+
+    def with_declared_kinds(self, rows: Rows, columns: Sequence[Column]) -> Rows:
+        return with_declared_kinds(rows, columns, self.cluster)
 
     def run(self, plan: Plan, source: StoredTableSource) -> RoutedRows:
         rows = source.releasable
-        return RoutedRows(route_rows(plan, rows, self.cluster, self._batch_rows(rows)))
+        return RoutedRows(route_rows(plan, rows, self.cluster, self.memory_for(rows).batch_rows))
 
-    def shuffle(self, rows: RoutedRows, plan: Plan) -> ReleasedRows:
-        """Transform each block by one task, which writes its rows in random order and with random numbers."""
-        writer = PartWriter.of(plan, rows.blocks, self.cluster.folder)
-        return ReleasedRows(writer.parts(self.cluster.each(writer.write, writer.in_work)))
+    def memory_for(self, rows: Rows) -> MemoryPlan:
+        """Return how the memory is divided; blocks are small enough that all executors have work."""
+        share = -(-rows.rows // tasks_at_once(self.cluster.spark))
+        return replace(super().memory_for(rows), most_rows=min(max(share, WORTH_A_TASK), MOST_BLOCK))
 
     def verify(self, claims: Sequence[Claim[Any]], rows: ReleasedRows) -> Verified:
         return recounted(claims, rows.parts, self.cluster)
 
-    def diagnose(self, plan: Plan, rows: ReleasedRows) -> Diagnostics:
-        return rows.diagnostics()
-
-    def write(self, rows: ReleasedRows, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
-        return rows.write(manifest, diagnostics, into)
-
-    def _queries(self, rows: Rows) -> SparkQueries:
-        return SparkQueries(rows, self.cluster, self._batch_rows(rows))
-
-    def _batch_rows(self, rows: Rows) -> int:
-        return replace(self.memory, columns=len(rows.relation.types)).batch_rows
+    def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
+        return self.cluster.each(work, items, what)

@@ -83,7 +83,7 @@ class SparkQueries(Queries):
 
     def collected(self, questions: Sequence[Question[Any]]) -> Mapping[Question[Any], Any]:
         work = partial(_collected, self.stored, tuple(questions), self.batch_rows)
-        partials = self.cluster.each(work, numbered_files(self.stored.relation))
+        partials = self.cluster.each(work, numbered_files(self.stored.relation), "surveying rows")
         return reduce(Collectors.merge, partials).answers()
 
     def taken(self, numbers: NDArray[np.int64]) -> pa.Table:
@@ -94,7 +94,7 @@ class SparkQueries(Queries):
             for file, start, end in zip(files, ends[:-1], ends[1:], strict=True)
             if end > start
         ]
-        parts = self.cluster.each(partial(_taken, self.stored, self.batch_rows), asked)
+        parts = self.cluster.each(partial(_taken, self.stored, self.batch_rows), asked, "drawing a sample")
         return pa.concat_tables(parts)
 
 

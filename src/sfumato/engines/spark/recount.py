@@ -39,7 +39,7 @@ class _Recounter:
 
 def recounted(claims: Sequence[Claim[Any]], parts: Parts, cluster: Cluster) -> Verified:
     """Measure every claim on all parts together; raise if one does not hold."""
-    found = cluster.each(_Recounter(tuple(claims), parts).tallies, parts.parts)
+    found = cluster.each(_Recounter(tuple(claims), parts).tallies, parts.parts, "verifying parts")
     recounts = [Recount(claim) for claim in claims]
     for one in found:
         for recount, tally in zip(recounts, one.tallies, strict=True):

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.machine import available_memory, memory_from, processors
@@ -31,8 +32,11 @@ def require_spark() -> None:
 
 
 @contextlib.contextmanager
-def running(given: SparkSession | None, master: str | None) -> Iterator[SparkSession]:
+def running(given: SparkSession | None, master: str | None, folder: Path) -> Iterator[SparkSession]:
     """Yield the session to use; one that is started here is stopped at the end.
+
+    Such a session keeps the rows that it sorts in the private ``folder`` if its master is this machine, and encrypted
+    elsewhere: Spark's own folders can be read by all users, and stay behind after a kill.
 
     What still runs on the cluster after a failure is cancelled, because its rows are about to be removed.
     """
@@ -46,7 +50,7 @@ def running(given: SparkSession | None, master: str | None) -> Iterator[SparkSes
             found="a session with another master",
             fix="stop it, or leave out the master",
         )
-    spark = found or _started(master)
+    spark = found or _started(master, folder)
     tag = f"sfumato-{secrets.token_hex(8)}"
     spark.addTag(tag)
     try:
@@ -64,15 +68,16 @@ def running(given: SparkSession | None, master: str | None) -> Iterator[SparkSes
             spark.stop()
 
 
-def _started(master: str | None) -> SparkSession:
+def _started(master: str | None, folder: Path) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("sfumato")
-    options = {"spark.ui.showConsoleProgress": "false"}
+    options = {"spark.ui.showConsoleProgress": "false", "spark.io.encryption.enabled": "true"}
     if master is not None:
         builder = builder.master(master)
-    if (master or "local").startswith("local") and "PYSPARK_PYTHON" not in os.environ:
-        options |= {"spark.pyspark.python": sys.executable, "spark.ui.enabled": "false"}
+    if (master or "local").startswith("local"):
+        options |= {"spark.ui.enabled": "false", "spark.local.dir": str(folder), "spark.io.encryption.enabled": "false"}
+        options |= {} if "PYSPARK_PYTHON" in os.environ else {"spark.pyspark.python": sys.executable}
     failed = False
     try:
         session: SparkSession = builder.config(map=options).getOrCreate()
@@ -97,6 +102,13 @@ def memory_plan(spark: SparkSession) -> MemoryPlan:
         spark, "spark.executor.memory", EXECUTOR_MEMORY
     )
     return MemoryPlan(_bytes(given), 1, max(int(cores) if cores.isdigit() else 1, 1))
+
+
+def tasks_at_once(spark: SparkSession) -> int:
+    """Return how many tasks the cluster runs at the same time; 1 if a Connect session does not tell."""
+    with contextlib.suppress(Exception):
+        return max(int(spark.sparkContext.defaultParallelism), 1)
+    return 1
 
 
 def _setting(spark: SparkSession, name: str, default: str) -> str:

@@ -40,6 +40,8 @@ BATCH_ROWS = 1 << 17
 REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 PLAIN = ("boolean", "byte", "short", "integer", "long", "decimal", "date", "timestamp_ntz")
 TEXT = ("string", "char", "varchar", "void")  # also with a collation, under which different texts could count as equal
+DELTA = "_delta_log"
+STAGES = 3  # of the copy: find the ranges of the order, share the rows out, sort and write
 BLOCK, KEY = "sfumato_block", "sfumato_key"  # columns of temporary files only
 
 
@@ -66,14 +68,34 @@ def _frame(source: Any, cluster: Cluster) -> DataFrame | None:
     path = str(source.path)
     if REMOTE.match(path):
         return cluster.done(lambda: cluster.spark.read.parquet(path))
-    if Path(path).expanduser().is_dir():
-        return cluster.done(lambda: cluster.spark.read.parquet(escaped(Path(path).expanduser())))
+    folder = Path(path).expanduser()
+    if folder.is_dir():
+        _require_alike(folder)
+        return cluster.done(lambda: cluster.spark.read.parquet(escaped(folder)))
     files = matching_files(source.path)
     if {file_format(file) for file in files} != {"parquet"}:
         return None
     source.require_no_header(files[0])
     Relation.of(files)  # names the file that is broken or has other columns
     return cluster.read(files)
+
+
+def _require_alike(folder: Path) -> None:
+    """Raise unless all files in a folder have the same columns: Spark takes those of one file for all."""
+    if (folder / DELTA).is_dir():
+        raise TableError(
+            "The files of a Delta table also hold rows that were deleted.",
+            found=f"a folder {DELTA}",
+            fix="read it with Spark, and pass the frame",
+        )
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file() and not _is_hidden(file.relative_to(folder))]
+    if files:  # otherwise Spark says what is missing
+        Relation.of(files)
+
+
+def _is_hidden(file: Path) -> bool:
+    """Return whether Spark leaves the file out; a folder such as ``_year=2020`` is that of a column."""
+    return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in file.parts)
 
 
 def _copied(frame: DataFrame, cluster: Cluster) -> Relation:
@@ -85,7 +107,7 @@ def _copied(frame: DataFrame, cluster: Cluster) -> Relation:
     plain = frame.select([_plain(field, frame) for field in frame.schema.fields])
     names = [functions.col(quoted(name)) for name in plain.columns]
     ordered = plain.orderBy(functions.xxhash64(*names), *names)
-    cluster.done(lambda: ordered.write.parquet(f"file://{folder}"))
+    cluster.watched(lambda: ordered.write.parquet(f"file://{folder}"), "copying rows", STAGES)
     files = sorted(folder.glob("part-*.parquet"))
     if not files:
         raise TableError("A table must have rows to be released.", found="no rows")
@@ -141,7 +163,7 @@ def with_declared_kinds(rows: Rows, columns: Iterable[Column], cluster: Cluster)
                 f"Column {column.name!r} must hold dates.", found="text", fix="convert it with to_date in Spark"
             )
     conversion = _Conversion(rows, tuple(declared), cluster.folder)
-    relations = cluster.each(conversion.write, rows.relation.files)
+    relations = cluster.each(conversion.write, rows.relation.files, "converting columns")
     files = [file for relation in relations for file in relation.files]
     stored = Relation.of(files, relations[0].orders)
     probe = converted(declared, rows.typed(_empty(rows.relation)))

@@ -20,6 +20,7 @@ class MemoryPlan:
     total: int  # bytes that the whole process may use
     columns: int
     workers: int  # blocks that are in work at the same time
+    most_rows: int = MOST_BLOCK  # of a block
 
     @property
     def rows_bytes(self) -> int:
@@ -35,7 +36,7 @@ class MemoryPlan:
     def block_rows(self) -> int:
         """Rows of a block."""
         rows = self.rows_bytes * 2 // 3 // (self.workers * CELL * COPIES * max(self.columns, 1))
-        return min(max(rows, LEAST_BLOCK), MOST_BLOCK)
+        return min(max(rows, LEAST_BLOCK), self.most_rows)
 
     @property
     def sample_rows(self) -> int:

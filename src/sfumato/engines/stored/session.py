@@ -1,0 +1,94 @@
+"""The making of a release from rows in files: what is the same wherever the rows are and whoever counts them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sfumato.engines.base import Session
+from sfumato.engines.stored.memory import MemoryPlan
+from sfumato.engines.stored.opened import StoredTableSource, require_finite, rows_of
+from sfumato.engines.stored.parts import Blocks, PartWriter
+from sfumato.engines.stored.relation import Relation, Rows
+from sfumato.engines.stored.released import ReleasedRows
+from sfumato.engines.stored.survey import Queries, StoredSurvey
+from sfumato.schema.schema import FittedTable, Schema
+from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from sfumato.methods.base import Plan
+    from sfumato.methods.diagnostics import Diagnostics
+    from sfumato.randomness import Randomness
+    from sfumato.release.manifest import Manifest
+    from sfumato.release.release import Release
+    from sfumato.schema.columns import Column
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, repr=False)
+class RoutedRows:
+    """Rows in blocks, not transformed yet."""
+
+    blocks: Blocks
+
+
+@dataclass(frozen=True, repr=False)
+class StoredSession(Session[StoredTableSource, Any]):
+    """One run of an engine that keeps rows in files of a private folder."""
+
+    folder: Path
+    memory: MemoryPlan
+    given_block_rows: int | None  # by the user
+
+    @abstractmethod
+    def relation(self, source: Any) -> Relation:
+        """Bring the rows of a source into Parquet files."""
+
+    @abstractmethod
+    def queries(self, rows: Rows) -> Queries:
+        """Return what answers questions about these rows."""
+
+    @abstractmethod
+    def with_declared_kinds(self, rows: Rows, columns: Sequence[Column]) -> Rows:
+        """Return the rows with the kinds and orders that the schema declares."""
+
+    @abstractmethod
+    def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
+        """Do the work for all items, several at a time; the log tells how far ``what`` is."""
+
+    def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> StoredTableSource:
+        if isinstance(source, FittedTable):
+            source, schema = source.table, schema or source.schema
+        relation = self.relation(source)
+        untyped = self.queries(Rows(relation, {}, relation.rows))
+        stored = rows_of(relation, untyped.facts, source.kinds if isinstance(source, Table) else None)
+        completed = Schema.of(schema).completed(stored.names, self.queries(stored).facts)
+        typed = self.with_declared_kinds(stored, completed.columns)
+        completed.require_fit(self.queries(typed).facts)
+        return StoredTableSource(typed, completed)
+
+    def survey(self, source: StoredTableSource, randomness: Randomness) -> StoredSurvey:
+        rows = source.releasable
+        queries = self.queries(rows)
+        require_finite(queries.facts(rows.names))
+        return StoredSurvey.of(rows, queries, self.memory_for(rows), self.given_block_rows, randomness)
+
+    def shuffle(self, rows: RoutedRows, plan: Plan) -> ReleasedRows:
+        """Transform each block, and write its rows in random order and with random numbers."""
+        writer = PartWriter.of(plan, rows.blocks, self.folder)
+        return ReleasedRows(writer.parts(self.each(writer.write, writer.in_work, "anonymizing blocks")))
+
+    def diagnose(self, plan: Plan, rows: ReleasedRows) -> Diagnostics:
+        return rows.diagnostics()
+
+    def write(self, rows: ReleasedRows, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
+        return rows.write(manifest, diagnostics, into)
+
+    def memory_for(self, rows: Rows) -> MemoryPlan:
+        """Return how the memory is divided for these columns."""
+        return replace(self.memory, columns=len(rows.names))
