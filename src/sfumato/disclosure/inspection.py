@@ -63,7 +63,7 @@ class Inspection:
 def inspect(survey: Survey, schema: Schema, *, seconds: float | None = None) -> Inspection:
     """Inspect every column of the schema: in one round of survey questions, or in several within a time limit."""
     deadline = math.inf if seconds is None else time.perf_counter() + seconds
-    quasi, kinds = schema.names(Role.QUASI), survey.sample.table.kinds
+    quasi, kinds = schema.names(Role.QUASI), survey.kinds
     together, columns = GroupSizesOf(quasi), schema.columns
     step = len(columns) if seconds is None else COLUMNS_AT_A_TIME
     inspected: list[ColumnInspection] = []

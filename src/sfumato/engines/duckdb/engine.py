@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sfumato.engines.base import Engine, Session, Verified
 from sfumato.engines.duckdb.blocks import Blocks, route_rows
+from sfumato.engines.duckdb.compare import compared
 from sfumato.engines.duckdb.connection import Connection, connected
 from sfumato.engines.duckdb.facts import facts_of
 from sfumato.engines.duckdb.queries import DuckDBQueries
@@ -32,12 +33,16 @@ from sfumato.schema.schema import FittedTable, Schema
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from sfumato.engines.base import RowKeys
     from sfumato.methods.base import Plan
-    from sfumato.methods.claims import Claim
+    from sfumato.methods.claims import Claim, Evidence
     from sfumato.methods.diagnostics import Diagnostics
     from sfumato.randomness import Randomness
     from sfumato.release.manifest import Manifest
     from sfumato.release.release import Release
+    from sfumato.survey.equal_rows import ComparedRows
 
 T = TypeVar("T")
 SHARE = 0.5  # share of the free memory that is used if no limit is given
@@ -140,20 +145,28 @@ class _Session(Session[StoredTableSource, Any]):
 
     def verify(self, claims: Sequence[Claim[Any]], rows: ReleasedRows) -> Verified:
         recounts = [Recount(claim) for claim in claims]
-        compared: list[Comparison] = []
+        seen: list[Comparison] = []
         for evidence in _prefetched(rows.parts):
             for recount in recounts:
                 recount.add(evidence)
-            compared[:] = [Comparison.of(evidence).merge(compared[0]) if compared else Comparison.of(evidence)]
+            seen[:] = [Comparison.of(evidence).merge(seen[0]) if seen else Comparison.of(evidence)]
         findings = tuple(recount.finding() for recount in recounts)
         require_held(findings)
-        return Verified.of(findings, compared[0])
+        return Verified.of(findings, seen[0])
 
     def diagnose(self, plan: Plan, rows: ReleasedRows) -> Diagnostics:
         return rows.diagnostics()
 
     def write(self, rows: ReleasedRows, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
         return rows.write(manifest, diagnostics, into)
+
+    def compare(self, source: StoredTableSource, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
+        batch_rows = replace(self.memory, columns=len(source.stored.names)).batch_rows
+        people = (keys.original(rows) for _, rows in source.stored.tables(batch_rows))
+        return compared(people, (keys.released(rows) for rows in released), self.folder, self.connection)
+
+    def paired_sample(self, rows: ReleasedRows, size: int, generator: np.random.Generator) -> Evidence:
+        return rows.parts.sample(size, generator)
 
     def _each(self, work: Callable[[int], T], items: Sequence[int], what: str) -> list[T]:
         """Do the work for all items, several at a time."""

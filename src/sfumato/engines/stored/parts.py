@@ -92,6 +92,25 @@ class Parts:
             )
         return Evidence(released, self.blocks.read(part.block), np.load(self.origins / f"{part.number}.npy"))
 
+    def sample(self, size: int, generator: np.random.Generator) -> Evidence:
+        """Return random released rows of all parts, at most ``size``, with the original row of each."""
+        chosen = np.sort(generator.choice(self.rows, min(size, self.rows), replace=False, shuffle=False))
+        released, original, start = [], [], 0
+        for part in self.parts:
+            here = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, start + part.rows)] - start
+            start += part.rows
+            if here.size:
+                evidence = self.evidence(part)
+                released.append(evidence.released.take(here))
+                original.append(evidence.original.take(evidence.origin[here]))
+        return Evidence(_joined(released), _joined(original), np.arange(len(chosen)))
+
+
+def _joined(tables: Sequence[Table]) -> Table:
+    from sfumato.table.table import Table
+
+    return Table(pa.concat_tables([table.arrow for table in tables]).unify_dictionaries(), tables[0].kinds)
+
 
 @dataclass(frozen=True, repr=False)
 class PartWriter:
