@@ -77,7 +77,7 @@ def test_uniqueness_is_counted_on_all_rows(columns, files, database):
 
 
 def test_declared_domains_count_as_in_memory(files):
-    schema = sf.Schema((Column("age", Role.QUASI, domain=(0, 120)), Column("town", Role.QUASI)))
+    schema = sf.Schema((Column(name="age", role=Role.QUASI, domain=(0, 120)), Column(name="town", role=Role.QUASI)))
     wanted = sf.uniqueness(people(), ["age", "town"], schema=schema)
     assert wanted.domain == 121 * 40
     assert same(sf.uniqueness(files, ["age", "town"], schema=schema, engine="duckdb"), wanted)
