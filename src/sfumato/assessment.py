@@ -16,6 +16,7 @@ from sfumato.measures.privacy.equal_rows import CellKeys
 from sfumato.randomness import Randomness
 from sfumato.release.release import Release
 from sfumato.table.frames import as_table
+from sfumato.table.positions import chosen_within
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def sampled(table: Table, size: int, generator: np.random.Generator) -> Table:
     chosen = np.sort(generator.choice(table.rows, size, replace=False, shuffle=False))
     taken, start = [], 0
     for part in table.parts():
-        here = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, start + part.rows)] - start
+        here = chosen_within(chosen, start, part.rows)
         start += part.rows
         taken += [part.take(here).arrow] if here.size else []
     return Table(pa.concat_tables(taken).unify_dictionaries(), table.kinds)

@@ -121,6 +121,18 @@ def test_a_search_without_time_says_what_is_left(files):
     assert "0 sets" in found.coverage
 
 
+def test_many_columns_are_searched_only_where_a_smaller_set_does_not_identify():
+    rng = np.random.default_rng(1)
+    table = pa.table(
+        {f"x{number}": rng.integers(0, 90, 2000) for number in range(30)} | {"sex": rng.integers(0, 2, 2000)}
+    )
+    found = sf.quasi_identifiers(table, alpha=0.5, engine="duckdb")  # of up to 31 columns
+    wanted = sf.quasi_identifiers(table, alpha=0.5, max_size=3)
+    assert {one.columns for one in found} == {one.columns for one in wanted}
+    assert found.complete
+    assert found.visited == 31 + 31 * 30 // 2
+
+
 def test_an_inspection_counts_what_memory_counts(files):
     with examined(files, ROLES, Memory()) as memory, examined(files, ROLES, sf.DuckDB(memory="1GB")) as stored:
         wanted, found = (inspect(one.survey, one.schema) for one in (memory, stored))

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, islice
+from itertools import combinations, groupby, islice
 from typing import Any, cast
 
 import numpy as np
@@ -136,13 +136,14 @@ class _Search:
 
     def __post_init__(self) -> None:
         self._start = time.perf_counter()
+        self._open: list[tuple[str, ...]] = []  # sets of the last size that were examined and do not identify
 
     def run(self) -> QuasiIdentifiers:
         """Search one size after the other, as long as there is time."""
         size = 1
         while size <= self.most and self._searched(size):
-            self.covered = number_of_sets(len(self.columns), size)
-            size += 1
+            size = size + 1 if self._open else self.most + 1  # every larger set contains one that was found
+            self.covered = number_of_sets(len(self.columns), size - 1)
         spent = time.perf_counter() - self._start
         left = number_of_sets(len(self.columns), self.most) - max(self.covered, self.visited)
         self.found.sort(key=lambda one: (len(one.columns), -one.share(self.by), one.columns))
@@ -161,18 +162,28 @@ class _Search:
 
     def _searched(self, size: int) -> bool:
         """Search the sets of one size, in passes; return whether all of them were searched."""
-        identifying = [set(one.columns) for one in self.found]
-        sets: Iterator[tuple[str, ...]] = (
-            names for names in combinations(self.columns, size) if not any(one <= set(names) for one in identifying)
-        )
-        if math.isinf(self.deadline) and math.comb(len(self.columns), size) > MOST_SETS:
-            sets = iter(_at_most(list(sets)))
-        while some := list(islice(sets, SETS_AT_ONCE)):
+        candidates = self._candidates(size, self._open)
+        if math.isinf(self.deadline):
+            candidates = iter(_at_most(list(islice(candidates, MOST_SETS + 1)), size))
+        self._open = []
+        while some := list(islice(candidates, SETS_AT_ONCE)):
             if not self._in_time(len(some)):
                 return False
             for sketch in self.sketched(some):
                 self._judge(sketch)
         return True
+
+    def _candidates(self, size: int, smaller: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+        """Yield the sets none of whose subsets identifies; ``smaller`` are such sets with one column less, in order."""
+        if size == 1:
+            yield from ((name,) for name in self.columns)
+            return
+        known = set(smaller)
+        for _, group in groupby(smaller, key=lambda names: names[:-1]):
+            for first, second in combinations(group, 2):
+                names = (*first, second[-1])
+                if all(subset in known for subset in combinations(names, size - 1)):
+                    yield names
 
     def _in_time(self, sets: int) -> bool:
         now = time.perf_counter()
@@ -192,13 +203,15 @@ class _Search:
             self.sizes.setdefault(sketch.columns[0], one.distinct)
         if one.identifies(self.alpha, self.by):
             self.found.append(one)
+        else:
+            self._open.append(sketch.columns)
 
 
-def _at_most(sets: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
+def _at_most(sets: Sequence[tuple[str, ...]], size: int) -> Sequence[tuple[str, ...]]:
     if len(sets) > MOST_SETS:
         raise OptionError(
             f"There must be at most {MOST_SETS:,} sets of columns of one size.",
-            found=f"{len(sets):,}",
+            found=f"more sets of {size}",
             fix="fewer columns, a smaller max_size, or a time limit",
         )
     return sets

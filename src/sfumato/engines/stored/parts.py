@@ -21,6 +21,7 @@ from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
 from sfumato.release.stored import StoredTable
 from sfumato.release.target import part_name
+from sfumato.table.positions import chosen_within
 from sfumato.table.write import write_whole
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Parts:
         chosen = np.sort(generator.choice(self.rows, min(size, self.rows), replace=False, shuffle=False))
         released, original, start = [], [], 0
         for part in self.parts:
-            here = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, start + part.rows)] - start
+            here = chosen_within(chosen, start, part.rows)
             start += part.rows
             if here.size:
                 evidence = self.evidence(part)
