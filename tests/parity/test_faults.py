@@ -21,6 +21,7 @@ from sfumato.engines.stored import parts, relation, workspace
 from sfumato.errors import OptionError, ReadError, RequestError
 from sfumato.release import bundle
 from sfumato.release.read import verify_bundle
+from sfumato.table.kinds import Kind
 from tests.parity.servers import postgres
 
 ROLES = {"age": "quasi", "income": "quasi"}
@@ -47,6 +48,10 @@ def old(source, tmp_path):
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+END_OTHERS = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"""
 
 
 def full(*arguments, **options):
@@ -124,7 +129,8 @@ def test_a_file_that_changes_while_it_is_read(when, source, old, tmp_path, monke
     whole = getattr(owner, name)
 
     def changing(*arguments):
-        pq.write_table(people(2000, seed=9), source)
+        pq.write_table(people(2000, seed=9), source.with_suffix(".new"))
+        source.with_suffix(".new").replace(source)
         return whole(*arguments)
 
     monkeypatch.setattr(owner, name, changing)
@@ -172,16 +178,17 @@ def test_text_files_whose_columns_differ_in_type_are_read_as_text(tmp_path):
     (tmp_path / "a.csv").write_text("age,code\n" + "".join(f"{n},{n}\n" for n in range(20, 60)))
     (tmp_path / "b.csv").write_text("age,code\n" + "".join(f"{n},x{n % 3}\n" for n in range(20, 60)))
     release = sf.Boxes(k=5).release(str(tmp_path / "*.csv"), schema={"age": "quasi", "code": "other"}, engine=SMALL)
-    assert str(release.table.kinds["code"]) == "nominal"
+    assert release.table.kinds["code"] in (Kind.NOMINAL, Kind.TEXT)
     assert release.table.rows == 80
 
 
-class TestDatabases:
-    @pytest.fixture(scope="class")
-    def server(self):
-        with postgres() as url:
-            yield url
+@pytest.fixture(scope="module")
+def server():
+    with postgres() as url:
+        yield url
 
+
+class TestDatabases:
     @pytest.fixture
     def accounts(self, server):
         _sql(
@@ -194,7 +201,7 @@ class TestDatabases:
     def test_a_lost_connection_while_reading(self, server, accounts):
         batches = accounts.batches()
         next(batches)
-        _sql(server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        _sql(server, END_OTHERS)
         with pytest.raises(ReadError, match=r"ended the query|connection"):
             list(batches)
 
@@ -203,7 +210,7 @@ class TestDatabases:
 
         def lost():
             yield released.table
-            _sql(server, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+            _sql(server, END_OTHERS)
 
         target = sf.Database(server, table="released")
         with pytest.MonkeyPatch.context() as patch:
