@@ -1,4 +1,4 @@
-"""Write the files that are generated from the code: ``__init__.pyi`` and the reference page of methods.
+"""Write the files that are generated from the code: ``__init__.pyi`` and the reference pages of methods and engines.
 
 ``make generated`` runs it; a test fails if one of the files is out of date.
 """
@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from pathlib import Path
 
 import sfumato
 from sfumato.methods.registry import METHODS, method_class
 from sfumato.params import options_of
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from engine_parity import Parity, parity
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUB = REPOSITORY / "src" / "sfumato" / "__init__.pyi"
 METHODS_PAGE = Path(__file__).parent / "methods.md"
+ENGINES_PAGE = Path(__file__).parent / "engines.md"
 
 
 def stub() -> str:
@@ -45,7 +51,35 @@ def methods_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-FILES = {STUB: stub, METHODS_PAGE: methods_page}
+def engines_page() -> str:
+    """Return the page that says which method runs on which engine, exactly or approximately."""
+    lines = ["# Methods and engines", "", "Written by `make generated` from the code; do not edit by hand.", ""]
+    lines += [
+        "The memory engine holds the whole table and is the reference. DuckDB and Spark work on tables that are larger",
+        "than memory, in blocks; a table of a database is read by the memory engine or by DuckDB, whichever fits it.",
+        "*Exactly* means that a release in blocks has the same rows as one in memory. *Approximately* means that it",
+        "differs as the last column says; promises are counted on all released rows in either case.",
+        "A method that needs the whole table is refused by DuckDB and Spark before any work.",
+        "",
+        "A table that fits into one block is released by DuckDB and Spark as it is by memory. What this page says was",
+        "seen: each method released the same table whole, planned from a sample, and in blocks.",
+        "",
+        "| method | memory | DuckDB | Spark | in blocks |",
+        "|---|---|---|---|---|",
+    ]
+    for name in METHODS:
+        found = parity(name)
+        lines.append(f"| `{name}` | exactly | {found.word} | {found.word} | {_in_blocks(name, found)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _in_blocks(name: str, found: Parity) -> str:
+    said = method_class(name).in_blocks
+    text = said if said and found is Parity.APPROXIMATE else found.reason
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+FILES = {STUB: stub, METHODS_PAGE: methods_page, ENGINES_PAGE: engines_page}
 
 if __name__ == "__main__":
     for path, make in FILES.items():

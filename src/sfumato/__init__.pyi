@@ -1,16 +1,16 @@
 """The public names, for type checkers. Written by `make generated`."""
 
+from sfumato.assessment import assess as assess
 from sfumato.disclosure.anonymity_budget import anonymity_budget as anonymity_budget
-from sfumato.disclosure.quasi_identifiers import quasi_identifiers as quasi_identifiers
 from sfumato.disclosure.sketched_search import sketched_quasi_identifiers as sketched_quasi_identifiers
-from sfumato.disclosure.uniqueness import uniqueness as uniqueness
 from sfumato.engines.database.database import Database as Database
 from sfumato.engines.duckdb.engine import DuckDB as DuckDB
 from sfumato.engines.spark.engine import Spark as Spark
 from sfumato.errors import SfumatoError as SfumatoError
 from sfumato.errors import SfumatoWarning as SfumatoWarning
+from sfumato.examination import quasi_identifiers as quasi_identifiers
+from sfumato.examination import uniqueness as uniqueness
 from sfumato.measures.assess import Assessment as Assessment
-from sfumato.measures.assess import assess as assess
 from sfumato.measures.holdout import split_holdout as split_holdout
 from sfumato.methods.boxes.method import Boxes as Boxes
 from sfumato.methods.boxes.search import SearchBudget as SearchBudget

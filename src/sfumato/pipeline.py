@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.registry import engine_for
-from sfumato.errors import CannotRelease, OptionError, SchemaError, TableError, names_memory_errors, warn
+from sfumato.errors import (
+    CannotRelease,
+    GuaranteeNotMet,
+    OptionError,
+    SchemaError,
+    TableError,
+    names_memory_errors,
+    warn,
+)
 from sfumato.randomness import Randomness
-from sfumato.release.destination import Destination
+from sfumato.release.destination import Destination, destination_of
 from sfumato.release.manifest import Manifest
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import FittedTable, Schema
@@ -81,11 +90,15 @@ def release_and_assess(
     columns: Sequence[str] | None = None,
     metric: Metric = "standardised",
     seed: int | None = None,
+    engine: str | Engine = "auto",
+    into: Any = None,
+    require: bool = False,
 ) -> AssessedRelease:
     """Anonymize a table and assess the release in one step, including correct matches.
 
     Correct matches can only be counted here: this is the only place that knows which original row each released row
-    comes from. The result contains rates only. The whole table is held in memory.
+    comes from. The result contains rates only. A table that does not fit into memory is measured on a random sample of
+    people with their released rows; copies, groups and unique people are counted on all rows.
 
     Parameters
     ----------
@@ -107,6 +120,12 @@ def release_and_assess(
     seed : int, optional
         Makes the released rows repeatable, for tests; it is a secret. Their order stays random, so scores that draw
         rows vary slightly. By default all random numbers come from the operating system.
+    engine : str or Engine, default "auto"
+        Engine that does the work, such as "memory" or "duckdb". "auto" chooses one that fits the table.
+    into : path, optional
+        Folder to write the release to. Default: nothing is written.
+    require : bool, default False
+        Whether to write nothing and to raise an error unless the assessment passes.
 
     Returns
     -------
@@ -123,21 +142,72 @@ def release_and_assess(
     >>> made.release.table.rows, made.assessment.reference_rows
     (150, 150)
     """
+    if holdout is not None and reference is not None:
+        raise OptionError("Give a reference or a holdout, not both.", found="both", fix="leave one of them out")
+    options: dict[str, Any] = {"columns": columns, "metric": metric, "seed": seed}
+    chosen = engine_for(engine, table)
+    if chosen.name != "memory":
+        if holdout is not None:
+            raise OptionError(
+                "A holdout is split off only from a table in memory.",
+                found=f"engine {chosen.name!r}",
+                fix="a reference, or --engine memory",
+            )
+        judge = partial(_judged_in_parts, reference=reference, require=require, **options)
+        made = _released(method, table, schema, seed, chosen, into, judge)
+        assert made.assessment is not None
+        return AssessedRelease(replace(made.release, assessment=made.assessment), made.assessment)
+    judged = _judged_in_memory(method, table, reference, holdout, schema, **options)
+    if require:
+        require_passed(judged.assessment)
+    if destination := destination_of(into):
+        destination.require_free()
+        destination.write(judged.release)
+    return judged
+
+
+def _judged_in_memory(
+    method: Method,
+    table: Any,
+    reference: Any,
+    holdout: float | None,
+    schema: Schema | Mapping[str, Any] | str | Path | None,
+    **options: Any,
+) -> AssessedRelease:
     from sfumato.measures.assess import assess
     from sfumato.measures.holdout import split_holdout
 
+    seed = options["seed"]
     fitted = table if isinstance(table, FittedTable) else FittedTable.of(as_table(table), schema)
     if not isinstance(table, FittedTable):
         _warn_of_suggestions(fitted.schema, schema)
     if holdout is not None:
-        if reference is not None:
-            raise OptionError("Give a reference or a holdout, not both.", found="both", fix="leave one of them out")
         kept, reference = split_holdout(fitted.table, holdout, seed=seed)
         fitted = FittedTable(kept, fitted.schema)
     made = _released(method, fitted, None, seed, engine_for("memory", fitted), None)
-    origin = made.work.evidence.origin
-    judged = assess(fitted.table, made.release, reference, columns=columns, metric=metric, origin=origin, seed=seed)
+    judged = assess(fitted.table, made.release, reference, origin=made.work.evidence.origin, **options)
     return AssessedRelease(replace(made.release, assessment=judged), judged)
+
+
+def _judged_in_parts(
+    running: Session[Any, Any], source: Any, work: Any, manifest: Manifest, *, require: bool, **options: Any
+) -> Assessment:
+    from sfumato.assessment import assessed_in_session
+
+    judged = assessed_in_session(running, source, work, manifest, **options)
+    if require:
+        require_passed(judged)
+    return judged
+
+
+def require_passed(judged: Assessment) -> None:
+    """Raise unless the assessment passed."""
+    if judged.passed is not True:
+        raise GuaranteeNotMet(
+            "The assessment must pass, and nothing was written.",
+            found=judged.verdict,
+            fix="a stronger method or option, or --assess without --require",
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,6 +216,7 @@ class _Released:
 
     release: Release
     work: Any
+    assessment: Assessment | None = None
 
 
 def _released(
@@ -155,6 +226,7 @@ def _released(
     seed: int | None,
     engine: Engine,
     into: Any,
+    judge: Callable[..., Assessment] | None = None,
 ) -> _Released:
     randomness = Randomness(seed)
     if seed is not None:
@@ -163,7 +235,7 @@ def _released(
     if isinstance(into, Destination):
         into = into.following(table)
     with engine.session(into) as running:
-        return _made(method, table, schema, randomness, running, into)
+        return _made(method, table, schema, randomness, running, into, judge)
 
 
 def _made(
@@ -173,6 +245,7 @@ def _made(
     randomness: Randomness,
     engine: Session[Any, Any],
     into: Any,
+    judge: Callable[..., Assessment] | None,
 ) -> _Released:
     source = engine.open(table, schema)
     if not isinstance(table, FittedTable):
@@ -203,7 +276,8 @@ def _made(
         unaltered=(*verified.unaltered, *verified.constant),
         notes=plan.notes,
     )
-    return _Released(engine.write(work, manifest, engine.diagnose(plan, work), into), work)
+    judged = None if judge is None else judge(engine, source, work, manifest)
+    return _Released(engine.write(work, manifest, engine.diagnose(plan, work), into), work, judged)
 
 
 def _warn_of_suggestions(schema: Schema, given: Schema | Mapping[str, Any] | str | Path | None) -> None:

@@ -17,7 +17,7 @@ def generator():
     return module
 
 
-@pytest.mark.parametrize("name", ["__init__.pyi", "methods.md"])
+@pytest.mark.parametrize("name", ["__init__.pyi", "methods.md", "engines.md"])
 def test_a_generated_file_is_up_to_date(name):
     files = {path.name: (path, make) for path, make in generator().FILES.items()}
     path, make = files[name]

@@ -221,16 +221,51 @@ class TestFiles:
         source = sf.Database(file_url, table="people")
         target = sf.Database(file_url, table="people", replace=True)
 
-        def broken(self, names=None):
-            raise OSError(28, "No space left on device")
-
         released = sf.Boxes(k=5).release(source, schema=FILE_ROLES)
-        parts = iter([released.table])
-        monkeypatch.setattr(type(released.table), "parts", lambda self: _one_then(parts, broken))
-        with pytest.raises(OSError):
+        rows = released.table
+        monkeypatch.setattr(type(rows), "parts", lambda self: _one_then(iter([rows]), full_disk))
+        with pytest.raises(RequestError, match="No space left"):
             target.write(released)
         monkeypatch.undo()
         assert source.read().rows == ROWS
+
+    @pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+    def test_an_error_makes_no_new_database(self, kind, tmp_path, monkeypatch):
+        target = sf.Database(f"{kind}:///{tmp_path / 'new.db'}", table="released")
+        released = sf.Boxes(k=5).release(people(), schema=FILE_ROLES)
+        rows = released.table
+        monkeypatch.setattr(type(rows), "parts", lambda self: _one_then(iter([rows]), full_disk))
+        with pytest.raises(RequestError, match="No space left"):
+            target.write(released)
+        monkeypatch.undo()
+        assert not list(tmp_path.iterdir())
+        target.write(released)
+        assert target.read().rows == ROWS
+        assert [path.name for path in tmp_path.iterdir()] == ["new.db"]
+
+    @pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+    def test_of_two_runs_that_make_a_database_the_second_is_refused(self, kind, tmp_path, monkeypatch):
+        target = sf.Database(f"{kind}:///{tmp_path / 'new.db'}", table="released")
+        other = sf.Database(f"{kind}:///{tmp_path / 'new.db'}", table="other")
+        released = sf.Boxes(k=5).release(people(), schema=FILE_ROLES)
+        rows, parts = released.table, type(released.table).parts
+
+        def meanwhile(self):
+            monkeypatch.setattr(type(rows), "parts", parts)
+            yield rows
+            other.write(released)
+
+        monkeypatch.setattr(type(rows), "parts", meanwhile)
+        with pytest.raises(RequestError, match="another process"):
+            target.write(released)
+        assert other.read().rows == ROWS
+        assert [path.name for path in tmp_path.iterdir()] == ["new.db"]
+
+    @pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+    def test_a_folder_that_does_not_exist_is_said(self, kind, tmp_path):
+        released = sf.Boxes(k=5).release(people(), schema=FILE_ROLES)
+        with pytest.raises(RequestError, match="No such file"):
+            sf.Database(f"{kind}:///{tmp_path / 'none' / 'new.db'}", table="released").write(released)
 
     def test_a_manifest_that_was_changed_is_noticed(self, file_url):
         source, target = sf.Database(file_url, table="people"), sf.Database(file_url, table="released")
@@ -254,9 +289,13 @@ class TestFiles:
                 sf.Database(f"{kind}:///{tmp_path / 'no.db'}", table="t").read()
 
 
-def _one_then(parts, broken):
+def full_disk():
+    raise OSError(28, "No space left on device")
+
+
+def _one_then(parts, fail):
     yield from parts
-    broken(None)
+    fail()
 
 
 class TestOptions:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -61,6 +62,13 @@ def files(tmp_path):
     for number in range(3):
         pq.write_table(table.slice(number * 2000, 2000), folder / f"part{number}.parquet")
     return folder
+
+
+def said_of_duckdb(name: str) -> str:
+    """Return what the reference page says about a method and this engine."""
+    page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "engines.md"
+    row = next(line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith(f"| `{name}` |"))
+    return row.split("|")[3].strip()
 
 
 def surveys(files, **options):
@@ -172,7 +180,9 @@ class TestRelease:
         except (CannotRelease, OptionError) as refusal:
             assert "block" in str(refusal) or "memory" in str(refusal) or "must" in str(refusal)
             assert not into.exists()
+            assert isinstance(refusal, OptionError) or said_of_duckdb(name) == "no"
             return
+        assert said_of_duckdb(name) != "no"
         assert released.table.rows == released.manifest.rows_out
         assert "name" not in released.table.names
         assert verify_bundle(into).holds

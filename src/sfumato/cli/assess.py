@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -12,7 +13,9 @@ from sfumato.errors import OptionError, printable
 from sfumato.params import require_choice
 
 if TYPE_CHECKING:
+    from sfumato.measures.assess import Assessment
     from sfumato.measures.measured_release import MeasuredRelease, Metric
+    from sfumato.measures.privacy.prediction import Exposed
 
 
 def command(
@@ -38,6 +41,10 @@ def command(
         metavar="FOLDER",
         help="Draw pictures into a folder; they show the original, so keep them secret.",
     ),
+    table: str | None = source.TABLE,
+    query: str | None = source.QUERY,
+    engine: str = source.ENGINE,
+    memory: str | None = source.MEMORY,
     separator: str | None = source.SEPARATOR,
     encoding: str | None = source.ENCODING,
     decimal: str | None = source.DECIMAL,
@@ -49,13 +56,15 @@ def command(
 ) -> None:
     """Measure the privacy and utility of a release.
 
-    Compares the release with its original. Attacks are measured only with --reference.
+    Compares the release with its original. Attacks are measured only with --reference. A table that does not fit into
+    memory is measured on a random sample; copies and groups are counted on all rows.
     """
+    from sfumato.assessment import assess
+    from sfumato.engines.registry import engine_for
     from sfumato.measures.assess import assessed, compared
     from sfumato.measures.measured_release import METRICS
     from sfumato.measures.privacy.prediction import most_exposed, people_of
     from sfumato.release.read import read_release
-    from sfumato.report import terminal
 
     if pictures is not None:
         _require_outside(Path(pictures).resolve())
@@ -63,25 +72,42 @@ def command(
     reading = source.Reading(
         separator=separator, encoding=encoding, decimal=decimal, missing=missing, header=header, names=names
     )
-    original, others = (path and source.table(path, reading) for path in (file, reference))
-    released = read_release(release)
-    subject = compared(
-        original,
-        released,
-        others,
-        columns=list(column) or None,
-        metric=cast("Metric", require_choice(metric, name="--metric", choices=METRICS)),
-        seed=seed,
-    )
+    given = source.source_of(file, reading, table=table, query=query)
+    chosen = engine_for(engine, given, memory=memory)
+    others = reference and source.table(reference, reading)
+    options: dict[str, Any] = {"columns": list(column) or None, "seed": seed}
+    options["metric"] = cast("Metric", require_choice(metric, name="--metric", choices=METRICS))
+    if chosen.name != "memory":
+        _require_no_pictures(pictures is not None or worst > 0, chosen.name)
+        assessment = assess(given, read_release(release), others, engine=chosen, **options)
+        _show(assessment, (), as_json=json)
+        return
+    original, released = given.read(), read_release(release)
+    subject = compared(original, released, others, **options)
     assessment = assessed(subject, method=released.manifest.method if released.manifest else "unknown method")
     if pictures is not None:
         _draw(subject, Path(pictures), assessment.method)
     exposed = most_exposed(people_of(subject), worst) if worst else ()
-    if json:
+    _show(assessment, exposed, as_json=json)
+
+
+def _show(assessment: Assessment, exposed: Sequence[Exposed], *, as_json: bool) -> None:
+    from sfumato.report import terminal
+
+    if as_json:
         console.show_json(assessment.to_plain() | {"most_exposed": exposed})
     else:
         console.show_text(f"{printable(str(assessment))}\n")
         console.show(*(["", terminal.exposed(exposed)] if exposed else []))
+
+
+def _require_no_pictures(asked: bool, engine: str) -> None:
+    if asked:
+        raise OptionError(
+            "--pictures and --worst need the table in memory.",
+            found=f"engine {engine!r}",
+            fix="--engine memory, or leave them out",
+        )
 
 
 def _require_outside(folder: Path) -> None:

@@ -13,8 +13,7 @@ from sfumato.params import require_number
 
 if TYPE_CHECKING:
     from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
-    from sfumato.schema.schema import Schema
-    from sfumato.table.table import Table
+    from sfumato.examination import Examined
 
 MAX_SIZE = 4  # columns in a set, by default
 SECONDS = 10.0  # by default
@@ -35,6 +34,10 @@ def command(
         "--seconds",
         help="Time limit for the whole command; what was left out is reported. 0: no limit.",
     ),
+    table: str | None = source.TABLE,
+    query: str | None = source.QUERY,
+    engine: str = source.ENGINE,
+    memory: str | None = source.MEMORY,
     schema: str | None = source.SCHEMA,
     role: list[str] = source.ROLE,
     separator: str | None = source.SEPARATOR,
@@ -53,7 +56,8 @@ def command(
     """
     start = time.perf_counter()
     from sfumato.disclosure.inspection import inspect
-    from sfumato.engines.memory import MemorySurvey
+    from sfumato.engines.registry import engine_for
+    from sfumato.examination import examined
     from sfumato.report import terminal
 
     limit = require_number(seconds, name="--seconds", at_least=0.0) or None
@@ -61,11 +65,12 @@ def command(
     reading = source.Reading(
         separator=separator, encoding=encoding, decimal=decimal, missing=missing, header=header, names=names
     )
-    fitted = source.fitted(file, reading, schema=schema, roles=role)
-    found = inspect(MemorySurvey(fitted.table), fitted.schema, seconds=limit and _left(end))
-    if not json:
-        console.show(terminal.inspection(found))
-    sets = _identifying(fitted.table, fitted.schema, alpha, population, max_size, limit and end)
+    given = source.source_of(file, reading, table=table, query=query)
+    with examined(given, source.schema_of(schema, role), engine_for(engine, given, memory=memory)) as opened:
+        found = inspect(opened.survey, opened.schema, seconds=limit and _left(end))
+        if not json:
+            console.show(terminal.inspection(found))
+        sets = _identifying(opened, alpha, population, max_size, limit and end)
     if json:
         identifying = sets and {**asdict(sets), "complete": sets.complete, "coverage": sets.coverage}
         console.show_json({**asdict(found), "not_counted": found.not_counted, "identifying": identifying})
@@ -78,27 +83,19 @@ def _left(end: float) -> float:
 
 
 def _identifying(
-    table: Table, schema: Schema, alpha: float, population: float | None, max_size: int, end: float | None
+    opened: Examined, alpha: float, population: float | None, max_size: int, end: float | None
 ) -> QuasiIdentifiers | None:
     """Find the smallest sets of quasi-identifiers that single out a share alpha of the rows or of the population.
 
     ``end`` is the time at which the search must end, or None.
     """
-    from sfumato.disclosure.quasi_identifiers import quasi_identifiers
     from sfumato.schema.columns import Role
 
-    columns = schema.names(Role.QUASI)
+    columns = opened.schema.names(Role.QUASI)
     if not columns:
         return None
     console.say_progress()
     console.say_compiling()
-    return quasi_identifiers(
-        table,
-        population,
-        alpha,
-        min(max_size, len(columns)),
-        "rows" if population is None else "population",
-        columns=columns,
-        schema=schema,
-        seconds=None if end is None else _left(end),
-    )
+    most = min(max_size, len(columns))
+    limit = None if end is None else _left(end)
+    return opened.quasi_identifiers(columns, alpha, most, population=population, seconds=limit)

@@ -10,7 +10,7 @@ import typer
 
 from sfumato.cli import console, source
 from sfumato.cli.search import watched
-from sfumato.errors import GuaranteeNotMet, OptionError
+from sfumato.errors import OptionError
 from sfumato.params import require_choice
 
 if TYPE_CHECKING:
@@ -86,17 +86,11 @@ def command(
     seed: int | None = typer.Option(
         None, "--seed", help="For tests only, and secret: whoever knows it can undo random steps."
     ),
-    engine: str = typer.Option(
-        "auto",
-        "--engine",
-        help="Engine that does the work: auto, memory, duckdb for tables larger than memory, or spark for clusters.",
-    ),
+    engine: str = source.ENGINE,
     master: str | None = typer.Option(
         None, "--master", metavar="URL", help="Cluster of the engine spark, e.g. spark://host:7077 or 'local[4]'."
     ),
-    memory: str | None = typer.Option(
-        None, "--memory", metavar="SIZE", help="Memory that the process keeps to, e.g. 4GB; for the engine duckdb."
-    ),
+    memory: str | None = source.MEMORY,
     csv_formulas: str = typer.Option(
         "escape",
         "--csv-formulas",
@@ -117,6 +111,7 @@ def command(
     """
     from sfumato.engines.registry import engine_for
     from sfumato.methods.registry import make_method
+    from sfumato.pipeline import release_and_assess
     from sfumato.release.destination import Folder
 
     require_choice(csv_formulas, name="--csv-formulas", choices=("keep", "escape"))
@@ -144,17 +139,19 @@ def command(
     given_source = source.source_of(file, reading, table=table, query=query)
     chosen_engine = engine_for(engine, given_source, memory=memory, master=master)
     if chosen_engine.name != "memory" or not isinstance(destination, Folder):
-        _require_no_assessment(judges, chosen_engine.name)
         console.say_compiling()
+        options: dict[str, Any] = {"schema": source.schema_of(schema, role), "seed": seed}
+        options |= {"engine": chosen_engine, "into": destination}
         with watched(anonymizer) as anonymizer:
-            made_there = anonymizer.release(
-                given_source,
-                schema=source.schema_of(schema, role),
-                seed=seed,
-                engine=chosen_engine,
-                into=destination,
-            )
-        show_written(made_there, into or out, as_json=json)
+            if judges:
+                others = reference and source.table(reference, reading)
+                made = release_and_assess(
+                    anonymizer, given_source, others, holdout=holdout, require=bool(require), **options
+                )
+                made_there, judged = made.release, made.assessment
+            else:
+                made_there, judged = anonymizer.release(given_source, **options), None
+        show_written(made_there, into or out, judged, as_json=json)
         return
     fitted = source.fitted_source(given_source, schema=schema, roles=role)
     source.say_roles(fitted.schema)
@@ -163,16 +160,12 @@ def command(
     judged = None
     with watched(anonymizer) as anonymizer:
         if judges:
-            from sfumato.pipeline import release_and_assess
-
-            made = release_and_assess(anonymizer, fitted, others, holdout=holdout, seed=seed)
+            made = release_and_assess(anonymizer, fitted, others, holdout=holdout, seed=seed, require=bool(require))
             released, judged = made.release, made.assessment
             if holdout is not None:
                 console.say(f"· {judged.reference_rows:,} rows held out as the reference and not released")
         else:
             released = anonymizer.release(fitted, seed=seed, engine=chosen_engine)
-    if judged is not None and require:
-        _require_passed(judged)
     write_and_show(released, out, judged, as_json=json, csv_formulas=csv_formulas)
 
 
@@ -201,22 +194,13 @@ def _destination(out: str, into: str | None, *, replace: bool) -> Destination:
     return Folder(out)
 
 
-def show_written(released: Release, out: str, *, as_json: bool) -> None:
+def show_written(released: Release, out: str, judged: Assessment | None = None, *, as_json: bool) -> None:
     """Print what :func:`write_and_show` prints, of a release that its engine has written."""
     from sfumato.report.summary import summarize
 
     console.say(f"· written to {out}")
     with console.after(f"the release is complete in {out}"):
-        _show(released, Path(out).expanduser().absolute(), summarize(released), None, as_json=as_json)
-
-
-def _require_no_assessment(judges: bool, engine: str) -> None:
-    if judges:
-        raise OptionError(
-            "A release can be assessed only while its table is in memory.",
-            found=f"engine {engine!r}",
-            fix="--engine memory, or release without --assess and then `sfumato assess` with a sample",
-        )
+        _show(released, Path(out).expanduser().absolute(), summarize(released), judged, as_json=as_json)
 
 
 def _show(released: Release, folder: Path, summary: Summary, judged: Assessment | None, *, as_json: bool) -> None:
@@ -238,15 +222,6 @@ def _show(released: Release, folder: Path, summary: Summary, judged: Assessment 
     parts += [terminal.assessment(judged)] if judged else []
     for part in parts:
         console.show(part, "")
-
-
-def _require_passed(judged: Assessment) -> None:
-    if judged.passed is not True:
-        raise GuaranteeNotMet(
-            "The assessment must pass, and nothing was written.",
-            found=judged.verdict,
-            fix="a stronger method or option, or --assess without --require",
-        )
 
 
 def _answer(text: str) -> tuple[str, str]:

@@ -63,6 +63,14 @@ class Reading:
 
 
 TABLE = typer.Option(None, "--table", metavar="NAME", help="Table to read, if FILE is the URL of a database.")
+ENGINE = typer.Option(
+    "auto",
+    "--engine",
+    help="Engine that does the work: auto, memory, duckdb for tables larger than memory, or spark for clusters.",
+)
+MEMORY = typer.Option(
+    None, "--memory", metavar="SIZE", help="Memory that the process keeps to, e.g. 4GB; for the engine duckdb."
+)
 QUERY = typer.Option(None, "--query", metavar="SQL", help="Or: query to read, if FILE is the URL of a database.")
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.survey.survey import Survey
     from sfumato.table.kinds import Kind
 
-COLUMNS_AT_A_TIME = 50  # between two looks at the clock
+CELLS_AT_A_TIME = 5_000_000  # between two looks at the clock
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +63,9 @@ class Inspection:
 def inspect(survey: Survey, schema: Schema, *, seconds: float | None = None) -> Inspection:
     """Inspect every column of the schema: in one round of survey questions, or in several within a time limit."""
     deadline = math.inf if seconds is None else time.perf_counter() + seconds
-    quasi, kinds = schema.names(Role.QUASI), survey.sample.table.kinds
+    quasi, kinds = schema.names(Role.QUASI), survey.kinds
     together, columns = GroupSizesOf(quasi), schema.columns
-    step = len(columns) if seconds is None else COLUMNS_AT_A_TIME
+    step = len(columns) if seconds is None else max(CELLS_AT_A_TIME // max(survey.rows, 1), 1)
     inspected: list[ColumnInspection] = []
     answers: Answers | None = survey.ask([together]) if not columns else None
     for first in range(0, len(columns), max(step, 1)):

@@ -138,60 +138,7 @@ def quasi_identifiers(
     seconds: float | None = None,
     progress: Progress | None = None,
 ) -> QuasiIdentifiers:
-    """Find all minimal sets of columns that identify at least a share ``alpha`` of people.
-
-    Parameters
-    ----------
-    table : Table, path or data frame
-        Anything that :func:`sfumato.read` accepts or returns, or a pandas, polars or Arrow table.
-    population : float, optional
-        Number of people among whom an intruder searches, at least the number of rows. Default: the rows of the table.
-    alpha : float, default 0.2
-        Smallest share of unique people at which a set counts as a quasi-identifier, between 0 and 1.
-    max_size : int, optional
-        Largest number of columns in a set, at least 1. Default: all columns.
-    by : {"rows", "population"}, default "rows"
-        "rows" counts the unique rows of the table. "population" uses the upper bound for ``population`` people
-        (LT Theorems 1 and 2), so it finds the sets that *may* identify people.
-    columns : sequence of str, optional
-        Columns to search. Default: all columns of the table.
-    sample : int, optional
-        Number of random rows to examine instead of all rows; each is compared with the whole table. The shares are then
-        estimates with a reported ``error``. Default: all rows.
-    domain_sizes : mapping of str to int, optional
-        Number of possible values of each named column, at least 1. For other columns: the number that the schema
-        declares, or else the number of different values in the table.
-    schema : Schema, mapping or path, optional
-        Schema whose declared domains, orders and trees give domain sizes. Default: none.
-    seed : int, optional
-        Seed that makes ``sample`` repeatable. Default: random numbers from the operating system.
-    seconds : float, optional
-        Time limit in seconds, above 0. Small sets are searched first, and the result says what was covered and how long
-        the rest would take. Reading the table and compiling kernels do not count. Default: search everything.
-    progress : callable, optional
-        Called after each set with the number of sets visited and the largest possible number. Default: none. The
-        estimated time that is left is logged every five seconds (logger "sfumato").
-
-    Returns
-    -------
-    QuasiIdentifiers
-        The minimal sets, smallest first, each as a :class:`Uniqueness`; ``complete`` and ``coverage`` say whether all
-        sets were searched.
-
-    Examples
-    --------
-    >>> import sfumato as sf
-    >>> people = {
-    ...     "age": [34, 34, 51, 51, 62, 62],
-    ...     "sex": ["f", "m", "f", "f", "m", "m"],
-    ...     "height": [160, 180, 170, 160, 170, 180],
-    ... }
-    >>> found = sf.quasi_identifiers(people, alpha=0.5)
-    >>> [one.columns for one in found]
-    [('age', 'height')]
-    >>> found.reasons[0]
-    'age, height together identify people at α = 0.5: 6 of 6 rows (100.0%) have a combination of values that no...'
-    """
+    """Find all minimal quasi-identifiers of a table in memory; see :func:`sfumato.quasi_identifiers`."""
     by = cast(By, require_choice(by, name="by", choices=("rows", "population")))
     alpha = require_probability(alpha, name="alpha")
     limit = math.inf if seconds is None else require_number(seconds, name="seconds", above=0.0)
@@ -313,7 +260,7 @@ class _Question:
         deadline: float = math.inf,
     ) -> _Question:
         table = as_table(source)
-        asked = require_columns(table, table.names if columns is None else columns)
+        asked = require_columns(table.names, table.rows, table.names if columns is None else columns)
         most = len(asked) if max_size is None else require_int(max_size, name="max_size", at_least=1)
         coded: dict[str, Coded] = {}
         for name in asked:
@@ -326,7 +273,7 @@ class _Question:
             order=tuple(sorted(names, key=lambda name: coded[name].size)),
             coded=coded,
             domain_sizes=domains(table, names, sizes, schema, {name: column.size for name, column in coded.items()}),
-            population=population_of(table, population),
+            population=population_of(table.rows, population),
             max_size=min(most, len(names)),
             wanted=sample.mark(table.rows),
             left_out=asked[len(names) :],

@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, groupby, islice
 from typing import Any, cast
 
+import numpy as np
+
 from sfumato.disclosure.anonymity_budget import require_population
-from sfumato.disclosure.combination_sketch import CombinationSketch
+from sfumato.disclosure.column_sets import number_of_sets
 from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
-from sfumato.disclosure.uniqueness import By, Uniqueness
+from sfumato.disclosure.set_search import Progress
+from sfumato.disclosure.uniqueness import By, Uniqueness, stay_alone, unique_bound
 from sfumato.errors import OptionError, TableError
 from sfumato.params import require_choice, require_int, require_probability
+from sfumato.survey.combination_sketches import CombinationSketch, CombinationSketches
 from sfumato.table.frames import as_table
-from sfumato.table.hashing import column_hashes, combination_hashes
 
-MOST_SETS = 20_000  # sketches that are in memory at the same time
+MOST_SETS = 20_000  # of one size, in a search without a time limit
+SETS_AT_ONCE = 2_000  # sketches that are in memory at the same time
+SURE = 2.58  # half-width of a 99 % interval, in standard errors
 
 
 def sketched_quasi_identifiers(
@@ -68,56 +75,171 @@ def sketched_quasi_identifiers(
     >>> [one.columns for one in sf.sketched_quasi_identifiers(lambda: parts, ["id", "sex"])]
     [('id',)]
     """
-    alpha = require_probability(alpha, name="alpha")
-    by = cast(By, require_choice(by, name="by", choices=("rows", "population")))
-    most = min(require_int(max_size, name="max_size", at_least=1), len(columns))
-    people = None if population is None else require_population(population)
     salt = secrets.token_bytes(16)
-    found: list[Uniqueness] = []
-    sizes: dict[str, int] = {}
-    visited = 0
-    for level in range(1, most + 1):
-        identifying = [set(one.columns) for one in found]
-        sets = [names for names in combinations(columns, level) if not any(one <= set(names) for one in identifying)]
-        if not sets:
-            break
-        for seen in _sketched(parts, sets, sketch, salt):
-            visited += 1
-            domain = math.prod(sizes[name] for name in seen.columns) if level > 1 else None
-            one = seen.uniqueness(domain=domain, population=people)
-            if level == 1:
-                sizes[one.columns[0]] = one.distinct
-            if one.identifies(alpha, by):
-                found.append(one)
-    found.sort(key=lambda one: (len(one.columns), -one.share(by), one.columns))
-    return QuasiIdentifiers(
-        found=tuple(found),
-        alpha=alpha,
-        by=by,
+
+    def sketched(sets: Sequence[tuple[str, ...]]) -> Sequence[CombinationSketch]:
+        found = CombinationSketches(sets, sketch, salt)
+        for part in parts():
+            found.update(as_table(part))
+        return found.each
+
+    return search_sketches(sketched, columns, population, alpha, max_size, by=by)
+
+
+def search_sketches(
+    sketched: Callable[[Sequence[tuple[str, ...]]], Sequence[CombinationSketch]],
+    columns: Sequence[str],
+    population: float | None,
+    alpha: float,
+    max_size: int,
+    *,
+    by: By,
+    domain_sizes: Mapping[str, int] | None = None,
+    seconds: float | None = None,
+    progress: Progress | None = None,
+) -> QuasiIdentifiers:
+    """Search the sets of up to ``max_size`` columns; ``sketched`` makes their sketches in one pass over the rows.
+
+    ``domain_sizes`` are estimated from the sketches if they are not given. A search that is limited in time makes only
+    passes that, at the pace so far, end in time.
+    """
+    search = _Search(
+        sketched=sketched,
         columns=tuple(columns),
-        max_size=most,
-        visited=visited,
-        covered_size=most,
+        most=min(require_int(max_size, name="max_size", at_least=1), len(columns)),
+        alpha=require_probability(alpha, name="alpha"),
+        by=cast(By, require_choice(by, name="by", choices=("rows", "population"))),
+        people=None if population is None else require_population(population),
+        sizes=dict(domain_sizes or {}),
+        deadline=math.inf if seconds is None else time.perf_counter() + seconds,
+        progress=progress,
     )
+    return search.run()
 
 
-def _sketched(
-    parts: Callable[[], Iterable[Any]], sets: Sequence[tuple[str, ...]], size: int, salt: bytes
-) -> list[CombinationSketch]:
-    """Make one sketch per set in one pass over the parts."""
+@dataclass(kw_only=True)
+class _Search:
+    """A search from small to large sets."""
+
+    sketched: Callable[[Sequence[tuple[str, ...]]], Sequence[CombinationSketch]]
+    columns: tuple[str, ...]
+    most: int
+    alpha: float
+    by: By
+    people: int | None
+    sizes: dict[str, int]
+    deadline: float
+    progress: Progress | None = None
+    found: list[Uniqueness] = field(default_factory=list)
+    visited: int = 0
+    covered: int = 0  # sets that were examined or contain one that was found, of the sizes that are complete
+
+    def __post_init__(self) -> None:
+        self._start = time.perf_counter()
+        self._open: list[tuple[str, ...]] = []  # sets of the last size that were examined and do not identify
+
+    def run(self) -> QuasiIdentifiers:
+        """Search one size after the other, as long as there is time."""
+        size = 1
+        while size <= self.most and self._searched(size):
+            size = size + 1 if self._open else self.most + 1  # every larger set contains one that was found
+            self.covered = number_of_sets(len(self.columns), size - 1)
+        spent = time.perf_counter() - self._start
+        left = number_of_sets(len(self.columns), self.most) - max(self.covered, self.visited)
+        self.found.sort(key=lambda one: (len(one.columns), -one.share(self.by), one.columns))
+        return QuasiIdentifiers(
+            found=tuple(self.found),
+            alpha=self.alpha,
+            by=self.by,
+            columns=self.columns,
+            max_size=self.most,
+            visited=self.visited,
+            covered_size=size - 1,
+            sets_left=left,
+            seconds=spent,
+            seconds_left=spent / max(self.visited, 1) * left,
+        )
+
+    def _searched(self, size: int) -> bool:
+        """Search the sets of one size, in passes; return whether all of them were searched."""
+        candidates = self._candidates(size, self._open)
+        if math.isinf(self.deadline):
+            candidates = iter(_at_most(list(islice(candidates, MOST_SETS + 1)), size))
+        self._open = []
+        while some := list(islice(candidates, SETS_AT_ONCE)):
+            if not self._in_time(len(some)):
+                return False
+            for sketch in self.sketched(some):
+                self._judge(sketch)
+        return True
+
+    def _candidates(self, size: int, smaller: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+        """Yield the sets none of whose subsets identifies; ``smaller`` are such sets with one column less, in order."""
+        if size == 1:
+            yield from ((name,) for name in self.columns)
+            return
+        known = set(smaller)
+        for _, group in groupby(smaller, key=lambda names: names[:-1]):
+            for first, second in combinations(group, 2):
+                names = (*first, second[-1])
+                if all(subset in known for subset in combinations(names, size - 1)):
+                    yield names
+
+    def _in_time(self, sets: int) -> bool:
+        now = time.perf_counter()
+        pace = (now - self._start) / self.visited if self.visited else 0.0
+        return now + pace * sets <= self.deadline
+
+    def _judge(self, sketch: CombinationSketch) -> None:
+        if not sketch.rows:
+            raise TableError("The table must have rows, because uniqueness is a share of rows.", found="0 rows")
+        self.visited += 1
+        if self.progress is not None:
+            self.progress(self.visited, number_of_sets(len(self.columns), self.most))
+        known = all(name in self.sizes for name in sketch.columns)
+        domain = math.prod(self.sizes[name] for name in sketch.columns) if known else None
+        one = estimated(sketch, domain=domain, population=self.people)
+        if len(sketch.columns) == 1:
+            self.sizes.setdefault(sketch.columns[0], one.distinct)
+        if one.identifies(self.alpha, self.by):
+            self.found.append(one)
+        else:
+            self._open.append(sketch.columns)
+
+
+def _at_most(sets: Sequence[tuple[str, ...]], size: int) -> Sequence[tuple[str, ...]]:
     if len(sets) > MOST_SETS:
         raise OptionError(
             f"There must be at most {MOST_SETS:,} sets of columns of one size.",
-            found=f"{len(sets):,}",
-            fix="fewer columns, or a smaller max_size",
+            found=f"more sets of {size}",
+            fix="fewer columns, a smaller max_size, or a time limit",
         )
-    sketches = [CombinationSketch(names, size=size, salt=salt) for names in sets]
-    used = sorted({name for names in sets for name in names})
-    for part in parts():
-        table = as_table(part)
-        hashes = {name: column_hashes(table, name, salt) for name in used}
-        for sketch in sketches:
-            sketch.update(table, combination_hashes([hashes[name] for name in sketch.columns]))
-    if not sketches[0].rows:
-        raise TableError("The table must have rows, because uniqueness is a share of rows.", found="0 rows")
-    return sketches
+    return sets
+
+
+def estimated(sketch: CombinationSketch, *, domain: int | None = None, population: int | None = None) -> Uniqueness:
+    """Estimate the uniqueness of the columns of a sketch; the domain defaults to the number of combinations."""
+    if not sketch.rows:
+        raise OptionError("A sketch must have seen rows.", found="0 rows")
+    share, counts, rows = sketch.seen_share, sketch.counts, sketch.rows
+    alone, distinct = int((counts == 1).sum()), round(len(counts) / share)
+    people = rows if population is None else population
+    size = max(1, distinct) if domain is None else domain
+    unique = min(1.0, alone / share / rows)
+    sizes, times = np.unique(counts, return_counts=True)  # there are few sizes and many combinations
+    expected = [t * n / rows * stay_alone(n / rows, people) for n, t in zip(sizes, times, strict=True)]
+    return Uniqueness(
+        columns=sketch.columns,
+        rows=rows,
+        unique_rows=round(unique * rows),
+        unique_fraction=unique,
+        distinct=distinct,
+        domain=size,
+        population=people,
+        bound=unique_bound(size, people),
+        anonymity=max(1.0, people / size),
+        expected_uniform=stay_alone(1.0 / size, people),
+        expected_poisson=math.exp(-people / size),
+        expected_observed=min(1.0, sum(expected) / share),
+        error=0.0 if sketch.is_exact else SURE * math.sqrt(alone + 1.0) / share / rows,
+    )

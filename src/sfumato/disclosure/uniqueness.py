@@ -9,7 +9,7 @@ the columns' domain sizes (LT Definition 3). For dependent columns D is too larg
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,9 +25,10 @@ from sfumato.schema.trees import tree_for
 from sfumato.table.frames import as_table
 from sfumato.table.groups import group_sizes
 from sfumato.table.kinds import Kind
-from sfumato.table.table import Table
+from sfumato.table.table import Table, require_known
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
 By = Literal["rows", "population"]
@@ -126,47 +127,9 @@ def uniqueness(
     domain_sizes: Mapping[str, int] | None = None,
     schema: SchemaLike = None,
 ) -> Uniqueness:
-    """Compute how many rows a set of columns makes unique, and bound the share of unique people in a population.
-
-    A missing value counts as a value.
-
-    Parameters
-    ----------
-    table : Table, path or data frame
-        Anything that :func:`sfumato.read` accepts or returns, or a pandas, polars or Arrow table.
-    columns : sequence of str
-        Names of the columns, at least one, each once.
-    population : float, optional
-        Number of people among whom an intruder searches, at least the number of rows. Default: the rows of the table.
-    domain_sizes : mapping of str to int, optional
-        Number of possible values of each named column, at least 1. For other columns: the number that the schema
-        declares, or else the number of different values in the table.
-    schema : Schema, mapping or path, optional
-        Schema whose declared domains, orders and trees give domain sizes. Default: none.
-
-    Returns
-    -------
-    Uniqueness
-        Counts, shares and bounds; ``reason(alpha)`` puts the verdict into a sentence.
-
-    Examples
-    --------
-    >>> import sfumato as sf
-    >>> people = {"age": [34, 34, 51, 51, 62, 62], "sex": ["f", "m", "f", "f", "m", "m"]}
-    >>> found = sf.uniqueness(people, ["age", "sex"])
-    >>> found.unique_rows, found.rows
-    (2, 6)
-    >>> found.reason(alpha=0.2)
-    'age, sex together identify people at α = 0.2: 2 of 6 rows (33.3%) have a combination of values that no other...'
-
-    The same columns in a population of 1,000 people and with 100 possible ages:
-
-    >>> found = sf.uniqueness(people, ["age", "sex"], population=1000, domain_sizes={"age": 100})
-    >>> found.domain, round(found.bound, 3)
-    (200, 0.074)
-    """
+    """Compute the uniqueness of a table in memory; see :func:`sfumato.uniqueness`."""
     table = as_table(table)
-    columns = require_columns(table, columns)
+    columns = require_columns(table.names, table.rows, columns)
     sizes = group_sizes(table, columns)
     return describe(
         columns=columns,
@@ -174,7 +137,7 @@ def uniqueness(
         sizes=sizes,
         asked=sizes,
         domain=math.prod(domains(table, columns, domain_sizes, schema).values()),
-        population=population_of(table, population),
+        population=population_of(table.rows, population),
     )
 
 
@@ -235,26 +198,26 @@ def domain_for(alpha: float, population: float) -> float:
     return population / math.log(1.0 / alpha) if alpha >= 1.0 / math.e else alpha * math.e * population
 
 
-def require_columns(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the names as a tuple; raise unless each is a column of a table that has rows, and none is repeated."""
+def require_columns(known: Iterable[str], rows: int, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the names as a tuple; raise unless each is a known column, none is repeated, and there are rows."""
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     if not names or len(set(names)) < len(names):
         raise OptionError("columns must name at least one column, each once.", found=f"{len(names)} names")
-    table.require(names)
-    if table.rows == 0:
+    require_known(names, known)
+    if rows == 0:
         raise TableError("The table must have rows, because uniqueness is a share of rows.", found="0 rows")
     return names
 
 
-def population_of(table: Table, population: float | None) -> int:
+def population_of(rows: int, population: float | None) -> int:
     """Return the given population, which must include the people of the table, or by default the number of rows."""
     if population is None:
-        return table.rows
+        return rows
     people = require_population(population)
-    if people < table.rows:
+    if people < rows:
         raise OptionError(
             "The population must include the people of the table.",
-            found=f"population {people:,}, {table.rows:,} rows",
+            found=f"population {people:,}, {rows:,} rows",
             fix="a population of at least the number of rows, or None to use the table itself",
         )
     return people
@@ -274,27 +237,43 @@ def domains(
     sizes_in_table = counted or {}
     is_complete = isinstance(schema, Schema) and all(name in schema for name in columns)
     known = schema if schema is None or is_complete else Schema.for_table(table, schema)
+    return domain_sizes_of(
+        columns,
+        given,
+        known if isinstance(known, Schema) else None,
+        table.kinds,
+        values=lambda name: table.coded(name).values,
+        counted=lambda name: sizes_in_table.get(name) or table.coded(name).size,
+    )
+
+
+def domain_sizes_of(
+    columns: Sequence[str],
+    given: Mapping[str, int] | None,
+    schema: Schema | None,
+    kinds: Mapping[str, Kind],
+    *,
+    values: Callable[[str], pa.Array],
+    counted: Callable[[str], int],
+) -> dict[str, int]:
+    """Return domain sizes as :func:`domains`; ``values`` and ``counted`` are asked where needed."""
     sizes = {}
     for name in columns:
         size = (given or {}).get(name)
-        if size is None and isinstance(known, Schema):
-            size = _declared_size(table, known[name])
-        sizes[name] = require_int(
-            (sizes_in_table.get(name) or table.coded(name).size) if size is None else size,
-            name=f"domain size of {name!r}",
-            at_least=1,
-        )
+        if size is None and schema is not None:
+            size = _declared_size(schema[name], kinds[name], values)
+        sizes[name] = require_int(counted(name) if size is None else size, name=f"domain size of {name!r}", at_least=1)
     return sizes
 
 
-def _declared_size(table: Table, column: Column) -> int | None:
+def _declared_size(column: Column, kind: Kind, values: Callable[[str], pa.Array]) -> int | None:
     """Return the number of ordered categories, leaves of a tree, or integers in a range that the schema declares."""
     if column.order:
         return len(column.order)
-    tree = tree_for(column, table.coded(column.name).values) if column.tree else None
+    tree = tree_for(column, values(column.name)) if column.tree else None
     if tree is not None:
         return tree.size
-    if column.domain is not None and (column.kind or table.kinds[column.name]) is Kind.WHOLE:
+    if column.domain is not None and (column.kind or kind) is Kind.WHOLE:
         low, high = column.domain
         return int(high - low) + 1
     return None

@@ -9,25 +9,32 @@ engine is the reference. Every other engine must give the same results, or raise
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
+from sfumato.errors import OptionError
 from sfumato.release.destination import destination_of
+from sfumato.schema.columns import Role
 
 if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
     from sfumato.methods.base import Plan
-    from sfumato.methods.claims import Claim, Finding
+    from sfumato.methods.claims import Claim, Evidence, Finding
     from sfumato.methods.diagnostics import Diagnostics
     from sfumato.randomness import Randomness
     from sfumato.release.comparison import Comparison
     from sfumato.release.manifest import Manifest
     from sfumato.release.release import Release
     from sfumato.schema.schema import Schema
+    from sfumato.survey.equal_rows import ComparedRows
     from sfumato.survey.survey import Survey
     from sfumato.table.kinds import Kind
+    from sfumato.table.table import Table
 
 
 class Opened(Protocol):
@@ -48,6 +55,11 @@ class Opened(Protocol):
         """Number of rows."""
         ...
 
+    @property
+    def unprotected(self) -> Self:
+        """The same table with no column as an identifier, so that a survey sees all columns."""
+        ...
+
 
 class Work(Protocol):
     """Rows that a plan has transformed, wherever the engine keeps them."""
@@ -61,6 +73,11 @@ class Work(Protocol):
     def released_rows(self) -> int:
         """Number of released rows."""
         ...
+
+
+def without_identifiers(schema: Schema) -> Schema:
+    """Return the schema with the role "other" for all identifiers."""
+    return schema.with_roles(dict.fromkeys(schema.names(Role.IDENTIFIER), Role.OTHER))
 
 
 Source = TypeVar("Source", bound=Opened)
@@ -134,3 +151,33 @@ class Session(ABC, Generic[Source, Rows]):
     @abstractmethod
     def write(self, rows: Rows, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
         """Return the release; if ``into`` is given, also write it there, all or nothing."""
+
+    def compare(self, source: Source, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
+        """Compare all rows of the source with released rows, by their keys."""
+        raise OptionError(
+            f"The engine {self.name!r} does not compare all rows with their release.",
+            fix="engine='duckdb', or a sample of the table in memory",
+        )
+
+    def paired_sample(self, rows: Rows, size: int, generator: np.random.Generator) -> Evidence:
+        """Return random released rows, at most ``size``, with the original row of each."""
+        raise OptionError(
+            f"The engine {self.name!r} does not assess a release while it makes it.",
+            fix="engine='duckdb', or release first and then assess",
+        )
+
+
+class RowKeys(Protocol):
+    """Functions that give rows 128-bit keys: columns ``known_a``, ``known_b``, ``whole_a`` and ``whole_b``.
+
+    Rows have equal keys if they are equal in the columns that others know, or in all columns. Released rows also have
+    ``shown_a`` and ``shown_b``, which are equal if the columns that others know are released alike.
+    """
+
+    def original(self, rows: Table) -> pa.Table:
+        """Return the keys of original rows."""
+        ...
+
+    def released(self, rows: Table) -> pa.Table:
+        """Return the keys of released rows."""
+        ...

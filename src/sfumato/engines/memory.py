@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.engines.base import Engine, Session, Verified
+from sfumato.engines.base import Engine, Session, Verified, without_identifiers
 from sfumato.engines.machine import available_memory
 from sfumato.errors import CannotRelease, OutOfMemory
 from sfumato.methods.claims import Evidence
@@ -28,9 +28,11 @@ from sfumato.release.verify import verify
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.statistics.moments import Moments
+from sfumato.survey.combination_sketches import CombinationSketches
 from sfumato.survey.quantile_sketches import QuantileSketch, all_points
 from sfumato.survey.questions import (
     Answers,
+    CombinationsOf,
     Distinct,
     DistinctIn,
     Extremes,
@@ -72,6 +74,10 @@ class MemorySurvey:
     @property
     def rows(self) -> int:
         return self.table.rows
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        return self.table.kinds
 
     @cached_property
     def sample(self) -> Sample:
@@ -126,6 +132,7 @@ ANSWERS: dict[type[Question[Any]], Callable[[Table, Any], Any]] = {
     DistinctIn: _distinct,
     GroupSizesOf: lambda table, asked: GroupSizes.of(group_sizes(table, asked.columns)),
     MomentsOf: _moments,
+    CombinationsOf: lambda table, asked: CombinationSketches(asked.sets, asked.size, asked.salt).update(table).each,
 }
 
 
@@ -146,6 +153,10 @@ class MemoryTable:
     @property
     def rows(self) -> int:
         return self.fitted.table.rows
+
+    @property
+    def unprotected(self) -> MemoryTable:
+        return MemoryTable(FittedTable(self.fitted.table, without_identifiers(self.schema)))
 
     @cached_property
     def releasable(self) -> Table:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import OptionError, RequestError
 from sfumato.measures.measured_release import METRICS, MeasuredRelease, Metric
-from sfumato.measures.registry import MEASURES, REASONS, Need
+from sfumato.measures.privacy.copies import counted_copy_scores
+from sfumato.measures.registry import MEASURES, REASONS, Measure, Need
 from sfumato.measures.scores import Family, Omitted, Score
 from sfumato.params import require_choice
 from sfumato.randomness import Randomness
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.release.manifest import Manifest
+    from sfumato.survey.equal_rows import ComparedRows
     from sfumato.table.table import Table
 
+COUNTED = "copies"  # the measure that is counted on all rows
 LEVEL = 0.05  # probability that a sample of other people fails any test of an assessment
 SHARES: dict[Family, float] = {"privacy": 0.75, "utility": 0.25}  # of the level; measures of a family share it equally
 
@@ -54,6 +58,9 @@ class Assessment:
         rows used and, where they exist, a 95 % interval, a verdict (``passed``) and the gain of an attack.
     omitted : tuple of Omitted
         Measures that could not be taken, with the reasons.
+    sampled_rows : int
+        Size of the random sample that was measured, if the table is not in memory; copies, groups and unique people are
+        counted on all rows. 0 if all rows were measured.
 
     Examples
     --------
@@ -74,6 +81,12 @@ class Assessment:
     columns: int
     scores: tuple[Score, ...]
     omitted: tuple[Omitted, ...]
+    sampled_rows: int = 0
+
+    @property
+    def sampling_error(self) -> float:
+        """Half-width of the 99 % interval of a share that was measured on the sample (Hoeffding); 0 without one."""
+        return math.sqrt(math.log(2.0 / 0.01) / (2.0 * self.sampled_rows)) if self.sampled_rows else 0.0
 
     def __getitem__(self, name: str) -> Score:
         """Return the score with this name."""
@@ -123,6 +136,8 @@ class Assessment:
             "released_rows": self.released_rows,
             "reference_rows": self.reference_rows,
             "columns": self.columns,
+            "sampled_rows": self.sampled_rows,
+            "sampling_error": self.sampling_error,
             "worst_attack": None if worst is None else worst.name,
             "scores": [score.to_plain() for score in self.scores],
             "omitted": [{"name": one.name, "reason": one.reason} for one in self.omitted],
@@ -139,6 +154,11 @@ class Assessment:
             f"{self.columns} columns compared"
         )
         parts = [self.verdict, head]
+        if self.sampled_rows:
+            parts.append(
+                f"measured on a random sample of {self.sampled_rows:,} rows, shares within ±{self.sampling_error:.3f} "
+                "(99 % confidence); copies, groups and unique people counted on all rows"
+            )
         for family in ("privacy", "utility"):
             parts += ["", family.capitalize(), *_aligned([s for s in self.scores if s.family == family])]
         if self.worst_attack is not None:
@@ -173,49 +193,7 @@ def assess(
     origin: NDArray[np.int64] | None = None,
     seed: int | None = None,
 ) -> Assessment:
-    """Measure the privacy and the utility of a release.
-
-    Parameters
-    ----------
-    original : Table, path or data frame
-        The table that was anonymized.
-    release : Release, Table, path or data frame
-        The release of this table.
-    reference : Table, path or data frame, optional
-        A sample of the same population without any of the same people, such as a holdout
-        (:func:`sfumato.split_holdout`). Attacks need it, and other measures are compared with it. Default: none.
-    measures : sequence of str, optional
-        Names of the measures to take: "copies", "prediction", "reference", "boxes", "linkage", "membership",
-        "inference", "linkability", "singling-out", "moments", "marginals" and "kernel-components". Default: all.
-    columns : sequence of str, optional
-        Columns that the intruder is assumed to know, which are also the columns that are compared. Default: all
-        columns, the strongest intruder.
-    metric : {"standardised", "mahalanobis", "mixed"}, default "standardised"
-        Distance between rows: the root mean square difference of standardised columns; the same along principal
-        components of variance 1; or one in which every column of the table has the same weight.
-    origin : array of int, optional
-        Position of the original row of each released row, −1 for none. A release does not contain it, so the measure
-        "linkage" is omitted without it; :func:`sfumato.release_and_assess` provides it. Default: unknown.
-    seed : int, optional
-        Seed that makes the assessment repeatable, for tests. Default: random numbers from the operating system.
-
-    Returns
-    -------
-    Assessment
-        The scores, and the measures that were omitted.
-
-    Examples
-    --------
-    >>> import numpy as np, sfumato as sf
-    >>> ages = np.random.default_rng(0).integers(18, 90, 400)
-    >>> kept, holdout = sf.split_holdout({"age": ages, "income": 1000.0 + 40.0 * ages}, 0.5, seed=1)
-    >>> release = sf.Boxes(k=5).release(kept, schema={"age": "quasi", "income": "quasi"}, seed=1)
-    >>> assessment = sf.assess(kept, release, holdout, measures=["boxes", "moments"], seed=1)
-    >>> assessment["people who fit a box, fewest"].value >= 5
-    True
-    >>> assessment["change in means"].value < 0.1
-    True
-    """
+    """Measure a release whose original fits into memory; see :func:`sfumato.assess`."""
     manifest = release.manifest if isinstance(release, Release) else None
     return assessed(
         compared(original, release, reference, columns=columns, metric=metric, origin=origin, seed=seed),
@@ -249,24 +227,37 @@ def compared(
     )
 
 
-def assessed(subject: MeasuredRelease, *, measures: Sequence[str] | None = None, method: str) -> Assessment:
-    """Take the measures of a release, and list those that could not be taken."""
+def assessed(
+    subject: MeasuredRelease,
+    *,
+    measures: Sequence[str] | None = None,
+    method: str,
+    counted: ComparedRows | None = None,
+) -> Assessment:
+    """Take the measures of a release, and list those that could not be taken.
+
+    If the subject is a sample, ``counted`` is what was counted on all rows. Without an origin, original and release
+    were sampled separately, and measures of single people are omitted.
+    """
     taken: dict[str, tuple[Score, ...]] = {}
     omitted = []
     for name in _known(MEASURES if measures is None else measures):
-        need = MEASURES[name].needs
-        if need is not None and not _is_available(subject, need):
-            omitted.append(Omitted(name=name, reason=REASONS[need]))
+        lacking = _lacking(subject, MEASURES[name], separate=counted is not None and subject.origin is None)
+        if lacking is not None:
+            omitted.append(Omitted(name=name, reason=REASONS[lacking]))
+        elif name == COUNTED and counted is not None:
+            taken[name] = tuple(counted_copy_scores(subject, counted))
         else:
             taken[name] = tuple(MEASURES[name](subject))
     return Assessment(
         method=method,
-        original_rows=subject.original.rows,
-        released_rows=subject.released.rows,
+        original_rows=subject.original.rows if counted is None else counted.original_rows,
+        released_rows=subject.released.rows if counted is None else counted.released_rows,
         reference_rows=0 if subject.reference is None else subject.reference.rows,
         columns=len(subject.names),
         scores=_judged(taken.values()),
         omitted=tuple(omitted),
+        sampled_rows=0 if counted is None else subject.original.rows,
     )
 
 
@@ -290,6 +281,13 @@ def _known(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _lacking(subject: MeasuredRelease, measure: Measure, *, separate: bool) -> Need | None:
+    """Return what a measure lacks, or None."""
+    if separate and not measure.in_samples:
+        return "pairs"
+    return measure.needs if measure.needs is not None and not _is_available(subject, measure.needs) else None
+
+
 def _is_available(subject: MeasuredRelease, need: Need) -> bool:
     if need == "reference":
         return subject.reference is not None
@@ -303,12 +301,18 @@ def _as_released(source: Any, manifest: Manifest | None) -> Table:
     table = as_table(source)
     if manifest is None:
         return table
-    columns = tuple(
-        Column(name=column.name, role=column.role, kind=column.kind)
-        for column in manifest.columns
-        if column.name in table.kinds
+    return roles_of(manifest, table.kinds).apply(table)
+
+
+def roles_of(manifest: Manifest, names: Container[str]) -> Schema:
+    """Return the roles and kinds that these columns had when the release was made."""
+    return Schema(
+        tuple(
+            Column(name=column.name, role=column.role, kind=column.kind)
+            for column in manifest.columns
+            if column.name in names
+        )
     )
-    return Schema(columns).apply(table)
 
 
 def _cells(score: Score) -> tuple[str, ...]:

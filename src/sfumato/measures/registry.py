@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from sfumato.measures.measured_release import MeasuredRelease
     from sfumato.measures.scores import Score
 
-Need = Literal["reference", "origin", "boxes"]
+Need = Literal["reference", "origin", "boxes", "pairs"]
 
 REASONS: dict[Need, str] = {
     "reference": "needs a reference: people of the same population who are not in the table",
     "origin": "needs the original row of each released row, which only release_and_assess knows",
     "boxes": "the release has no boxes",
+    "pairs": "needs the released rows of the sampled people, which only release_and_assess knows",
 }
 
 
@@ -28,6 +29,7 @@ class Measure:
     function: str
     needs: Need | None = None
     tests: bool = False  # whether it has a test, which a release passes or fails
+    in_samples: bool = False  # whether separate samples of original and release will do, as for means
 
     def __call__(self, subject: MeasuredRelease) -> Iterator[Score]:
         """Return the scores of a release."""
@@ -38,7 +40,7 @@ class Measure:
 
 
 MEASURES: dict[str, Measure] = {
-    "copies": Measure(module="privacy.copies", function="copy_scores", tests=True),
+    "copies": Measure(module="privacy.copies", function="copy_scores", tests=True, in_samples=True),
     "prediction": Measure(module="privacy.prediction", function="prediction_scores"),
     "reference": Measure(module="privacy.reference", function="reference_scores", tests=True),
     "boxes": Measure(module="privacy.boxes", function="box_scores", needs="boxes"),
@@ -55,7 +57,9 @@ MEASURES: dict[str, Measure] = {
     "singling-out": Measure(
         module="privacy.attacks.singling_out", function="singling_out_scores", needs="reference", tests=True
     ),
-    "moments": Measure(module="utility.moments", function="moment_scores"),
-    "marginals": Measure(module="utility.marginals", function="marginal_scores"),
-    "kernel-components": Measure(module="utility.kernel_components", function="component_scores", tests=True),
+    "moments": Measure(module="utility.moments", function="moment_scores", in_samples=True),
+    "marginals": Measure(module="utility.marginals", function="marginal_scores", in_samples=True),
+    "kernel-components": Measure(
+        module="utility.kernel_components", function="component_scores", tests=True, in_samples=True
+    ),
 }

@@ -115,6 +115,7 @@ class Method(ABC):
 
     name: ClassVar[str]  # in the registry and on the command line, e.g. "boxes"
     noted: ClassVar[Mapping[str, str]] = {}  # names that the plan's notes may contain, with their meanings
+    in_blocks: ClassVar[str] = ""  # how a release in blocks differs from one in memory; "": the docs say what is seen
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Add the declared options to the docstring."""

@@ -52,6 +52,9 @@ BLOCK_ROWS = 100  # smallest average number of rows per block
 class MatrixMethod(Method):
     """Options of all methods that work on the matrix."""
 
+    in_blocks: ClassVar[str] = (
+        "scales and categories are decided from a sample; rows are perturbed within random blocks"
+    )
     noted: ClassVar[Mapping[str, str]] = {
         "logarithms": "columns that were log-transformed",
         "matrix columns": "number of columns of the matrix",

@@ -6,7 +6,7 @@ answer all of them in one scan, one query or one aggregation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.statistics.moments import Moments  # noqa: F401 - named in a base class
+    from sfumato.survey.combination_sketches import CombinationSketch  # noqa: F401 - named in a base class
 
 Answer = TypeVar("Answer")
 
@@ -150,6 +151,19 @@ class MomentsOf(Question["Moments"]):
 
     columns: tuple[str, ...]
     weight: str | None = None
+
+
+@dataclass(frozen=True)
+class CombinationsOf(Question["tuple[CombinationSketch, ...]"]):
+    """Sketches of the combinations of values in each of some sets of columns.
+
+    Each holds a random sample of ``size`` combinations with their numbers of rows, or all if there are fewer. Sketches
+    with the same ``salt`` draw the same combinations.
+    """
+
+    sets: tuple[tuple[str, ...], ...]
+    size: int
+    salt: bytes = field(repr=False)
 
 
 class Answers:

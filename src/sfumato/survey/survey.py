@@ -6,12 +6,13 @@ whole table, unless an engine is configured to sample.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from sfumato.survey.questions import Answers, Question
+    from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
 
 
@@ -44,6 +45,11 @@ class Survey(Protocol):
     @property
     def rows(self) -> int:
         """Number of rows."""
+        ...
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """Kinds of all columns."""
         ...
 
     @property

@@ -127,12 +127,7 @@ class Table:
         names : iterable of str
             Names of columns.
         """
-        absent = [name for name in names if name not in self.kinds]
-        if absent:
-            raise TableError(
-                f"There is no column {', '.join(map(repr, absent))}.",
-                found=f"columns {', '.join(map(repr, self.names))}",
-            )
+        require_known(names, self.names)
 
     def require_finite(self, names: Iterable[str]) -> None:
         """Raise a TableError unless every number in these columns is finite.
@@ -287,3 +282,13 @@ class CountedRows:
         found = keyed.group_by(key).aggregate([("count", "sum")])
         shown = pa.table([found.column(one) for one in key], names=list(names))
         return cls(Table(shown, kinds), found.column("count_sum").to_numpy().astype(np.int64))
+
+
+def require_known(names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise a TableError unless every name is one of the ``known`` columns."""
+    columns = tuple(known)
+    absent = [name for name in names if name not in columns]
+    if absent:
+        raise TableError(
+            f"There is no column {', '.join(map(repr, absent))}.", found=f"columns {', '.join(map(repr, columns))}"
+        )

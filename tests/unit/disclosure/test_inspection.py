@@ -44,7 +44,7 @@ def test_quasi_identifiers_are_counted_together():
 
 
 def test_columns_without_time_are_listed_and_not_counted(monkeypatch):
-    monkeypatch.setattr("sfumato.disclosure.inspection.COLUMNS_AT_A_TIME", 1)
+    monkeypatch.setattr("sfumato.disclosure.inspection.CELLS_AT_A_TIME", 1)
     schema = Schema.for_table(TABLE, {"age": "quasi", "city": "quasi", "pay": "sensitive"})
     found = inspect(MemorySurvey(TABLE), schema, seconds=1e-9)
     assert [column.name for column in found.columns] == ["age", "city", "pay"]

@@ -119,7 +119,7 @@ class Database(TableSource, Destination):
         new = NewTable(
             name=self.table,
             schema=first.arrow.schema.remove_metadata(),
-            declared=_of_released(self._declared, release.table),
+            declared=_of_released(self._declared, first),
             comment=release.manifest.to_json(),
             replace=self.replace,
         )
@@ -164,7 +164,7 @@ def _of_released(declared: ColumnTypes, released: Table) -> ColumnTypes:
     another type, and a count of missing values, get new types.
     """
     types, comments = {}, {}
-    arrow = next(released.parts()).arrow.schema
+    arrow = released.arrow.schema
     for name in released.names:
         origin = original_name(name, released.kinds)
         kind = declared.types.get(origin)

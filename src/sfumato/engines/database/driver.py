@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sfumato.errors import SfumatoError, translated, translated_items
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS = 1 << 16
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,11 @@ class NewTable:
 
 
 class Driver(ABC):
-    """Access to one database."""
+    """Access to one database. Errors of its library, which may quote cells, are exchanged for others."""
 
-    @abstractmethod
     def batches(self, query: str) -> Iterator[pa.Table]:
         """Yield the rows of a query, all of one state of the database."""
+        yield from translated_items(self._batches(query), self._errors, self._named)
 
     @abstractmethod
     def count(self, query: str) -> tuple[int, int]:
@@ -68,6 +72,32 @@ class Driver(ABC):
     @abstractmethod
     def comment(self, table: str) -> str | None:
         """Return the comment on a table."""
+
+    def _done(self, work: Callable[[Any], T], *, writing: bool = False) -> T:
+        """Do work with a connection; what is not committed is rolled back when it closes."""
+
+        def whole() -> T:
+            with self._connected(writing=writing) as connection:
+                return work(connection)
+
+        return translated(whole, self._errors, self._named)
+
+    @property
+    @abstractmethod
+    def _errors(self) -> tuple[type[Exception], ...]:
+        """Errors of the library."""
+
+    @abstractmethod
+    def _named(self, error: Exception) -> SfumatoError:
+        """Return an error that says the same without the text of the library."""
+
+    @abstractmethod
+    def _batches(self, query: str) -> Iterator[pa.Table]:
+        """Yield the rows of a query, with errors of the library."""
+
+    @abstractmethod
+    def _connected(self, *, writing: bool = False) -> AbstractContextManager[Any]:
+        """Yield a connection, or what commands are given to; ``writing`` if it may make and change tables."""
 
 
 def quoted(name: str) -> str:

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from sfumato.engines.database.driver import BATCH_ROWS, ColumnTypes, Driver, NewTable, quoted_column, quoted_text
-from sfumato.errors import ReadError, RequestError, SfumatoError, translated, translated_items
-
-T = TypeVar("T")
+from sfumato.engines.database.database_file import DatabaseFile
+from sfumato.engines.database.driver import BATCH_ROWS, ColumnTypes, NewTable, quoted_column, quoted_text
+from sfumato.errors import ReadError, RequestError, SfumatoError
 
 
 @dataclass(frozen=True, repr=False)
-class DuckDBFile(Driver):
+class DuckDBFile(DatabaseFile):
     """A DuckDB database in a file."""
 
-    path: Path
-
-    def batches(self, query: str) -> Iterator[pa.Table]:
-        import duckdb
-
-        yield from translated_items(self._batches(query), duckdb.Error, self._named)
+    product: ClassVar[str] = "DuckDB"
 
     def _batches(self, query: str) -> Iterator[pa.Table]:
-        with self._connected(read_only=True) as connection:
+        with self._connected() as connection:
             reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
             for batch in reader:
                 yield pa.Table.from_batches([batch], reader.schema)
@@ -69,35 +62,25 @@ class DuckDBFile(Driver):
             connection.execute(f"ALTER TABLE {made} RENAME TO {quoted_column(new.name)}")
             connection.execute("COMMIT")
 
-        self._done(work, read_only=False)
+        self._done(work, writing=True)
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        return self._done(lambda connection: list(connection.execute(query).fetchall()), read_only=True)
+        return self._done(lambda connection: list(connection.execute(query).fetchall()))
 
-    def _done(self, work: Callable[[Any], T], *, read_only: bool) -> T:
-        """Do work with a connection; what is not committed is rolled back when it closes."""
+    def _connect(self, path: Path, *, writing: bool) -> Any:
         import duckdb
 
-        def whole() -> T:
-            with self._connected(read_only=read_only) as connection:
-                return work(connection)
+        return duckdb.connect(str(path), read_only=not writing)
 
-        return translated(whole, duckdb.Error, self._named)
-
-    @contextlib.contextmanager
-    def _connected(self, *, read_only: bool) -> Iterator[Any]:
+    @property
+    def _errors(self) -> tuple[type[Exception], ...]:
         import duckdb
 
-        if read_only and not self.path.is_file():
-            raise ReadError(f"There is no file {self.path.name!r}.", fix="check the path")
-        with contextlib.closing(duckdb.connect(str(self.path), read_only=read_only)) as connection:
-            yield connection
+        return duckdb.Error, OSError
 
-    def _named(self, error: Exception) -> SfumatoError:
-        """Return an error without the text of DuckDB, which may quote cells."""
+    def _reason(self, message: str, error: Exception) -> SfumatoError:
         import duckdb
 
-        message = f"DuckDB must be able to do this in {self.path.name}."
         if isinstance(error, duckdb.CatalogException):
             return RequestError(message, found="there is no such table, or it exists already", fix="check its name")
         if isinstance(error, duckdb.IOException):

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -21,9 +21,7 @@ from sfumato.engines.database.driver import (
     quoted_column,
     quoted_text,
 )
-from sfumato.errors import MissingExtra, ReadError, RequestError, SfumatoError, translated, translated_items
-
-T = TypeVar("T")
+from sfumato.errors import MissingExtra, ReadError, RequestError, SfumatoError
 
 # types that are read as they are; all others are read as text, and exact decimals as below
 NUMBERS, TEXTS = ("int2", "int4", "int8", "float4", "float8", "bool"), ("varchar", "text", "bpchar", "name")
@@ -49,11 +47,8 @@ class Postgres(Driver):
 
     url: str
 
-    def batches(self, query: str) -> Iterator[pa.Table]:
-        yield from translated_items(self._batches(query), _errors(), _named)
-
     def _batches(self, query: str) -> Iterator[pa.Table]:
-        with self._connected() as (_, cursor):
+        with self._connected() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             shown = ", ".join(map(_column, _schema(cursor, query))) or "1 AS one"
             cursor.execute(f"SELECT {shown} FROM ({query}) AS source")
@@ -113,51 +108,41 @@ class Postgres(Driver):
                 cursor.execute(f"DROP TABLE IF EXISTS {quoted(new.name)}")
                 cursor.execute(f"ALTER TABLE {quoted(full)} RENAME TO {quoted_column(name)}")
 
-        self._done(work)
-
-    def _done(self, work: Callable[[Any], T]) -> T:
-        """Do work with a cursor in one transaction."""
-
-        def whole() -> T:
-            with self._connected() as (connection, cursor):
-                found = work(cursor)
-                connection.commit()
-                return found
-
-        return translated(whole, _errors(), _named)
+        self._done(work, writing=True)
 
     @contextlib.contextmanager
-    def _connected(self) -> Iterator[tuple[Any, Any]]:
-        """Yield a connection and a cursor; a transaction that is not committed is rolled back."""
+    def _connected(self, *, writing: bool = False) -> Iterator[Any]:
+        """Yield a cursor; its transaction is committed at the end, and rolled back after an error."""
         import adbc_driver_postgresql.dbapi as driver
 
-        with contextlib.closing(driver.connect(self.url)) as connection, contextlib.closing(connection.cursor()) as one:
-            yield connection, one
+        with contextlib.closing(driver.connect(self.url)) as connection:
+            with contextlib.closing(connection.cursor()) as cursor:
+                yield cursor
+            connection.commit()
 
+    @property
+    def _errors(self) -> tuple[type[Exception], ...]:
+        try:
+            import adbc_driver_manager
+            import adbc_driver_postgresql
+        except ImportError:
+            raise MissingExtra(
+                "PostgreSQL needs a driver that is not installed.", fix="pip install 'sfumato[postgres]'"
+            ) from None
+        return (adbc_driver_manager.Error if adbc_driver_postgresql else Exception,)
 
-def _errors() -> type[Exception]:
-    try:
-        import adbc_driver_manager
-        import adbc_driver_postgresql
-    except ImportError:
-        raise MissingExtra(
-            "PostgreSQL needs a driver that is not installed.", fix="pip install 'sfumato[postgres]'"
-        ) from None
-    return adbc_driver_manager.Error if adbc_driver_postgresql else Exception
-
-
-def _named(error: Exception) -> SfumatoError:
-    """Return the error for a state of SQL; the text of the driver, which may quote cells, is not shown."""
-    state = getattr(error, "sqlstate", None) or ""
-    known = REASONS.get(state) or REASONS.get(state[:2])
-    if known:
-        kind = ReadError if state[:2] in ("53", "57", "40") else RequestError
-        return kind("PostgreSQL must be able to do this.", found=known[0], fix=known[1])
-    if not state and "connect" in str(error).lower():
-        fix = "check the URL, the service file and that the server runs"
-        return ReadError("PostgreSQL must be able to do this.", found="no connection to the server", fix=fix)
-    found = f"SQLSTATE {state}" if state else "the connection was lost"
-    return ReadError("PostgreSQL must be able to do this.", found=found, fix="look into the log of the server")
+    def _named(self, error: Exception) -> SfumatoError:
+        """Return the error for a state of SQL."""
+        state = getattr(error, "sqlstate", None) or ""
+        known = REASONS.get(state) or REASONS.get(state[:2])
+        if known:
+            kind = ReadError if state[:2] in ("53", "57", "40") else RequestError
+            return kind("PostgreSQL must be able to do this.", found=known[0], fix=known[1])
+        if not state and "connect" in str(error).lower():
+            fix = "check the URL, the service file and that the server runs"
+            return ReadError("PostgreSQL must be able to do this.", found="no connection to the server", fix=fix)
+        found = f"SQLSTATE {state}" if state else "the connection was lost"
+        return ReadError("PostgreSQL must be able to do this.", found=found, fix="look into the log of the server")
 
 
 def _schema(cursor: Any, query: str) -> list[pa.Field]:

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from sfumato.engines.database.driver import BATCH_ROWS, ColumnTypes, Driver, NewTable, quoted_column
-from sfumato.errors import ReadError, RequestError, SfumatoError, translated, translated_items
+from sfumato.engines.database.database_file import DatabaseFile
+from sfumato.engines.database.driver import BATCH_ROWS, ColumnTypes, NewTable, quoted_column
+from sfumato.errors import ReadError, RequestError, SfumatoError
 
-T = TypeVar("T")
 COMMENTS = "sfumato_comments"  # SQLite has no comments on tables, so they are in a table of their own
 
 
 @dataclass(frozen=True, repr=False)
-class SQLiteFile(Driver):
+class SQLiteFile(DatabaseFile):
     """A SQLite database in a file. A column has the type that all its cells share; mixed cells become text."""
 
-    path: Path
-
-    def batches(self, query: str) -> Iterator[pa.Table]:
-        yield from translated_items(self._batches(query), sqlite3.Error, self._named)
+    product: ClassVar[str] = "SQLite"
 
     def _batches(self, query: str) -> Iterator[pa.Table]:
         with self._connected() as connection:
+            connection.execute("BEGIN")  # types and rows are of one state, whatever others write meanwhile
             types = self._types(connection, query)
             cursor = connection.execute(query)
             names = [one[0] for one in cursor.description]
@@ -83,30 +80,19 @@ class SQLiteFile(Driver):
             connection.execute(f"INSERT OR REPLACE INTO {COMMENTS} VALUES (?, ?)", [new.name, new.comment])
             connection.execute("COMMIT")
 
-        self._done(work, must_exist=False)
+        self._done(work, writing=True)
 
     def _rows(self, query: str, *values: str) -> list[tuple[object, ...]]:
         return self._done(lambda connection: connection.execute(query, values).fetchall())
 
-    def _done(self, work: Callable[[sqlite3.Connection], T], *, must_exist: bool = True) -> T:
-        """Do work with a connection; what is not committed is rolled back when it closes."""
+    def _connect(self, path: Path, *, writing: bool) -> sqlite3.Connection:
+        return sqlite3.connect(path, isolation_level=None)
 
-        def whole() -> T:
-            with self._connected(must_exist=must_exist) as connection:
-                return work(connection)
+    @property
+    def _errors(self) -> tuple[type[Exception], ...]:
+        return sqlite3.Error, OSError
 
-        return translated(whole, sqlite3.Error, self._named)
-
-    @contextlib.contextmanager
-    def _connected(self, *, must_exist: bool = True) -> Iterator[sqlite3.Connection]:
-        if must_exist and not self.path.is_file():  # SQLite would make an empty one
-            raise ReadError(f"There is no file {self.path.name!r}.", fix="check the path")
-        with contextlib.closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
-            yield connection
-
-    def _named(self, error: Exception) -> SfumatoError:
-        """Return an error without the text of SQLite, which may quote cells."""
-        message = f"SQLite must be able to do this in {self.path.name}."
+    def _reason(self, message: str, error: Exception) -> SfumatoError:
         if isinstance(error, sqlite3.OperationalError):
             found = "there is no such table, the file is locked, or the disk is full"
             return RequestError(message, found=found, fix="check the table")

@@ -43,7 +43,7 @@ class Connection:
 
         failure: type[Exception] | None = None
         try:
-            return self._database.cursor().sql(query).to_arrow_table()
+            return self._result(query)
         except duckdb.OutOfMemoryException:
             failure = OutOfMemory
         except duckdb.Error:  # its text may quote cells
@@ -51,6 +51,9 @@ class Connection:
         if failure is OutOfMemory:
             raise OutOfMemory("The memory does not suffice for this table.", fix="a larger --memory")
         raise ReadError("The rows cannot be read.", found="a broken file, or a disk without space")
+
+    def _result(self, query: str) -> pa.Table:
+        return self._database.cursor().sql(query).to_arrow_table()
 
     def row(self, query: str) -> dict[str, Any]:
         """Return the only row of the result of a query."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sfumato.engines.base import Engine, Session, Verified
 from sfumato.engines.duckdb.blocks import route_rows
+from sfumato.engines.duckdb.compare import compared
 from sfumato.engines.duckdb.connection import Connection, connected
 from sfumato.engines.duckdb.queries import DuckDBQueries
 from sfumato.engines.duckdb.source import relation_of, with_declared_kinds
@@ -27,9 +28,14 @@ from sfumato.release.comparison import Comparison
 from sfumato.release.verify import Recount, require_held
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from sfumato.engines.base import RowKeys
     from sfumato.methods.base import Plan
-    from sfumato.methods.claims import Claim
+    from sfumato.methods.claims import Claim, Evidence
     from sfumato.schema.columns import Column
+    from sfumato.survey.equal_rows import ComparedRows
+    from sfumato.table.table import Table
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -105,14 +111,21 @@ class _Session(StoredSession):
 
     def verify(self, claims: Sequence[Claim[Any]], rows: ReleasedRows) -> Verified:
         recounts = [Recount(claim) for claim in claims]
-        compared: list[Comparison] = []
+        seen: list[Comparison] = []
         for evidence in _prefetched(rows.parts):
             for recount in recounts:
                 recount.add(evidence)
-            compared[:] = [Comparison.of(evidence).merge(compared[0]) if compared else Comparison.of(evidence)]
+            seen[:] = [Comparison.of(evidence).merge(seen[0]) if seen else Comparison.of(evidence)]
         findings = tuple(recount.finding() for recount in recounts)
         require_held(findings)
-        return Verified.of(findings, compared[0])
+        return Verified.of(findings, seen[0])
+
+    def compare(self, source: StoredTableSource, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
+        people = (keys.original(rows) for _, rows in source.stored.tables(self.memory_for(source.stored).batch_rows))
+        return compared(people, (keys.released(rows) for rows in released), self.folder, self.connection)
+
+    def paired_sample(self, rows: ReleasedRows, size: int, generator: np.random.Generator) -> Evidence:
+        return rows.parts.sample(size, generator)
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         progress = Progress(what, len(items))

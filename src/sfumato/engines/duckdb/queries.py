@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from sfumato.engines.duckdb.facts import facts_of, number_sql
 from sfumato.engines.stored.collectors import Collectors
 from sfumato.engines.stored.relation import quoted
 from sfumato.engines.stored.survey import Queries
+from sfumato.table.positions import chosen_within
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from sfumato.engines.duckdb.connection import Connection
@@ -60,7 +61,7 @@ class DuckDBQueries(Queries):
     def taken(self, numbers: NDArray[np.int64]) -> pa.Table:
         parts = []
         for keys, batch in self.stored.relation.batches(self.stored.names, self.batch_rows):
-            first, last = np.searchsorted(numbers, [keys[0], keys[-1] + np.uint64(1)])
-            if last > first:
-                parts.append(batch.take(pa.array(numbers[first:last] - int(keys[0]))))
+            here = chosen_within(numbers, int(keys[0]), batch.num_rows)
+            if here.size:
+                parts.append(batch.take(pa.array(here)))
         return pa.concat_tables(parts)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import numpy as np
 
 from sfumato.statistics.moments import Moments
+from sfumato.survey.combination_sketches import CombinationSketch, CombinationSketches
 from sfumato.survey.quantile_sketches import Points, QuantileSketch
-from sfumato.survey.questions import MomentsOf, PointsOf, QuantilesOf, Question
+from sfumato.survey.questions import CombinationsOf, MomentsOf, PointsOf, QuantilesOf, Question
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,7 +93,28 @@ class _Quantiles(_Sketch["NDArray[np.float64]"]):
         return np.interp(np.asarray(self.shares) * points.rows, ranks, points.values)
 
 
-COLLECTORS: dict[type[Question[Any]], Any] = {MomentsOf: _Moments, PointsOf: _Points, QuantilesOf: _Quantiles}
+class _Combinations(Collector[tuple[CombinationSketch, ...]]):
+    def __init__(self, question: CombinationsOf) -> None:
+        self.sketches = CombinationSketches(question.sets, question.size, question.salt)
+        self.columns = self.sketches.columns
+
+    def add(self, batch: Table) -> None:
+        self.sketches.update(batch)
+
+    def merge(self, other: Self) -> Self:
+        self.sketches.merge(other.sketches)
+        return self
+
+    def answer(self) -> tuple[CombinationSketch, ...]:
+        return self.sketches.each
+
+
+COLLECTORS: dict[type[Question[Any]], Any] = {
+    MomentsOf: _Moments,
+    PointsOf: _Points,
+    QuantilesOf: _Quantiles,
+    CombinationsOf: _Combinations,
+}
 
 
 class Collectors:

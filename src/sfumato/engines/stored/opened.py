@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.types as pt
 
+from sfumato.engines.base import without_identifiers
 from sfumato.engines.stored.relation import Relation, Rows
 from sfumato.errors import TableError
 from sfumato.schema.columns import Role
@@ -35,6 +36,10 @@ class StoredTableSource:
     @property
     def rows(self) -> int:
         return self.stored.rows
+
+    @property
+    def unprotected(self) -> StoredTableSource:
+        return replace(self, schema=without_identifiers(self.schema))
 
     @property
     def releasable(self) -> Rows:

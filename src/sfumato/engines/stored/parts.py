@@ -21,6 +21,7 @@ from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
 from sfumato.release.stored import StoredTable
 from sfumato.release.target import part_name
+from sfumato.table.positions import chosen_within
 from sfumato.table.write import write_whole
 
 if TYPE_CHECKING:
@@ -91,6 +92,25 @@ class Parts:
                 fix="release again",
             )
         return Evidence(released, self.blocks.read(part.block), np.load(self.origins / f"{part.number}.npy"))
+
+    def sample(self, size: int, generator: np.random.Generator) -> Evidence:
+        """Return random released rows of all parts, at most ``size``, with the original row of each."""
+        chosen = np.sort(generator.choice(self.rows, min(size, self.rows), replace=False, shuffle=False))
+        released, original, start = [], [], 0
+        for part in self.parts:
+            here = chosen_within(chosen, start, part.rows)
+            start += part.rows
+            if here.size:
+                evidence = self.evidence(part)
+                released.append(evidence.released.take(here))
+                original.append(evidence.original.take(evidence.origin[here]))
+        return Evidence(_joined(released), _joined(original), np.arange(len(chosen)))
+
+
+def _joined(tables: Sequence[Table]) -> Table:
+    from sfumato.table.table import Table
+
+    return Table(pa.concat_tables([table.arrow for table in tables]).unify_dictionaries(), tables[0].kinds)
 
 
 @dataclass(frozen=True, repr=False)

@@ -25,15 +25,20 @@ ERRORS = (pa.ArrowException, OSError)
 
 @dataclass(frozen=True, repr=False)
 class Relation:
-    """Parquet files with the same columns. ``orders`` are the values of ordered columns, which are stored as text."""
+    """Parquet files with the same columns. ``orders`` are the values of ordered columns, which are stored as text.
+
+    The files are read several times and must not change meanwhile: ``states`` are their sizes and times at the start.
+    """
 
     files: tuple[Path, ...]
     types: Mapping[str, pa.DataType]
     orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    states: Mapping[Path, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, files: Sequence[Path], orders: Mapping[str, tuple[str, ...]] | None = None) -> Relation:
         """Return the relation of these files; raise unless all have the same columns."""
+        states = {file: translated(partial(_state, file), ERRORS, partial(_broken, file)) for file in files}
         schemas = [_schema(file) for file in files]
         for file, schema in zip(files, schemas, strict=True):
             if not schema.equals(schemas[0]):
@@ -47,7 +52,7 @@ class Relation:
         repeated = sorted({name for name in schemas[0].names if schemas[0].names.count(name) > 1})
         if repeated:
             raise TableError("Column names must be unique.", found=f"{', '.join(map(repr, repeated))} more than once")
-        return cls(tuple(files), {one.name: one.type for one in schemas[0]}, orders or {})
+        return cls(tuple(files), {one.name: one.type for one in schemas[0]}, orders or {}, states)
 
     @property
     def rows(self) -> int:
@@ -79,6 +84,16 @@ class Relation:
                     keys = np.arange(start, start + batch.num_rows, dtype=np.uint64)
                     start += batch.num_rows
                     yield keys, pa.Table.from_batches([batch]).select(list(names))
+            self._require_unchanged(path)
+
+    def _require_unchanged(self, file: Path) -> None:
+        known = self.states.get(file)
+        if known is not None and translated(partial(_state, file), ERRORS, partial(_broken, file)) != known:
+            raise ReadError(
+                f"{file.name} must not change while it is read.",
+                found="a file that was changed or replaced meanwhile",
+                fix="release again when nobody writes it",
+            )
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,5 +157,12 @@ def _schema(file: Path) -> pa.Schema:
     return translated(partial(pq.read_schema, file), ERRORS, partial(_broken, file)).remove_metadata()
 
 
+def _state(file: Path) -> tuple[int, int]:
+    found = file.stat()
+    return found.st_size, found.st_mtime_ns
+
+
 def _broken(file: Path, error: Exception) -> ReadError:
+    if isinstance(error, PermissionError):
+        return ReadError(f"{file.name} cannot be read: permission denied.", fix="a file that you may read")
     return ReadError(f"{file.name} is a broken Parquet file.", fix="write the file again")

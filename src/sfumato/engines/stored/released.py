@@ -33,6 +33,11 @@ class ReleasedRows:
     def released_rows(self) -> int:
         return self.parts.rows
 
+    @property
+    def released_table(self) -> StoredTable:
+        """The released rows, in their files."""
+        return self.parts.table()
+
     def diagnostics(self) -> Diagnostics:
         """Return what the blocks reported."""
         trace = Trace.merged([part.trace for part in self.parts.parts])

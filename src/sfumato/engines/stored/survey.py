@@ -13,6 +13,7 @@ import numpy as np
 from sfumato.survey.quantile_sketches import Points
 from sfumato.survey.questions import (
     Answers,
+    CombinationsOf,
     Distinct,
     DistinctIn,
     Extremes,
@@ -36,9 +37,10 @@ if TYPE_CHECKING:
     from sfumato.engines.stored.relation import Rows
     from sfumato.randomness import Randomness
     from sfumato.table.facts import ColumnFacts
+    from sfumato.table.kinds import Kind
 
 FACTS = (FactsOf, ExtremesOf, MissingIn)
-COLLECTED = (MomentsOf, PointsOf, QuantilesOf)
+COLLECTED = (MomentsOf, PointsOf, QuantilesOf, CombinationsOf)
 
 
 class Queries(ABC):
@@ -94,6 +96,10 @@ class StoredSurvey:
     @property
     def rows(self) -> int:
         return self.stored.rows
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        return self.stored.kinds
 
     @cached_property
     def sample(self) -> Sample:

@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.measures.privacy.equal_rows import Cells, EqualRows, cells_of
 from sfumato.measures.privacy.neighbours import find
 from sfumato.measures.privacy.prediction import People, people_of
-from sfumato.measures.scores import Score
+from sfumato.measures.scores import Better, Score
 from sfumato.table.encoded_columns import finite
 from sfumato.table.intervals import is_interval
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.measures.measured_release import MeasuredRelease
+    from sfumato.survey.equal_rows import ComparedRows
 
 NEAR = 0.01  # a released row is nearly equal if its distance is this share of the distance to the nearest other person
 DECIMALS = range(-6, 11)  # powers of ten to which a column may be rounded
@@ -105,6 +106,58 @@ def copy_scores(subject: MeasuredRelease) -> Iterator[Score]:
         yield _score(name, copies, rows[1], tests)
     if near:
         yield _near_score(subject, whole, tests)
+
+
+def counted_copy_scores(subject: MeasuredRelease, counted: ComparedRows) -> Iterator[Score]:
+    """Yield the copies, groups and unique people that were counted on all rows; chance is judged from a sample.
+
+    Rows that are nearly equal are looked for in the sample, if it has the released rows of its people.
+    """
+    cells = cells_of(subject)
+    known = [column for column in cells if subject.quasi is None or column.name in subject.quasi]
+    found = [("copies, all columns", counted.whole, cells)]
+    found += [("copies, quasi-identifiers", counted.known, tuple(known))] if 0 < len(known) < len(cells) else []
+    boxed = any(is_interval(name, subject.released.kinds) for name in subject.names)
+    near = subject.original.rows > 1 and not boxed and subject.origin is not None
+    tests, rows = len(found) + near, counted.released_rows
+    for name, equal, columns in found:
+        by_columns = float(counted.known.unique) * rows * equal_by_chance(subject, columns)
+        ratio = 2.0 * rows / counted.original_rows
+        copies = Copies(
+            copied=equal.copied,
+            released_rows=equal.equal,
+            unique=equal.unique,
+            expected=expected_copies(by_columns, equal.pairs, ratio),
+            p_value=chance_of(equal.copied, by_columns, equal.pairs, ratio),
+        )
+        yield _score(name, copies, rows, tests)
+    if near:
+        sizes = (
+            subject.original.rows,
+            subject.released.rows,
+            0 if subject.reference is None else subject.reference.rows,
+        )
+        yield _near_score(subject, EqualRows.of(cells, sizes), tests)
+    yield from _group_scores(counted)
+
+
+def _group_scores(counted: ComparedRows) -> Iterator[Score]:
+    rows, groups = counted.released_rows, counted.groups
+    counts: list[tuple[str, float, Better, int, str]] = [
+        ("smallest group", float(groups.smallest), "higher", rows, f"rows, of {groups.count:,} groups of equal rows"),
+        ("unique released rows", groups.unique_rows / rows, "lower", rows, "share of the released rows"),
+        (
+            "unique people in the original",
+            counted.known.unique / counted.original_rows,
+            "lower",
+            counted.original_rows,
+            "share of the people whom the quasi-identifiers single out before the release",
+        ),
+    ]
+    for name, value, better, of_rows, note in counts:
+        yield Score(
+            name=name, family="privacy", value=value, better=better, rows=of_rows, note=f"{note}; all rows counted"
+        )
 
 
 def equal_by_chance(subject: MeasuredRelease, columns: Sequence[Cells]) -> float:

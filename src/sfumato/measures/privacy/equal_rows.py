@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,17 @@ import pyarrow.compute as pc
 
 from sfumato.table.encoded_columns import finite
 from sfumato.table.groups import refine
-from sfumato.table.intervals import Intervals, is_interval
+from sfumato.table.hashing import row_keys
+from sfumato.table.intervals import Intervals, interval_names, is_interval
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.measures.measured_release import MeasuredRelease
-    from sfumato.table.table import Table
+    from sfumato.table.kinds import Kind
 
+LANES = ((0, "a"), (1, "b"))  # the two halves of a key
 NO_VALUE = np.inf  # a released cell that is not one number, so that it equals no original cell
 
 
@@ -86,3 +89,47 @@ def _numbers(table: Table, name: str) -> NDArray[np.float64]:
     if table.kinds[name].is_numeric:
         return finite(table, name)
     return np.full(table.rows, NO_VALUE)
+
+
+@dataclass(frozen=True, repr=False)
+class CellKeys:
+    """Keys of rows that are equal where the cells are equal, whatever types the tables use (see :class:`Cells`)."""
+
+    names: tuple[str, ...]  # of the columns that are compared
+    known: tuple[str, ...]  # those of them that others know
+    shown: tuple[str, ...]  # released columns that these are released as
+    kinds: Mapping[str, Kind]  # of the original
+
+    @classmethod
+    def of(cls, subject: MeasuredRelease) -> CellKeys:
+        """Return the keys for rows like those of a sample."""
+        known = tuple(name for name in subject.names if subject.quasi is None or name in subject.quasi) or subject.names
+        kinds = subject.released.kinds
+        shown = [face for name in known if is_interval(name, kinds) for face in interval_names(name) if face in kinds]
+        shown += [name for name in known if name in kinds]
+        return cls(subject.names, known, tuple(shown), subject.original.kinds)
+
+    def original(self, rows: Table) -> pa.Table:
+        """Return the keys of original rows."""
+        cells = self._cells(rows)
+        return _keyed(known=cells.select(self.known), whole=cells)
+
+    def released(self, rows: Table) -> pa.Table:
+        """Return the keys of released rows."""
+        cells = self._cells(rows)
+        return _keyed(known=cells.select(self.known), whole=cells, shown=rows.select(self.shown))
+
+    def _cells(self, table: Table) -> Table:
+        """Return the compared columns with the same types for all tables."""
+        columns = {}
+        for name in self.names:
+            if self.kinds[name].is_numeric:
+                columns[name] = pa.array(_numbers(table, name), from_pandas=True)
+            else:
+                columns[name] = table.arrow.column(name).cast(pa.string())
+        return Table(pa.table(columns), {name: self.kinds[name] for name in self.names})
+
+
+def _keyed(**tables: Table) -> pa.Table:
+    keys = {name: row_keys(table) for name, table in tables.items()}
+    return pa.table({f"{name}_{lane}": key[:, place] for name, key in keys.items() for place, lane in LANES})

@@ -99,6 +99,9 @@ class Boxes(Method):
     """
 
     name: ClassVar[str] = "boxes"
+    in_blocks: ClassVar[str] = (
+        "the first cuts are chosen from a sample; each block is then cut as in memory, so no box crosses a block"
+    )
     noted: ClassVar[Mapping[str, str]] = {
         "kept": "statistics that were kept accurate",
         "edges": "where the faces of boxes are placed",

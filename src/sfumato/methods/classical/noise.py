@@ -41,6 +41,7 @@ class Noise(MatrixMethod):
     """
 
     name: ClassVar[str] = "noise"
+    in_blocks: ClassVar[str] = "scales and categories are decided from a sample"
     noted: ClassVar[Mapping[str, str]] = {
         **MatrixMethod.noted,
         "noise level": "variance of the noise, as a multiple of the variance of the data",

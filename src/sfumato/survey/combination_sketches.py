@@ -8,14 +8,12 @@ counts are exact.
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from sfumato.disclosure.uniqueness import Uniqueness, stay_alone, unique_bound
 from sfumato.errors import OptionError
 from sfumato.kernels.smallest_hashes import count_smallest
 from sfumato.params import require_int
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SCALE = 2.0**64
-SURE = 2.58  # half-width of a 99 % interval, in standard errors
 
 
 class CombinationSketch:
@@ -66,31 +63,34 @@ class CombinationSketch:
         """Whether every combination is stored."""
         return len(self._hashes) < self.size
 
-    def uniqueness(self, *, domain: int | None = None, population: int | None = None) -> Uniqueness:
-        """Estimate the uniqueness of these columns; the domain defaults to the number of combinations."""
-        if not self.rows:
-            raise OptionError("A sketch must have seen rows.", found="0 rows")
-        seen_share, counts = 1.0, self._counts
-        if not self.is_exact:  # the largest hash is not part of the sample: it only marks the end of its range
-            seen_share, counts = float(self._hashes[-1]) / SCALE, self._counts[:-1]
-        alone, distinct = int((counts == 1).sum()), len(counts)
-        people = self.rows if population is None else population
-        size = max(1, round(distinct / seen_share)) if domain is None else domain
-        unique = min(1.0, alone / seen_share / self.rows)
-        sizes, times = np.unique(counts, return_counts=True)  # there are few sizes and many combinations
-        expected = [t * n / self.rows * stay_alone(n / self.rows, people) for n, t in zip(sizes, times, strict=True)]
-        return Uniqueness(
-            columns=self.columns,
-            rows=self.rows,
-            unique_rows=round(unique * self.rows),
-            unique_fraction=unique,
-            distinct=round(distinct / seen_share),
-            domain=size,
-            population=people,
-            bound=unique_bound(size, people),
-            anonymity=max(1.0, people / size),
-            expected_uniform=stay_alone(1.0 / size, people),
-            expected_poisson=math.exp(-people / size),
-            expected_observed=min(1.0, sum(expected) / seen_share),
-            error=0.0 if self.is_exact else SURE * math.sqrt(alone + 1.0) / seen_share / self.rows,
-        )
+    @property
+    def seen_share(self) -> float:
+        """Estimated share of the combinations that are stored, from 0 to 1."""
+        return 1.0 if self.is_exact else float(self._hashes[-1]) / SCALE
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of rows of each combination of a random sample: of all if the sketch is exact."""
+        return self._counts if self.is_exact else self._counts[:-1]  # the largest hash only marks the end of the range
+
+
+class CombinationSketches:
+    """Sketches of several sets of columns, which share the hashes of the columns."""
+
+    def __init__(self, sets: Sequence[tuple[str, ...]], size: int, salt: bytes) -> None:
+        self.each = tuple(CombinationSketch(names, size=size, salt=salt) for names in sets)
+        self.columns = tuple(dict.fromkeys(name for names in sets for name in names))
+        self._salt = salt
+
+    def update(self, table: Table) -> Self:
+        """Add the rows of a part of the table."""
+        hashes = {name: column_hashes(table, name, self._salt) for name in self.columns}
+        for sketch in self.each:
+            sketch.update(table, combination_hashes([hashes[name] for name in sketch.columns]))
+        return self
+
+    def merge(self, other: CombinationSketches) -> Self:
+        """Add the rows that other sketches of the same sets have seen."""
+        for mine, theirs in zip(self.each, other.each, strict=True):
+            mine.merge(theirs)
+        return self

@@ -1,0 +1,208 @@
+"""Look at tables of any size: opens them with an engine, and computes nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato.disclosure import quasi_identifiers as search
+from sfumato.disclosure import uniqueness as counts
+from sfumato.disclosure.surveyed import surveyed_quasi_identifiers, surveyed_uniqueness
+from sfumato.engines.memory import MemorySurvey
+from sfumato.engines.registry import engine_for
+from sfumato.errors import names_memory_errors
+from sfumato.randomness import Randomness
+from sfumato.schema.schema import FittedTable
+from sfumato.table.frames import as_table
+
+if TYPE_CHECKING:
+    from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
+    from sfumato.disclosure.set_search import Progress
+    from sfumato.disclosure.uniqueness import By, SchemaLike, Uniqueness
+    from sfumato.engines.base import Engine
+    from sfumato.schema.schema import Schema
+    from sfumato.survey.survey import Survey
+    from sfumato.table.table import Table
+
+IN_MEMORY = "memory"
+
+
+@dataclass(frozen=True, repr=False)
+class Examined:
+    """A table that was opened: a survey of all its columns, the schema that fits it, and its rows if in memory."""
+
+    survey: Survey
+    schema: Schema
+    table: Table | None = None
+
+    def quasi_identifiers(
+        self, columns: Sequence[str], alpha: float, max_size: int, **options: Any
+    ) -> QuasiIdentifiers:
+        """Search the quasi-identifiers, by exact counts in memory and by sketches elsewhere."""
+        by: By = "rows" if options.get("population") is None else "population"
+        options |= {"alpha": alpha, "max_size": max_size, "by": by, "columns": columns}
+        if self.table is not None:
+            return search.quasi_identifiers(self.table, schema=self.schema, **options)
+        return surveyed_quasi_identifiers(self.survey, self.schema if by == "population" else None, **options)
+
+
+@contextmanager
+def examined(table: Any, schema: SchemaLike, engine: Engine) -> Iterator[Examined]:
+    """Open a table with an engine; what the engine needs meanwhile is removed at the end."""
+    if engine.name == IN_MEMORY:
+        fitted = FittedTable.of(as_table(table), schema)
+        yield Examined(MemorySurvey(fitted.table), fitted.schema, fitted.table)
+        return
+    with engine.session(None) as running:
+        source = running.open(table, schema)
+        yield Examined(running.survey(source.unprotected, Randomness()), source.schema)
+
+
+@names_memory_errors
+def uniqueness(
+    table: Any,
+    columns: Sequence[str],
+    population: float | None = None,
+    *,
+    domain_sizes: Mapping[str, int] | None = None,
+    schema: SchemaLike = None,
+    engine: str | Engine = "auto",
+) -> Uniqueness:
+    """Compute how many rows a set of columns makes unique, and bound the share of unique people in a population.
+
+    A missing value counts as a value. All rows are counted, whatever the size of the table.
+
+    Parameters
+    ----------
+    table : Table, path, data frame or Database
+        Anything that a release accepts, also larger than memory: a pattern such as ``"part-*.parquet"``, or a table of
+        a :class:`sfumato.Database`.
+    columns : sequence of str
+        Names of the columns, at least one, each once.
+    population : float, optional
+        Number of people among whom an intruder searches, at least the number of rows. Default: the rows of the table.
+    domain_sizes : mapping of str to int, optional
+        Number of possible values of each named column, at least 1. For other columns: the number that the schema
+        declares, or else the number of different values in the table.
+    schema : Schema, mapping or path, optional
+        Schema whose declared domains, orders and trees give domain sizes. Default: none.
+    engine : str or Engine, default "auto"
+        Engine that reads the table, such as "memory" or "duckdb". "auto" takes memory if the table fits into it.
+
+    Returns
+    -------
+    Uniqueness
+        Counts, shares and bounds; ``reason(alpha)`` puts the verdict into a sentence.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [34, 34, 51, 51, 62, 62], "sex": ["f", "m", "f", "f", "m", "m"]}
+    >>> found = sf.uniqueness(people, ["age", "sex"])
+    >>> found.unique_rows, found.rows
+    (2, 6)
+    >>> found.reason(alpha=0.2)
+    'age, sex together identify people at α = 0.2: 2 of 6 rows (33.3%) have a combination of values that no other...'
+
+    The same columns in a population of 1,000 people and with 100 possible ages:
+
+    >>> found = sf.uniqueness(people, ["age", "sex"], population=1000, domain_sizes={"age": 100})
+    >>> found.domain, round(found.bound, 3)
+    (200, 0.074)
+    """
+    chosen = engine_for(engine, table)
+    if chosen.name == IN_MEMORY:
+        return counts.uniqueness(table, columns, population, domain_sizes=domain_sizes, schema=schema)
+    with examined(table, schema, chosen) as found:
+        declared = None if schema is None else found.schema
+        return surveyed_uniqueness(found.survey, declared, columns, population, domain_sizes=domain_sizes)
+
+
+@names_memory_errors
+def quasi_identifiers(
+    table: Any,
+    population: float | None = None,
+    alpha: float = 0.2,
+    max_size: int | None = None,
+    by: By = "rows",
+    *,
+    columns: Sequence[str] | None = None,
+    sample: int | None = None,
+    domain_sizes: Mapping[str, int] | None = None,
+    schema: SchemaLike = None,
+    seed: int | None = None,
+    seconds: float | None = None,
+    progress: Progress | None = None,
+    engine: str | Engine = "auto",
+) -> QuasiIdentifiers:
+    """Find all minimal sets of columns that identify at least a share ``alpha`` of people.
+
+    Parameters
+    ----------
+    table : Table, path, data frame or Database
+        Anything that a release accepts, also larger than memory: a pattern such as ``"part-*.parquet"``, or a table of
+        a :class:`sfumato.Database`.
+    population : float, optional
+        Number of people among whom an intruder searches, at least the number of rows. Default: the rows of the table.
+    alpha : float, default 0.2
+        Smallest share of unique people at which a set counts as a quasi-identifier, between 0 and 1.
+    max_size : int, optional
+        Largest number of columns in a set, at least 1. Default: all columns.
+    by : {"rows", "population"}, default "rows"
+        "rows" counts the unique rows of the table. "population" uses the upper bound for ``population`` people
+        (LT Theorems 1 and 2), so it finds the sets that *may* identify people.
+    columns : sequence of str, optional
+        Columns to search. Default: all columns of the table.
+    sample : int, optional
+        Number of random rows to examine instead of all rows; each is compared with the whole table. The shares are then
+        estimates with a reported ``error``. Default: all rows. In a table that is not in memory: number of random
+        combinations of values that are kept of each set of columns, 4,096 by default; the error of a share is about
+        2.6 times the share divided by the square root of that number.
+    domain_sizes : mapping of str to int, optional
+        Number of possible values of each named column, at least 1. For other columns: the number that the schema
+        declares, or else the number of different values in the table.
+    schema : Schema, mapping or path, optional
+        Schema whose declared domains, orders and trees give domain sizes. Default: none.
+    seed : int, optional
+        Seed that makes ``sample`` repeatable. Default: random numbers from the operating system.
+    seconds : float, optional
+        Time limit in seconds, above 0. Small sets are searched first, and the result says what was covered and how long
+        the rest would take. Reading the table and compiling kernels do not count. Default: search everything.
+    progress : callable, optional
+        Called after each set with the number of sets visited and the largest possible number. Default: none. The
+        estimated time that is left is logged every five seconds (logger "sfumato").
+    engine : str or Engine, default "auto"
+        Engine that reads the table, such as "memory" or "duckdb". "auto" takes memory if the table fits into it.
+
+    Returns
+    -------
+    QuasiIdentifiers
+        The minimal sets, smallest first, each as a :class:`Uniqueness`; ``complete`` and ``coverage`` say whether all
+        sets were searched.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {
+    ...     "age": [34, 34, 51, 51, 62, 62],
+    ...     "sex": ["f", "m", "f", "f", "m", "m"],
+    ...     "height": [160, 180, 170, 160, 170, 180],
+    ... }
+    >>> found = sf.quasi_identifiers(people, alpha=0.5)
+    >>> [one.columns for one in found]
+    [('age', 'height')]
+    >>> found.reasons[0]
+    'age, height together identify people at α = 0.5: 6 of 6 rows (100.0%) have a combination of values that no...'
+    """
+    options: dict[str, Any] = {"columns": columns, "domain_sizes": domain_sizes, "seed": seed}
+    options |= {"seconds": seconds, "progress": progress}
+    chosen = engine_for(engine, table)
+    if chosen.name == IN_MEMORY:
+        return search.quasi_identifiers(table, population, alpha, max_size, by, sample=sample, schema=schema, **options)
+    with examined(table, schema, chosen) as found:
+        declared = None if schema is None else found.schema
+        return surveyed_quasi_identifiers(
+            found.survey, declared, population, alpha, max_size, by, sketch=sample, **options
+        )

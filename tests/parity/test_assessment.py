@@ -1,0 +1,141 @@
+"""Assessments of tables that are not in memory: counts of all rows are exact, and a sample measures the rest."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato import assessment
+from sfumato.cli.app import run
+from sfumato.errors import GuaranteeNotMet, OptionError
+
+ROWS = 6000
+ROLES = {"age": "quasi", "income": "quasi", "town": "quasi", "ill": "other"}
+SMALL = sf.DuckDB(memory="1GB", block_rows=2000)
+
+
+def people(seed: int = 0, rows: int = ROWS) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, rows)
+    return pa.table(
+        {
+            "age": pa.array(age, mask=rng.random(rows) < 0.01),
+            "income": (age * 500 + rng.lognormal(9, 1, rows)).round(2),
+            "town": rng.choice(["Arles", "Brig", "Cham"], rows),
+            "ill": rng.random(rows) < 0.3,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("in")
+    for number in range(3):
+        pq.write_table(people().slice(number * 2000, 2000), folder / f"part{number}.parquet")
+    return str(folder / "*.parquet")
+
+
+@pytest.fixture(scope="module")
+def copied():
+    """Return a release in which 40 people are copied and the others are noise, and people who are in it."""
+    rows = people(1)
+    noise = np.random.default_rng(2).normal(0, 500, ROWS)
+    noise[:40] = 0.0
+    return rows.set_column(1, "income", pa.array(rows.column("income").to_numpy() + noise))
+
+
+def values(judged, *names):
+    return {name: (judged[name].value, judged[name].rows) for name in names}
+
+
+COUNTED = ("copies, all columns",)
+
+
+def test_copies_are_counted_as_in_memory(copied):
+    judged = sf.assess(people(1), copied, measures=["copies"], engine=SMALL, seed=1)
+    wanted = sf.assess(people(1), copied, measures=["copies"], seed=1)
+    assert values(judged, *COUNTED) == values(wanted, *COUNTED)
+    assert judged["copies, all columns"].value == 40
+    assert judged["copies, all columns"].passed is False
+
+
+def test_a_box_release_has_no_copies_and_its_groups_are_counted(source, tmp_path):
+    released = sf.Boxes(k=5).release(source, schema=ROLES, engine=SMALL, into=tmp_path / "out")
+    judged = sf.assess(source, sf.read_release(tmp_path / "out"), engine=SMALL, seed=1)
+    wanted = sf.assess(people(), released.table.select(released.table.names), measures=["copies"], seed=1)
+    assert values(judged, *COUNTED) == values(wanted, *COUNTED)
+    faces = [name for name in released.table.names if name.startswith(("age_", "income_", "town"))]
+    sizes = released.table.arrow.group_by(faces).aggregate([([], "count_all")]).column("count_all").to_pylist()
+    assert judged["smallest group"].value == min(sizes) >= 5
+    assert judged["unique released rows"].value == 0.0
+    assert (
+        judged["unique people in the original"].value
+        == sf.uniqueness(people(), ["age", "income", "town"]).unique_fraction
+    )
+    assert judged.released_rows == judged.original_rows == ROWS
+    assert {one.name for one in judged.omitted} >= {"prediction", "membership"}
+
+
+def test_a_sample_is_stated_with_its_error(source, monkeypatch):
+    monkeypatch.setattr(assessment, "SAMPLED", 1500)
+    release = sf.Noise(level=0.05).release(source, schema=ROLES, engine="memory")
+    judged = sf.assess(source, release, engine=SMALL, seed=1)
+    whole = sf.assess(people(), release, measures=["moments", "marginals"], seed=1)
+    assert judged.sampled_rows == 1500
+    assert judged.sampling_error == pytest.approx(0.042, abs=0.001)
+    assert "random sample of 1,500 rows" in str(judged)
+    assert judged.to_plain()["sampled_rows"] == 1500
+    assert judged["change in means"].value == pytest.approx(whole["change in means"].value, abs=0.1)
+
+
+def test_people_are_sampled_with_their_own_rows(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(assessment, "SAMPLED", 1000)
+    weak, strong = (
+        sf.release_and_assess(
+            sf.Noise(level=level),
+            source,
+            people(9, 1000),
+            schema=ROLES,
+            engine=SMALL,
+            into=tmp_path / str(level),
+            seed=1,
+        )
+        for level in (1e-6, 2.0)
+    )
+    linked = [one.assessment["correct nearest matches"].value for one in (weak, strong)]
+    assert linked[0] > 0.9
+    assert linked[1] < 0.2
+    assert weak.assessment.sampled_rows == 1000
+    assert weak.assessment.passed is False
+    assert sf.read_release(tmp_path / "2.0").table.rows == ROWS
+
+
+def test_a_required_assessment_is_made_before_anything_is_written(source, tmp_path):
+    with pytest.raises(GuaranteeNotMet, match="nothing was written"):
+        sf.release_and_assess(
+            sf.Noise(level=1e-9), source, schema=ROLES, engine=SMALL, into=tmp_path / "out", require=True
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_needs_memory_is_refused(source, copied, tmp_path):
+    with pytest.raises(OptionError, match="holdout"):
+        sf.release_and_assess(sf.Noise(level=1.0), source, holdout=0.5, schema=ROLES, engine=SMALL)
+    with pytest.raises(OptionError, match="origin"):
+        sf.assess(source, copied, origin=np.zeros(ROWS, np.int64), engine=SMALL)
+
+
+def test_the_commands(source, tmp_path, capsys):
+    out = str(tmp_path / "out")
+    roles = [f"--role={name}={role}" for name, role in ROLES.items()]
+    assert run(["release", source, "-o", out, "--k", "5", *roles, "--engine", "duckdb", "--assess", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["assessment"]
+    assert shown["original_rows"] == shown["sampled_rows"] == ROWS
+    assert run(["assess", source, out, "--engine", "duckdb", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["released_rows"] == ROWS
+    assert run(["assess", source, out, "--engine", "duckdb", "--worst", "3"]) == 2
