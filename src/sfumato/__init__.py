@@ -17,6 +17,8 @@ NAMES = {
     "Table": "sfumato.table.table",
     "Schema": "sfumato.schema.schema",
     "uniqueness": "sfumato.disclosure.uniqueness",
+    "group_models": "sfumato.disclosure.group_models",
+    "GroupModels": "sfumato.disclosure.group_models",
     "quasi_identifiers": "sfumato.disclosure.quasi_identifiers",
     "sketched_quasi_identifiers": "sfumato.disclosure.sketched_search",
     "anonymity_budget": "sfumato.disclosure.anonymity_budget",
