@@ -132,7 +132,7 @@ def test_counts_of_parts_merge_to_those_of_the_whole(rows, cut):
     table = as_table({"group": [g for g, _ in rows], "value": pa.array([names[v] for _, v in rows], pa.string())})
     whole = KeyedCounts.of(KeyedGroups.of(table, ["group"]), table.coded("value"))
     parts = [table.take(np.arange(len(rows))[part]) for part in (slice(cut), slice(cut, None))]
-    one, other = (KeyedCounts.of(KeyedGroups.of(p, ["group"]), p.coded("value")) for p in parts if p.rows or True)
+    one, other = (KeyedCounts.of(KeyedGroups.of(p, ["group"]), p.coded("value")) for p in parts)
     merged = one.merge(other)
     order = ("low", "mid", "high")
     for function in (diversity.effective_values, closeness.ordered_distances):
@@ -210,7 +210,7 @@ def test_an_empty_table_is_refused():
 
 
 def test_neither_weights_nor_labels_are_shown():
-    assert "541" not in repr(group_models(FRANCDAT, ["key1"], ["num3"], weight="w"))
+    assert "array" not in repr(group_models(FRANCDAT, ["key1"], ["num3"], weight="w"))
 
 
 def test_adult_has_the_values_that_others_measured(data_folder):
