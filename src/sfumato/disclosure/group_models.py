@@ -60,6 +60,8 @@ class SensitiveModels:
     delta : float
         Largest \\|ln(p/q)\\| of the shares p of a value in a group and q in the table, over values that occur in the
         group: the table is δ-disclosure private above this δ.
+    disclosed_rows : int
+        Rows in groups with a single value, which is therefore disclosed.
     distinct_by_group, entropy_by_group, t_by_group : array, shape (groups,)
         ``distinct_l``, ``entropy_l`` and ``t`` of each group. They are not shown by ``repr``.
     """
@@ -75,6 +77,7 @@ class SensitiveModels:
     beta: float
     enhanced_beta: float
     delta: float
+    disclosed_rows: int
     distinct_by_group: NDArray[np.int64] = field(repr=False)
     entropy_by_group: NDArray[np.float64] = field(repr=False)
     t_by_group: NDArray[np.float64] = field(repr=False)
@@ -201,9 +204,10 @@ class GroupModels:
             "rows": self.rows,
             "groups": self.groups,
             "unique_rows": self.unique_rows,
+            "rows_below": {str(k): self.rows_failing(k=k) for k in (2, 3, 5, 10, 20)},
             **{name: getattr(self, name) for name in ("k", *MODELS)},
             "columns": [
-                {name: getattr(models, name) for name in ("column", "values", "distance", *MODELS)}
+                {name: getattr(models, name) for name in ("column", "values", "distance", "disclosed_rows", *MODELS)}
                 for models in self.columns
             ],
         }
@@ -237,7 +241,7 @@ def group_models(
     distance : {"auto", "equal", "ordered", "tree"} or mapping of column to one of them, default "auto"
         Distance between sensitive values that t-closeness uses: all equally far apart, by ranks (a missing value is the
         last one), or by the tree that the schema declares. "auto" is "ordered" for numbers, dates and ordered
-        categories, and "equal" for others.
+        categories, "tree" for other columns for which the schema declares a tree, and else "equal".
     schema : Schema, mapping or path, optional
         Schema that declares trees and orders of sensitive columns. Default: none.
 
@@ -317,8 +321,8 @@ def _measured(
     coded = table.coded(name)
     counts = SensitiveCounts.of(labels, coded.codes, coded.size)
     if distance == "auto":
-        kind = table.kinds[name]
-        distance = "ordered" if kind.is_numeric or kind is Kind.ORDERED else "equal"
+        kind, has_tree = table.kinds[name], schema is not None and schema[name].tree is not None
+        distance = "ordered" if kind.is_numeric or kind is Kind.ORDERED else "tree" if has_tree else "equal"
     by_group = _distances(counts, table, name, distance, schema)
     distinct, entropy = diversity.distinct_values(counts), diversity.effective_values(counts)
     return SensitiveModels(
@@ -333,6 +337,7 @@ def _measured(
         beta=float(closeness.basic_beta(counts).max()),
         enhanced_beta=float(closeness.enhanced_beta(counts).max()),
         delta=float(closeness.disclosure_delta(counts).max()),
+        disclosed_rows=int(counts.sizes[distinct == 1].sum()),
         distinct_by_group=distinct,
         entropy_by_group=entropy,
         t_by_group=by_group,
