@@ -53,7 +53,7 @@ def mean_covered(covered: NDArray[np.int64], domain: int, rows: NDArray[np.int64
     return float(np.average(covered, weights=rows)) / domain
 
 
-def granularity_loss(shares: Sequence[float], domains: Sequence[int]) -> float:
+def granularity_loss(shares: Sequence[float], domains: Sequence[float]) -> float:
     """Return the mean share of the domain that a cell covers beyond a single value, from 0 to 1 (Iyengar 2002).
 
     ``shares`` are the :func:`mean_covered` of the columns, and ``domains`` the numbers of their values. ARX reports
