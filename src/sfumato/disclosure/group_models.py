@@ -107,6 +107,13 @@ class GroupModels:
         Sum of the weights of the group of each row, which estimates its size in the population; None without weights.
     columns : tuple of SensitiveModels
         The models of each sensitive column.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> models = sf.group_models({"age": [30, 30, 40, 40], "illness": ["a", "b", "a", "a"]}, ["age"], ["illness"])
+    >>> models["illness"].distinct_l, models["illness"].disclosed_rows
+    (1, 2)
     """
 
     quasi: tuple[str, ...]
