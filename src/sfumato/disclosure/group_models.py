@@ -273,6 +273,7 @@ def group_models(
     names = require_columns(table, quasi)
     table.require(asked)
     _require_apart(names, asked)
+    distances = _distances_asked(distance, asked)
     known = None if schema is None else Schema.for_table(table, schema)
     table = table if known is None else known.apply(table)
     labels = group_labels(table, names)
@@ -285,7 +286,7 @@ def group_models(
         labels=labels,
         frequencies=sizes[labels],
         weighted_frequencies=None if weight is None else _weighted(table, weight, labels),
-        columns=tuple(_measured(table, name, labels, _asked(distance, name), known) for name in asked),
+        columns=tuple(_measured(table, name, labels, distances[name], known) for name in asked),
     )
 
 
@@ -316,10 +317,14 @@ def _require_apart(quasi: tuple[str, ...], sensitive: tuple[str, ...]) -> None:
         )
 
 
-def _asked(distance: Distance | Mapping[str, Distance], name: str) -> Distance:
-    asked = distance.get(name, "auto") if isinstance(distance, Mapping) else distance
-    require_choice(asked, name="distance", choices=DISTANCES)
-    return asked
+def _distances_asked(distance: Distance | Mapping[str, Distance], sensitive: tuple[str, ...]) -> dict[str, Distance]:
+    """Return the distance of each sensitive column."""
+    given = distance if isinstance(distance, Mapping) else dict.fromkeys(sensitive, distance)
+    for name, one in given.items():
+        require_choice(one, name="distance", choices=DISTANCES)
+        if name not in sensitive:
+            raise OptionError("A distance is given for a column that is not sensitive.", found=repr(name))
+    return {name: given.get(name, "auto") for name in sensitive}
 
 
 def _measured(

@@ -192,6 +192,7 @@ def test_the_distance_of_a_tree_needs_a_tree(tmp_path):
         ({"sensitive": ["q"]}, OptionError),
         ({"sensitive": ["none"]}, TableError),
         ({"sensitive": ["s"], "distance": "far"}, OptionError),
+        ({"sensitive": ["s"], "distance": {"q": "equal"}}, OptionError),
         ({"weight": "s"}, TableError),
         ({"weight": "w"}, TableError),
     ],
