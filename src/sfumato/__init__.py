@@ -21,7 +21,7 @@ NAMES = {
     "population_uniqueness": "sfumato.disclosure.population_uniqueness",
     "individual_risk": "sfumato.disclosure.individual_risk",
     "special_uniques": "sfumato.disclosure.special_uniques",
-    "GroupModels": "sfumato.disclosure.group_models",
+    "GroupModels": "sfumato.disclosure.group_model_records",
     "quasi_identifiers": "sfumato.disclosure.quasi_identifiers",
     "sketched_quasi_identifiers": "sfumato.disclosure.sketched_search",
     "anonymity_budget": "sfumato.disclosure.anonymity_budget",

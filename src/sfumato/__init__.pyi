@@ -1,7 +1,7 @@
 """The public names, for type checkers. Written by `make generated`."""
 
 from sfumato.disclosure.anonymity_budget import anonymity_budget as anonymity_budget
-from sfumato.disclosure.group_models import GroupModels as GroupModels
+from sfumato.disclosure.group_model_records import GroupModels as GroupModels
 from sfumato.disclosure.group_models import group_models as group_models
 from sfumato.disclosure.individual_risk import individual_risk as individual_risk
 from sfumato.disclosure.population_uniqueness import population_uniqueness as population_uniqueness

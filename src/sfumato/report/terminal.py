@@ -18,7 +18,7 @@ from sfumato.schema.columns import Role
 from sfumato.statistics.quantities import interval, quantity
 
 if TYPE_CHECKING:
-    from sfumato.disclosure.group_models import GroupModels
+    from sfumato.disclosure.group_model_records import GroupModels
     from sfumato.disclosure.inspection import Inspection
     from sfumato.disclosure.population_uniqueness import PopulationUniqueness
     from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
