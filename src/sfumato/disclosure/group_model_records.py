@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Distance = Literal["auto", "equal", "ordered", "tree"]
+Missing = Literal["value", "any"]
+MISSING: tuple[Missing, ...] = ("value", "any")
 DISTANCES: tuple[Distance, ...] = ("auto", "equal", "ordered", "tree")
 MODELS = ("distinct_l", "entropy_l", "recursive_cl", "alpha", "t", "beta", "enhanced_beta", "delta")
 
@@ -82,15 +84,15 @@ class GroupModels:
     rows : int
         Rows of the table.
     k : int
-        Rows of the smallest group: the table is k-anonymous up to this k.
+        Smallest frequency of a row: the table is k-anonymous up to this k.
     groups : int
         Number of groups, which are combinations of values that occur.
     labels : array of int, shape (rows,)
         Number of the group of each row. Not shown by ``repr``, like the following ones.
     frequencies : array of int, shape (rows,)
-        Number of rows in the group of each row.
+        Number of rows in the group of each row, or that match it if a missing value may be any value.
     weighted_frequencies : array of float, shape (rows,), or None
-        Sum of the weights of the group of each row, which estimates its size in the population; None without weights.
+        Sum of the weights of these rows, which estimates their number in the population; None without weights.
     columns : tuple of SensitiveModels
         The models of each sensitive column.
 
@@ -182,13 +184,11 @@ class GroupModels:
             Fail if the distance of a sensitive column in the group is larger. Default: not asked.
         """
         fails = np.zeros(self.groups, dtype=bool)
-        sizes = np.bincount(self.labels, minlength=self.groups)
-        fails |= False if k is None else sizes < k
         for models in self.columns:
             fails |= False if l is None else models.distinct_by_group < l
             fails |= False if entropy_l is None else models.entropy_by_group < entropy_l
             fails |= False if t is None else models.t_by_group > t
-        return int(sizes[fails].sum())
+        return int((fails[self.labels] | (False if k is None else self.frequencies < k)).sum())
 
     def to_plain(self) -> dict[str, object]:
         """Return the models as a dictionary that can be written as JSON, without the arrays."""

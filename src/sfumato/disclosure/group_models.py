@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.disclosure import closeness, diversity
-from sfumato.disclosure.group_model_records import DISTANCES, Distance, GroupModels, SensitiveModels
+from sfumato.disclosure.group_model_records import (
+    DISTANCES,
+    MISSING,
+    Distance,
+    GroupModels,
+    Missing,
+    SensitiveModels,
+)
+from sfumato.disclosure.missing_matches import matching_totals
 from sfumato.disclosure.sensitive_counts import SensitiveCounts
 from sfumato.disclosure.uniqueness import SchemaLike, require_columns
 from sfumato.errors import OptionError, SchemaError, TableError
@@ -37,6 +45,7 @@ def group_models(
     *,
     distance: Distance | Mapping[str, Distance] = "auto",
     schema: SchemaLike = None,
+    missing: Missing = "value",
 ) -> GroupModels:
     """Measure which privacy models a table satisfies: k-anonymity, ℓ-diversity, t-closeness, ….
 
@@ -57,6 +66,9 @@ def group_models(
         categories, "tree" for other columns for which the schema declares a tree, and else "equal".
     schema : Schema, mapping or path, optional
         Schema that declares trees and orders of sensitive columns. Default: none.
+    missing : {"value", "any"}, default "value"
+        A missing quasi-identifier is a value of its own, or it may be "any" value, as in sdcMicro: then frequencies
+        count the rows that agree wherever both have a value. They form no groups, so sensitive columns cannot be judged.
 
     Returns
     -------
@@ -80,18 +92,26 @@ def group_models(
     table.require(asked)
     _require_apart(names, asked)
     distances = _distances_asked(distance, asked)
+    require_choice(missing, name="missing", choices=MISSING)
+    if missing == "any" and asked:
+        raise OptionError(
+            "Sensitive columns are judged in groups, which rows do not form if a missing value may be any value.",
+            found=f"{len(asked)} sensitive columns",
+            fix='missing="value", or no sensitive columns',
+        )
     known = None if schema is None else Schema.for_table(table, schema)
     table = table if known is None else known.apply(table)
     labels = group_labels(table, names)
-    sizes = np.bincount(labels)
+    weights = None if weight is None else sampling_weights(table, weight)
+    frequencies, weighted = _frequencies(table, names, labels, weights, missing)
     return GroupModels(
         quasi=names,
         rows=table.rows,
-        k=int(sizes.min()),
-        groups=len(sizes),
+        k=int(frequencies.min()),
+        groups=int(labels.max()) + 1,
         labels=labels,
-        frequencies=sizes[labels],
-        weighted_frequencies=None if weight is None else _weighted(table, weight, labels),
+        frequencies=frequencies,
+        weighted_frequencies=weighted,
         columns=tuple(_measured(table, name, labels, distances[name], known) for name in asked),
     )
 
@@ -109,8 +129,20 @@ def sampling_weights(table: Table, name: str) -> NDArray[np.float64]:
     return weights
 
 
-def _weighted(table: Table, name: str, labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.asarray(np.bincount(labels, weights=sampling_weights(table, name))[labels])
+def _frequencies(
+    table: Table,
+    names: tuple[str, ...],
+    labels: NDArray[np.int64],
+    weights: NDArray[np.float64] | None,
+    missing: Missing,
+) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+    """Return the number of rows that each row is equal to or matches, and the sum of their weights."""
+    if missing == "value":
+        weighted = None if weights is None else np.asarray(np.bincount(labels, weights=weights)[labels], np.float64)
+        return np.bincount(labels)[labels], weighted
+    counted = [np.ones(table.rows), *([] if weights is None else [weights])]
+    frequencies, *totals = matching_totals(table, names, counted)
+    return frequencies.astype(np.int64), totals[0] if totals else None
 
 
 def _require_apart(quasi: tuple[str, ...], sensitive: tuple[str, ...]) -> None:

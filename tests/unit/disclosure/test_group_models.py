@@ -154,6 +154,26 @@ def test_a_lone_row_with_a_missing_value_is_alone():
     assert group_models(frame, ["a"], ["s"]).k == 1
 
 
+cells = st.one_of(st.none(), st.integers(0, 2))
+sparse = st.integers(1, 30).flatmap(
+    lambda rows: st.fixed_dictionaries({name: st.lists(cells, min_size=rows, max_size=rows) for name in "abc"})
+)
+
+
+@given(sparse)
+def test_a_missing_value_that_may_be_any_matches_wherever_both_have_values(columns):
+    rows = list(zip(*columns.values(), strict=True))
+    weights = [1.0 + place for place in range(len(rows))]
+    found = group_models({**columns, "w": weights}, list("abc"), weight="w", missing="any")
+    match = [[all(x is None or y is None or x == y for x, y in zip(a, b, strict=True)) for b in rows] for a in rows]
+    assert found.frequencies.tolist() == [sum(one) for one in match]
+    slow = [sum(w for w, matches in zip(weights, one, strict=True) if matches) for one in match]
+    assert found.weighted_frequencies == pytest.approx(slow)
+    assert found.k == min(map(sum, match))
+    assert found.rows_failing(k=3) == sum(sum(one) < 3 for one in match)
+    assert found.k >= group_models(columns, list("abc")).k
+
+
 def test_the_index_of_a_frame_does_not_matter():
     frame = pd.DataFrame({"q": [1, 1, 2, 2], "s": ["a", "b", "a", "b"]}, index=[7, 3, 9, 1])
     found = group_models(frame.sample(frac=1.0, random_state=0), ["q"], ["s"])
@@ -193,6 +213,8 @@ def test_the_distance_of_a_tree_needs_a_tree(tmp_path):
         ({"sensitive": ["none"]}, TableError),
         ({"sensitive": ["s"], "distance": "far"}, OptionError),
         ({"sensitive": ["s"], "distance": {"q": "equal"}}, OptionError),
+        ({"sensitive": ["s"], "missing": "any"}, OptionError),
+        ({"missing": "none"}, OptionError),
         ({"weight": "s"}, TableError),
         ({"weight": "w"}, TableError),
     ],
