@@ -68,7 +68,7 @@ def group_models(
         Schema that declares trees and orders of sensitive columns. Default: none.
     missing : {"value", "any"}, default "value"
         A missing quasi-identifier is a value of its own, or it may be "any" value, as in sdcMicro: then frequencies
-        count the rows that agree wherever both have a value. They form no groups, so sensitive columns cannot be judged.
+        count the rows that agree wherever both have a value. They form no groups, in which to judge sensitive columns.
 
     Returns
     -------

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.disclosure.recoding_losses import non_uniform_entropy
+from sfumato.disclosure.recoding_losses import mean_covered, non_uniform_entropy
 from sfumato.table.intervals import Intervals, is_interval, parse_set
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from sfumato.measures.measured_release import MeasuredRelease
     from sfumato.table.table import Coded
+
+
+SUPPRESSED = (None, "*")  # cells that cover the whole domain, unless they are values of the original
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,14 @@ class MeanShares:
     unknown: tuple[str, ...]  # columns with labels of which it is not known what they cover
     shares: tuple[float, ...]
     domains: tuple[float, ...]  # number of values; infinite for numbers, whose cells may cover nothing but a point
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Covered:
+    """What each different released cell of a column covers."""
+
+    values: NDArray[np.int64]  # number of original values
+    rows: NDArray[np.int64]  # number of original rows with these values
 
 
 def mean_shares(subject: MeasuredRelease) -> MeanShares:
@@ -61,11 +72,10 @@ def _mean_share(subject: MeasuredRelease, name: str) -> tuple[float, float] | No
         widths = np.clip((ends.high - ends.low) / span, 0.0, 1.0) if span else np.zeros(subject.released.rows)
         return float(np.where(np.isnan(widths), _missing_share(numbers), widths).mean()), np.inf
     coded = subject.original.coded(name)
-    fits = _fitting(subject, name, coded)
-    if fits is None:
+    found = _covered(subject, name, coded)
+    if found is None:
         return None
-    cells = subject.released.coded(name).codes
-    return float(fits.sum(axis=1)[cells].mean()) / coded.size, coded.size
+    return mean_covered(found.values[subject.released.coded(name).codes], coded.size), coded.size
 
 
 def _missing_share(numbers: NDArray[np.float64]) -> float:
@@ -78,26 +88,27 @@ def _has_ends(subject: MeasuredRelease, name: str) -> bool:
     return is_interval(name, released) or (name in released and released[name].is_numeric)
 
 
-def _fitting(subject: MeasuredRelease, name: str, coded: Coded) -> NDArray[np.bool_] | None:
-    """Return which original values (columns) each released cell (rows) covers; None if that is not known."""
-    shown = subject.released.coded(name)
-    values = {value: place for place, value in enumerate(pc.cast(coded.values, pa.string()).to_pylist())}
-    fits = np.zeros((shown.size, coded.size), dtype=bool)
-    unknown = []
+def _covered(subject: MeasuredRelease, name: str, coded: Coded) -> Covered | None:
+    """Return how many original values, and how many rows with them, each released cell covers; None if not known."""
+    shown, counts = subject.released.coded(name), np.bincount(coded.codes, minlength=coded.size)
+    places = {value: place for place, value in enumerate(pc.cast(coded.values, pa.string()).to_pylist())}
+    values, rows, unknown = np.full(shown.size, coded.size), np.full(shown.size, len(coded.codes)), []
     for number, cell in enumerate(pc.cast(shown.values, pa.string()).to_pylist()):
-        members = (cell,) if cell in values else parse_set(cell)
-        if cell in (None, "*") and cell not in values:
-            fits[number] = True  # suppressed
-        elif all(member in values for member in members):
-            fits[number, [values[member] for member in members]] = True
-        else:
+        members = [places.get(member, -1) for member in ((cell,) if cell in places else parse_set(cell))]
+        if min(members) >= 0:
+            values[number], rows[number] = len(members), counts[members].sum()
+        elif cell not in SUPPRESSED:
             unknown.append(number)
-    if unknown and subject.origin is None:
+    if not unknown:
+        return Covered(values, rows)
+    if subject.origin is None:
         return None
-    if unknown and subject.origin is not None:
-        placed = np.flatnonzero((subject.origin >= 0) & np.isin(shown.codes, unknown))
-        fits[shown.codes[placed], coded.codes[subject.origin[placed]]] = True
-    return fits
+    placed = np.flatnonzero((subject.origin >= 0) & np.isin(shown.codes, unknown))
+    seen = np.unique(shown.codes[placed].astype(np.int64) * coded.size + coded.codes[subject.origin[placed]])
+    cell, value = seen // coded.size, seen % coded.size
+    values[unknown] = np.maximum(np.bincount(cell, minlength=shown.size)[unknown], 1)
+    rows[unknown] = np.bincount(cell, weights=counts[value], minlength=shown.size)[unknown]
+    return Covered(values, rows)
 
 
 def _rows_covered(subject: MeasuredRelease, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
@@ -117,7 +128,7 @@ def _rows_covered(subject: MeasuredRelease, name: str) -> tuple[NDArray[np.int64
         last, first = np.searchsorted(ordered, ends.high[place], "right"), np.searchsorted(ordered, ends.low[place])
         return own, np.maximum(last - first, own), len(ordered)
     coded, shown = subject.original.coded(name), subject.released.coded(name)
-    fits, counts = _fitting(subject, name, coded), np.bincount(coded.codes, minlength=coded.size)
-    assert fits is not None
-    own = counts[coded.codes[origin]]
-    return own, np.maximum((fits @ counts)[shown.codes[placed]], own), len(coded.codes)
+    found = _covered(subject, name, coded)
+    assert found is not None
+    own = np.bincount(coded.codes)[coded.codes[origin]]
+    return own, np.maximum(found.rows[shown.codes[placed]], own), len(coded.codes)
