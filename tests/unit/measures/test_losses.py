@@ -80,6 +80,7 @@ class TestErrors:
         assert squared_error_share(before, means) == pytest.approx(1.0)
         assert eigenvalue_loss(before, means) == pytest.approx(1.0)
         assert (squared_error_share(before, before), eigenvalue_loss(before, before)) == (0.0, 0.0)
+        assert eigenvalue_loss(np.ones((3, 2)), before[:3, :2]) == 0.0  # constant columns have no share
 
     def test_rows_without_a_number_have_no_part(self):
         before, after = np.array([[1.0], [3.0], [5.0], [np.nan]]), np.array([[2.0], [2.0], [np.nan], [1.0]])

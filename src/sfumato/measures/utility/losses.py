@@ -78,11 +78,13 @@ def eigenvalue_loss(original: NDArray[np.float64], released: NDArray[np.float64]
     """
     spread = original.std(axis=0)
     varying = spread > 0.0
+    if not varying.any():
+        return 0.0
     before, after = (
-        np.linalg.eigvalsh(np.cov(one[:, varying] / spread[varying], rowvar=False).reshape(varying.sum(), -1))
+        np.linalg.eigvalsh(np.atleast_2d(np.cov(one[:, varying] / spread[varying], rowvar=False)))
         for one in (original, released)
     )
-    return float(np.abs(after - before).sum() / before.sum()) if varying.any() else 0.0
+    return float(np.abs(after - before).sum() / before.sum())
 
 
 def loss_scores(subject: MeasuredRelease) -> Iterator[Score]:
