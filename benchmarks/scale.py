@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 CHUNK = 1_000_000
 MEMORY = "4GB"
+WIDE_ROWS = 10_000_000  # also measured with ten columns
 RELEASE = """
     import json, resource, sys, time, warnings
     import sfumato as sf
@@ -157,6 +158,7 @@ def main() -> None:
         by_columns = [measure("duckdb", middle, columns, 5, place) for columns in (2, 4, 8, 16)]
         by_k = [measure("duckdb", middle, 4, k, place) for k in (2, 5, 20, 100)]
         in_memory = [measure("memory", rows, 4, 5, place) for rows in sizes[:2]]
+        wide = [measure("duckdb", WIDE_ROWS, 10, 5, place)] if sizes[-1] >= WIDE_ROWS else []
     slopes = {
         "rows": exponent(by_rows, "rows"),
         "columns": exponent(by_columns, "columns"),
@@ -166,7 +168,7 @@ def main() -> None:
     for name, slope in slopes.items():
         print(f"time by {name}: exponent {slope:.2f}")
     if options.page:
-        options.page.write_text(page([*by_rows, *by_columns, *by_k, *in_memory], slopes), encoding="utf-8")
+        options.page.write_text(page([*by_rows, *wide, *by_columns, *by_k, *in_memory], slopes), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -99,8 +99,9 @@ def as_release(table: Table, labels: np.ndarray) -> sf.Release:
 
 
 def linear_widths(release: sf.Release, keep: Sequence[str]) -> np.ndarray:
+    """Return twice the longer side of each interval: a wide interval of a correlation is cut off at −1 or 1."""
     estimates = [release.estimate(text, budget=EstimateBudget(gap=1.0)) for text in keep]
-    return np.array([estimate.linear_high - estimate.linear_low for estimate in estimates])
+    return np.array([2.0 * max(one.linear_high - one.value, one.value - one.linear_low) for one in estimates])
 
 
 def column_widths(release: sf.Release, names: Sequence[str]) -> np.ndarray:

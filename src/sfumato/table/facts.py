@@ -57,7 +57,7 @@ def _facts(table: Table, name: str, count_distinct: bool) -> ColumnFacts:
         is_floating=floating,
         low=low,
         high=high,
-        infinite=int(pc.sum(pc.is_inf(column)).as_py() or 0) if floating else 0,
+        infinite=int(pc.sum(pc.is_inf(column)).as_py() or 0) if floating and not math.isfinite(high - low) else 0,
         distinct=distinct(column) if count_distinct else None,
     )
 
