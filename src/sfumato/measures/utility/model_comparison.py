@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from sfumato.measures.measured_release import MeasuredRelease
 
-ROWS = 5_000  # largest number of rows from which models are fitted
+ROWS = 5_000  # largest number of rows from which classifiers are trained
+REGRESSION_ROWS = 50_000  # largest number of rows of a regression
 TARGETS = 5  # largest number of columns that are predicted
 CLASSES = 20  # largest number of categories of a column that a classifier predicts
 Z = 1.959964  # quantile of the normal distribution of a 95 % interval
@@ -59,12 +60,15 @@ def interval_overlap(one: Coefficients, other: Coefficients) -> float:
 def model_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Yield the overlap of regression intervals and the accuracy that classifiers keep."""
     generator = subject.generator("models")
-    places = [_some(rows, generator) for rows in (subject.original.rows, subject.released.rows)]
-    original, released = subject.original_matrix[places[0]], subject.released_matrix[places[1]]
+    original, released = (
+        matrix[_some(len(matrix), REGRESSION_ROWS, generator)]
+        for matrix in (subject.original_matrix, subject.released_matrix)
+    )
+    usable = _predictors(subject, original, released)
     overlaps = [
-        interval_overlap(*(regression(*_split(matrix, number.position)) for matrix in (original, released)))
-        for number in subject.code.numbers[:TARGETS]
-        if subject.code.width > 1 and original[:, number.position].std() > 1e-12
+        interval_overlap(*(regression(matrix[:, others], matrix[:, target]) for matrix in (original, released)))
+        for target in [number.position for number in subject.code.numbers if number.position in usable][:TARGETS]
+        if len(others := usable[usable != target])
     ]
     if overlaps:
         yield Score(
@@ -75,6 +79,7 @@ def model_scores(subject: MeasuredRelease) -> Iterator[Score]:
             rows=len(released),
             note=f"95 % intervals of the slopes; each of {len(overlaps)} numeric columns explained by all others",
         )
+    places = [_some(rows, ROWS, generator) for rows in (subject.original.rows, subject.released.rows)]
     yield from _classifier_scores(subject, places)
 
 
@@ -137,9 +142,16 @@ def _labels(subject: MeasuredRelease, name: str) -> tuple[NDArray[np.int64], NDA
     return coded.codes.astype(np.int64), place[shown.codes]
 
 
-def _split(matrix: NDArray[np.float64], target: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return np.delete(matrix, target, axis=1), matrix[:, target]
+def _predictors(
+    subject: MeasuredRelease, original: NDArray[np.float64], released: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Return the columns that vary in both matrices, without one indicator of each category, which the others imply."""
+    varies = (original.std(axis=0) > 1e-9) & (released.std(axis=0) > 1e-9)
+    for category in subject.code.categories:
+        first = np.flatnonzero(varies[category.columns])[:1]
+        varies[category.columns.start + first] = False
+    return np.flatnonzero(varies)
 
 
-def _some(rows: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    return generator.permutation(rows)[:ROWS]
+def _some(rows: int, at_most: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    return generator.permutation(rows)[:at_most]
