@@ -59,6 +59,9 @@ MEASURES: dict[str, Measure] = {
     ),
     "moments": Measure(module="utility.moments", function="moment_scores", in_samples=True),
     "marginals": Measure(module="utility.marginals", function="marginal_scores", in_samples=True),
+    "losses": Measure(module="utility.losses", function="loss_scores"),
+    "propensity": Measure(module="utility.propensity", function="propensity_scores", in_samples=True),
+    "models": Measure(module="utility.model_comparison", function="model_scores", in_samples=True),
     "kernel-components": Measure(
         module="utility.kernel_components", function="component_scores", tests=True, in_samples=True
     ),
