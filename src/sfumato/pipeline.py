@@ -136,7 +136,16 @@ def release_and_assess(
         fitted = FittedTable(kept, fitted.schema)
     made = _released(method, fitted, None, seed, engine_for("memory", fitted), None)
     origin = made.work.evidence.origin
-    judged = assess(fitted.table, made.release, reference, columns=columns, metric=metric, origin=origin, seed=seed)
+    judged = assess(
+        fitted.table,
+        made.release,
+        reference,
+        columns=columns,
+        metric=metric,
+        origin=origin,
+        schema=fitted.schema,
+        seed=seed,
+    )
     return AssessedRelease(replace(made.release, assessment=judged), judged)
 
 

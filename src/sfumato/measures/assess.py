@@ -16,6 +16,7 @@ from sfumato.randomness import Randomness
 from sfumato.release.release import Release
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
+from sfumato.schema.trees import tree_for
 from sfumato.table.frames import as_table
 from sfumato.table.intervals import is_interval, original_names
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.release.manifest import Manifest
+    from sfumato.schema.hierarchy import Tree
     from sfumato.table.table import Table
 
 LEVEL = 0.05  # probability that a sample of other people fails any test of an assessment
@@ -171,6 +173,7 @@ def assess(
     columns: Sequence[str] | None = None,
     metric: Metric = "standardised",
     origin: NDArray[np.int64] | None = None,
+    schema: Schema | None = None,
     seed: int | None = None,
 ) -> Assessment:
     """Measure the privacy and the utility of a release.
@@ -185,8 +188,9 @@ def assess(
         A sample of the same population without any of the same people, such as a holdout
         (:func:`sfumato.split_holdout`). Attacks need it, and other measures are compared with it. Default: none.
     measures : sequence of str, optional
-        Names of the measures to take: "copies", "prediction", "reference", "boxes", "linkage", "membership",
-        "inference", "linkability", "singling-out", "moments", "marginals" and "kernel-components". Default: all.
+        Names of the measures to take: "copies", "prediction", "reference", "boxes", "linkage",
+        "fellegi-sunter", "suppression", "downcoding", "membership", "inference", "linkability", "singling-out",
+        "moments", "marginals" and "kernel-components". Default: all.
     columns : sequence of str, optional
         Columns that the intruder is assumed to know, which are also the columns that are compared. Default: all
         columns, the strongest intruder.
@@ -194,8 +198,11 @@ def assess(
         Distance between rows: the root mean square difference of standardised columns; the same along principal
         components of variance 1; or one in which every column of the table has the same weight.
     origin : array of int, optional
-        Position of the original row of each released row, −1 for none. A release does not contain it, so the measure
-        "linkage" is omitted without it; :func:`sfumato.release_and_assess` provides it. Default: unknown.
+        Position of the original row of each released row, −1 for none. A release does not contain it, so the measures
+        "linkage", "fellegi-sunter", "suppression" and "downcoding" are omitted without it;
+        :func:`sfumato.release_and_assess` provides it. Default: unknown.
+    schema : Schema, optional
+        The schema of the original. Its generalization trees are known to the intruder of "downcoding". Default: none.
     seed : int, optional
         Seed that makes the assessment repeatable, for tests. Default: random numbers from the operating system.
 
@@ -218,7 +225,7 @@ def assess(
     """
     manifest = release.manifest if isinstance(release, Release) else None
     return assessed(
-        compared(original, release, reference, columns=columns, metric=metric, origin=origin, seed=seed),
+        compared(original, release, reference, columns=columns, metric=metric, origin=origin, schema=schema, seed=seed),
         measures=measures,
         method=manifest.method if manifest else "unknown method",
     )
@@ -232,19 +239,22 @@ def compared(
     columns: Sequence[str] | None = None,
     metric: Metric = "standardised",
     origin: NDArray[np.int64] | None = None,
+    schema: Schema | None = None,
     seed: int | None = None,
 ) -> MeasuredRelease:
     """Return the input of :func:`assess` in the form that single measures and their pictures use."""
     require_choice(metric, name="metric", choices=METRICS)
     manifest = release.manifest if isinstance(release, Release) else None
+    table = _as_released(original, manifest)
     return MeasuredRelease(
-        original=_as_released(original, manifest),
+        original=table,
         released=release.table if isinstance(release, Release) else as_table(release),
         reference=None if reference is None else _as_released(reference, manifest),
         origin=origin,
         columns=None if columns is None else tuple(columns),
         quasi=manifest.names(Role.QUASI) if manifest else None,
         metric=metric,
+        trees=_trees(schema, table),
         randomness=Randomness(seed),
     )
 
@@ -309,6 +319,13 @@ def _as_released(source: Any, manifest: Manifest | None) -> Table:
         if column.name in table.kinds
     )
     return Schema(columns).apply(table)
+
+
+def _trees(schema: Schema | None, table: Table) -> dict[str, Tree]:
+    """Return the generalization trees of the columns of a table that declare one."""
+    declared = [column for column in schema.columns if column.tree and column.name in table.kinds] if schema else []
+    found = {column.name: tree_for(column, table.coded(column.name).values) for column in declared}
+    return {name: tree for name, tree in found.items() if tree is not None}
 
 
 def _cells(score: Score) -> tuple[str, ...]:
