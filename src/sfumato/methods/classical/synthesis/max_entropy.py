@@ -38,11 +38,11 @@ def fit_max_entropy(problem: Problem, generator: np.random.Generator) -> Sampler
     codes = [variable for variable in problem.variables if isinstance(variable, Codes)]
     numbers = [variable for variable in problem.variables if isinstance(variable, Numbers)]
     shares = PairShares.fit(codes, problem.order > 1, problem.rows, generator)
-    normal = NumbersGivenCodes.fit(numbers, shares.design(shares.original), problem, generator)
+    normal = NumbersGivenCodes.fit(numbers, shares.design(shares.original, problem.rows), problem, generator)
 
     def draw(rows: int, generator: np.random.Generator) -> Drawn:
         reduced = shares.draw(rows, generator)
-        values = normal.draw(shares.design(reduced), generator)
+        values = normal.draw(shares.design(reduced, rows), generator)
         drawn_codes, drawn_numbers = iter(shares.expanded(reduced, generator)), iter(values.T)
         return [next(drawn_codes if isinstance(one, Codes) else drawn_numbers) for one in problem.variables]
 

@@ -47,6 +47,7 @@ MODELS: dict[Model, Callable[[Problem, np.random.Generator], Sampler]] = {
 BY_RANKS = ("copula", "latin-hypercube")
 IMPUTATION = "imputation"  # name of the column that numbers the synthetic tables of a release
 ATTEMPTS = 20  # times that rows which copy somebody are drawn again
+ALIKE = 15  # attempts in which a row is replaced only by one with the same missing values
 LARGEST_ORDER = 2  # of the moments of maximum entropy
 
 
@@ -192,7 +193,7 @@ class SynthesisPlan(MatrixPlan):
                 break
             again = self._decoded(self.drawn(sampler, block.rows, f"rows of {name}, attempt {attempt}"))
             others = np.setdiff1d(np.arange(again.rows), copied_rows(again, block))
-            made = _replaced(made, copies, again, others)
+            made = _replaced(made, copies, again, others, alike=attempt < ALIKE)
         return made
 
     def _decoded(self, matrix: NDArray[np.float64]) -> Table:
@@ -234,11 +235,23 @@ class SynthesisPlan(MatrixPlan):
         return own | {name: note for name, note in super().notes.items() if name in Synthesize.noted}
 
 
-def _replaced(table: Table, rows: NDArray[np.int64], again: Table, others: NDArray[np.int64]) -> Table:
-    """Return the table with rows of another draw in the place of these rows, or as it is if there are none."""
-    if not others.size:
-        return table
+def _replaced(table: Table, rows: NDArray[np.int64], again: Table, others: NDArray[np.int64], *, alike: bool) -> Table:
+    """Return the table with rows of another draw in the place of these rows, as far as there are any.
+
+    With ``alike``, only a row with the same missing values takes the place of a row. A row with many of them is more
+    often the row of somebody, and replacing it by any other row would leave too few missing values.
+    """
+    before = _missing_cells(table)[rows] if alike else np.zeros((rows.size, 1), bool)
+    after = _missing_cells(again)[others] if alike else np.zeros((others.size, 1), bool)
+    labels = np.unique(np.concatenate([before, after]), axis=0, return_inverse=True)[1].ravel()
     chosen = np.arange(table.rows)
-    chosen[rows] = table.rows + np.resize(others, rows.size)
+    for label in np.unique(labels[: rows.size]):
+        place, found = rows[labels[: rows.size] == label], others[labels[rows.size :] == label]
+        if found.size:
+            chosen[place] = table.rows + np.resize(found, place.size)
     both = pa.concat_tables([table.arrow, again.arrow]).unify_dictionaries()
     return Table(both.take(pa.array(chosen)), table.kinds)
+
+
+def _missing_cells(table: Table) -> NDArray[np.bool_]:
+    return np.column_stack([column.is_null().to_numpy() for column in table.arrow.columns])

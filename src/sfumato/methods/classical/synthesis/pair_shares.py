@@ -43,7 +43,7 @@ class PairShares:
         common = tuple(np.argsort(-one.shares, kind="stable")[:COMMON] for one in codes)
         original = [_numbered(one, own) for one, own in zip(codes, common, strict=True)]
         model = cls(tuple(codes), common, original, np.empty(0), np.empty((0, 0)))
-        y = model.design(original)[:, 1:] if codes else np.empty((rows, 0))
+        y = model.design(original, rows)[:, 1:]
         mean, spread = y.mean(axis=0), y.T @ y / len(y)
         linear = np.log(np.maximum(mean, 1e-9)) - np.repeat(
             [np.log(max(1e-9, 1.0 - mean[place].sum())) for place in model.places], model.widths
@@ -62,9 +62,8 @@ class PairShares:
         ends = np.cumsum([0, *self.widths])
         return [slice(int(start), int(end)) for start, end in pairwise(ends)]
 
-    def design(self, drawn: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+    def design(self, drawn: Sequence[NDArray[np.int64]], rows: int) -> NDArray[np.float64]:
         """Return a constant and the indicators of the codes, one row per row."""
-        rows = len(drawn[0]) if drawn else len(self.original[0]) if self.original else 0
         y = np.zeros((rows, 1 + sum(self.widths)))
         y[:, 0] = 1.0
         for own, place in zip(drawn, self.places, strict=True):
@@ -103,7 +102,7 @@ class PairShares:
         now, drawn = self, self._independent(chains, generator)
         for round_ in range(ROUNDS):
             drawn = now._sweep(drawn, generator)
-            y = now.design(drawn)[:, 1:]
+            y = now.design(drawn, chains)[:, 1:]
             step = STEP / (1.0 + round_ / HALVED)
             found = y.mean(axis=0)
             # covariances about the wanted shares, so that a step of the pairs does not undo that of the codes
@@ -116,7 +115,7 @@ class PairShares:
 
     def _sweep(self, drawn: Sequence[NDArray[np.int64]], generator: np.random.Generator) -> list[NDArray[np.int64]]:
         """Draw every code once given all others, for all chains at once."""
-        y, found = self.design(drawn)[:, 1:], list(drawn)
+        y, found = self.design(drawn, len(drawn[0]))[:, 1:], list(drawn)
         for number, place in enumerate(self.places):
             if place.stop == place.start:
                 continue
