@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.conformance import test_methods as conformance
 
 import sfumato as sf
 from sfumato.engines.memory import Memory
@@ -19,7 +20,6 @@ from sfumato.methods.classical.synthesis.ranks import correlation_root
 from sfumato.methods.classical.synthesis.tables import mutual_information
 from sfumato.methods.classical.synthesis.trees import first_axis
 from sfumato.table.table import Table
-from tests.conformance import test_methods as conformance
 
 KINDS = tuple(MODELS)
 mixed, weighted = conformance.mixed, conformance.weighted
