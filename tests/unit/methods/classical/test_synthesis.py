@@ -13,7 +13,7 @@ from tests.conformance import test_methods as conformance
 
 import sfumato as sf
 from sfumato.engines.memory import Memory
-from sfumato.errors import CannotRelease
+from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.classical.synthesis.donors import Donors
 from sfumato.methods.classical.synthesis.method import MODELS
 from sfumato.methods.classical.synthesis.ranks import correlation_root
@@ -227,8 +227,8 @@ class TestWhatIsKept:
 
 class TestRefusals:
     def test_moments_above_order_two(self):
-        with pytest.raises(CannotRelease, match="order 1 or 2"):
-            synthetic(people(50), kind="max-entropy", order=3)
+        with pytest.raises(OptionError, match="order 1 or 2"):
+            sf.Synthesize(kind="max-entropy", order=3)
 
     def test_a_column_called_imputation(self):
         table = pa.table({"imputation": np.arange(50.0), "x": np.arange(50.0)})

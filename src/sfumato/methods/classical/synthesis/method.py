@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from sfumato.errors import CannotRelease
+from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method, Outcome
 from sfumato.methods.claims import ColumnsAllowed, NoUniqueRowCopied, RowsAccountedFor, ValidCells
 from sfumato.methods.claims.copies import copied_rows
@@ -130,14 +130,17 @@ class Synthesize(Method):
     )
     logs: Logs = option(LOGS.range, LOGS.meaning, default="auto", reported=True)
 
-    def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SynthesisPlan:
-        """Make the plan; the model is fitted to each block when it is transformed."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.kind == "max-entropy" and self.order > LARGEST_ORDER:
-            raise CannotRelease(
+            raise OptionError(
                 f"Maximum entropy keeps moments of order 1 or {LARGEST_ORDER}.",
                 found=f"order {self.order}",
                 fix=f'order={LARGEST_ORDER}, or kind="tables"',
             )
+
+    def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SynthesisPlan:
+        """Make the plan; the model is fitted to each block when it is transformed."""
         if self.imputations > 1 and any(column.name == IMPUTATION for column in schema.columns):
             raise CannotRelease(
                 f"No column may be called {IMPUTATION!r}: this column of the release numbers the synthetic tables.",

@@ -73,7 +73,7 @@ def _step(problem: Problem, place: int, generator: np.random.Generator) -> Step:
     variable, k = problem.variables[place], problem.k
     rows = np.flatnonzero(variable.known) if isinstance(variable, Numbers) else np.arange(problem.rows)
     wanted, before = variable.values[rows], [_own(one)[rows] for one in problem.variables[:place]]
-    if not before or len(rows) < 2 * k or (wanted == wanted[0]).all():
+    if not before or len(rows) < 2 * k or not _can_be_learnt(wanted, variable):
         return Step(variable, (), None, np.empty(0, np.int64), Donors.of(wanted, np.zeros(len(rows), np.int64), 1))
     scores = tuple(
         _scores(one, values, variable, wanted) for one, values in zip(problem.variables[:place], before, strict=True)
@@ -82,6 +82,12 @@ def _step(problem: Problem, place: int, generator: np.random.Generator) -> Step:
     predictors = _predictors(before, scores).astype(np.float32)
     leaves, groups = np.unique(tree.fit(predictors, wanted).apply(predictors), return_inverse=True)
     return Step(variable, scores, tree, leaves, Donors.of(wanted, groups, len(leaves)))
+
+
+def _can_be_learnt(wanted: NDArray[Any], variable: Variable) -> bool:
+    """Whether there is more than one value and, of codes, at least two rows per code on average."""
+    values = len(np.unique(wanted))
+    return values > 1 and (isinstance(variable, Numbers) or 2 * values <= len(wanted))
 
 
 def _tree(variable: Variable, k: int, seed: int) -> Any:
