@@ -187,6 +187,19 @@ class TestDowncoding:
         assert cells.value < 0.3 * tree.value
         assert cells.gain == 0.0
 
+    def test_lowest_nodes_with_two_children_have_records_below_both(self, tmp_path):
+        """Only categories, each with a tree of three levels of two: what is undone comes from the nodes."""
+        lines = [f"{leaf};{leaf // 2}-2;{leaf // 4}-4;*" for leaf in range(8)]
+        (tmp_path / "tree.csv").write_text("\n".join(lines), encoding="utf-8")
+        draw = np.random.default_rng(2)
+        table = {name: draw.integers(0, 8, 300).astype(str) for name in "abc"}
+        role = {"role": "quasi", "tree": str(tmp_path / "tree.csv")}
+        schema = sf.Schema.for_table(Table.from_arrow(pa.table(table)), dict.fromkeys("abc", role))
+        made = sf.release_and_assess(sf.Boxes(k=5, categories="tree"), table, schema=schema, seed=1)
+        score = made.assessment["generalized cells undone"]
+        assert score.value > 0.2
+        assert score.gain > 0.15
+
     def test_hulls_by_hand(self):
         original = Table.from_arrow(pa.table({"x": [1.0, 2.0, 4.0, 8.0]}))
         labels = pa.array([0, 0, 1, 1])

@@ -47,6 +47,7 @@ MODELS: dict[Model, Callable[[Problem, np.random.Generator], Sampler]] = {
 BY_RANKS = ("copula", "latin-hypercube")
 IMPUTATION = "imputation"  # name of the column that numbers the synthetic tables of a release
 ATTEMPTS = 20  # times that rows which copy somebody are drawn again
+SPARE_ROWS = 500  # rows that are drawn at least to replace them
 ALIKE = 15  # attempts in which a row is replaced only by one with the same missing values
 LARGEST_ORDER = 2  # of the moments of maximum entropy
 
@@ -161,7 +162,7 @@ class SynthesisPlan(MatrixPlan):
     method: Synthesize
 
     def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        return self.drawn(self.sampler(matrix, number, 0), len(matrix), f"rows of {number}")
+        return self.drawn(self.sampler(matrix, number, 0), len(matrix), f"rows of {number}, imputation 0")
 
     def sampler(self, matrix: NDArray[np.float64], number: int, imputation: int) -> Callable[..., NDArray[np.float64]]:
         """Fit the model; return a function of a number of rows and a generator that draws a matrix."""
@@ -194,7 +195,8 @@ class SynthesisPlan(MatrixPlan):
             copies = copied_rows(made, block)
             if not copies.size:
                 break
-            again = self._decoded(self.drawn(sampler, block.rows, f"rows of {name}, attempt {attempt}"))
+            rows = min(block.rows, SPARE_ROWS + 10 * copies.size)
+            again = self._decoded(self.drawn(sampler, rows, f"rows of {name}, attempt {attempt}"))
             others = np.setdiff1d(np.arange(again.rows), copied_rows(again, block))
             made = _replaced(made, copies, again, others, alike=attempt < ALIKE)
         return made
@@ -213,17 +215,14 @@ class SynthesisPlan(MatrixPlan):
         return Outcome(table, order % rows)
 
     @property
-    def numbered(self) -> tuple[str, ...]:
-        return (IMPUTATION,) if self.method.imputations > 1 else ()
-
-    @property
     def claims(self) -> tuple[Claim[Any], ...]:
         names = self.setup.encoder.names
+        numbers = (IMPUTATION,) if self.method.imputations > 1 else ()
         # blocks do not know the unique rows of other blocks, which were not used to make their rows
         no_copies = (NoUniqueRowCopied(columns=names),) if self.blocks == 1 else ()
         return (
             RowsAccountedFor(times=self.method.imputations),
-            ColumnsAllowed(names=(*names, *self.numbered)),
+            ColumnsAllowed(names=(*names, *numbers)),
             ValidCells(domains=self.setup.domains),
             *no_copies,
         )
