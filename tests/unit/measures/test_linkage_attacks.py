@@ -58,8 +58,8 @@ class TestFellegiSunter:
 
     def test_probabilities_are_learnt_from_patterns_alone(self):
         draw = np.random.default_rng(4)
-        true = np.array([[0.85, 0.1, 0.04, 0.01], [0.6, 0.2, 0.1, 0.1]] * 3)
-        other = np.array([[0.02, 0.08, 0.3, 0.6], [0.1, 0.1, 0.3, 0.5]] * 3)
+        true = np.array([[0.85, 0.1, 0.02, 0.01, 0.01, 0.01], [0.6, 0.2, 0.05, 0.05, 0.05, 0.05]] * 3)
+        other = np.array([[0.02, 0.08, 0.1, 0.1, 0.1, 0.6], [0.1, 0.1, 0.1, 0.1, 0.1, 0.5]] * 3)
         is_true = draw.random(100_000) < 0.01
         levels = np.column_stack(
             [
@@ -213,6 +213,13 @@ class TestDowncoding:
         )
         found = downcoded(original, cell, np.arange(4), ("x",), {})
         assert (found.cells, found.statements, found.true) == (4, 4, 1)
+
+    def test_numbers_that_were_recoded_by_a_tree_are_attacked_as_words(self):
+        tree = Tree.of([("1", "1–2", "*"), ("2", "1–2", "*"), ("3", "3–4", "*"), ("4", "3–4", "*")])
+        original = Table.from_arrow(pa.table({"x": [1, 2, 3, 3]}))
+        released = Table.from_arrow(pa.table({"x": ["1–2", "1–2", "3–4", "3–4"]}))
+        found = downcoded(original, released, np.arange(4), ("x",), {"x": tree})
+        assert (found.cells, found.statements, found.true) == (4, 4, 3)
 
     def test_a_recoding_of_the_whole_column_is_not_minimal(self):
         draw = np.random.default_rng(3)

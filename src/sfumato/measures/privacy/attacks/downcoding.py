@@ -147,7 +147,7 @@ def downcoded(
     trees: Mapping[str, Tree],
 ) -> Downcoding:
     """Attack these columns of a release; ``trees`` are the generalization trees that the intruder knows."""
-    words = [name for name in names if name in released.kinds and not original.kinds[name].is_numeric]
+    words = [name for name in names if name in released.kinds and not released.kinds[name].is_numeric]
     grouped = [BOX] if BOX in released.kinds else list(dict.fromkeys([*box_columns(released.names), *words]))
     labels = group_labels(released, grouped)
     total = NOTHING

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 PAIRS = 2 * 10**6  # pairs of a person and a row that are compared
 TARGETS = 500  # largest number of people who are attacked
 FEWEST = 40  # and the smallest, in a large table
-COLUMNS = 30  # largest number of columns that are compared, because a pattern is one 64-bit number
-CLOSE = (1e-6, 0.05, 0.3)  # differences of numbers, in standard deviations: equal, close, near; else different
-LEVELS = 4
+COLUMNS = 24  # largest number of columns that are compared, because a pattern is one 64-bit number
+CLOSE = (1e-6, 0.1, 0.3, 0.6, 1.2)  # differences of numbers at which the next level begins, in standard deviations
+LEVELS = len(CLOSE) + 1
+STARTED = (0.5, 0.2, 0.1, 0.1, 0.05, 0.05)  # true pairs agree more often than not: where the EM algorithm starts
 ROUNDS = 100  # of the EM algorithm
 CONVERGED = 1e-6  # change of the probabilities at which it ends
 
@@ -61,7 +62,7 @@ def learnt(levels: NDArray[np.int64], counts: NDArray[np.float64], rate: float) 
     """
     columns = levels.shape[1]
     other = _shares(levels, counts)
-    true = np.tile(np.array([0.7, 0.15, 0.1, 0.05]), (columns, 1))  # true pairs agree more often than not
+    true = np.tile(STARTED, (columns, 1))
     places = np.arange(columns)
     for _ in range(ROUNDS):
         odds = np.log(rate / (1.0 - rate)) + (np.log(true) - np.log(other))[places, levels].sum(axis=1)
@@ -134,22 +135,22 @@ def _patterns(subject: MeasuredRelease, targets: NDArray[np.int64]) -> NDArray[n
 def _category_levels(
     subject: MeasuredRelease, category: CategoryEncoding, targets: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return 0 if the row has the category of the person, 2 if a set contains it, and 3 otherwise."""
+    """Return 0 if the row has the category of the person, 1 if a set contains it, and the last level otherwise."""
     own = subject.original_matrix[targets][:, category.columns].argmax(axis=1)
     indicator = subject.released_matrix[:, category.columns][:, own].T
-    return np.where(indicator >= 1.0, 0, np.where(indicator > -1.0, 2, 3))
+    return np.where(indicator >= 1.0, 0, np.where(indicator > -1.0, 1, LEVELS - 1))
 
 
 def _number_levels(subject: MeasuredRelease, number: NumberEncoding, targets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how near the numbers are, from 0 to 3; a number that is inside a range is equal to it."""
+    """Return how far apart the numbers are, from 0; a number that is inside a range is equal to it."""
     person = finite(subject.original, number.name)[targets][:, None]
     if is_interval(number.name, subject.released.kinds):
         ends = Intervals.of(subject.released, number.name)
-        return np.where((ends.low <= person) & (person <= ends.high), 0, 3)
+        return np.where((ends.low <= person) & (person <= ends.high), 0, LEVELS - 1)
     row = midpoints(subject.released, number.name)[None, :]
     both = np.abs(_standard(number, person) - _standard(number, row))
     level = np.searchsorted(CLOSE, both)
-    return np.where(np.isnan(person) & np.isnan(row), 0, np.where(np.isnan(both), 3, level))
+    return np.where(np.isnan(person) & np.isnan(row), 0, np.where(np.isnan(both), LEVELS - 1, level))
 
 
 def _standard(number: NumberEncoding, values: NDArray[np.float64]) -> NDArray[np.float64]:
