@@ -70,7 +70,8 @@ class NumbersGivenCodes:
         slopes[: own.shape[1]] = np.linalg.solve(gram, own.T @ values / len(own))
         residuals = values - design @ slopes
         spread = residuals.T @ residuals / max(1, len(values)) + RIDGE * np.eye(len(numbers))
-        root: NDArray[np.float64] = np.linalg.cholesky(spread if problem.order > 1 else np.diag(np.diag(spread)))
+        kept = spread if problem.order > 1 else np.diag(np.diag(spread))
+        root = np.asarray(np.linalg.cholesky(kept), dtype=np.float64)
         low, high = (np.array([getattr(number, end) for number in numbers]) for end in ("low", "high"))
         rows = np.sort(generator.permutation(problem.rows)[:MOVED_ROWS])
         return cls(slopes, root, low, high)._moved(design[rows], generator)
