@@ -215,7 +215,6 @@ class TestRowsAccountedFor:
         claim = RowsAccountedFor(suppressed_at_most=share)
         assert claim.measure(evidence(released, self.original, origin)).held is held
 
-
     @pytest.mark.parametrize(
         ("origin", "held"),
         [
