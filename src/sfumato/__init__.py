@@ -37,6 +37,8 @@ NAMES = {
     "Spark": "sfumato.engines.spark.engine",
     "Release": "sfumato.release.release",
     "read_release": "sfumato.release.read",
+    "combined_estimate": "sfumato.release.synthetic",
+    "CombinedEstimate": "sfumato.statistics.combining",
     "EstimateBudget": "sfumato.statistics.bounds",
     "Estimate": "sfumato.statistics.estimate",
     "RegressionEstimate": "sfumato.statistics.estimate",

@@ -20,6 +20,7 @@ from sfumato.measures.holdout import split_holdout as split_holdout
 from sfumato.methods.boxes.method import Boxes as Boxes
 from sfumato.methods.boxes.search import SearchBudget as SearchBudget
 from sfumato.methods.classical.noise import Noise as Noise
+from sfumato.methods.classical.synthesis.method import Synthesize as Synthesize
 from sfumato.methods.probabilistic.curve import privacy_utility_curve as privacy_utility_curve
 from sfumato.methods.probabilistic.generalize import Generalize as Generalize
 from sfumato.methods.probabilistic.optimal_groups import OptimalGroups as OptimalGroups
@@ -33,8 +34,10 @@ from sfumato.pipeline import AssessedRelease as AssessedRelease
 from sfumato.pipeline import release_and_assess as release_and_assess
 from sfumato.release.read import read_release as read_release
 from sfumato.release.release import Release as Release
+from sfumato.release.synthetic import combined_estimate as combined_estimate
 from sfumato.schema.schema import Schema as Schema
 from sfumato.statistics.bounds import EstimateBudget as EstimateBudget
+from sfumato.statistics.combining import CombinedEstimate as CombinedEstimate
 from sfumato.statistics.estimate import Estimate as Estimate
 from sfumato.statistics.estimate import RegressionEstimate as RegressionEstimate
 from sfumato.statistics.moment_statistics import Correlation as Correlation

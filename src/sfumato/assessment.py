@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.engines.base import Engine, Session
     from sfumato.measures.assess import Assessment
     from sfumato.release.manifest import Manifest
+    from sfumato.schema.schema import Schema
 
 SAMPLED = 20_000  # rows that are measured of a table that is not in memory
 
@@ -39,6 +40,7 @@ def assess(
     columns: Sequence[str] | None = None,
     metric: Metric = "standardised",
     origin: NDArray[np.int64] | None = None,
+    schema: Schema | None = None,
     seed: int | None = None,
     engine: str | Engine = "auto",
 ) -> Assessment:
@@ -58,9 +60,9 @@ def assess(
         A sample of the same population without any of the same people, such as a holdout
         (:func:`sfumato.split_holdout`). Attacks need it, and other measures are compared with it. Default: none.
     measures : sequence of str, optional
-        Names of the measures to take: "copies", "prediction", "reference", "boxes", "linkage", "membership",
-        "inference", "linkability", "singling-out", "moments", "marginals", "losses", "propensity", "models" and
-        "kernel-components". Default: all.
+        Names of the measures to take: "copies", "prediction", "reference", "boxes", "linkage", "fellegi-sunter",
+        "suppression", "downcoding", "noise-stripping", "membership", "inference", "linkability", "singling-out",
+        "moments", "marginals", "losses", "propensity", "models" and "kernel-components". Default: all.
     columns : sequence of str, optional
         Columns that the intruder is assumed to know, which are also the columns that are compared. Default: all
         columns, the strongest intruder.
@@ -68,8 +70,11 @@ def assess(
         Distance between rows: the root mean square difference of standardised columns; the same along principal
         components of variance 1; or one in which every column of the table has the same weight.
     origin : array of int, optional
-        Position of the original row of each released row, −1 for none. A release does not contain it, so the measure
-        "linkage" is omitted without it; :func:`sfumato.release_and_assess` provides it. Default: unknown.
+        Position of the original row of each released row, −1 for none. A release does not contain it, so the measures
+        "linkage", "fellegi-sunter", "suppression", "downcoding" and "noise-stripping" are omitted without it;
+        :func:`sfumato.release_and_assess` provides it. Default: unknown.
+    schema : Schema, optional
+        The schema of the original. Its generalization trees are known to the intruder of "downcoding". Default: none.
     seed : int, optional
         Seed that makes the assessment repeatable, for tests. Default: random numbers from the operating system.
     engine : str or Engine, default "auto"
@@ -95,7 +100,7 @@ def assess(
     chosen = engine_for(engine, original)
     options: dict[str, Any] = {"measures": measures, "columns": columns, "metric": metric, "seed": seed}
     if chosen.name == "memory":
-        return in_memory.assess(original, release, reference, origin=origin, **options)
+        return in_memory.assess(original, release, reference, origin=origin, schema=schema, **options)
     if origin is not None:
         raise OptionError("An origin needs the original in memory.", found=f"engine {chosen.name!r}")
     whole = release if isinstance(release, Release) else Release(as_table(release))

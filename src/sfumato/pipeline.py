@@ -185,7 +185,8 @@ def _judged_in_memory(
         kept, reference = split_holdout(fitted.table, holdout, seed=seed)
         fitted = FittedTable(kept, fitted.schema)
     made = _released(method, fitted, None, seed, engine_for("memory", fitted), None)
-    judged = assess(fitted.table, made.release, reference, origin=made.work.evidence.origin, **options)
+    origin = made.work.evidence.origin
+    judged = assess(fitted.table, made.release, reference, origin=origin, schema=fitted.schema, **options)
     return AssessedRelease(replace(made.release, assessment=judged), judged)
 
 

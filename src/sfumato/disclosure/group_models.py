@@ -88,7 +88,7 @@ def group_models(
     [3, 3, 3, 4, 4, 4, 4]
     """
     table, asked = as_table(table), (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
-    names = require_columns(table, quasi)
+    names = require_columns(table.kinds, table.rows, quasi)
     table.require(asked)
     _require_apart(names, asked)
     distances = _distances_asked(distance, asked)

@@ -126,7 +126,7 @@ def individual_risk(
     (0.2114, 0.0705)
     """
     table = as_table(table)
-    names = require_columns(table, columns)
+    names = require_columns(table.kinds, table.rows, columns)
     labels = group_labels(table, names)
     frequencies = np.bincount(labels)
     people = np.maximum(np.bincount(labels, weights=_weights(table, weight, population)), frequencies)
@@ -183,7 +183,7 @@ def _weights(table: Table, weight: str | None, population: float | None) -> NDAr
         raise OptionError("Give either a column of weights or a population.", found="both", fix="leave out one of them")
     if weight is not None:
         return sampling_weights(table, weight)
-    return np.full(table.rows, population_of(table, population) / table.rows)
+    return np.full(table.rows, population_of(table.rows, population) / table.rows)
 
 
 def _household_risks(table: Table, household: str, risks: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -111,8 +111,8 @@ def population_uniqueness(table: Any, columns: Sequence[str], population: float)
     (681, 'pitman', 1989)
     """
     table = as_table(table)
-    names = require_columns(table, columns)
-    people = population_of(table, population)
+    names = require_columns(table.kinds, table.rows, columns)
+    people = population_of(table.rows, population)
     classes = SizeCounts.of(group_sizes(table, names))
     estimates: dict[Estimator, float] = {
         "pitman": pitman_uniques(classes, people),

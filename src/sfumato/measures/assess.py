@@ -18,6 +18,7 @@ from sfumato.randomness import Randomness
 from sfumato.release.release import Release
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
+from sfumato.schema.trees import tree_for
 from sfumato.table.frames import as_table
 from sfumato.table.intervals import is_interval
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.release.manifest import Manifest
+    from sfumato.schema.hierarchy import Tree
     from sfumato.survey.equal_rows import ComparedRows
     from sfumato.table.table import Table
 
@@ -191,12 +193,13 @@ def assess(
     columns: Sequence[str] | None = None,
     metric: Metric = "standardised",
     origin: NDArray[np.int64] | None = None,
+    schema: Schema | None = None,
     seed: int | None = None,
 ) -> Assessment:
     """Measure a release whose original fits into memory; see :func:`sfumato.assess`."""
     manifest = release.manifest if isinstance(release, Release) else None
     return assessed(
-        compared(original, release, reference, columns=columns, metric=metric, origin=origin, seed=seed),
+        compared(original, release, reference, columns=columns, metric=metric, origin=origin, schema=schema, seed=seed),
         measures=measures,
         method=manifest.method if manifest else "unknown method",
     )
@@ -210,19 +213,22 @@ def compared(
     columns: Sequence[str] | None = None,
     metric: Metric = "standardised",
     origin: NDArray[np.int64] | None = None,
+    schema: Schema | None = None,
     seed: int | None = None,
 ) -> MeasuredRelease:
     """Return the input of :func:`assess` in the form that single measures and their pictures use."""
     require_choice(metric, name="metric", choices=METRICS)
     manifest = release.manifest if isinstance(release, Release) else None
+    table = _as_released(original, manifest)
     return MeasuredRelease(
-        original=_as_released(original, manifest),
+        original=table,
         released=release.table if isinstance(release, Release) else as_table(release),
         reference=None if reference is None else _as_released(reference, manifest),
         origin=origin,
         columns=None if columns is None else tuple(columns),
         quasi=manifest.names(Role.QUASI) if manifest else None,
         metric=metric,
+        trees=_trees(schema, table),
         randomness=Randomness(seed),
     )
 
@@ -313,6 +319,13 @@ def roles_of(manifest: Manifest, names: Container[str]) -> Schema:
             if column.name in names
         )
     )
+
+
+def _trees(schema: Schema | None, table: Table) -> dict[str, Tree]:
+    """Return the generalization trees of the columns of a table that declare one."""
+    declared = [column for column in schema.columns if column.tree and column.name in table.kinds] if schema else []
+    found = {column.name: tree_for(column, table.coded(column.name).values) for column in declared}
+    return {name: tree for name, tree in found.items() if tree is not None}
 
 
 def _cells(score: Score) -> tuple[str, ...]:

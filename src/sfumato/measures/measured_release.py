@@ -7,7 +7,7 @@ intruder without other information.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -26,6 +26,8 @@ from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sfumato.schema.hierarchy import Tree
 
 
 Result = TypeVar("Result")
@@ -47,6 +49,7 @@ class MeasuredRelease:
     quasi: tuple[str, ...] | None = None  # quasi-identifiers of the release; None: all released columns
     logs: Logs = "auto"
     metric: Metric = "standardised"
+    trees: Mapping[str, Tree] = field(default_factory=dict)  # generalization trees that the intruder knows, by column
     randomness: Randomness = field(default_factory=Randomness)
     _computed: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False)
 

@@ -45,6 +45,11 @@ MEASURES: dict[str, Measure] = {
     "reference": Measure(module="privacy.reference", function="reference_scores", tests=True),
     "boxes": Measure(module="privacy.boxes", function="box_scores", needs="boxes"),
     "linkage": Measure(module="privacy.linkage", function="linkage_scores", needs="origin"),
+    "fellegi-sunter": Measure(
+        module="privacy.attacks.fellegi_sunter", function="fellegi_sunter_scores", needs="origin"
+    ),
+    "suppression": Measure(module="privacy.attacks.suppression", function="suppression_scores", needs="origin"),
+    "downcoding": Measure(module="privacy.attacks.downcoding", function="downcoding_scores", needs="origin"),
     "membership": Measure(
         module="privacy.attacks.membership", function="membership_scores", needs="reference", tests=True
     ),

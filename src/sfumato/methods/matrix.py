@@ -21,7 +21,7 @@ import numpy as np
 from sfumato.errors import CannotRelease
 from sfumato.methods.base import Method, Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, RowsAccountedFor, ValidCells
-from sfumato.params import Checked, Choice, option
+from sfumato.params import Checked, Choice, Option, option
 from sfumato.survey.questions import DistinctIn, FactsOf
 from sfumato.survey.survey import blocks_wanted
 from sfumato.table.encoded_columns import Logs, class_probabilities, shares_of
@@ -47,6 +47,14 @@ CATEGORIES = 1000  # a column with more values than this holds names rather than
 FEWEST_ROWS = 3  # two rows can only be exchanged with each other
 BLOCK_ROWS = 100  # smallest average number of rows per block
 
+LOGS = Option(
+    meaning='Columns to log-transform before the method is applied: skewed columns of positive numbers ("auto"), none '
+    '("never"), or the named columns.',
+    range=Checked('"auto", "never" or a tuple of column names', lambda value, name: require_logs(value)),
+    unit="",
+    reported=True,
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixMethod(Method):
@@ -62,13 +70,7 @@ class MatrixMethod(Method):
     }
     splits_mixtures: ClassVar[bool] = False  # whether values that many rows share are encoded by indicators
 
-    logs: Logs = option(
-        Checked('"auto", "never" or a tuple of column names', lambda value, name: require_logs(value)),
-        'Columns to log-transform before the method is applied: skewed columns of positive numbers ("auto"), none '
-        '("never"), or the named columns.',
-        default="auto",
-        reported=True,
-    )
+    logs: Logs = option(LOGS.range, LOGS.meaning, default="auto", reported=True)
     decoding: Decoding = option(
         Choice(DECODINGS),
         'How a category is chosen from its perturbed indicators: the "largest" indicator; or at random, with '
@@ -81,37 +83,14 @@ class MatrixMethod(Method):
         self, survey: Survey, schema: Schema, randomness: Randomness, *, least_rows: int = BLOCK_ROWS
     ) -> MatrixSetup:
         """Return the setup that all plans of this kind share; blocks have at least ``least_rows`` rows on average."""
-        names = [column.name for column in schema.columns]
-        if survey.rows < FEWEST_ROWS:
-            raise CannotRelease(
-                f"The table must have at least {FEWEST_ROWS} rows.", found=f"{survey.rows}", fix="add rows"
-            )
-        if not names:
-            raise CannotRelease("At least one column must remain to be released.", found="none")
-        sample = survey.sample.table.select(names)
-        numeric = [name for name in names if sample.kinds[name].is_numeric]
-        others = [name for name in names if name not in numeric]
-        answers = survey.ask(
-            [
-                *(FactsOf(name) for name in numeric),
-                *(DistinctIn(name, at_most=CATEGORIES) for name in others),
-            ]
-        )
-        encoder = Encoder.fit(
-            sample,
+        return matrix_setup(
+            survey,
+            schema,
+            randomness,
             logs=self.logs,
-            categories={
-                name: answers[DistinctIn(name, at_most=CATEGORIES)].require_complete(name).values for name in others
-            },
-            facts={name: answers[FactsOf(name)] for name in numeric},
-            atoms=self.splits_mixtures,
-        )
-        return MatrixSetup(
-            encoder=encoder,
-            schema=schema,
-            randomness=randomness,
-            blocks=blocks_wanted(survey, least_rows=least_rows),
             decoding=self.decoding,
+            atoms=self.splits_mixtures,
+            least_rows=least_rows,
         )
 
 
@@ -151,11 +130,15 @@ class MatrixSetup:
         declared = {number.name: self.schema[number.name].domain for number in self.encoder.numbers}
         return {name: domain for name, domain in declared.items() if domain is not None}
 
+    @cached_property
+    def number_limits(self) -> NDArray[np.float64]:
+        """The lowest and the highest number of each numeric column that is no atom, one row per column."""
+        return np.array([self._range(number) for number in self.encoder.numbers]).reshape(-1, 2)
+
     def ranges(self, matrix: NDArray[np.float64]) -> Ranges:
         """Return the ranges of the numbers that this matrix represents."""
         numbers = self.encoder.numbers
-        ends = np.array([self._range(number) for number in numbers]).reshape(-1, 2)
-        low, high = ends[:, 0], ends[:, 1]
+        low, high = self.number_limits.T
         if not any(number.atoms for number in numbers):
             return Ranges(low, high)
         shape = (len(matrix), len(numbers))
@@ -176,6 +159,52 @@ class MatrixSetup:
         """Return the declared domain, or what was detected; beside atoms a number must not become an atom."""
         detected = number.low, number.high
         return detected if number.atoms else self.domains.get(number.name, detected)
+
+
+def matrix_setup(
+    survey: Survey,
+    schema: Schema,
+    randomness: Randomness,
+    *,
+    logs: Logs = "auto",
+    decoding: Decoding = "largest",
+    atoms: bool = False,
+    least_rows: int = BLOCK_ROWS,
+) -> MatrixSetup:
+    """Return the setup of a plan that encodes all columns; blocks have at least ``least_rows`` rows on average.
+
+    With ``atoms``, values that many rows of a numeric column share are encoded by indicators.
+    """
+    names = [column.name for column in schema.columns]
+    if survey.rows < FEWEST_ROWS:
+        raise CannotRelease(f"The table must have at least {FEWEST_ROWS} rows.", found=f"{survey.rows}", fix="add rows")
+    if not names:
+        raise CannotRelease("At least one column must remain to be released.", found="none")
+    sample = survey.sample.table.select(names)
+    numeric = [name for name in names if sample.kinds[name].is_numeric]
+    others = [name for name in names if name not in numeric]
+    answers = survey.ask(
+        [
+            *(FactsOf(name) for name in numeric),
+            *(DistinctIn(name, at_most=CATEGORIES) for name in others),
+        ]
+    )
+    encoder = Encoder.fit(
+        sample,
+        logs=logs,
+        categories={
+            name: answers[DistinctIn(name, at_most=CATEGORIES)].require_complete(name).values for name in others
+        },
+        facts={name: answers[FactsOf(name)] for name in numeric},
+        atoms=atoms,
+    )
+    return MatrixSetup(
+        encoder=encoder,
+        schema=schema,
+        randomness=randomness,
+        blocks=blocks_wanted(survey, least_rows=least_rows),
+        decoding=decoding,
+    )
 
 
 @dataclass(frozen=True, repr=False)

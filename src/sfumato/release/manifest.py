@@ -82,8 +82,8 @@ class Manifest:
 
     @property
     def suppressed(self) -> int:
-        """Number of rows that were not released."""
-        return self.rows_in - self.rows_out
+        """Number of rows that were not released; none if several synthetic tables are released together."""
+        return max(0, self.rows_in - self.rows_out)
 
     @property
     def weight(self) -> str | None:

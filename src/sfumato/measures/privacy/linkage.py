@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sfumato.kernels.prediction import Prediction
     from sfumato.measures.measured_release import MeasuredRelease
 
-ASSIGNED_AT_MOST = 3000  # largest number of people for which matches are also made one to one
+ASSIGNED = 2000  # largest number of people, with their rows, who are matched one to one
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -91,10 +91,23 @@ def linkage_scores(subject: MeasuredRelease) -> Iterator[Score]:
             len(linkage.correct),
             "area under the ROC curve; 0.5 is guessing",
         )
-    if max(subject.original.rows, subject.released.rows) <= ASSIGNED_AT_MOST:
-        row = assigned(subject.people, subject.rows)
-        correct = (row >= 0) & (origin[row] == np.arange(len(row)))
-        yield _score("correct one-to-one matches", share(int(correct.sum()), len(row)), len(row), note)
+    yield _assigned_score(subject, origin)
+
+
+def _assigned_score(subject: MeasuredRelease, origin: NDArray[np.int64]) -> Score:
+    """Match one to one: everybody in a small table, in a large one a random part of the people and their own rows.
+
+    In a part of the table there are fewer rows to confuse somebody with, so the rate is higher than in the whole.
+    """
+    chosen, note = np.arange(subject.original.rows), f"share of people; {1.0 / subject.released.rows:.2g} by chance"
+    rows = np.arange(subject.released.rows)
+    if max(len(chosen), len(rows)) > ASSIGNED:
+        rows = subject.generator("one-to-one matches").permutation(len(rows))[:ASSIGNED]
+        chosen = np.unique(origin[rows][origin[rows] >= 0])
+        note = f"share of {len(chosen):,} random people, matched with their own rows; {1.0 / len(rows):.2g} by chance"
+    row = assigned(subject.people[chosen], subject.rows[rows])
+    correct = (row >= 0) & (origin[rows][row] == chosen)
+    return _score("correct one-to-one matches", share(int(correct.sum()), len(row)), len(row), note)
 
 
 def _score(name: str, found: Interval, rows: int, note: str) -> Score:

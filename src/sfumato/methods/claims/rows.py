@@ -20,7 +20,7 @@ ROUNDING = 1e-6  # share of an end of a range by which a single-precision number
 
 @dataclass(frozen=True, repr=False)
 class RowCounts:
-    """Rows before and after, and whether each released row has an original row of its own."""
+    """Rows before and after, and whether every original row is released equally often."""
 
     original: int
     released: int
@@ -30,18 +30,18 @@ class RowCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class RowsAccountedFor(Claim[RowCounts]):
-    """Every original row is released once or suppressed, and at most this share of them is suppressed."""
+    """Every original row is released ``times`` times or suppressed, and at most this share of them is suppressed."""
 
     kind: ClassVar[ClaimKind] = "integrity"
 
     suppressed_at_most: float = 0.0  # share of the original rows, from 0 to 1
+    times: int = 1  # released rows for each original row, more than 1 if several tables are released together
 
     def tally(self, evidence: Evidence) -> RowCounts:
         rows, origin = evidence.original.rows, evidence.origin
         known = bool(origin.size == 0 or (origin.min() >= 0 and origin.max() < rows))
-        seen = np.zeros(rows, dtype=bool)
-        seen[origin if known else []] = True
-        once = known and origin.size == evidence.released.rows and int(seen.sum()) == origin.size
+        seen = np.bincount(origin if known else [], minlength=rows)
+        once = known and origin.size == evidence.released.rows and bool(np.isin(seen, (0, self.times)).all())
         return RowCounts(rows, evidence.released.rows, origin.size, once)
 
     def merge(self, one: RowCounts, other: RowCounts) -> RowCounts:
@@ -53,10 +53,11 @@ class RowsAccountedFor(Claim[RowCounts]):
         )
 
     def finding(self, tally: RowCounts) -> Finding:
-        suppressed = tally.original - tally.origins
+        suppressed = tally.original - tally.origins // self.times
+        each = "no row lost or duplicated" if self.times == 1 else f"{self.times:,} released rows for each original row"
         allowed = f"at most {self.suppressed_at_most:.2%}" if self.suppressed_at_most else "none"
         return Finding(
-            claim=f"no row lost or duplicated; {allowed} suppressed",
+            claim=f"{each}; {allowed} suppressed",
             held=tally.once and suppressed <= self.suppressed_at_most * tally.original * (1 + 1e-12),
             found=f"{counted(tally.original, 'row')} in, {tally.released:,} out, {suppressed:,} suppressed"
             + ("" if tally.once else "; some released rows are duplicates or have no original row"),

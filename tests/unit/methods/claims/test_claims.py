@@ -215,6 +215,19 @@ class TestRowsAccountedFor:
         claim = RowsAccountedFor(suppressed_at_most=share)
         assert claim.measure(evidence(released, self.original, origin)).held is held
 
+    @pytest.mark.parametrize(
+        ("origin", "held"),
+        [
+            ([3, 1, 0, 2, 0, 1, 2, 3], True),
+            ([3, 1, 0, 2, 0, 1, 2, 2], False),
+            ([3, 1, 0, 2, 0, 1, 2], False),
+            ([3, 1, 0, 2], False),
+        ],
+    )
+    def test_several_tables_contain_every_row_once_each(self, origin, held):
+        released = table(b=list(range(len(origin))))
+        assert RowsAccountedFor(times=2).measure(evidence(released, self.original, origin)).held is held
+
 
 def test_a_column_that_was_not_allowed_is_named():
     finding = ColumnsAllowed(names=("a",)).measure(evidence(table(a=[1], b=[2])))

@@ -80,6 +80,7 @@ RELEASED = Table.from_arrow(
             "every original value lies inside its released range, in age, bmi",
         ),
         (RowsAccountedFor(), "integrity", "no row lost or duplicated; none suppressed"),
+        (RowsAccountedFor(times=5), "integrity", "5 released rows for each original row; none suppressed"),
         (
             RowsAccountedFor(suppressed_at_most=0.05),
             "integrity",

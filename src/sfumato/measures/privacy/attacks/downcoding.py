@@ -1,0 +1,179 @@
+"""Downcoding: undoing part of a generalization that is as fine as it can be (Cohen, 2022).
+
+Who knows that a generalization is minimal learns more than it says. A range that was shrunk to its records has a record
+at each end. A set of categories has a record with each of its members. The lowest node of a tree that covers a group
+has records below at least two of its children, and if it has only two, below each of them. In every case one row of the
+group can be recoded to something finer. Rows of a group look alike, so it does not matter which of them it is.
+
+Cells whose faces do not depend on single records, and recodings that are the same for the whole column, make such
+statements wrong. The attack reports how many cells were undone, and how often its statements were right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.measures.confidence import share
+from sfumato.measures.scores import Score
+from sfumato.table.groups import group_labels
+from sfumato.table.intervals import BOX, Intervals, box_columns, is_interval, parse_set
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.measures.measured_release import MeasuredRelease
+    from sfumato.schema.hierarchy import Tree
+    from sfumato.table.table import Table
+
+Part = frozenset[str | None]  # values, None for the missing one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Downcoding:
+    """Generalized cells, statements that one row of a group is in a part of its cell, and how many of them are true."""
+
+    cells: int  # cells that stand for more than one value
+    statements: int
+    true: int
+
+    def __add__(self, other: Downcoding) -> Downcoding:
+        return Downcoding(
+            cells=self.cells + other.cells, statements=self.statements + other.statements, true=self.true + other.true
+        )
+
+
+NOTHING = Downcoding(cells=0, statements=0, true=0)
+
+
+def downcode_ranges(
+    low: NDArray[np.float64], high: NDArray[np.float64], truth: NDArray[np.float64], labels: NDArray[np.int64]
+) -> Downcoding:
+    """Attack one numeric column: one row of each group has the lowest number, and another the highest."""
+    wide = low < high
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(int(labels.max()) + 1))
+    least, most = np.fmin.reduceat(truth[order], starts), np.fmax.reduceat(truth[order], starts)
+    first = order[starts]  # all rows of a group have the same range
+    open_ = wide[first]
+    true = int((least == low[first])[open_].sum() + (most == high[first])[open_].sum())
+    return Downcoding(cells=int(wide.sum()), statements=2 * int(open_.sum()), true=true)
+
+
+def downcode_words(
+    words: NDArray[np.int64],
+    parts: list[tuple[Part, ...]],
+    truth: NDArray[np.int64],
+    values: list[str | None],
+    labels: NDArray[np.int64],
+) -> Downcoding:
+    """Attack one column of words: each part that a word consists of has a row of the group.
+
+    ``words`` and ``truth`` are the released and the original cells as codes, ``parts`` what a minimal word consists
+    of (empty if nothing follows), and ``values`` the original values.
+    """
+    groups = int(labels.max()) + 1
+    word_of = np.zeros(groups, np.int64)
+    word_of[labels] = words
+    group, value = np.divmod(np.unique(labels * len(values) + truth), len(values))
+    order = np.argsort(word_of[group], kind="stable")
+    group, value = group[order], value[order]
+    ends = np.searchsorted(word_of[group], np.arange(len(parts) + 1))
+    total = NOTHING
+    for word, own in enumerate(parts):
+        own_groups, there = int((word_of == word).sum()), slice(ends[word], ends[word + 1])
+        for part in own:
+            member = np.array([one in part for one in values])
+            hit = np.unique(group[there][member[value[there]]])
+            total += Downcoding(cells=0, statements=own_groups, true=len(hit))
+    return total
+
+
+def minimal_parts(word: str | None, values: frozenset[str | None], tree: Tree | None) -> tuple[Part, ...]:
+    """Return the parts of a word, each of which has a record if the word is minimal; none if nothing follows."""
+    if word in values:
+        return ()
+    children = _children(word, tree) if tree is not None and word is not None else ()
+    if children:
+        return children if len(children) == 2 else ()
+    members = parse_set(word)
+    return tuple(frozenset([one]) for one in members) if len(members) > 1 and values.issuperset(members) else ()
+
+
+def _children(word: str, tree: Tree) -> tuple[Part, ...]:
+    """Return the leaves below each child of the lowest node with this name that has several."""
+    for level in range(1, tree.levels):
+        if word in tree.names[level]:
+            node = tree.names[level].index(word)
+            start, end = tree.starts[level][node], tree.starts[level][node + 1]
+            below = tree.starts[level - 1]
+            edges = below[(below >= start) & (below <= end)]
+            if len(edges) > 2:
+                return tuple(frozenset(tree.leaves[one:other]) for one, other in pairwise(edges))
+    return ()
+
+
+def downcoding_scores(subject: MeasuredRelease) -> Iterator[Score]:
+    """Yield the share of generalized cells that are undone; nothing if no cell is generalized."""
+    if subject.origin is None or (subject.origin < 0).any():
+        return
+    found = downcoded(subject.original, subject.released, subject.origin, subject.names, subject.trees)
+    if not found.cells:
+        return
+    rate, right = share(found.true, found.cells), share(found.true, found.statements)
+    yield Score(
+        name="generalized cells undone",
+        family="privacy",
+        value=rate.value,
+        low=rate.low,
+        high=rate.high,
+        better="lower",
+        rows=found.cells,
+        gain=rate.low if right.low > 0.5 else 0.0,  # statements of which most are wrong tell nothing
+        note=f"share of generalized cells; {found.true:,} of {found.statements:,} statements are true",
+    )
+
+
+def downcoded(
+    original: Table,
+    released: Table,
+    origin: NDArray[np.int64],
+    names: tuple[str, ...],
+    trees: Mapping[str, Tree],
+) -> Downcoding:
+    """Attack these columns of a release; ``trees`` are the generalization trees that the intruder knows."""
+    words = [name for name in names if name in released.kinds and not released.kinds[name].is_numeric]
+    grouped = [BOX] if BOX in released.kinds else list(dict.fromkeys([*box_columns(released.names), *words]))
+    labels = group_labels(released, grouped)
+    total = NOTHING
+    for name in names:
+        if is_interval(name, released.kinds):
+            ends = Intervals.of(released, name)
+            truth = original.numbers(name)[origin]
+            total += downcode_ranges(ends.low, ends.high, truth, labels)
+        elif name in words:
+            total += _downcoded_words(original, released, origin, name, trees.get(name), labels)
+    return total
+
+
+def _downcoded_words(
+    original: Table,
+    released: Table,
+    origin: NDArray[np.int64],
+    name: str,
+    tree: Tree | None,
+    labels: NDArray[np.int64],
+) -> Downcoding:
+    before, after = original.coded(name), released.coded(name)
+    values = before.values.cast(pa.string()).to_pylist()
+    known = frozenset(values)
+    cells = after.values.cast(pa.string()).to_pylist()
+    parts = [minimal_parts(word, known, tree) for word in cells]
+    coarse = np.array([word is not None and word not in known for word in cells])
+    found = downcode_words(after.codes.astype(np.int64), parts, before.codes[origin].astype(np.int64), values, labels)
+    return found + Downcoding(cells=int(coarse[after.codes].sum()), statements=0, true=0)

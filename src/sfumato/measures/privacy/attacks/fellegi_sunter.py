@@ -1,0 +1,159 @@
+"""Record linkage with weights learnt from the two tables: Fellegi and Sunter (1969), by the EM algorithm (Winkler).
+
+Each pair of a person and a released row has a *pattern*: how well it agrees in each column. A column in which true
+pairs agree and others rarely do counts much. Its probabilities are not known to the intruder, but follow from the
+patterns of all pairs: those of the few true pairs (m) by the EM algorithm, those of all others (u) are the shares among
+all pairs. The weight of a pair is the sum over its columns of log(m/u), and each person is linked to the row with the
+largest one.
+
+The intruder of :mod:`sfumato.measures.privacy.linkage` uses one distance for all columns. This one learns which columns
+to trust, so that one column that was changed a lot does not hide the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.measures.confidence import share
+from sfumato.measures.measured_release import midpoints
+from sfumato.measures.scores import Score
+from sfumato.table.encoded_columns import finite
+from sfumato.table.intervals import Intervals, is_interval
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.measures.measured_release import MeasuredRelease
+    from sfumato.table.encoded_columns import CategoryEncoding, NumberEncoding
+
+PAIRS = 2 * 10**6  # pairs of a person and a row that are compared
+TARGETS = 500  # largest number of people who are attacked
+FEWEST = 40  # and the smallest, in a large table
+COLUMNS = 24  # largest number of columns that are compared, because a pattern is one 64-bit number
+CLOSE = (1e-6, 0.1, 0.3, 0.6, 1.2)  # differences of numbers at which the next level begins, in standard deviations
+LEVELS = len(CLOSE) + 1
+STARTED = (0.5, 0.2, 0.1, 0.1, 0.05, 0.05)  # true pairs agree more often than not: where the EM algorithm starts
+ROUNDS = 100  # of the EM algorithm
+CONVERGED = 1e-6  # change of the probabilities at which it ends
+
+
+@dataclass(frozen=True, repr=False)
+class Weights:
+    """The probabilities that true pairs and other pairs have each level of agreement, one row per column."""
+
+    true: NDArray[np.float64]  # m
+    other: NDArray[np.float64]  # u
+
+    @property
+    def logs(self) -> NDArray[np.float64]:
+        """The weight of each level of each column: log(m/u)."""
+        return np.log(self.true) - np.log(self.other)
+
+
+def learnt(levels: NDArray[np.int64], counts: NDArray[np.float64], rate: float) -> Weights:
+    """Learn the probabilities from patterns (one row each) and how often they occur.
+
+    ``rate`` is the share of pairs that are true: one of as many as there are rows. A level that no pair has keeps a
+    small probability (Laplace's rule), so that weights stay finite.
+    """
+    columns = levels.shape[1]
+    other = _shares(levels, counts)
+    true = np.tile(STARTED, (columns, 1))
+    places = np.arange(columns)
+    for _ in range(ROUNDS):
+        odds = np.log(rate / (1.0 - rate)) + (np.log(true) - np.log(other))[places, levels].sum(axis=1)
+        belief = 1.0 / (1.0 + np.exp(-np.clip(odds, -700.0, 700.0)))
+        before, true = true, _shares(levels, counts * belief)
+        if np.abs(true - before).max() < CONVERGED:
+            break
+    return Weights(true, other)
+
+
+def _shares(levels: NDArray[np.int64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the share of each level in each column, with a little of every level."""
+    found = 0.01 + np.stack([np.bincount(column, counts, minlength=LEVELS) for column in levels.T])
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def fellegi_sunter_scores(subject: MeasuredRelease) -> Iterator[Score]:
+    """Yield the share of people who are linked to their own row."""
+    if subject.origin is None:
+        return
+    rows = subject.released.rows
+    generator = subject.generator("fellegi-sunter")
+    present = np.flatnonzero(np.isin(np.arange(subject.original.rows), subject.origin))
+    targets = generator.permutation(present)[: int(np.clip(PAIRS // rows, FEWEST, TARGETS))]
+    if not targets.size or rows < 2:
+        return
+    patterns, place = np.unique(_patterns(subject, targets), return_inverse=True)
+    levels = (patterns[:, None] // LEVELS ** np.arange(_compared(subject))) % LEVELS
+    weights = learnt(levels, np.bincount(place).astype(np.float64), 1.0 / rows)
+    weight = weights.logs[np.arange(levels.shape[1]), levels].sum(axis=1)[place].reshape(len(targets), rows)
+    best = weight >= weight.max(axis=1, keepdims=True) - 1e-9
+    own = subject.origin[None, :] == targets[:, None]
+    hits = float(((best & own).sum(axis=1) / best.sum(axis=1)).sum())  # one of several equal rows is a guess
+    found = share(round(hits), len(targets))
+    sure = (weight.max(axis=1) > np.log(rows)) & (best.sum(axis=1) == 1)
+    right = int((best & own)[sure].any(axis=1).sum())
+    yield Score(
+        name="correct Fellegi–Sunter links",
+        family="privacy",
+        value=hits / len(targets),
+        low=found.low,
+        high=found.high,
+        better="lower",
+        rows=len(targets),
+        gain=found.low,
+        note=f"share of people; {1.0 / rows:.2g} by chance; {right} of {int(sure.sum())} links are correct for which "
+        "the weights say that they are more likely true than not",
+    )
+
+
+def _compared(subject: MeasuredRelease) -> int:
+    return min(COLUMNS, len(subject.names))
+
+
+def _patterns(subject: MeasuredRelease, targets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the pattern of each pair, people by rows, as one number: a digit of base LEVELS per column."""
+    found = np.zeros((len(targets), subject.released.rows), dtype=np.int64)
+    code = subject.code
+    categories = {category.name: category for category in code.categories}
+    numbers = {number.name: number for number in code.numbers}
+    for place, name in enumerate(subject.names[:COLUMNS]):
+        if name in categories:
+            level = _category_levels(subject, categories[name], targets)
+        else:
+            level = _number_levels(subject, numbers[name], targets)
+        found += level * LEVELS**place
+    return found.ravel()
+
+
+def _category_levels(
+    subject: MeasuredRelease, category: CategoryEncoding, targets: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return 0 if the row has the category of the person, 1 if a set contains it, and the last level otherwise."""
+    own = subject.original_matrix[targets][:, category.columns].argmax(axis=1)
+    indicator = subject.released_matrix[:, category.columns][:, own].T
+    return np.where(indicator >= 1.0, 0, np.where(indicator > -1.0, 1, LEVELS - 1))
+
+
+def _number_levels(subject: MeasuredRelease, number: NumberEncoding, targets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how far apart the numbers are, from 0; a number that is inside a range is equal to it."""
+    person = finite(subject.original, number.name)[targets][:, None]
+    if is_interval(number.name, subject.released.kinds):
+        ends = Intervals.of(subject.released, number.name)
+        return np.where((ends.low <= person) & (person <= ends.high), 0, LEVELS - 1)
+    row = midpoints(subject.released, number.name)[None, :]
+    both = np.abs(_standard(number, person) - _standard(number, row))
+    level = np.searchsorted(CLOSE, both)
+    return np.where(np.isnan(person) & np.isnan(row), 0, np.where(np.isnan(both), LEVELS - 1, level))
+
+
+def _standard(number: NumberEncoding, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    if number.logged:
+        values = np.log(np.where(values > 0.0, values, np.nan))
+    return np.asarray(values / number.scale)

@@ -1,0 +1,296 @@
+"""Synthesis: every kind keeps to the contract, and keeps what it says that it keeps."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.conformance import test_methods as conformance
+
+import sfumato as sf
+from sfumato.engines.memory import Memory
+from sfumato.errors import CannotRelease, OptionError
+from sfumato.methods.classical.synthesis.donors import Donors
+from sfumato.methods.classical.synthesis.method import MODELS
+from sfumato.methods.classical.synthesis.ranks import correlation_root
+from sfumato.methods.classical.synthesis.tables import mutual_information
+from sfumato.methods.classical.synthesis.trees import first_axis
+from sfumato.table.table import Table
+
+KINDS = tuple(MODELS)
+mixed, weighted = conformance.mixed, conformance.weighted
+
+
+@pytest.fixture(params=KINDS)
+def method(request):
+    return sf.Synthesize(kind=request.param, k=4)
+
+
+class TestReleases(conformance.TestReleases):
+    """The conformance tests, for every kind."""
+
+
+class TestOddTables(conformance.TestOddTables):
+    """The same for tables that are hard to model."""
+
+
+class TestCertainty(conformance.TestCertainty):
+    """The same for estimates."""
+
+
+class TestSamplingWeights(conformance.TestSamplingWeights):
+    """The same for sampling weights."""
+
+
+def people(rows: int = 1500, seed: int = 0) -> Table:
+    """Numbers that depend on each other and on categories, zeros, and missing values that come together."""
+    draw = np.random.default_rng(seed)
+    sex, age = draw.choice(["f", "m"], rows), draw.integers(18, 90, rows)
+    income = np.exp(8.0 + 0.02 * age + 0.3 * draw.normal(size=rows))
+    gain = np.where(draw.random(rows) < 0.8, 0.0, draw.lognormal(8.0, 1.0, rows))
+    job = np.where(
+        draw.random(rows) < 0.9, np.where(age > 60, "retired", np.where(sex == "f", "nurse", "cook")), "none"
+    )
+    lost = draw.random(rows) < 0.2
+    return Table.from_arrow(
+        pa.table(
+            {
+                "age": age,
+                "income": pa.array(np.where(lost, np.nan, income), from_pandas=True),
+                "gain": pa.array(np.where(lost, np.nan, gain), from_pandas=True),
+                "sex": sex,
+                "job": job,
+            }
+        )
+    )
+
+
+ROLES = dict.fromkeys(people(2).names, "quasi")
+
+
+def synthetic(table: Table, roles=None, seed: int = 1, **options) -> Table:
+    return sf.Synthesize(**options).release(table, schema=roles or dict.fromkeys(table.names, "quasi"), seed=seed).table
+
+
+def shares(table: Table, *names: str) -> dict[tuple, float]:
+    rows = list(zip(*(table.arrow.column(name).to_pylist() for name in names), strict=True))
+    return {value: rows.count(value) / len(rows) for value in set(rows)}
+
+
+def distance(one: dict, other: dict) -> float:
+    """Total variation."""
+    return 0.5 * sum(abs(one.get(key, 0.0) - other.get(key, 0.0)) for key in one.keys() | other.keys())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestEveryKind:
+    def test_columns_have_their_names_kinds_and_types(self, kind):
+        table = people(300)
+        made = synthetic(table, kind=kind)
+        assert made.kinds == table.kinds
+        assert made.arrow.schema.types == table.arrow.schema.types
+
+    def test_distributions_are_about_those_of_the_original(self, kind):
+        table = people()
+        made = synthetic(table, kind=kind)
+        assert distance(shares(table, "sex"), shares(made, "sex")) < 0.05
+        assert distance(shares(table, "job"), shares(made, "job")) < 0.06
+        for name in ("age", "income"):
+            before, after = table.numbers(name), made.numbers(name)
+            assert abs(np.nanmean(after) - np.nanmean(before)) < 0.12 * np.nanstd(before)
+            assert 0.85 < np.nanstd(after) / np.nanstd(before) < 1.15
+
+    def test_missing_values_come_as_a_pattern_and_zeros_stay_zeros(self, kind):
+        table = people()
+        made = synthetic(table, kind=kind)
+        lost = np.isnan(made.numbers("income")), np.isnan(made.numbers("gain"))
+        assert 0.15 < lost[0].mean() < 0.25
+        chance = lost[0].mean() * lost[1].mean()  # 0.04 if columns lost their values independently
+        assert (lost[0] & lost[1]).mean() > 3.0 * chance or kind == "tables"
+        zeros = made.numbers("gain")[~lost[1]] == 0.0
+        assert 0.7 < zeros.mean() < 0.9
+
+    def test_no_end_of_a_released_range_is_one_persons_number(self, kind):
+        draw = np.random.default_rng(3)
+        numbers = np.append(draw.normal(size=400), [900.0, -900.0])
+        made = synthetic(
+            Table.from_arrow(pa.table({"x": numbers, "y": np.append(draw.normal(size=400), [0.1, 0.2])})), kind=kind
+        )
+        assert made.numbers("x").max() < 300.0
+        assert made.numbers("x").min() > -300.0
+
+    def test_the_promises_hold_in_blocks_from_a_sample(self, kind):
+        engine = Memory(sample_rows=300, block_rows=400)
+        release = sf.Synthesize(kind=kind).release(people(), schema=ROLES, seed=2, engine=engine)
+        assert all(finding.held for finding in release.findings)
+        assert release.table.rows == 1500
+
+    def test_no_row_of_somebody_unique_is_copied(self, kind):
+        draw = np.random.default_rng(5)
+        table = Table.from_arrow(pa.table({name: draw.integers(0, 4, 60).astype(str) for name in "abc"}))
+        release = sf.Synthesize(kind=kind).release(table, schema=dict.fromkeys("abc", "quasi"), seed=1)
+        assert any("somebody who is unique" in finding.claim for finding in release.findings)
+
+    def test_several_tables_are_told_apart_by_a_column(self, kind):
+        method, engine = sf.Synthesize(kind=kind, imputations=3, proper=True), Memory(block_rows=250)
+        release = method.release(people(500), schema=ROLES, seed=1, engine=engine)
+        assert release.table.rows == 1500
+        assert release.manifest.suppressed == 0
+        assert shares(release.table, "imputation") == {(number,): pytest.approx(1 / 3) for number in range(3)}
+        assert np.isfinite(sf.combined_estimate(release, "mean(age)").standard_error)
+
+
+class TestWhatIsKept:
+    """Each kind keeps what it says, and a kind that does not say so does not."""
+
+    @pytest.fixture
+    def exclusive(self):
+        """Two coins, and a number that depends on whether they agree: no pair of columns shows it."""
+        draw = np.random.default_rng(7)
+        coins = draw.integers(0, 2, (2, 2000))
+        number = np.where(coins[0] == coins[1], 1.0, -1.0) + 0.1 * draw.normal(size=2000)
+        return Table.from_arrow(pa.table({"a": coins[0].astype(str), "b": coins[1].astype(str), "x": number}))
+
+    def gap(self, table: Table) -> float:
+        agree = table.coded("a").codes == table.coded("b").codes
+        return float(table.numbers("x")[agree].mean() - table.numbers("x")[~agree].mean())
+
+    def test_trees_keep_relations_of_three_columns_and_copulas_do_not(self, exclusive):
+        assert self.gap(synthetic(exclusive, kind="trees")) > 1.7
+        assert abs(self.gap(synthetic(exclusive, kind="copula"))) < 0.3
+
+    def test_tables_keep_the_joint_distribution_of_as_many_columns_as_their_order(self):
+        coins = np.random.default_rng(6).integers(0, 2, (2, 4000)).astype(bool)
+        columns = {"a": coins[0].astype(str), "b": coins[1].astype(str), "both": (coins[0] & coins[1]).astype(str)}
+        table = Table.from_arrow(pa.table(columns))
+        before = shares(table, *table.names)
+        assert distance(before, shares(synthetic(table, kind="tables", order=3), *table.names)) < 0.04
+        assert distance(before, shares(synthetic(table, kind="tables", order=2), *table.names)) > 0.08
+
+    def test_latin_hypercubes_have_the_quantiles_and_rank_correlations_of_the_table(self):
+        from scipy.stats import spearmanr
+
+        draw = np.random.default_rng(1)
+        x = draw.gamma(2.0, size=1000)
+        table = Table.from_arrow(pa.table({"x": x, "y": x**2 + draw.gamma(1.0, size=1000)}))
+        made = synthetic(table, kind="latin-hypercube")
+        quantiles = np.linspace(0.05, 0.95, 19)
+        assert np.allclose(np.quantile(made.numbers("x"), quantiles), np.quantile(x, quantiles), rtol=0.01)
+        before = spearmanr(x, table.numbers("y")).statistic
+        assert abs(spearmanr(made.numbers("x"), made.numbers("y")).statistic - before) < 0.02
+
+    @pytest.mark.parametrize(("order", "kept"), [(1, False), (2, True)])
+    def test_maximum_entropy_keeps_moments_of_its_order(self, order, kept):
+        draw = np.random.default_rng(2)
+        x = draw.normal(size=(2000, 2)) @ np.array([[1.0, 0.8], [0.0, 0.6]])
+        table = Table.from_arrow(
+            pa.table({"x": x[:, 0], "y": x[:, 1], "c": np.where(x[:, 0] + draw.normal(size=2000) > 0, "high", "low")})
+        )
+        made = synthetic(table, kind="max-entropy", order=order)
+        correlation = np.corrcoef(made.numbers("x"), made.numbers("y"))[0, 1]
+        assert (abs(correlation - 0.8) < 0.05) == kept
+        high = np.asarray(made.arrow.column("c").to_pylist()) == "high"
+        by_category = made.numbers("x")[high].mean() - made.numbers("x")[~high].mean()
+        assert (by_category > 0.9) == kept
+
+    def test_maximum_entropy_keeps_the_variance_of_numbers_that_fill_their_range(self):
+        """A normal distribution that is cut to the range would have a smaller variance than uniform numbers."""
+        uniform = np.random.default_rng(4).random(3000)
+        table = Table.from_arrow(pa.table({"x": uniform}))
+        spread = synthetic(table, kind="max-entropy").numbers("x").std()
+        assert abs(spread - 12.0**-0.5) < 0.02
+
+    def test_pairs_of_categories_are_kept_by_tables_and_by_maximum_entropy(self):
+        draw = np.random.default_rng(9)
+        a = draw.integers(0, 4, 3000)
+        b = np.where(draw.random(3000) < 0.6, a, draw.integers(0, 4, 3000))
+        table = Table.from_arrow(pa.table({"a": a.astype(str), "b": b.astype(str)}))
+        before = shares(table, "a", "b")
+        for kind in ("tables", "max-entropy"):
+            assert distance(before, shares(synthetic(table, kind=kind), "a", "b")) < 0.06
+            assert distance(before, shares(synthetic(table, kind=kind, order=1), "a", "b")) > 0.2
+
+    def test_clusters_keep_a_curve_that_maximum_entropy_loses(self):
+        draw = np.random.default_rng(8)
+        x = draw.uniform(-2.0, 2.0, 2000)
+        table = Table.from_arrow(pa.table({"x": x, "y": x**2 + 0.1 * draw.normal(size=2000)}))
+
+        def curve(made: Table) -> float:
+            return float(np.corrcoef(made.numbers("x") ** 2, made.numbers("y"))[0, 1])
+
+        assert curve(synthetic(table, kind="clusters")) > 0.95
+        assert abs(curve(synthetic(table, kind="max-entropy"))) < 0.3
+
+
+class TestRefusals:
+    def test_moments_above_order_two(self):
+        with pytest.raises(OptionError, match="order 1 or 2"):
+            sf.Synthesize(kind="max-entropy", order=3)
+
+    def test_a_column_called_imputation(self):
+        table = pa.table({"imputation": np.arange(50.0), "x": np.arange(50.0)})
+        with pytest.raises(CannotRelease, match="imputation"):
+            synthetic(Table.from_arrow(table), imputations=2)
+        assert "imputation" in synthetic(Table.from_arrow(table)).names
+
+
+class TestDonors:
+    @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30), st.floats(0.0, 1.0))
+    def test_quantiles_lie_between_the_ends_and_follow_a_slow_twin(self, values, share):
+        donors = Donors.of(np.array(values), np.zeros(len(values), np.int64), 1)
+        found = donors.numbers(np.zeros(1, np.int64), np.array([share]))[0]
+        assert found == pytest.approx(self.slow(sorted(values), share), rel=1e-9, abs=1e-9)
+        assert min(values) <= found <= max(values)
+
+    @staticmethod
+    def slow(values: list[float], share: float) -> float:
+        place, last = share * len(values) - 0.5, len(values) - 1
+        place = -place if place < 0.0 else place
+        place = 2.0 * last - place if place > last else place
+        place = max(0.0, place)
+        below = int(place)
+        return values[below] + (place - below) * (values[min(below + 1, last)] - values[below])
+
+    def test_groups_are_drawn_from_their_own_values(self):
+        draw = np.random.default_rng(0)
+        groups = draw.integers(0, 5, 500)
+        donors = Donors.of(groups * 10.0 + draw.random(500), groups, 5)
+        wanted = draw.integers(0, 5, 200)
+        assert (donors.numbers(wanted, draw.random(200)) // 10 == wanted).all()
+        assert (donors.codes(wanted, draw) // 10 == wanted).all()
+
+    def test_drawn_numbers_have_the_mean_and_are_no_one_elses(self):
+        values = np.random.default_rng(1).normal(size=2000)
+        donors = Donors.of(values, np.zeros(2000, np.int64), 1)
+        drawn = donors.numbers(np.zeros(50_000, np.int64), np.random.default_rng(2).random(50_000))
+        assert abs(drawn.mean() - values.mean()) < 0.02
+        assert not np.isin(drawn, values).any()
+
+
+class TestPieces:
+    def test_a_root_gives_the_nearest_correlations(self):
+        wanted = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])  # no three columns can have these
+        root = correlation_root(wanted)
+        assert np.allclose(np.diag(root @ root.T), 1.0)
+        possible = np.array([[1.0, 0.5], [0.5, 1.0]])
+        assert np.allclose(correlation_root(possible) @ correlation_root(possible).T, possible)
+
+    def test_the_first_axis_orders_rows_by_the_share_of_the_second_of_two_columns(self):
+        table = np.array([[9.0, 1.0], [2.0, 8.0], [5.0, 5.0]])
+        order = np.argsort(first_axis(table))
+        assert order.tolist() in ([0, 2, 1], [1, 2, 0])
+
+    def test_mutual_information_follows_its_definition_and_is_about_zero_by_chance(self):
+        draw = np.random.default_rng(0)
+        one, other = draw.integers(0, 3, 4000), draw.integers(0, 4, 4000)
+        assert abs(mutual_information(one * 4 + other, one, other)) < 0.003
+        assert mutual_information(one * 3 + one, one, one) == pytest.approx(np.log(3.0), abs=0.01)
+
+    def test_a_plan_can_be_pickled_with_every_kind(self):
+        for kind in KINDS:
+            method = sf.Synthesize(kind=kind)
+            assert pickle.loads(pickle.dumps(method)) == method
