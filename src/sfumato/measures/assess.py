@@ -186,7 +186,8 @@ def assess(
         (:func:`sfumato.split_holdout`). Attacks need it, and other measures are compared with it. Default: none.
     measures : sequence of str, optional
         Names of the measures to take: "copies", "prediction", "reference", "boxes", "linkage", "membership",
-        "inference", "linkability", "singling-out", "moments", "marginals" and "kernel-components". Default: all.
+        "inference", "linkability", "singling-out", "noise-stripping", "moments", "marginals" and "kernel-components".
+        Default: all.
     columns : sequence of str, optional
         Columns that the intruder is assumed to know, which are also the columns that are compared. Default: all
         columns, the strongest intruder.
@@ -194,8 +195,9 @@ def assess(
         Distance between rows: the root mean square difference of standardised columns; the same along principal
         components of variance 1; or one in which every column of the table has the same weight.
     origin : array of int, optional
-        Position of the original row of each released row, −1 for none. A release does not contain it, so the measure
-        "linkage" is omitted without it; :func:`sfumato.release_and_assess` provides it. Default: unknown.
+        Position of the original row of each released row, −1 for none. A release does not contain it, so the measures
+        "linkage" and "noise-stripping" are omitted without it; :func:`sfumato.release_and_assess` provides it. Default:
+        unknown.
     seed : int, optional
         Seed that makes the assessment repeatable, for tests. Default: random numbers from the operating system.
 

@@ -168,10 +168,10 @@ def weight_column(manifest: Manifest | None) -> str | None:
 
 def as_record(statistic: Statistic, estimates: Sequence[One]) -> One | RegressionEstimate[One]:
     """Return the estimates of a regression as one record, and that of any other statistic as it is."""
-    regression = inner_statistic(statistic)
-    if not isinstance(regression, Regression):
-        return estimates[0]
-    return RegressionEstimate(str(statistic), (INTERCEPT, *regression.regressors), tuple(estimates))
+    regression: Statistic = inner_statistic(statistic)
+    if isinstance(regression, Regression):
+        return RegressionEstimate(str(statistic), (INTERCEPT, *regression.regressors), tuple(estimates))
+    return estimates[0]
 
 
 def by_text(given: Given) -> Given:
