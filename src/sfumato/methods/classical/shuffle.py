@@ -63,7 +63,7 @@ class Shuffle(Method):
     noted: ClassVar[Mapping[str, str]] = {"shuffled columns": "columns whose cells were put in another order"}
 
     given: tuple[str, ...] = option(
-        Checked("tuple of column names", require_names),
+        Checked("list of column names", require_names),
         "Columns that stay as they are. The other columns keep their rank correlations with them.",
         default=(),
         reported=True,

@@ -78,7 +78,7 @@ class Swap(Method):
         reported=True,
     )
     classes: tuple[str, ...] = option(
-        Checked("tuple of column names", require_names),
+        Checked("list of column names", require_names),
         'Columns that stay as they are, for kind="within-classes".',
         default=(),
         reported=True,
@@ -91,7 +91,11 @@ class Swap(Method):
         reported=True,
     )
     subsets: int = option(
-        Whole(at_least=2), 'Number of random subsets, for kind="between-subsets".', default=2, reported=True
+        Whole(at_least=2),
+        'Number of random subsets, for kind="between-subsets".',
+        default=2,
+        unit="subsets",
+        reported=True,
     )
 
     def __post_init__(self) -> None:
