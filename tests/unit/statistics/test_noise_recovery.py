@@ -96,16 +96,17 @@ def test_pairwise_covariances_are_those_of_the_rows_with_both():
             assert found[i, j] == pytest.approx(np.cov(rows[both, i], rows[both, j], bias=True)[0, 1])
 
 
-class TestReleases:
-    @pytest.fixture(scope="class")
-    def people(self):
-        draw = np.random.default_rng(5)
-        x = draw.normal(50.0, 10.0, 3000)
-        age = np.rint(draw.normal(40.0, 12.0, 3000)).astype(int)
-        y = 0.5 * x + draw.normal(0.0, 5.0, 3000)
-        x[draw.random(3000) < 0.2] = np.nan
-        return {"x": x, "y": y, "age": age}
+@pytest.fixture(scope="module")
+def people():
+    draw = np.random.default_rng(5)
+    x = draw.normal(50.0, 10.0, 3000)
+    age = np.rint(draw.normal(40.0, 12.0, 3000)).astype(int)
+    y = 0.5 * x + draw.normal(0.0, 5.0, 3000)
+    x[draw.random(3000) < 0.2] = np.nan
+    return {"x": x, "y": y, "age": age}
 
+
+class TestReleases:
     def release(self, people, **options):
         return sf.Noise(level=0.5, **options).release(people, schema=dict.fromkeys(people, "quasi"), seed=3)
 

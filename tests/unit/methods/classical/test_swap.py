@@ -114,14 +114,15 @@ class TestExchanges:
                 assert np.array_equal(np.argsort(values[own]), np.argsort(values[source[own]])), "ranks are kept"
 
 
-class TestRelations:
-    @pytest.fixture(scope="class")
-    def people(self):
-        draw = np.random.default_rng(0)
-        sex = draw.integers(0, 2, 4000)
-        x = draw.normal(size=4000) + 2.0 * sex
-        return pd.DataFrame({"sex": np.where(sex > 0, "f", "m"), "x": x, "y": 0.8 * x + 0.6 * draw.normal(size=4000)})
+@pytest.fixture(scope="module")
+def people():
+    draw = np.random.default_rng(0)
+    sex = draw.integers(0, 2, 4000)
+    x = draw.normal(size=4000) + 2.0 * sex
+    return pd.DataFrame({"sex": np.where(sex > 0, "f", "m"), "x": x, "y": 0.8 * x + 0.6 * draw.normal(size=4000)})
 
+
+class TestRelations:
     def released(self, people, **options):
         return sf.Swap(**options).release(people, schema=dict.fromkeys(people, "quasi"), seed=1).to_pandas()
 
