@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.cli.app import run
 from sfumato.report import plain_json
 from sfumato.statistics.language import parse
 from sfumato.statistics.noise_recovery import AdditiveNoise, recovered
@@ -141,6 +144,18 @@ class TestReleases:
             assert "no guarantee" in shown
         assert "no guarantee" in noisy.estimate("regress(y ~ x)")._repr_html_()
         assert '"standard_error"' in plain_json.to_json(found)
+
+    def test_the_command_shows_the_standard_error_and_no_interval(self, people, tmp_path, capfd):
+        folder = str(self.release(people).write(tmp_path / "out"))
+        assert run(["estimate", folder, "regress(y ~ x)", "count(age > 40)"]) == 0
+        shown = capfd.readouterr().out
+        assert "standard error" in shown
+        assert "Nothing is guaranteed" in shown
+        assert run(["estimate", folder, "var(x)", "--json"]) == 0
+        record = json.loads(capfd.readouterr().out)[0]
+        assert record["guarantee"] == "an estimate, no guarantee"
+        assert record["standard_error"] > 0.0
+        assert "low" not in record
 
     def test_what_cannot_be_recovered_has_no_interval(self, people):
         noisy = self.release(people, kind="normal-scores")
