@@ -16,6 +16,7 @@ from sfumato.methods.classical.noise_rows import Mixture, loadings, resampled
 from sfumato.methods.classical.score_noise import noisy_cells, scores_of
 from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup, Ranges
 from sfumato.params import Checked, Choice, Flag, Number, Probability, Share, option
+from sfumato.schema.columns import Role
 from sfumato.statistics.pairwise import pairwise_covariance
 from sfumato.table.encoded_columns import Logs, number_limits
 from sfumato.table.encoder import require_logs
@@ -112,8 +113,8 @@ class Noise(MatrixMethod):
     )
     clip: bool = option(
         Flag(),
-        "Clip numbers to the range of their column. Without it only declared domains limit them. Clipping makes "
-        "recovered variances too small.",
+        "Clip numbers to the range of their column. Without it only declared domains, and the range of sampling "
+        "weights, limit them. Clipping makes recovered variances too small.",
         default=False,
         reported=True,
     )
@@ -186,9 +187,10 @@ class NoisePlan(MatrixPlan):
 
     @cached_property
     def free(self) -> tuple[str, ...]:
-        """Columns of numbers without a range."""
+        """Columns of numbers without a range; a sampling weight always has one, because it must not be negative."""
         names = [number.name for number in self.setup.encoder.numbers]
-        return () if self.method.clip else tuple(name for name in names if name not in self.setup.domains)
+        limited = {*self.setup.domains, *self.setup.schema.names(Role.WEIGHT)}
+        return () if self.method.clip else tuple(name for name in names if name not in limited)
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
