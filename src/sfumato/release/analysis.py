@@ -168,10 +168,14 @@ def weight_column(manifest: Manifest | None) -> str | None:
 
 def as_record(statistic: Statistic, estimates: Sequence[One]) -> One | RegressionEstimate[One]:
     """Return the estimates of a regression as one record, and that of any other statistic as it is."""
-    regression: Statistic = inner_statistic(statistic)
-    if isinstance(regression, Regression):
-        return RegressionEstimate(str(statistic), (INTERCEPT, *regression.regressors), tuple(estimates))
-    return estimates[0]
+    terms = _terms(statistic)
+    return RegressionEstimate(str(statistic), terms, tuple(estimates)) if terms else estimates[0]
+
+
+def _terms(statistic: Statistic) -> tuple[str, ...]:
+    """Return the names of the coefficients of a regression, and nothing for another statistic."""
+    inner = inner_statistic(statistic)
+    return (INTERCEPT, *inner.regressors) if isinstance(inner, Regression) else ()
 
 
 def by_text(given: Given) -> Given:
