@@ -61,9 +61,8 @@ class MarginalsKept(Claim[ValueSums]):
         return Finding(
             claim=f"every value is in as many rows as in the original, in {listed(self.columns)}",
             held=not changed and tally.rows == 0,
-            found=f"other values in {listed(changed)}"
-            if changed
-            else f"the values of the original in {counted(tally.released, 'row')}",
+            found=f"{f'other values of {listed(changed)}' if changed else 'the values of the original'} in "
+            f"{counted(tally.released, 'row')}",
             fix=FAULT,
             kind=self.kind,
         )

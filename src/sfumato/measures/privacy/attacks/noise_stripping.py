@@ -48,9 +48,11 @@ def stripped(original: Array, released: Array) -> Stripped | None:
     The share is 1 − Σ(guess − original)² ÷ Σ(guess from one column − original)², over columns in units of their noise.
     Both guesses are scaled by the best straight line, because the intruder knows by how much a method shrinks values.
     """
+    if len(released) < FEWEST_ROWS:
+        return None
     level = np.sqrt(((released - original) ** 2).mean(axis=0))
     altered = level > 0.0
-    if altered.sum() < 2 or len(released) < FEWEST_ROWS:
+    if altered.sum() < 2:
         return None
     scaled, true = released[:, altered] / level[altered], original[:, altered] / level[altered]
     alone, after = _squared_errors(scaled, true), _squared_errors(without_noise(scaled), true)
