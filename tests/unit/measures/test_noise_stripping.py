@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.engines.memory import MemorySurvey
 from sfumato.measures.privacy.attacks.noise_stripping import stripped, without_noise
+from sfumato.randomness import Randomness
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.schema import Schema
+from sfumato.table.table import Table
 
 NAME = "noise stripped by SVD"
 
@@ -21,8 +27,10 @@ def people():
 
 
 def score(method, people):
-    made = sf.release_and_assess(method, people, schema=dict.fromkeys(people, "quasi"), seed=1)
-    return made.assessment[NAME]
+    table = Table.from_arrow(pa.Table.from_pandas(people))
+    schema = Schema(tuple(Column(name=name, role=Role.QUASI) for name in table.names))
+    outcome = method.plan(MemorySurvey(table), schema, Randomness(1)).transform(table, 0)
+    return sf.assess(table, outcome.released, measures=["noise-stripping"], origin=outcome.origin, seed=1)[NAME]
 
 
 @pytest.mark.parametrize("options", [{"level": 0.1}, {"level": 0.5}, {"level": 0.1, "correct": False}], ids=str)
