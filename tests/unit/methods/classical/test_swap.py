@@ -20,7 +20,10 @@ from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
 from sfumato.table.table import Table
 
-METHODS = [*(Swap(kind=kind, window=0.4) for kind in KINDS if kind != "within-classes"), Swap(kind="rank", share=0.5)]
+METHODS = [
+    *(Swap(kind=kind, window=0.4) for kind in KINDS if kind != "within-classes"),
+    Swap(kind="rank", window=0.4, share=0.5),
+]
 METHODS += [Swap(kind="within-classes", classes=("sex",)), sf.Shuffle(), sf.Shuffle(given=("sex",))]
 
 
