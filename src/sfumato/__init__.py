@@ -42,6 +42,7 @@ NAMES = {
     "EstimateBudget": "sfumato.statistics.bounds",
     "Estimate": "sfumato.statistics.estimate",
     "RegressionEstimate": "sfumato.statistics.estimate",
+    "RecoveredEstimate": "sfumato.statistics.recovered_estimate",
     "Mean": "sfumato.statistics.moment_statistics",
     "Variance": "sfumato.statistics.moment_statistics",
     "Sd": "sfumato.statistics.moment_statistics",

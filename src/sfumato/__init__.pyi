@@ -21,6 +21,8 @@ from sfumato.methods.boxes.method import Boxes as Boxes
 from sfumato.methods.boxes.search import SearchBudget as SearchBudget
 from sfumato.methods.classical.noise import Noise as Noise
 from sfumato.methods.classical.synthesis.method import Synthesize as Synthesize
+from sfumato.methods.classical.shuffle import Shuffle as Shuffle
+from sfumato.methods.classical.swap import Swap as Swap
 from sfumato.methods.probabilistic.curve import privacy_utility_curve as privacy_utility_curve
 from sfumato.methods.probabilistic.generalize import Generalize as Generalize
 from sfumato.methods.probabilistic.optimal_groups import OptimalGroups as OptimalGroups
@@ -46,6 +48,7 @@ from sfumato.statistics.moment_statistics import Mean as Mean
 from sfumato.statistics.moment_statistics import Regression as Regression
 from sfumato.statistics.moment_statistics import Sd as Sd
 from sfumato.statistics.moment_statistics import Variance as Variance
+from sfumato.statistics.recovered_estimate import RecoveredEstimate as RecoveredEstimate
 from sfumato.table.read import read as read
 from sfumato.table.table import Table as Table
 from sfumato.version import __version__ as __version__

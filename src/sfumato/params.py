@@ -79,6 +79,17 @@ def require_choice(value: Any, *, name: str, choices: Collection[str]) -> str:
     return value
 
 
+def require_names(value: Any, name: str) -> tuple[str, ...]:
+    """Return the value as a tuple if it is a tuple or list of different strings; else raise."""
+    if not isinstance(value, tuple | list) or not all(isinstance(one, str) for one in value):
+        raise OptionError(
+            f"{name} must be a list of column names.", found=type(value).__name__, fix=f'for example {name}=("sex",)'
+        )
+    if len(set(value)) < len(value):
+        raise OptionError(f"{name} must name different columns.", found="a name twice")
+    return tuple(value)
+
+
 class Range(Protocol):
     """The values that an option may have."""
 

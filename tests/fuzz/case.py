@@ -14,7 +14,8 @@ from tests.fuzz.cells import numbers_of, texts_of
 from tests.fuzz.tables import FIRST, TRACER, Original
 
 RECODING = ("generalize", "optimal-groups", "quantiles")  # categories become words that cover several values
-PERTURBING = ("noise", "rhs", "spectral-rhs", "pica", "svd-swap", "synthesize")  # every column is changed, of any role
+# every column is changed, whatever its role
+PERTURBING = ("noise", "rhs", "shuffle", "spectral-rhs", "pica", "svd-swap", "swap", "synthesize")
 
 
 @dataclass(frozen=True, repr=False)

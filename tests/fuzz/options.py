@@ -153,6 +153,11 @@ def _logs(numbers: np.random.Generator, original: Original) -> Any:
     return tuple(names[:1]) if names and numbers.random() < 0.4 else str(numbers.choice(["auto", "never"]))
 
 
+def _some_names(numbers: np.random.Generator, original: Original) -> tuple[str, ...]:
+    released = [name for name in original.columns if original.roles.get(name) != "identifier"]
+    return tuple(released[:1]) if numbers.random() < 0.5 else ()
+
+
 Special = Callable[[np.random.Generator, Original], Any]
 SPECIAL: dict[str, Special] = {
     "k": _k,
@@ -166,6 +171,8 @@ SPECIAL: dict[str, Special] = {
     "population": _population,
     "answers": _answers,
     "logs": _logs,
+    "classes": _some_names,
+    "given": _some_names,
     "beta": lambda numbers, original: float(numbers.choice([0.01, 0.1, 0.3, 0.9])),
     "cluster_size": lambda numbers, original: int(numbers.choice([2, 10, 50, 200])),
     "floor": lambda numbers, original: int(numbers.choice([2, 5, 50])),

@@ -151,6 +151,17 @@ def passed_cells_are_the_same(case: Case) -> Broken:
             yield f"cells of {name!r} were changed"
 
 
+def marginals_are_kept(case: Case) -> Broken:
+    """Swapped and shuffled columns hold the same cells as before, each as often."""
+    if case.method.name not in ("shuffle", "swap"):
+        return
+    for name in case.released:
+        before, after = case.original.cells[name], case.released[name]
+        both = numbers_of if is_number(before.type) and is_number(after.type) else texts_of
+        if Counter(map(str, both(before))) != Counter(map(str, both(after))):
+            yield f"values of {name!r} are other ones, or others as often"
+
+
 def values_are_valid(case: Case) -> Broken:
     """Perturbed categories are the column's own, whole numbers are whole, and nothing is infinite."""
     if case.method.name not in PERTURBING:
@@ -224,6 +235,7 @@ CHECKS: dict[str, Callable[[Case], Broken]] = {
         values_are_diverse,
         originals_lie_inside,
         passed_cells_are_the_same,
+        marginals_are_kept,
         values_are_valid,
         moments_are_kept,
         order_is_random,

@@ -54,7 +54,8 @@ def command(
 ) -> None:
     """Estimate statistics of the original from a release.
 
-    Each estimate has an interval that is guaranteed to contain the true value. The original is not needed.
+    Each estimate has an interval that is guaranteed to contain the true value. The original is not needed. From columns
+    with noise the statistic is recovered, with a standard error and no guarantee.
     """
     from sfumato.errors import OptionError
     from sfumato.release.read import read_release
@@ -62,6 +63,7 @@ def command(
     from sfumato.report.usefulness import usefulness
     from sfumato.statistics.bounds import EstimateBudget
     from sfumato.statistics.estimate import Estimate
+    from sfumato.statistics.recovered_estimate import RecoveredEstimate
     from sfumato.statistics.wide_boxes import OBJECTIVES, WIDE_BOXES
 
     require_choice(wide_boxes, name="--wide-boxes", choices=WIDE_BOXES)
@@ -78,19 +80,23 @@ def command(
         "domain": dict(map(_domain, domain)),
         "budget": EstimateBudget(seconds=seconds),
     }
+    found: list[Any]
     if joint:
         shares: dict[str, Any] = {
             "importance": _numbers(importance, "--importance"),
             "accuracy": _numbers(accuracy, "--accuracy"),
         }
-        found = read.estimate_jointly(statistic, **shares, **options)
-        estimates = [one for record in found for one in ([record] if isinstance(record, Estimate) else record)]
+        joined = read.estimate_jointly(statistic, **shares, **options)
+        found = [one for record in joined for one in ([record] if isinstance(record, Estimate) else record)]
     else:
-        estimates = [one for text in statistic for one in read.estimates(text, **options)]
+        found = [one for text in statistic for one in read.estimates(text, **options)]
+    estimates = [one for one in found if isinstance(one, Estimate)]
+    recovered = [one for one in found if isinstance(one, RecoveredEstimate)]
     if json:
-        console.show_json(estimates)
+        console.show_json(found)
     else:
-        console.show(terminal.estimates(estimates))
+        console.show(*([terminal.recovered(recovered)] if recovered else []))
+        console.show(*([terminal.estimates(estimates)] if estimates else []))
         useful = usefulness(read, estimates)
         if any(concern.about in {estimate.name for estimate in estimates} for concern in useful.concerns):
             console.show("", terminal.usefulness(useful))

@@ -96,7 +96,7 @@ def special_uniques(
     (2, 2, 0)
     """
     table = as_table(table)
-    names = require_columns(table, columns)
+    names = require_columns(table.kinds, table.rows, columns)
     m = len(names)
     largest = m if max_size is None else min(m, require_int(max_size, name="max_size", at_least=1))
     fraction = require_probability(sampling_fraction, name="sampling_fraction")

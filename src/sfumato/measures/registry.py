@@ -62,6 +62,9 @@ MEASURES: dict[str, Measure] = {
     "singling-out": Measure(
         module="privacy.attacks.singling_out", function="singling_out_scores", needs="reference", tests=True
     ),
+    "noise-stripping": Measure(
+        module="privacy.attacks.noise_stripping", function="noise_stripping_scores", needs="origin"
+    ),
     "moments": Measure(module="utility.moments", function="moment_scores", in_samples=True),
     "marginals": Measure(module="utility.marginals", function="marginal_scores", in_samples=True),
     "losses": Measure(module="utility.losses", function="loss_scores"),

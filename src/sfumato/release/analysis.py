@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import OptionError
 from sfumato.params import require_choice
 from sfumato.release.manifest import ALTERED, BOX_MEAN, NOT_RELEASED
+from sfumato.release.recovery import recovered_estimates
 from sfumato.schema.columns import Role
 from sfumato.statistics.bounds import EstimateBudget, estimate
 from sfumato.statistics.bounds.estimates import includes_unseen, inner_statistic, started_deadlines
 from sfumato.statistics.bounds.units import dated_reweighting, in_units
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.dates import Calendar
-from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS, RegressionEstimate
+from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS, One, RegressionEstimate
 from sfumato.statistics.joint_weights import Given, reweight_jointly, wanted_statistics
 from sfumato.statistics.language import parse
 from sfumato.statistics.moment_statistics import INTERCEPT, Regression
@@ -28,6 +29,7 @@ from sfumato.table.intervals import BOX
 if TYPE_CHECKING:
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.estimate import Estimate, Reweighting
+    from sfumato.statistics.recovered_estimate import RecoveredEstimate
     from sfumato.statistics.statistic import Statistic
     from sfumato.table.table import Table
 
@@ -56,8 +58,18 @@ class Analysis:
         require_choice(self.wide_boxes, name="wide_boxes", choices=WIDE_BOXES)
         require_choice(self.objective, name="objective", choices=OBJECTIVES)
 
-    def estimates(self, wanted: Statistic) -> tuple[Estimate, ...]:
-        """Return one estimate per part of the statistic."""
+    def estimates(self, wanted: Statistic) -> tuple[Estimate, ...] | tuple[RecoveredEstimate, ...]:
+        """Return one estimate per part of the statistic: recovered, if its columns have noise of known variance."""
+        return self.recovered(wanted) or self.bounded(wanted)
+
+    def recovered(self, wanted: Statistic) -> tuple[RecoveredEstimate, ...] | None:
+        """Return estimates without a guarantee, or None if the manifest reports no noise that could be undone."""
+        if self.manifest is None or self.wide_boxes != "keep" or self._weight is not None:
+            return None
+        return recovered_estimates(self.table, self.manifest, wanted)
+
+    def bounded(self, wanted: Statistic) -> tuple[Estimate, ...]:
+        """Return one estimate with a guaranteed interval per part of the statistic."""
         intervals = self._intervals(wanted.columns)
         if self.wide_boxes == "keep":
             return self._finished(wanted, intervals, estimate(wanted, intervals, self._budget(wanted)))
@@ -154,12 +166,16 @@ def weight_column(manifest: Manifest | None) -> str | None:
     return None if manifest is None or manifest.sampling_weights in (None, NOT_RELEASED) else manifest.weight
 
 
-def as_record(statistic: Statistic, estimates: Sequence[Estimate]) -> Estimate | RegressionEstimate:
+def as_record(statistic: Statistic, estimates: Sequence[One]) -> One | RegressionEstimate[One]:
     """Return the estimates of a regression as one record, and that of any other statistic as it is."""
-    regression = inner_statistic(statistic)
-    if not isinstance(regression, Regression):
-        return estimates[0]
-    return RegressionEstimate(str(statistic), (INTERCEPT, *regression.regressors), tuple(estimates))
+    terms = _terms(statistic)
+    return RegressionEstimate(str(statistic), terms, tuple(estimates)) if terms else estimates[0]
+
+
+def _terms(statistic: Statistic) -> tuple[str, ...]:
+    """Return the names of the coefficients of a regression, and nothing for another statistic."""
+    inner = inner_statistic(statistic)
+    return (INTERCEPT, *inner.regressors) if isinstance(inner, Regression) else ()
 
 
 def by_text(given: Given) -> Given:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.bounds import EstimateBudget
     from sfumato.statistics.estimate import Estimate, RegressionEstimate
+    from sfumato.statistics.recovered_estimate import RecoveredEstimate
     from sfumato.statistics.statistic import Statistic
     from sfumato.table.table import Table
 
@@ -90,14 +91,15 @@ class Release:
         unweighted: bool = False,
         domain: Mapping[str, tuple[Any, Any]] | None = None,
         budget: EstimateBudget | None = None,
-    ) -> Estimate | RegressionEstimate:
+    ) -> Estimate | RecoveredEstimate | RegressionEstimate[Any]:
         """Estimate one statistic from the released rows.
 
         Columns that are released unchanged are boxes of width 0. A column with the role ``weight`` gives the sampling
         weights of the rows; ``Estimate.weighted_by`` names it. If weights were released as means of boxes, the interval
         holds for all original weights with the same totals. ``Estimate.of`` says whether the interval is that of the
         original or, if rows were suppressed, that of the released rows. If the method altered a column (by noise,
-        swapping or recoding), nothing is guaranteed: the interval is infinite.
+        swapping or recoding), nothing is guaranteed: the interval is infinite. Means, variances, covariances,
+        correlations and regressions of columns with noise of a known level are recovered, with a standard error.
 
         Parameters
         ----------
@@ -122,9 +124,9 @@ class Release:
 
         Returns
         -------
-        Estimate or RegressionEstimate
+        Estimate, RecoveredEstimate or RegressionEstimate
             A regression gives one record with an estimate per coefficient, the intercept first. All other statistics
-            give one estimate.
+            give one estimate: an :class:`Estimate`, or without a guarantee a :class:`RecoveredEstimate`.
 
         Examples
         --------
@@ -142,10 +144,13 @@ class Release:
         analysis = self._analysis(
             wide_boxes=wide_boxes, objective=objective, unweighted=unweighted, domain=domain, budget=budget
         )
-        return as_record(wanted, analysis.estimates(wanted))
+        recovered = analysis.recovered(wanted)
+        return as_record(wanted, recovered) if recovered else as_record(wanted, analysis.bounded(wanted))
 
     @names_memory_errors
-    def estimates(self, statistic: str | Statistic, **options: Any) -> tuple[Estimate, ...]:
+    def estimates(
+        self, statistic: str | Statistic, **options: Any
+    ) -> tuple[Estimate, ...] | tuple[RecoveredEstimate, ...]:
         """Estimate one statistic, always as a tuple.
 
         Parameters
@@ -157,7 +162,7 @@ class Release:
 
         Returns
         -------
-        tuple of Estimate
+        tuple of Estimate or RecoveredEstimate
             One estimate per coefficient of a regression, or a tuple of one.
 
         Examples
@@ -180,7 +185,7 @@ class Release:
         unweighted: bool = False,
         domain: Mapping[str, tuple[Any, Any]] | None = None,
         budget: EstimateBudget | None = None,
-    ) -> tuple[Estimate | RegressionEstimate, ...]:
+    ) -> tuple[Estimate | RegressionEstimate[Any], ...]:
         """Estimate several statistics from the same records: one set of weights that is good for all of them.
 
         The weights minimise Σ (importance / accuracy) × (uncertainty + sampling error) over the statistics. They count

@@ -11,6 +11,7 @@ from sfumato.release.manifest import BOX_MEAN
 from sfumato.report.usefulness import NO_CONCERN, Usefulness, usefulness
 from sfumato.schema.columns import Role
 from sfumato.statistics.bounds import EstimateBudget
+from sfumato.statistics.estimate import Estimate
 from sfumato.statistics.language import parse
 from sfumato.statistics.moment_statistics import Mean
 from sfumato.table.intervals import high_name, is_interval, low_name
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from sfumato.methods.claims import Finding
     from sfumato.release.manifest import ColumnRecord, Manifest
     from sfumato.release.release import Release
-    from sfumato.statistics.estimate import Estimate
     from sfumato.statistics.statistic import Statistic
 
 MOST_MEANS = 12  # columns whose means are shown if no statistic is kept
@@ -99,7 +99,8 @@ def treatment(column: ColumnRecord, manifest: Manifest) -> str:
 
 def _estimates_or_none(statistic: str | Statistic, release: Release) -> tuple[Estimate, ...]:
     try:
-        return release.estimates(statistic, budget=EstimateBudget(seconds=1.0))
+        found = release.estimates(statistic, budget=EstimateBudget(seconds=1.0))
+        return tuple(one for one in found if isinstance(one, Estimate))
     except StatisticError:
         return ()
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sfumato.release.manifest import Manifest
     from sfumato.report.usefulness import Usefulness
     from sfumato.statistics.estimate import Estimate
+    from sfumato.statistics.recovered_estimate import RecoveredEstimate
 
 ROLE_STYLE = {
     Role.IDENTIFIER: "red",
@@ -206,6 +207,21 @@ def estimates(estimated: Sequence[Estimate], truths: Mapping[str, float] | None 
             estimate.of,
         )
     return Group(grid, *(Text(line, style="dim") for line in _remarks(estimated)))
+
+
+def recovered(estimated: Sequence[RecoveredEstimate]) -> RenderableType:
+    """Show statistics that were recovered from noisy columns, with their standard errors and their notes."""
+    grid = _grid("statistic", ">recovered value", ">standard error", ">as released", ">rows", "guarantee")
+    for one in estimated:
+        grid.add_row(
+            Text(one.name, style="bold"),
+            *map(quantity, (one.value, one.standard_error, one.released)),
+            one.records_text,
+            Text("none: an estimate", style="yellow"),
+        )
+    notes = dict.fromkeys(f"{one.name}: {note}." for one in estimated for note in one.notes)
+    lines = ["The standard error is that of the noise. Nothing is guaranteed.", *notes]
+    return Group(grid, *(Text(line, style="dim") for line in lines))
 
 
 def _remarks(estimated: Sequence[Estimate]) -> list[str]:

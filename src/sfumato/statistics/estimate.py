@@ -6,10 +6,11 @@ import html
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias, overload
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, overload
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.quantities import interval, quantity
+from sfumato.statistics.recovered_estimate import RecoveredEstimate
 
 ROUNDING = 1e-9  # relative width below which an interval counts as a single number
 ORIGINAL, RELEASED_ROWS = "original", "released rows"  # whose statistic an estimate is
@@ -185,16 +186,24 @@ class Estimate:
         """The sampling weights in words: "weighted by w" or "unweighted"."""
         return "unweighted" if self.weighted_by is None else f"weighted by {self.weighted_by}"
 
+    @staticmethod
+    def html_table(estimates: Sequence[Estimate]) -> str:
+        """Return an HTML table with one row per estimate."""
+        return _html_table(estimates)
+
     def _repr_html_(self) -> str:
-        return _html_table([self])
+        return self.html_table([self])
+
+
+One = TypeVar("One", Estimate, RecoveredEstimate)
 
 
 @dataclass(frozen=True)
-class RegressionEstimate(Sequence[Estimate]):
+class RegressionEstimate(Sequence[One], Generic[One]):
     """The estimate of a regression: one :class:`Estimate` per coefficient, the intercept first.
 
     It is returned by :meth:`sfumato.Release.estimate` for a regression. Coefficients are found by position, by the name
-    of the regressor, or as ``"intercept"``.
+    of the regressor, or as ``"intercept"``. If noise was added to the columns, each is a :class:`RecoveredEstimate`.
 
     Attributes
     ----------
@@ -202,7 +211,7 @@ class RegressionEstimate(Sequence[Estimate]):
         The regression, such as ``"regress(income ~ age)"``.
     terms : tuple of str
         "intercept" and the regressors, in order.
-    coefficients : tuple of Estimate
+    coefficients : tuple of Estimate or RecoveredEstimate
         The estimate of each term.
 
     Examples
@@ -218,15 +227,15 @@ class RegressionEstimate(Sequence[Estimate]):
 
     name: str
     terms: tuple[str, ...]
-    coefficients: tuple[Estimate, ...]
+    coefficients: tuple[One, ...]
 
     @overload
-    def __getitem__(self, key: int | str) -> Estimate: ...
+    def __getitem__(self, key: int | str) -> One: ...
 
     @overload
-    def __getitem__(self, key: slice) -> tuple[Estimate, ...]: ...
+    def __getitem__(self, key: slice) -> tuple[One, ...]: ...
 
-    def __getitem__(self, key: int | str | slice) -> Estimate | tuple[Estimate, ...]:
+    def __getitem__(self, key: int | str | slice) -> One | tuple[One, ...]:
         if not isinstance(key, str):
             return self.coefficients[key]
         if key not in self.terms:
@@ -236,14 +245,14 @@ class RegressionEstimate(Sequence[Estimate]):
     def __len__(self) -> int:
         return len(self.coefficients)
 
-    def __iter__(self) -> Iterator[Estimate]:
+    def __iter__(self) -> Iterator[One]:
         return iter(self.coefficients)
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.coefficients))
 
     def _repr_html_(self) -> str:
-        return _html_table(self.coefficients)
+        return type(self.coefficients[0]).html_table(self.coefficients)
 
 
 def _html_table(estimates: Sequence[Estimate]) -> str:

@@ -303,6 +303,20 @@ def _same_text(values: pa.Array, other: pa.DataType) -> pa.Array:
     return values if values.type == other else pc.cast(values, pa.string())
 
 
+def number_limits(kind: pa.DataType) -> tuple[float, float]:
+    """Return the lowest and the highest number that a column of this Arrow type can hold."""
+    if pt.is_decimal(kind):
+        largest = 10.0 ** (kind.precision - kind.scale) - 1.0
+        return -largest, largest
+    if pt.is_floating(kind):
+        largest = float(np.finfo(kind.to_pandas_dtype()).max)
+        return -largest, largest
+    if pt.is_integer(kind):
+        info = np.iinfo(kind.to_pandas_dtype())
+        return max(float(info.min), -WHOLE_LIMIT), min(float(info.max), WHOLE_LIMIT)
+    return -WHOLE_LIMIT, WHOLE_LIMIT
+
+
 def _as_arrow(
     numbers: NDArray[np.float64], is_missing: NDArray[np.bool_] | None, kind: pa.DataType, *, whole: bool
 ) -> pa.Array:
@@ -314,8 +328,6 @@ def _as_arrow(
         moments = pa.array(np.rint(np.clip(numbers, -WHOLE_LIMIT, WHOLE_LIMIT)).astype(np.int64), mask=is_missing)
         return moments.cast(pa.timestamp("us", tz=kind.tz)).cast(kind, safe=False)
     if pt.is_integer(kind):
-        info = np.iinfo(kind.to_pandas_dtype())
-        inside = np.clip(numbers, max(float(info.min), -WHOLE_LIMIT), min(float(info.max), WHOLE_LIMIT))
-        return pa.array(np.rint(inside).astype(kind.to_pandas_dtype()), mask=is_missing)
+        return pa.array(np.rint(np.clip(numbers, *number_limits(kind))).astype(kind.to_pandas_dtype()), mask=is_missing)
     floats = pa.array(np.rint(numbers) if whole else numbers, mask=is_missing)
     return floats.cast(kind, safe=False)

@@ -52,6 +52,7 @@ def test_a_measure_that_cannot_be_taken_says_why(original):
         "inference",
         "linkability",
         "singling-out",
+        "noise-stripping",
     }
     assert all("need" in one.reason or "no boxes" in one.reason for one in judged.omitted)
     assert judged.reference_rows == 0

@@ -13,6 +13,7 @@ from sfumato.methods.claims.groups import (
     values_apart,
     values_distinct,
 )
+from sfumato.methods.claims.marginals import MarginalsKept
 from sfumato.methods.claims.moments import MomentsKept
 from sfumato.methods.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.methods.claims.sets import AtMostNames
@@ -30,6 +31,7 @@ __all__ = [
     "Evidence",
     "Finding",
     "KAnonymity",
+    "MarginalsKept",
     "MomentsKept",
     "NoUniqueRowCopied",
     "RowsAccountedFor",

@@ -164,12 +164,14 @@ class ValidCells(Claim[CellValues]):
     """Every released value could be one of its column.
 
     A category is one of the original's. A whole number is whole. A number lies in the declared domain of its column,
-    or else between the lowest and the highest number of the original. A missing value is valid everywhere.
+    or else between the lowest and the highest number of the original, or anywhere if the column is ``unlimited``. A
+    missing value is valid everywhere.
     """
 
     kind: ClassVar[ClaimKind] = "integrity"
 
     domains: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    unlimited: tuple[str, ...] = ()
 
     def tally(self, evidence: Evidence) -> CellValues:
         return CellValues({name: _values(name, evidence) for name in evidence.released.names})
@@ -186,13 +188,15 @@ class ValidCells(Claim[CellValues]):
             "other categories": [name for name, values in tally.columns.items() if values.unknown],
             "fractions": [name for name, values in tally.columns.items() if values.has_fractions],
             "numbers out of range": [
-                name for name, values in tally.columns.items() if not values.ends.within(self.domains.get(name))
+                name
+                for name, values in tally.columns.items()
+                if name not in self.unlimited and not values.ends.within(self.domains.get(name))
             ],
         }
         found = [f"{fault} in {', '.join(map(repr, sorted(names)))}" for fault, names in faults.items() if names]
         return Finding(
             claim="every category is one of the column's own, whole numbers are whole, and numbers are within the "
-            "range of their column",
+            f"range of their column{f', except in {listed(self.unlimited)}' if self.unlimited else ''}",
             held=not found,
             found="; ".join(found) or "valid values only",
             fix=FAULT,

@@ -1,43 +1,69 @@
-"""Additive noise, the oldest masking method and a baseline for the others (TL §2.3.1, equations 2.2–2.4)."""
+"""Additive noise, the oldest masking method and a baseline for the others (TL §2.3.1, equations 2.2–2.11)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+import pyarrow as pa
 
-from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup
-from sfumato.params import Choice, Flag, Number, option
+from sfumato.errors import OptionError
+from sfumato.methods.claims import ValidCells
+from sfumato.methods.classical.noise_rows import Mixture, loadings, resampled
+from sfumato.methods.classical.score_noise import noisy_cells, scores_of
+from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup, Ranges
+from sfumato.params import Checked, Choice, Flag, Number, Probability, Share, option
+from sfumato.schema.columns import Role
+from sfumato.statistics.pairwise import pairwise_covariance
+from sfumato.table.encoded_columns import Logs, number_limits
+from sfumato.table.encoder import require_logs
+from sfumato.table.kinds import Kind as ColumnKind
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.methods.base import Outcome
+    from sfumato.methods.claims import Claim
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
     from sfumato.survey.survey import Survey
+    from sfumato.table.encoded_columns import NumberEncoding
 
-Kind = Literal["correlated", "uncorrelated"]
-KINDS: tuple[Kind, ...] = ("correlated", "uncorrelated")
+Kind = Literal["correlated", "uncorrelated", "normal-scores", "mixture"]
+KINDS: tuple[Kind, ...] = ("correlated", "uncorrelated", "normal-scores", "mixture")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Noise(MatrixMethod):
-    """Add normal noise whose variance is ``level`` times the variance of the data.
+    """Add noise whose variance is ``level`` times the variance of the data.
 
     "correlated" noise has the covariance b·Σ (TL 2.4), "uncorrelated" noise only its diagonal (TL 2.3). With
     ``correct`` the noisy rows are shrunk towards the mean by Kim's formula, so that the mean and, for correlated noise,
-    the covariance of the matrix equal those of the original in expectation. Each released row still comes from one
-    original row. With more than a few columns most rows can be matched to their originals, even at high levels: the
-    method promises no privacy.
+    the covariance equal those of the original in expectation. "mixture" noise is correlated, and drawn from normals
+    with means away from zero, so that few cells change little (TL 2.9). "normal-scores" adds correlated noise to the
+    normal scores of the ranks, and returns to the values of the column: the distribution of each column is kept
+    (TL 2.5–2.7).
+
+    The manifest reports level, kind and correction, and ``release.estimate`` recovers means, variances, covariances,
+    correlations and slopes of numeric columns from them, with a standard error. A missing cell stays missing.
+
+    Each released row still comes from one original row. With more than a few columns most rows can be matched to their
+    originals, even at high levels, and uncorrelated noise can be removed from correlated columns: the method promises
+    no privacy.
 
     Examples
     --------
     >>> import numpy as np, sfumato as sf
     >>> people = {"x": np.random.default_rng(0).normal(size=200)}
-    >>> sf.Noise(level=0.2).release(people, schema={"x": "quasi"}).table.rows
+    >>> noisy = sf.Noise(level=0.2).release(people, schema={"x": "quasi"}, seed=1)
+    >>> noisy.table.rows
     200
+    >>> bool(abs(noisy.estimate("var(x)").value - people["x"].var()) < 0.3)
+    True
     """
 
     name: ClassVar[str] = "noise"
@@ -46,11 +72,16 @@ class Noise(MatrixMethod):
         **MatrixMethod.noted,
         "noise level": "variance of the noise, as a multiple of the variance of the data",
         "corrected": "whether mean and variance were corrected",
+        "correlated": "whether the noise of different columns has the correlations of the data",
+        "recoverable": "columns whose moments can be recovered from the released ones",
+        "limited": "columns whose numbers were clipped to a range after noise was added",
     }
 
     kind: Kind = option(
         Choice(KINDS),
-        "Whether the noise of different columns has the same correlations as the data.",
+        'The noise: normal with the correlations of the data ("correlated") or without correlations ("uncorrelated"), '
+        'correlated noise on the normal scores of the ranks ("normal-scores"), or correlated noise from a mixture of '
+        'normals ("mixture").',
         default="correlated",
         reported=True,
     )
@@ -67,10 +98,48 @@ class Noise(MatrixMethod):
         default=True,
         reported=True,
     )
+    resample: float = option(
+        Share(below_one=True),
+        "Share of the rows of noise, those nearest to zero, that are drawn again, so that no row stays nearly "
+        "unchanged. The rest is scaled so that the covariance of the noise is the same. Not for mixtures.",
+        default=0.0,
+        reported=True,
+    )
+    within: float = option(
+        Probability(),
+        "For a mixture: variance within each of its normals. The smaller, the fewer cells change little.",
+        default=0.25,
+        unit="share of the variance of the noise",
+        reported=True,
+    )
+    clip: bool = option(
+        Flag(),
+        "Clip numbers to the range of their column. Without it only declared domains, and the range of sampling "
+        "weights, limit them. Clipping makes recovered variances too small.",
+        default=False,
+        reported=True,
+    )
+    logs: Logs = option(
+        Checked('"auto", "never" or a tuple of column names', lambda value, name: require_logs(value)),
+        'Columns to log-transform before noise is added: none ("never"), skewed columns of positive numbers ("auto"), '
+        "or the named columns. The noise then multiplies their numbers, and their moments are not recovered.",
+        default="never",
+        reported=True,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kind == "mixture" and self.resample > 0.0:
+            raise OptionError(
+                'resample must be 0 with kind="mixture": a mixture already keeps noise away from zero.',
+                found=f"{self.resample:g}",
+                fix='kind="correlated", or resample=0',
+            )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> NoisePlan:
         """Make the plan; the noise is drawn when a block is transformed."""
-        return NoisePlan(self.setup(survey, schema, randomness), self)
+        plan = ScoresPlan if self.kind == "normal-scores" else NoisePlan
+        return plan(self.setup(survey, schema, randomness), self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,19 +150,95 @@ class NoisePlan(MatrixPlan):
     method: Noise
 
     def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        level, mean = self.method.level, matrix.mean(axis=0)
-        centred = matrix - mean
-        white = self.setup.randomness.stream(f"noise {number}").standard_normal(matrix.shape)
-        if self.method.kind == "uncorrelated":
-            noise = white * centred.std(axis=0)
-        else:
-            values, vectors = np.linalg.eigh(centred.T @ centred / len(matrix))
-            noise = white @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-        masked = matrix + np.sqrt(level) * noise
+        known, fixed = matrix.copy(), []
+        for one in self.setup.encoder.numbers:
+            if one.missing is not None:
+                known[matrix[:, one.missing] > 0.0, one.position] = np.nan
+                fixed.append(one.missing)
+        noisy = self.noisy(known, number)
+        noisy[:, fixed] = matrix[:, fixed]  # a missing cell stays missing, and no other becomes it
+        return np.where(np.isnan(noisy), matrix, noisy)
+
+    def noisy(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+        """Return the matrix with noise; NaN is missing and stays missing."""
+        generator = self.setup.randomness.stream(f"noise {number}")
+        present = ~np.isnan(matrix)
+        mean = np.where(present, matrix, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+        root = loadings(pairwise_covariance(matrix), correlated=self.method.kind != "uncorrelated")
+        noise = self._white(len(matrix), len(root), generator) @ root
         # Kim: (x̃ + (d₁ − 1) μ) / d₁ with d₁ = √(1 + b)
-        shrinkage = np.sqrt(1.0 + level) if self.method.correct else 1.0
+        shrinkage = np.sqrt(1.0 + self.method.level) if self.method.correct else 1.0
+        masked = matrix + np.sqrt(self.method.level) * noise
         return np.asarray((masked + (shrinkage - 1.0) * mean) / shrinkage)
+
+    def _white(self, rows: int, columns: int, generator: np.random.Generator) -> NDArray[np.float64]:
+        if self.method.kind == "mixture":
+            mixture = Mixture.drawn(self.method.within, self.setup.randomness.stream("means of the mixture"))
+            return mixture.rows(rows, columns, generator)
+        return resampled(rows, columns, self.method.resample, generator)
+
+    def finalize(
+        self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges, number: int
+    ) -> NDArray[np.float64]:
+        free = [place for place, one in enumerate(self.setup.encoder.numbers) if one.name in self.free]
+        low, high = ranges.low.copy(), ranges.high.copy()
+        for place in free:
+            low[..., place], high[..., place] = number_limits(self.setup.encoder.numbers[place].type)
+        return Ranges(low, high).clip(after)
+
+    @cached_property
+    def free(self) -> tuple[str, ...]:
+        """Columns of numbers without a range; a sampling weight always has one, because it must not be negative."""
+        names = [number.name for number in self.setup.encoder.numbers]
+        limited = {*self.setup.domains, *self.setup.schema.names(Role.WEIGHT)}
+        return () if self.method.clip else tuple(name for name in names if name not in limited)
+
+    @property
+    def claims(self) -> tuple[Claim[Any], ...]:
+        others = [claim for claim in super().claims if not isinstance(claim, ValidCells)]
+        return (*others, ValidCells(domains=self.setup.domains, unlimited=self.free))
+
+    @property
+    def recoverable(self) -> tuple[str, ...]:
+        """Columns whose moments follow from the released ones: numbers to which noise was added as they are."""
+        return tuple(number.name for number in self.setup.encoder.numbers if _is_recoverable(number))
 
     @property
     def notes(self) -> Mapping[str, object]:
-        return {**super().notes, "noise level": self.method.level, "corrected": self.method.correct}
+        return {
+            **super().notes,
+            "noise level": self.method.level,
+            "corrected": self.method.correct,
+            "correlated": self.method.kind != "uncorrelated",
+            "recoverable": list(self.recoverable),
+            "limited": [number.name for number in self.setup.encoder.numbers if number.name not in self.free],
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class ScoresPlan(NoisePlan):
+    """Add noise to the normal scores of each block; its ranks are those among the rows of the block."""
+
+    def transform(self, block: Table, number: int) -> Outcome:
+        names = self.setup.encoder.names
+        generator = self.setup.randomness.stream(f"scores {number}")
+        scores = [scores_of(block, name, generator) for name in names]
+        noisy = self.noisy(np.column_stack([one.scores for one in scores]), number)
+        ends = {one.name: (one.low, one.high) for one in self.setup.encoder.numbers}
+        cells = {
+            name: noisy_cells(block, name, scores[place], noisy[:, place], ends.get(name))
+            for place, name in enumerate(names)
+        }
+        return self.outcome(Table(pa.table(cells), block.select(names).kinds), number)
+
+    @cached_property
+    def free(self) -> tuple[str, ...]:
+        return ()  # values are those of the column, or between them
+
+    @property
+    def recoverable(self) -> tuple[str, ...]:
+        return ()
+
+
+def _is_recoverable(number: NumberEncoding) -> bool:
+    return not number.logged and number.kind in (ColumnKind.CONTINUOUS, ColumnKind.WHOLE)

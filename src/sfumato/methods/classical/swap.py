@@ -1,0 +1,177 @@
+"""Data swapping: cells are exchanged between rows, column by column (TL §2.3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from sfumato.errors import CannotRelease, OptionError
+from sfumato.methods.base import Method
+from sfumato.methods.classical.exchanges import between_near_ranks, between_subsets, random_subsets, within_groups
+from sfumato.methods.classical.moved_cells import MovedCells, MovedCellsPlan
+from sfumato.params import Checked, Choice, Probability, Share, Whole, option, require_names
+from sfumato.table.groups import group_labels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.randomness import Randomness
+    from sfumato.schema.schema import Schema
+    from sfumato.survey.survey import Survey
+    from sfumato.table.table import Table
+
+Kind = Literal["rank", "plain", "within-classes", "within-clusters", "between-subsets"]
+KINDS: tuple[Kind, ...] = ("rank", "plain", "within-classes", "within-clusters", "between-subsets")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Swap(Method):
+    """Exchange the cells of each column between rows: every column keeps its values, each as often.
+
+    "plain" exchanges cells between any rows, which keeps no relation between columns. "within-classes" exchanges them
+    between rows that are equal in the columns ``classes``, which stay as they are: relations of these with one other
+    column are kept. "rank" exchanges cells whose ranks differ by at most ``window`` (Moore). "within-clusters"
+    exchanges them within clusters of similar rows. "between-subsets" divides the rows at random and gives every row the
+    value of the same rank in another subset (Carlson and Salabasis).
+
+    Missing cells move like other cells; in ranks they come last, and categories are in the order of their values. Each
+    column is swapped independently. Released cells are cells of the original, so that extreme values stay visible, and
+    with several columns the swaps that keep relations hardly hide anybody: the method promises no privacy.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [20, 21, 22, 40, 41, 42], "income": [10, 12, 11, 30, 31, 35]}
+    >>> swapped = sf.Swap(kind="rank", window=0.4).release(people, schema={"age": "quasi", "income": "quasi"}, seed=1)
+    >>> sorted(swapped.table.numbers("age").tolist())
+    [20.0, 21.0, 22.0, 40.0, 41.0, 42.0]
+    """
+
+    name: ClassVar[str] = "swap"
+    noted: ClassVar[Mapping[str, str]] = {
+        "swapped columns": "columns whose cells were exchanged between rows",
+        "ranks in a window": "largest number of ranks between two cells that are exchanged",
+    }
+
+    kind: Kind = option(
+        Choice(KINDS),
+        'Between which rows cells are exchanged: near ranks ("rank"), any ("plain"), equal ones in the columns '
+        '``classes`` ("within-classes"), similar ones ("within-clusters"), or those of the same rank in another random '
+        'subset ("between-subsets").',
+        default="rank",
+        reported=True,
+    )
+    window: float = option(
+        Probability(),
+        'Largest difference of ranks, for kind="rank". It is a share: 0.1 means 10 % of the rows.',
+        default=0.1,
+        unit="share of the rows",
+        reported=True,
+    )
+    share: float = option(
+        Share(),
+        'Share of the rows, chosen at random for each column, that take part; above 0. Not for kind="between-subsets".',
+        default=1.0,
+        reported=True,
+    )
+    classes: tuple[str, ...] = option(
+        Checked("list of column names", require_names),
+        'Columns that stay as they are, for kind="within-classes".',
+        default=(),
+        reported=True,
+    )
+    size: int = option(
+        Whole(at_least=2),
+        'Smallest number of rows in a cluster, for kind="within-clusters"; clusters have fewer than twice as many.',
+        default=10,
+        unit="rows",
+        reported=True,
+    )
+    subsets: int = option(
+        Whole(at_least=2),
+        'Number of random subsets, for kind="between-subsets".',
+        default=2,
+        unit="subsets",
+        reported=True,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "classes", tuple(self.classes))
+        if self.share == 0.0:
+            raise OptionError("share must be above 0.", found="0, which exchanges nothing")
+        if bool(self.classes) != (self.kind == "within-classes"):
+            raise OptionError(
+                'classes must be given with kind="within-classes", and only then.',
+                found=f"kind={self.kind!r} {'with' if self.classes else 'without'} classes",
+                fix='for example kind="within-classes", classes=("sex",)',
+            )
+
+    def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SwapPlan:
+        """Make the plan; the exchanges are drawn when a block is transformed."""
+        setup = MovedCells.of(survey, schema, randomness, staying=self.classes)
+        least = {"rank": 1.0 / self.window, "between-subsets": float(self.subsets)}.get(self.kind, 0.0)
+        if setup.rows / setup.blocks < least:
+            raise CannotRelease(
+                "The window must hold at least one rank."
+                if self.kind == "rank"
+                else "Every subset must have at least one row.",
+                found=f"{setup.rows:,} rows in {setup.blocks:,} blocks",
+                fix="a larger window" if self.kind == "rank" else "fewer subsets",
+            )
+        return SwapPlan(setup, self)
+
+
+@dataclass(frozen=True, repr=False)
+class SwapPlan(MovedCellsPlan):
+    """Exchange cells within each block; ranks and classes are those among the rows of the block."""
+
+    method: Swap
+
+    def sources(self, block: Table, number: int) -> dict[str, NDArray[np.int64]]:
+        generator = self.setup.randomness.stream(f"swap {number}")
+        method, groups = self.method, self._groups(block, generator)
+        found = {}
+        for name in self.setup.moving:
+            if method.kind == "rank":
+                ranks = max(1, int(method.window * block.rows))
+                found[name] = between_near_ranks(block.coded(name).codes, ranks, method.share, generator)
+            elif method.kind == "between-subsets":
+                found[name] = between_subsets(block.coded(name).codes, groups, generator)
+            else:
+                found[name] = within_groups(groups, method.share, generator)
+        return found
+
+    def _groups(self, block: Table, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Return the class, cluster or subset of each row."""
+        if self.method.kind == "within-classes":
+            return group_labels(block, self.method.classes)
+        if self.method.kind == "within-clusters":
+            return clusters(block, self.method.size)
+        if self.method.kind == "between-subsets":
+            return random_subsets(block.rows, min(self.method.subsets, block.rows), generator)
+        return np.zeros(block.rows, dtype=np.int64)
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        notes: dict[str, Any] = {"swapped columns": list(self.setup.moving)}
+        if self.method.kind == "rank":
+            notes["ranks in a window"] = int(self.method.window * self.setup.rows)
+        return notes
+
+
+def clusters(block: Table, size: int) -> NDArray[np.int64]:
+    """Return the cluster of each row: cells of ``size`` to 2·size − 1 rows, cut along principal components.
+
+    The rows are encoded with all columns standardised; a cell is halved along the component with the largest range.
+    """
+    from sfumato.kernels.median_cells import median_cells
+    from sfumato.table.encoder import Encoder
+
+    matrix = Encoder.fit(block).encode(block)
+    centred = matrix - matrix.mean(axis=0)
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    return median_cells(centred @ vectors[:, ::-1], size)

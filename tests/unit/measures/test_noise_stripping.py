@@ -1,0 +1,70 @@
+"""SVD noise stripping removes independent noise from correlated columns, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.engines.memory import MemorySurvey
+from sfumato.measures.privacy.attacks.noise_stripping import stripped, without_noise
+from sfumato.randomness import Randomness
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.schema import Schema
+from sfumato.table.table import Table
+
+NAME = "noise stripped by SVD"
+
+
+@pytest.fixture(scope="module")
+def people():
+    """Twelve columns that depend on three."""
+    draw = np.random.default_rng(0)
+    rows = draw.normal(size=(2000, 3)) @ draw.normal(size=(3, 12)) + 0.1 * draw.normal(size=(2000, 12))
+    return pd.DataFrame(rows, columns=[f"x{i}" for i in range(12)])
+
+
+def score(method, people):
+    table = Table.from_arrow(pa.Table.from_pandas(people))
+    schema = Schema(tuple(Column(name=name, role=Role.QUASI) for name in table.names))
+    outcome = method.plan(MemorySurvey(table), schema, Randomness(1)).transform(table, 0)
+    return sf.assess(table, outcome.released, measures=["noise-stripping"], origin=outcome.origin, seed=1)[NAME]
+
+
+@pytest.mark.parametrize("options", [{"level": 0.1}, {"level": 0.5}, {"level": 0.1, "correct": False}], ids=str)
+def test_at_least_half_of_uncorrelated_noise_is_removed_and_little_of_correlated_noise(people, options):
+    found = score(sf.Noise(kind="uncorrelated", **options), people)
+    assert found.low > 0.5
+    assert found.low <= found.value <= found.high
+    for kind in ("correlated", "mixture"):
+        assert score(sf.Noise(kind=kind, **options), people).value < 0.1
+
+
+@pytest.mark.parametrize("method", [sf.Swap(kind="plain"), sf.Shuffle(), sf.SvdSwap()], ids=lambda one: one.name)
+def test_cells_of_other_people_are_no_noise(people, method):
+    assert score(method, people).value < 0.1
+
+
+def test_columns_without_relations_hide_noise():
+    draw = np.random.default_rng(1)
+    rows = draw.normal(size=(2000, 6))
+    assert stripped(rows, rows + 0.3 * draw.normal(size=rows.shape)).share < 0.05
+
+
+def test_the_guess_is_the_wiener_filter():
+    """The decomposition gives x̄ + (x − x̄)(Σ − I)Σ⁻¹, if no component has less variance than the noise."""
+    draw = np.random.default_rng(2)
+    rows = draw.normal(size=(500, 4)) @ (3.0 * draw.normal(size=(4, 4))) + 5.0 * draw.normal(size=(500, 4))
+    covariance = np.cov(rows.T, bias=True)
+    assert np.linalg.eigvalsh(covariance).min() > 1.0
+    expected = rows.mean(axis=0) + (rows - rows.mean(axis=0)) @ np.linalg.solve(covariance, covariance - np.eye(4))
+    assert without_noise(rows) == pytest.approx(expected)
+
+
+def test_it_needs_two_altered_columns_and_some_rows():
+    rows = np.random.default_rng(3).normal(size=(100, 3))
+    assert stripped(rows, rows) is None
+    assert stripped(rows, rows + np.array([1.0, 0.0, 0.0])) is None
+    assert stripped(rows[:5], rows[:5] + 1.0) is None

@@ -1,0 +1,200 @@
+"""Swapping: every column keeps its values, rows are exchanged where the kind says, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.engines.memory import MemorySurvey
+from sfumato.errors import CannotRelease, OptionError, TableError
+from sfumato.methods.claims import Evidence, MarginalsKept
+from sfumato.methods.classical.exchanges import between_near_ranks, between_subsets, random_subsets, within_groups
+from sfumato.methods.classical.swap import KINDS, Swap, clusters
+from sfumato.randomness import Randomness
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.schema import Schema
+from sfumato.table.table import Table
+
+METHODS = [
+    *(Swap(kind=kind, window=0.4) for kind in KINDS if kind != "within-classes"),
+    Swap(kind="rank", window=0.4, share=0.5),
+]
+METHODS += [Swap(kind="within-classes", classes=("sex",)), sf.Shuffle(), sf.Shuffle(given=("sex",))]
+
+
+def transformed(method, table):
+    schema = Schema(tuple(Column(name=name, role=Role.QUASI) for name in table.names))
+    return method.plan(MemorySurvey(table), schema, Randomness(3)).transform(table, 0)
+
+
+@st.composite
+def tables(draw):
+    rows = draw(st.integers(3, 40))
+    column = lambda values: st.lists(st.none() | values, min_size=rows, max_size=rows)  # noqa: E731
+    return Table.from_arrow(
+        pa.table(
+            {
+                "x": pa.array(draw(column(st.floats(-1e9, 1e9))), pa.float64()),
+                "n": pa.array(draw(column(st.integers(-3, 3))), pa.int64()),
+                "city": pa.array(draw(column(st.sampled_from(["a", "b", "c", "d"]))), pa.string()),
+                "sex": pa.array(draw(column(st.sampled_from(["f", "m"]))), pa.string()),
+                "day": pa.array(draw(column(st.integers(0, 9999))), pa.int32()).cast(pa.date32()),
+                "member": pa.array(draw(column(st.booleans())), pa.bool_()),
+            }
+        )
+    )
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda one: f"{one.name} {getattr(one, 'kind', one)}")
+@settings(max_examples=25, deadline=None)
+@given(table=tables())
+def test_marginals_are_exact_for_every_table(method, table):
+    outcome = transformed(method, table)
+    for name in table.names:
+        before, after = (sorted(map(str, one.arrow.column(name).to_pylist())) for one in (table, outcome.released))
+        assert before == after, name
+    assert sorted(outcome.origin.tolist()) == list(range(table.rows))
+    for name in (*getattr(method, "classes", ()), *getattr(method, "given", ())):
+        assert outcome.released.arrow.column(name).equals(table.take(outcome.origin).arrow.column(name)), "it stays"
+    assert MarginalsKept(columns=table.names).measure(Evidence(table, outcome.released, outcome.origin)).held
+
+
+def test_other_marginals_are_found_out():
+    """Control of the claim: one changed value, or two values in other numbers, are seen in one block and in many."""
+    table = Table.from_arrow(pa.table({"x": [1.0, 2.0, 2.0, None], "c": ["a", "a", "b", None]}))
+    for wrong in ({"x": [1.0, 1.0, 2.0, None]}, {"c": ["a", "b", "b", None]}, {"x": [1.0, 2.0, 2.0, 0.0]}):
+        other = Table(pa.table(table.arrow.to_pydict() | wrong, schema=table.arrow.schema), table.kinds)
+        claim = MarginalsKept(columns=table.names)
+        assert not claim.measure(Evidence(table, other, np.arange(4))).held
+        halves = [claim.tally(Evidence(table.take(rows), other.take(rows), np.arange(2))) for rows in ([0, 1], [2, 3])]
+        assert not claim.finding(claim.merge(*halves)).held
+
+
+class TestExchanges:
+    @given(st.integers(1, 60), st.integers(1, 5), st.sampled_from([1.0, 0.5]), st.integers(0, 10**6))
+    def test_within_groups_no_row_keeps_its_own_cell(self, rows, groups, share, seed):
+        draw = np.random.default_rng(seed)
+        labels = draw.integers(0, groups, rows)
+        source = within_groups(labels, share, draw)
+        assert sorted(source.tolist()) == list(range(rows))
+        assert np.array_equal(labels[source], labels)
+        if share == 1.0:
+            sizes = np.bincount(labels)[labels]
+            assert np.array_equal(source == np.arange(rows), sizes == 1)
+
+    @given(st.integers(3, 80), st.integers(1, 10), st.sampled_from([1.0, 0.3]), st.integers(0, 10**6))
+    def test_ranks_move_no_farther_than_the_window(self, rows, window, share, seed):
+        draw = np.random.default_rng(seed)
+        values = draw.permutation(rows)  # each value is its rank
+        source = between_near_ranks(values, window, share, draw)
+        assert np.abs(values[source] - values).max() <= window
+        assert sorted(source.tolist()) == list(range(rows))
+
+    def test_a_share_of_the_rows_takes_part(self):
+        draw = np.random.default_rng(1)
+        values = draw.permutation(20_000)
+        for source in (between_near_ranks(values, 500, 0.3, draw), within_groups(np.zeros(20_000, int), 0.3, draw)):
+            assert (source != np.arange(20_000)).mean() == pytest.approx(0.3, abs=0.02)
+
+    @given(st.integers(4, 60), st.integers(2, 4), st.integers(0, 10**6))
+    def test_subsets_of_the_same_size_exchange_equal_ranks(self, rows, count, seed):
+        draw = np.random.default_rng(seed)
+        labels = random_subsets(rows, count, draw)
+        assert len(set(np.bincount(labels[labels >= 0]).tolist())) == 1
+        assert (labels < 0).sum() == rows % count
+        values = draw.permutation(rows)
+        source = between_subsets(values, labels, draw)
+        assert sorted(source.tolist()) == list(range(rows))
+        if rows % count == 0:
+            for label in range(count):
+                own = np.flatnonzero(labels == label)
+                assert (labels[source[own]] == (label + 1) % count).all()
+                assert np.array_equal(np.argsort(values[own]), np.argsort(values[source[own]])), "ranks are kept"
+
+
+@pytest.fixture(scope="module")
+def people():
+    draw = np.random.default_rng(0)
+    sex = draw.integers(0, 2, 4000)
+    x = draw.normal(size=4000) + 2.0 * sex
+    return pd.DataFrame({"sex": np.where(sex > 0, "f", "m"), "x": x, "y": 0.8 * x + 0.6 * draw.normal(size=4000)})
+
+
+class TestRelations:
+    def released(self, people, **options):
+        return sf.Swap(**options).release(people, schema=dict.fromkeys(people, "quasi"), seed=1).to_pandas()
+
+    def test_a_plain_swap_keeps_none(self, people):
+        assert abs(self.released(people, kind="plain")[["x", "y"]].corr().iloc[0, 1]) < 0.06
+
+    def test_classes_keep_relations_with_one_other_column(self, people):
+        swapped = self.released(people, kind="within-classes", classes=("sex",))
+        for column in ("x", "y"):
+            before, after = (one.groupby("sex")[column].mean() for one in (people, swapped))
+            assert after.to_numpy() == pytest.approx(before.to_numpy())
+        within = swapped[swapped.sex == "f"][["x", "y"]].corr().iloc[0, 1]
+        assert abs(within) < 0.1, "those of two other columns are lost"
+
+    @pytest.mark.parametrize("kind", ["rank", "within-clusters", "between-subsets"])
+    def test_similar_cells_keep_correlations(self, people, kind):
+        swapped = self.released(people, kind=kind, window=0.05)
+        assert swapped[["x", "y"]].corr().iloc[0, 1] == pytest.approx(people[["x", "y"]].corr().iloc[0, 1], abs=0.05)
+
+    def test_a_window_is_a_share_and_not_a_percentage(self, people):
+        shift = []
+        for window in (0.02, 0.2):
+            table = Table.from_arrow(pa.table({"x": people.x.to_numpy()}))
+            outcome = transformed(Swap(window=window), table)
+            ranks = np.argsort(np.argsort(people.x.to_numpy()))
+            moved = np.searchsorted(np.sort(people.x.to_numpy()), outcome.released.numbers("x")) - ranks[outcome.origin]
+            assert np.abs(moved).max() <= window * len(people)
+            shift.append(np.abs(moved).mean())
+        assert shift[1] > 5.0 * shift[0]
+
+    def test_clusters_have_the_asked_size(self, people):
+        labels = clusters(Table.from_arrow(pa.Table.from_pandas(people)), 7)
+        sizes = np.bincount(labels)
+        assert sizes.min() >= 7
+        assert sizes.max() < 14
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"window": 0.0},
+            {"window": 10.0},
+            {"share": 0.0},
+            {"classes": ("sex",)},
+            {"kind": "within-classes"},
+            {"kind": "within-classes", "classes": "sex"},
+            {"kind": "odd"},
+        ],
+        ids=str,
+    )
+    def test_options_that_exchange_nothing_or_mean_something_else(self, options):
+        with pytest.raises(OptionError):
+            Swap(**options)
+
+    def test_a_window_without_a_rank(self):
+        with pytest.raises(CannotRelease, match="window"):
+            sf.Swap(window=0.01).release({"x": range(50)}, schema={"x": "quasi"})
+
+    def test_classes_in_which_everybody_is_alone(self):
+        people = {"id": range(50), "x": range(50)}
+        with pytest.raises(CannotRelease, match="unaltered"):
+            sf.Swap(kind="within-classes", classes=("id",)).release(people, schema={"id": "quasi", "x": "quasi"})
+
+    def test_all_columns_given_an_unknown_one_and_free_text(self):
+        people = {"x": range(200), "text": [f"word {row}" for row in range(200)]}
+        with pytest.raises(CannotRelease, match="must move"):
+            sf.Shuffle(given=("x",)).release({"x": range(50)}, schema={"x": "quasi"})
+        with pytest.raises(OptionError, match="'z'"):
+            sf.Shuffle(given=("z",)).release({"x": range(50)}, schema={"x": "quasi"})
+        with pytest.raises(TableError, match="text"):
+            sf.Swap().release(people, schema={"x": "quasi", "text": {"role": "quasi", "kind": "text"}})
