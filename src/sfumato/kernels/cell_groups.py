@@ -65,7 +65,7 @@ def _grouped(matrix: NDArray[np.float64], values: NDArray[np.float32], k: int) -
     stuck = False
     while len(rows) > max(FEW, 8 * k) and not stuck:
         cells = _cells(values, rows, cut(values, rows, max(CELL, 4 * k)), AROUND)
-        seeds = np.argsort(-_from_mean(cells.columns), kind="stable")
+        seeds = np.argsort(-_from_mean(cells.columns))
         left, groups = _grow(cells, seeds, k, int(SHARE * len(rows)), labels, groups)
         stuck, rows = len(left) == len(rows), left
     labels[rows] = groups + mdav(matrix[rows], k)
