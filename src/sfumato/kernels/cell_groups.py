@@ -23,7 +23,7 @@ from sfumato.kernels.sorting import select
 
 CELL = 128  # rows of a cell
 AROUND = 32  # cells among which the nearest ones of a row are chosen
-VISITED = 10  # nearest cells that are searched for neighbours
+VISITED = 9  # nearest cells that are searched for neighbours
 SHARE = 0.3  # share of the rows that is left when a new tree is grown
 FEW = 1000  # rows that are left to MDAV
 PART = 1_000_000  # rows of a part of a large table that is grouped by itself
@@ -48,6 +48,8 @@ class Cells(NamedTuple):
 def cell_groups(matrix: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     """Return the group of each row, numbered from 0: groups of k rows, the last of each part of up to 2k − 1."""
     values, order = matrix.astype(np.float32), np.arange(len(matrix))
+    if len(matrix) <= PART:
+        return _grouped(matrix, values, k)
     ends = pairwise(cut(values, order, max(PART, 4 * k)).tolist())
     parts = [order[start:end] for start, end in ends]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -82,7 +84,7 @@ def _from_mean(columns: NDArray[np.float32]) -> NDArray[np.float32]:
 @jit
 def cut(values, order, most):
     """Reorder rows so that cells of at most this many are contiguous; return their starts and the end."""
-    starts, cells = np.zeros(len(order) + 1, np.int64), 0
+    starts, cells = np.zeros(len(order) + 2, np.int64), 0  # an empty table has one cell, too
     keys = np.empty(len(order), values.dtype)
     stack = [(0, len(order))]
     while len(stack) > 0:

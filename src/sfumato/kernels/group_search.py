@@ -29,7 +29,7 @@ class Partition(NamedTuple):
     members: NDArray[np.int64]  # (slots, 2k − 1)
     sizes: NDArray[np.int64]  # (slots,)
     labels: NDArray[np.int64]  # group of each row
-    free: NDArray[np.int64]  # slots without a group, the last ones first
+    free: NDArray[np.int64]  # (slots,): the first ``unused`` are slots without a group
     unused: NDArray[np.int64]  # (1,): number of free slots
 
 
@@ -48,14 +48,14 @@ class Window(NamedTuple):
 def partition_of(labels: NDArray[np.int64], k: int) -> Partition:
     """Return the groups of these labels, with empty slots for as many groups as k allows."""
     sizes = np.bincount(labels)
-    slots = max(len(sizes), len(labels) // k) + MOST
+    slots = max(len(sizes), len(labels) // k)
     members = np.zeros((slots, max(2 * k - 1, int(sizes.max(initial=1)))), dtype=np.int64)
     order = np.argsort(labels, kind="stable")
     places = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     members[labels[order], places] = order
-    free = np.arange(len(sizes), slots)[::-1].copy()
-    unused = np.array([len(free)])
-    return Partition(members, np.append(sizes, np.zeros(len(free), np.int64)), labels.copy(), free.copy(), unused)
+    free = np.roll(np.arange(slots), -len(sizes))
+    unused = np.array([slots - len(sizes)])
+    return Partition(members, np.append(sizes, np.zeros(unused[0], np.int64)), labels.copy(), free, unused)
 
 
 @jit(fastmath={"contract", "reassoc", "nsz"})
