@@ -54,6 +54,7 @@ def searched(
         after=squared_errors(values, partition),
         widths_before=(),
         widths_after=(),
+        cost="squared error",
     )
     log.info("search: %d rounds, %.1f %% gained, ended by %s", trace.rounds, 100.0 * trace.gain, trace.stop)
     return partition.labels, trace
