@@ -27,7 +27,7 @@ class SetLabels:
     label_of: NDArray[np.int64]
 
 
-def sets(leaves: Leaves, ranks: NDArray[np.float64] | NDArray[np.int64], values: pa.Array) -> SetLabels:
+def sets(leaves: Leaves, ranks: NDArray[np.float64] | NDArray[np.int32], values: pa.Array) -> SetLabels:
     """Return the set of values in each box as text; a box of missing values only has a missing label.
 
     ``ranks`` are places in ``values``, among which is the missing value if there is one.

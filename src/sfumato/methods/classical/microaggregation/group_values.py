@@ -66,7 +66,7 @@ def group_medians(numbers: NDArray[np.float64], leaves: Leaves) -> NDArray[np.fl
     return np.where(2 * present >= leaves.sizes, lower + (upper - lower) / 2.0, np.nan)
 
 
-def _middle_rows(codes: NDArray[np.int64], leaves: Leaves) -> NDArray[np.int64]:
+def _middle_rows(codes: NDArray[np.int32], leaves: Leaves) -> NDArray[np.int64]:
     """Return a row of each group with its lower median."""
     group = np.repeat(np.arange(leaves.count), leaves.sizes)
     order = leaves.order[np.lexsort((codes[leaves.order], group))]
@@ -74,14 +74,15 @@ def _middle_rows(codes: NDArray[np.int64], leaves: Leaves) -> NDArray[np.int64]:
     return middle
 
 
-def _commonest_rows(codes: NDArray[np.int64], leaves: Leaves) -> NDArray[np.int64]:
+def _commonest_rows(codes: NDArray[np.int32], leaves: Leaves) -> NDArray[np.int64]:
     """Return a row of each group with its most frequent value; of equally frequent ones the more frequent elsewhere."""
     group = np.repeat(np.arange(leaves.count), leaves.sizes)
     overall = np.bincount(codes)
     pairs, first, counts = np.unique(group * len(overall) + codes[leaves.order], return_index=True, return_counts=True)
     owner, code = np.divmod(pairs, len(overall))
     best = np.lexsort((code, -overall[code], -counts, owner))
-    return leaves.order[first[best[np.searchsorted(owner[best], np.arange(leaves.count))]]]
+    rows: NDArray[np.int64] = leaves.order[first[best[np.searchsorted(owner[best], np.arange(leaves.count))]]]
+    return rows
 
 
 def ranges(block: Table, groups: Groups, encoder: Encoder) -> dict[str, pa.Array]:
