@@ -30,8 +30,9 @@ def watched(method: Method) -> Iterator[Method]:
             bar.start_task(task)
         bar.update(task, completed=now.share, gain=now.gain, visible=True)
 
+    searching: Any = method  # it has a search, as the budget shows
     with bar:
-        yield replace(method, search=replace(budget, progress=report))
+        yield replace(searching, search=replace(budget, progress=report))
 
 
 def _bar() -> Any:
