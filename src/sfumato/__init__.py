@@ -26,7 +26,7 @@ NAMES = {
     "sketched_quasi_identifiers": "sfumato.disclosure.sketched_search",
     "anonymity_budget": "sfumato.disclosure.anonymity_budget",
     "privacy_utility_curve": "sfumato.methods.probabilistic.curve",
-    "SearchBudget": "sfumato.methods.boxes.search",
+    "SearchBudget": "sfumato.methods.search_budget",
     "assess": "sfumato.assessment",
     "Assessment": "sfumato.measures.assess",
     "split_holdout": "sfumato.measures.holdout",

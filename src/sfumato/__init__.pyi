@@ -18,7 +18,7 @@ from sfumato.examination import uniqueness as uniqueness
 from sfumato.measures.assess import Assessment as Assessment
 from sfumato.measures.holdout import split_holdout as split_holdout
 from sfumato.methods.boxes.method import Boxes as Boxes
-from sfumato.methods.boxes.search import SearchBudget as SearchBudget
+from sfumato.methods.classical.microaggregation.method import Microaggregate as Microaggregate
 from sfumato.methods.classical.noise import Noise as Noise
 from sfumato.methods.classical.synthesis.method import Synthesize as Synthesize
 from sfumato.methods.classical.shuffle import Shuffle as Shuffle
@@ -28,6 +28,7 @@ from sfumato.methods.probabilistic.generalize import Generalize as Generalize
 from sfumato.methods.probabilistic.optimal_groups import OptimalGroups as OptimalGroups
 from sfumato.methods.probabilistic.quantiles import Quantiles as Quantiles
 from sfumato.methods.probabilistic.safe_harbor import SafeHarbor as SafeHarbor
+from sfumato.methods.search_budget import SearchBudget as SearchBudget
 from sfumato.methods.spectral.histograms import RecursiveHistogram as RecursiveHistogram
 from sfumato.methods.spectral.histograms import SpectralHistogram as SpectralHistogram
 from sfumato.methods.spectral.pica import PartitionedIca as PartitionedIca

@@ -48,6 +48,11 @@ class Case:
         """Quasi-identifiers that are released as two ends."""
         return [name for name in self.named("quasi") if self.is_interval(name)]
 
+    @property
+    def releases_boxes(self) -> bool:
+        """Whether groups are released as ranges and sets, with their number."""
+        return self.method.name == "boxes" or (self.method.name == "mdav" and self.method.values == "range")
+
     @cached_property
     def words(self) -> list[str]:
         """Quasi-identifiers that are released under their own name."""

@@ -22,7 +22,7 @@ LARGEST_PAIRING = 400  # rows; larger tables are not paired, because each pair i
 
 def originals_lie_inside(case: Case) -> Iterator[str]:
     """Every original value lies in its interval or set, and boxes count their missing values rightly."""
-    if case.method.name not in ("boxes", *RECODING):
+    if not case.releases_boxes and case.method.name not in RECODING:
         return
     if case.origin is not None:
         own = case.origin[None, :]
@@ -36,7 +36,7 @@ def originals_lie_inside(case: Case) -> Iterator[str]:
 
 def _truthful(case: Case) -> list[str]:
     """Columns of which a release says where the values lie: not those released as means, medians or labels."""
-    if case.method.name == "boxes":
+    if case.releases_boxes:
         return [*case.intervals, *case.words]
     categories = [name for name in case.words if not is_number(case.original.cells[name].type) or _tree(case, name)]
     return [*case.intervals, *categories]
@@ -75,6 +75,8 @@ def _fits_interval(case: Case, name: str, values: NDArray[np.float64]) -> NDArra
 
 def _stands_for(case: Case, name: str, word: str | None, value: str | None, known: frozenset[str | None]) -> bool:
     tree = _tree(case, name)
+    if case.method.name == "mdav":
+        return value in members(word)
     if case.method.name == "boxes":
         if word is not None and value is not None and case.method.categories == "tree" and tree:
             return node_covers(word, value, tree)
@@ -104,7 +106,7 @@ def _order(case: Case, name: str) -> list[str]:
 def _wrong_counts(case: Case) -> Iterator[str]:
     """Boxes that miscount their rows without a value."""
     assert case.origin is not None
-    if case.method.name != "boxes":
+    if not case.releases_boxes:
         return
     labels = case.groups(["box"])
     for name in case.intervals:

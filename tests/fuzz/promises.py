@@ -40,7 +40,7 @@ def columns_are_allowed(case: Case) -> Broken:
     """Only columns are released that are no identifiers, or ends of quasi-identifiers, or the number of the box."""
     allowed = {name for name, role in case.roles.items() if role != "identifier"}
     ends = {f"{name}_{part}" for name in case.named("quasi") for part in ("low", "high", "missing")}
-    box = {"box"} if case.method.name == "boxes" else set()
+    box = {"box"} if case.releases_boxes else set()
     for name in set(case.released) - allowed - ends - box:
         yield f"column {name!r} is released"
     for name, role in case.original.roles.items():
@@ -75,6 +75,10 @@ def groups_are_large(case: Case) -> Broken:
         yield from _small(case, ["box"], method.k, "box")
         if len(set(case.groups(["box", *quasi]))) > len(set(case.groups(["box"]))):
             yield "rows of one box differ"
+    if method.name == "mdav" and method.values != "draw":
+        sets = [[name] for name in quasi] if method.is_columnwise else [quasi]
+        for names in sets:
+            yield from _small(case, names, method.k, ", ".join(names))
     if method.name == "spectral-rhs":
         yield from _small(case, list(case.released), method.k, "all columns")
     if method.name in ("quantiles", "optimal-groups"):

@@ -50,7 +50,10 @@ def command(
         help="Smallest difference that counts as a different value, for --l; for quantiles: error of ranks.",
     ),
     search: float | None = typer.Option(
-        None, "--search", metavar="SECONDS", help="Time to search for narrower boxes; Ctrl-C keeps the best so far."
+        None,
+        "--search",
+        metavar="SECONDS",
+        help="Time to search for better boxes or groups; Ctrl-C keeps the best.",
     ),
     overlap: str | None = typer.Option(
         None, "--overlap", help="Whether boxes may overlap after a search: none or allowed."

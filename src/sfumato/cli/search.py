@@ -1,4 +1,4 @@
-"""Show the progress of a search for narrower boxes. Ctrl-C stops the search and keeps the best so far."""
+"""Show the progress of a search for better boxes or groups. Ctrl-C stops the search and keeps the best so far."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method
-    from sfumato.methods.boxes.search import Progress
+    from sfumato.methods.search_budget import Progress
 
 
 @contextmanager
 def watched(method: Method) -> Iterator[Method]:
     """Yield the method with a progress bar for its search, if it has one; without a terminal, progress is logged."""
-    from sfumato.methods.boxes.method import Boxes
-    from sfumato.methods.boxes.search import SearchBudget
+    from sfumato.methods.search_budget import SearchBudget
 
-    if not sys.stderr.isatty() or not isinstance(method, Boxes) or not isinstance(method.search, SearchBudget):
+    budget = getattr(method, "search", None)
+    if not sys.stderr.isatty() or not isinstance(budget, SearchBudget):
         yield method
         return
     bar = _bar()
@@ -30,8 +30,9 @@ def watched(method: Method) -> Iterator[Method]:
             bar.start_task(task)
         bar.update(task, completed=now.share, gain=now.gain, visible=True)
 
+    searching: Any = method  # it has a search, as the budget shows
     with bar:
-        yield replace(method, search=replace(method.search, progress=report))
+        yield replace(searching, search=replace(budget, progress=report))
 
 
 def _bar() -> Any:
@@ -39,6 +40,6 @@ def _bar() -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    gain = TextColumn("[green]{task.fields[gain]:.1%} narrower[/green]  [dim]Ctrl-C keeps it[/dim]")
+    gain = TextColumn("[green]{task.fields[gain]:.1%} better[/green]  [dim]Ctrl-C keeps it[/dim]")
     console = Console(stderr=True)
     return Progress(TextColumn("· search"), BarColumn(), TimeRemainingColumn(), gain, console=console, transient=True)

@@ -22,7 +22,11 @@ class Width:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchTrace:
-    """A summary of a search. Costs are Σ_C (p_C / Δ0_C) · (half-width of C) over the kept statistics."""
+    """A summary of a search.
+
+    The costs of boxes are Σ_C (p_C / Δ0_C) · (half-width of C) over the kept statistics; those of groups of
+    microaggregation are squared errors.
+    """
 
     overlap: str
     rounds: int
@@ -32,6 +36,7 @@ class SearchTrace:
     after: float
     widths_before: tuple[Width, ...]  # of the kept statistics whose exact widths were tracked
     widths_after: tuple[Width, ...]
+    cost: str = "weighted width"  # what the costs are
 
     @property
     def gain(self) -> float:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sfumato.methods.base import Method
 
 NAMED_CLASS = re.compile(r'^class (\w+)\([^\n]*\):\n(?:(?!^class ).*\n)*?    name: ClassVar\[str\] = "([\w-]+)"', re.M)
+CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")  # where a word begins in the name of a class
 
 
 class Place(NamedTuple):
@@ -38,9 +39,10 @@ METHODS = _found()
 
 
 def method_class(name: str) -> type[Method]:
-    """Return the class of the method with this name; the name of the class is accepted too."""
+    """Return the class of the method with this name; the name of the class is accepted too, also in kebab case."""
     by_class = {place.class_name: method_name for method_name, place in METHODS.items()}
-    name = by_class.get(name, name)
+    by_class |= {CAPITAL.sub("-", word).lower(): method_name for word, method_name in by_class.items()}
+    name = name if name in METHODS else by_class.get(name, name)
     if name not in METHODS:
         raise OptionError(f"There is no method {name!r}.", found=f"methods {', '.join(METHODS)}")
     place = METHODS[name]

@@ -285,7 +285,7 @@ def searches(traces: Sequence[SearchTrace]) -> RenderableType:
             grid.add_row(Text(before.name, style="bold"), number(before.width), number(after.width), f"{share:.1%}")
         note = (
             f"{trace.rounds:,} rounds in {trace.seconds:.0f} s, ended by "
-            f"{'its budget' if trace.stop == 'budget' else 'an interrupt'}; weighted width {trace.gain:.1%} narrower"
+            f"{'its budget' if trace.stop == 'budget' else 'an interrupt'}; {trace.cost} {trace.gain:.1%} smaller"
         )
         lines += [grid] if trace.widths_before else []
         lines += [Text(note, style="dim")]

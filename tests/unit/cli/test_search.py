@@ -86,7 +86,7 @@ def test_a_terminal_shows_a_bar_with_the_gain(pairs, tmp_path):
             shown += chunk
     os.close(ours)
     assert process.returncode == 0
-    assert b"narrower" in shown
+    assert b"better" in shown
     assert b"Ctrl-C keeps it" in shown
 
 

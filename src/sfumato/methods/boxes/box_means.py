@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.boxes.leaves import Leaves
+    from sfumato.methods.leaves import Leaves
 
 
 def box_means(weights: NDArray[np.float64], leaves: Leaves) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.kernels.faces import CellFaces
-    from sfumato.methods.boxes.leaves import Leaves
+    from sfumato.methods.leaves import Leaves
 
 
 @dataclass(frozen=True, repr=False)

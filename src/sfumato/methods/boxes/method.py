@@ -16,10 +16,11 @@ from sfumato.methods.boxes.edges import Edges, require_snap
 from sfumato.methods.boxes.fuzzy_terms import Words, require_words
 from sfumato.methods.boxes.moments_lookup import MomentsLookup
 from sfumato.methods.boxes.plan import BoxesPlan
-from sfumato.methods.boxes.routing import SampledRows, one_block, routes
+from sfumato.methods.boxes.routing import SampledRows, routes
 from sfumato.methods.boxes.rules import Rule, Rules
-from sfumato.methods.boxes.search.budget import SearchBudget
 from sfumato.methods.boxes.sensitivities import ACCURACY, kept_statistics, sensitivities
+from sfumato.methods.routes import one_block
+from sfumato.methods.search_budget import SearchBudget, require_search
 from sfumato.params import Checked, Choice, OrNone, Share, Whole, option, require_number
 from sfumato.schema.columns import Role, nearest
 from sfumato.schema.schema import Schema
@@ -30,8 +31,8 @@ from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
-    from sfumato.methods.boxes.routing import Routes
     from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
+    from sfumato.methods.routes import Routes
     from sfumato.randomness import Randomness
     from sfumato.statistics.statistic import Statistic
     from sfumato.survey.survey import Survey
@@ -73,11 +74,6 @@ def _require_domains(value: object, name: str) -> None:
     for column, ends in value.items():
         if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != 2 or not ends[0] <= ends[1]:
             raise OptionError(f"The {name} of {column!r} must be two numbers, the smaller first.")
-
-
-def _require_search(value: object, name: str) -> None:
-    if not isinstance(value, SearchBudget):
-        require_number(value, name=name, above=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +214,7 @@ class Boxes(Method):
         reported=True,
     )
     search: SearchBudget | float | None = option(
-        OrNone(Checked("SearchBudget, or a number above 0", _require_search)),
+        OrNone(Checked("SearchBudget, or a number above 0", require_search)),
         "Time limit of a search for boxes that are narrower than those of the greedy partition. None: no search.",
         default=None,
         unit="seconds",
@@ -253,8 +249,7 @@ class Boxes(Method):
                 "l must be at most k, because a box of k records has at most k values.",
                 found=f"l = {self.l}, k = {self.k}",
             )
-        if self.search is not None and not isinstance(self.search, SearchBudget):
-            object.__setattr__(self, "search", SearchBudget(seconds=float(self.search)))
+        object.__setattr__(self, "search", None if self.search is None else SearchBudget.of(self.search))
         if self.search is None and self.overlap == "allowed":
             raise OptionError(
                 "Boxes overlap only after a search.", found="overlap='allowed' without search", fix="search=60"

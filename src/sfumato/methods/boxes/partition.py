@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.boxes.leaves import Leaves
+from sfumato.methods.leaves import Leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,11 +13,10 @@ import pyarrow as pa
 from sfumato.methods.base import Outcome, Plan
 from sfumato.methods.boxes.box_means import box_means
 from sfumato.methods.boxes.box_widths import box_widths
-from sfumato.methods.boxes.leaves import Leaves
 from sfumato.methods.boxes.optimality import OptimalityInput
 from sfumato.methods.boxes.partition import partition, problem_of
 from sfumato.methods.boxes.rules import effects
-from sfumato.methods.boxes.set_labels import SetLabels, covered, nodes, sets
+from sfumato.methods.boxes.set_labels import covered, nodes
 from sfumato.methods.claims import (
     AtMostNames,
     ColumnsAllowed,
@@ -27,22 +26,25 @@ from sfumato.methods.claims import (
     WeightTotalsKept,
 )
 from sfumato.methods.diagnostics import Diagnostics, Trace
+from sfumato.methods.leaves import Leaves
+from sfumato.methods.set_labels import SetLabels, sets
 from sfumato.table.intervals import BOX, high_name, interval_names, low_name, missing_name
 from sfumato.table.kinds import Kind
+from sfumato.table.number_columns import number_column
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.kernels.faces import CellFaces
-    from sfumato.methods.boxes.axes import Axes, NumberAxis, SetAxis
+    from sfumato.methods.boxes.axes import Axes, SetAxis
     from sfumato.methods.boxes.diversity import DiversityRule
     from sfumato.methods.boxes.edges import Edges, Faces
-    from sfumato.methods.boxes.routing import Routes
     from sfumato.methods.boxes.search import Found, SearchBudget
     from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
     from sfumato.methods.claims import Claim, Evidence, Finding
     from sfumato.methods.diagnostics import RuleEffect, SearchTrace
+    from sfumato.methods.routes import Routes
     from sfumato.randomness import Randomness
     from sfumato.table.group_counts import GroupCounts
 
@@ -247,7 +249,7 @@ class BoxesPlan(Plan):
     def _labels(self, leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
         if self._by_tree(axis):
             return nodes(leaves, ranks, axis)
-        return sets(leaves, ranks, axis, self.options.set_names if self._is_limited(axis) else None)
+        return sets(leaves, ranks, axis.values, self.options.set_names if self._is_limited(axis) else None)
 
     def _released(
         self,
@@ -264,7 +266,7 @@ class BoxesPlan(Plan):
         rows = pa.array(box_of)
         for position, axis in enumerate(self.axes.numbers):
             for name, face in ((low_name(axis.name), faces.low), (high_name(axis.name), faces.high)):
-                columns[name] = _typed(face[:, position], self.types[axis.name], axis).take(rows)
+                columns[name] = number_column(face[:, position], axis.kind, self.types[axis.name]).take(rows)
                 kinds[name] = axis.kind
             if axis.has_missing:
                 columns[missing_name(axis.name)] = pa.array(faces.missing[:, position]).take(rows)
@@ -309,16 +311,3 @@ def leaves_to_keep(
         costly = costly[np.argsort(-cost[costly], kind="stable")]
         is_kept[costly[np.cumsum(leaves.sizes[costly]) <= suppress * leaves.order.size]] = False
     return is_kept
-
-
-def _typed(face: NDArray[np.float64], kind: pa.DataType, axis: NumberAxis) -> pa.Array:
-    """Convert a face to the type of its column; missing if the box has no value."""
-    empty = np.isnan(face)
-    if axis.kind is Kind.CONTINUOUS:
-        return pa.array(face, mask=empty)
-    whole = pa.array(np.where(empty, 0.0, face).astype(np.int64), mask=empty)
-    if axis.kind is Kind.WHOLE:
-        return whole
-    if pa.types.is_date(kind):
-        return whole.cast(pa.int32()).cast(pa.date32())
-    return whole.cast(pa.timestamp("us", tz=kind.tz))

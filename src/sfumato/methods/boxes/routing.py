@@ -8,47 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.methods.boxes.box_widths import box_widths
+from sfumato.methods.routes import grown_routes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.diversity import Protected
-
-
-@dataclass(frozen=True, repr=False)
-class Routes:
-    """A binary tree of cuts in depth-first order; a leaf is a block.
-
-    Node t sends a row to node t + 1 if its coordinate along ``axis[t]`` is at most ``threshold[t]``, else to node
-    ``other[t]``. A leaf has axis −1, and ``other[t]`` is its block.
-    """
-
-    axis: NDArray[np.int64]
-    threshold: NDArray[np.float64]
-    other: NDArray[np.int64]
-
-    @property
-    def blocks(self) -> int:
-        """Number of blocks."""
-        return int((self.axis < 0).sum())
-
-    def of(self, places: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the block of each row."""
-        node = np.zeros(len(places), dtype=np.int64)
-        rows = np.arange(len(places))
-        while True:
-            inner = self.axis[node] >= 0
-            if not inner.any():
-                return self.other[node]
-            at = node[inner]
-            below = places[rows[inner], self.axis[at]] <= self.threshold[at]
-            node[inner] = np.where(below, at + 1, self.other[at])
-
-
-def one_block() -> Routes:
-    """Return routes that send every row to block 0."""
-    return Routes(np.array([-1]), np.zeros(1), np.zeros(1, dtype=np.int64))
+    from sfumato.methods.routes import Routes
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,29 +67,7 @@ def routes(sample: SampledRows, most: float, least: int) -> Routes:
     protected column, so that it can be released for any other rows that are routed to it. Equal values stay in one
     block, so a block of equal rows may exceed ``most``.
     """
-    axis: list[int] = []
-    threshold: list[float] = []
-    other: list[int] = []
-    blocks = 0
-    pending: list[tuple[NDArray[np.int64], int]] = [(np.arange(len(sample.places)), -1)]
-    while pending:
-        rows, parent = pending.pop()
-        if parent >= 0:
-            other[parent] = len(axis)
-        cut = _cut(sample.of(rows), least) if len(rows) > most else None
-        if cut is None:
-            axis.append(-1)
-            threshold.append(0.0)
-            other.append(blocks)
-            blocks += 1
-            continue
-        axis.append(cut[0])
-        threshold.append(cut[1])
-        other.append(-1)
-        below = sample.places[rows, cut[0]] <= cut[1]
-        pending.append((rows[~below], len(axis) - 1))
-        pending.append((rows[below], -1))
-    return Routes(np.array(axis), np.array(threshold), np.array(other))
+    return grown_routes(sample.places, most, lambda rows: _cut(sample.of(rows), least))
 
 
 def _cut(sample: SampledRows, least: int) -> tuple[int, float] | None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.boxes.axes import Axes, Axis
-    from sfumato.methods.boxes.leaves import Leaves
+    from sfumato.methods.leaves import Leaves
     from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
 

@@ -15,7 +15,7 @@ from sfumato.cli.app import run
 from sfumato.engines.memory import Memory
 from sfumato.errors import OptionError, SchemaError, StatisticError
 from sfumato.methods.boxes.box_means import box_means
-from sfumato.methods.boxes.leaves import Leaves
+from sfumato.methods.leaves import Leaves
 from sfumato.report.summary import treatment
 
 ROLES = {"age": "quasi", "sex": "quasi", "income": "other", "weight": "weight"}

@@ -9,7 +9,7 @@ from sfumato.methods.boxes.partition import cell_bounds
 if TYPE_CHECKING:
     from sfumato.kernels.partition import PartitionProblem
     from sfumato.kernels.search_fitness import Fitness
-    from sfumato.methods.boxes.leaves import Leaves
+    from sfumato.methods.leaves import Leaves
 
 
 def total_cost(problem: PartitionProblem, fitness: Fitness, leaves: Leaves) -> float:

@@ -16,21 +16,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.methods.boxes.search.budget import Progress, SpentBudget
 from sfumato.methods.boxes.search.moves import CutMoves, ExchangeMoves, Moves
 from sfumato.methods.diagnostics import SearchTrace
+from sfumato.methods.search_budget import SearchReporter, SpentBudget
 
 if TYPE_CHECKING:
     import numpy as np
 
     from sfumato.kernels.partition import PartitionProblem
-    from sfumato.methods.boxes.leaves import Leaves
-    from sfumato.methods.boxes.search.budget import SearchBudget
     from sfumato.methods.boxes.search.judges import Judge
+    from sfumato.methods.leaves import Leaves
+    from sfumato.methods.search_budget import SearchBudget
 
 ISLANDS = 4  # independent of the number of cores, so that a seed gives the same result on every machine
 EPOCHS = 12  # number of times the partition is measured and the fitness updated, more often at the beginning
-LOG_EVERY = 5.0  # seconds between two log lines
 LONGEST_ROUND = 0.5  # in seconds
 ROUND_SHARE = 0.05  # largest share of a time limit that one round may take
 
@@ -61,7 +60,7 @@ def search(
     moves: Moves[Any] = ExchangeMoves.of(problem, start) if overlap == "allowed" else CutMoves(problem)
     islands = _Islands(moves, judge, start, generators)
     islands.warm_up()
-    reporter, stop = _Reporter(SpentBudget(budget)), "budget"
+    reporter, stop = SearchReporter(SpentBudget(budget)), "budget"
     try:  # an interrupt while kernels run takes effect when they end, within about a second; their round is lost
         for epoch in range(1, EPOCHS + 1):
             if islands.evolve(reporter, until=(epoch / EPOCHS) ** 2):
@@ -104,7 +103,7 @@ class _Islands:
         self.moves.mutate(self.start, self.first.fitness, 0, self.generators[0])
         self.moves.cross(self.start, self.start, self.first.fitness)
 
-    def evolve(self, reporter: _Reporter, *, until: float) -> bool:
+    def evolve(self, reporter: SearchReporter, *, until: float) -> bool:
         """Run rounds of mutation and crossover up to a share of the budget; return whether there were any."""
         moves, fitness = self.moves, self.latest.fitness
         base, rounds = moves.cost(self.start, fitness), reporter.spent.rounds
@@ -140,20 +139,3 @@ class _Islands:
             self.best, self.leaves = self.latest, leaves
         elif self.latest.is_too_wide:
             self.states = [moves.begin(self.leaves)] * len(self.states)
-
-
-@dataclass
-class _Reporter:
-    """Reports the progress of a search: to a callable after each round, or to the log every few seconds."""
-
-    spent: SpentBudget
-    logged: float = 0.0  # time of the last log line
-
-    def report(self, gain: float) -> None:
-        self.spent.rounds += 1
-        progress = Progress(share=self.spent.share, rounds=self.spent.rounds, gain=gain)
-        if self.spent.budget.progress is not None:
-            self.spent.budget.progress(progress)
-        elif time.monotonic() - self.logged >= LOG_EVERY:
-            self.logged = time.monotonic()
-            log.info("search: %3.0f %% of %s, %.1f %% gained", 100.0 * progress.share, self.spent.budget, 100.0 * gain)

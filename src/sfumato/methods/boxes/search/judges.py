@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from sfumato.kernels.search_fitness import Fitness
     from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.edges import Edges
-    from sfumato.methods.boxes.leaves import Leaves
     from sfumato.methods.boxes.sensitivities import Kept
+    from sfumato.methods.leaves import Leaves
     from sfumato.statistics.statistic import Statistic
 
 STATISTICS = 6  # with more kept statistics than this, first-order widths are used

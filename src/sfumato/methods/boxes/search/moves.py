@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from sfumato.methods.boxes.leaves import Leaves
 from sfumato.methods.boxes.search.costs import total_cost
+from sfumato.methods.leaves import Leaves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from sfumato.errors import OptionError
 from sfumato.params import require_int, require_number
+
+LOG_EVERY = 5.0  # seconds between two log lines
+
+log = logging.getLogger("sfumato")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +36,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchBudget:
-    """The limit of a search for better boxes, by time or by rounds. Exactly one of the two must be given.
+    """The limit of a search for better boxes or groups, by time or by rounds. Exactly one of the two must be given.
 
     Parameters
     ----------
@@ -68,6 +73,11 @@ class SearchBudget:
         if self.rounds is not None:
             require_int(self.rounds, name="rounds", at_least=1)
 
+    @classmethod
+    def of(cls, given: SearchBudget | float) -> SearchBudget:
+        """Return the budget itself, or that of a number of seconds."""
+        return given if isinstance(given, SearchBudget) else cls(seconds=float(given))
+
     def __str__(self) -> str:
         return f"{self.seconds:g} s" if self.seconds is not None else f"{self.rounds} rounds"
 
@@ -97,3 +107,27 @@ class SpentBudget:
             return min((self.seconds + self.reserved) / self.budget.seconds, 1.0)
         assert self.budget.rounds is not None
         return min(self.rounds / self.budget.rounds, 1.0)
+
+
+@dataclass
+class SearchReporter:
+    """Reports the progress of a search: to a callable after each round, or to the log every few seconds."""
+
+    spent: SpentBudget
+    logged: float = 0.0  # time of the last log line
+
+    def report(self, gain: float) -> None:
+        """Count a round and report the share of the initial cost that is saved so far."""
+        self.spent.rounds += 1
+        progress = Progress(share=self.spent.share, rounds=self.spent.rounds, gain=gain)
+        if self.spent.budget.progress is not None:
+            self.spent.budget.progress(progress)
+        elif time.monotonic() - self.logged >= LOG_EVERY:
+            self.logged = time.monotonic()
+            log.info("search: %3.0f %% of %s, %.1f %% gained", 100.0 * progress.share, self.spent.budget, 100.0 * gain)
+
+
+def require_search(value: object, name: str) -> None:
+    """Raise unless the value is a search budget or a number of seconds above 0."""
+    if not isinstance(value, SearchBudget):
+        require_number(value, name=name, above=0.0)

@@ -1,0 +1,226 @@
+"""Microaggregation: groups, what is released for them, and what is promised."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.engines.memory import Memory
+from sfumato.errors import CannotRelease, OptionError
+from sfumato.methods.classical.microaggregation.fuzzy import fuzzy_groups
+from sfumato.methods.classical.microaggregation.group_values import group_means, group_medians
+from sfumato.methods.classical.microaggregation.grouping import Groups, line_groups, row_groups, squared_error
+from sfumato.methods.classical.microaggregation.method import KINDS
+from sfumato.methods.registry import make_method, method_class
+from sfumato.table.frames import as_table
+
+pytestmark = pytest.mark.filterwarnings("ignore:A seed is a secret")
+JOINT = [kind for kind in KINDS if kind not in ("each-column", "optimal-1d")]
+ROUNDS = sf.SearchBudget(rounds=1)
+
+
+def people(rows: int = 120) -> pd.DataFrame:
+    numbers = np.random.default_rng(4)
+    income = numbers.lognormal(10, 1, rows)
+    income[numbers.random(rows) < 0.1] = np.nan
+    return pd.DataFrame(
+        {
+            "age": numbers.integers(18, 90, rows),
+            "income": income,
+            "city": numbers.choice(["Ulm", "Rom", "Oslo", None], rows),
+            "born": pd.Timestamp("2000-01-01") + pd.to_timedelta(numbers.integers(0, 9000, rows), unit="D"),
+            "illness": numbers.choice(["flu", "cold"], rows),
+        }
+    )
+
+
+ROLES = {"age": "quasi", "income": "quasi", "city": "quasi", "born": "quasi", "illness": "sensitive"}
+QUASI = [name for name, role in ROLES.items() if role == "quasi"]
+
+
+def smallest(frame: pd.DataFrame, names: list[str]) -> int:
+    return int(frame.groupby(names, dropna=False).size().min())
+
+
+def options(kind: str) -> dict[str, object]:
+    return {"search": ROUNDS} if kind == "search" else {}
+
+
+class TestPromises:
+    @pytest.mark.parametrize("values", ["mean", "median", "range"])
+    @pytest.mark.parametrize("kind", JOINT)
+    def test_rows_share_their_released_values_with_k_others(self, kind, values):
+        release = sf.Microaggregate(k=4, kind=kind, values=values, **options(kind)).release(
+            people(), schema=ROLES, seed=1
+        )
+        released = release.table.to_pandas()
+        shown = [name for name in released if name not in ("illness", "box")]
+        assert smallest(released, shown) >= 4
+        assert release.manifest.guarantee.startswith("4-anonymous in age, income, city, born")
+
+    @pytest.mark.parametrize("kind", ["each-column", "optimal-1d"])
+    def test_columns_alone_are_anonymous_and_nothing_more_is_promised(self, kind):
+        release = sf.Microaggregate(k=4, kind=kind).release(people(), schema=ROLES, seed=1)
+        released = release.table.to_pandas()
+        assert min(smallest(released, [name]) for name in QUASI) >= 4
+        assert smallest(released, QUASI) < 4
+        assert release.manifest.guarantee.endswith("each column by itself")
+
+    def test_draws_promise_nothing_and_keep_every_column(self):
+        release = sf.Microaggregate(k=4, values="draw").release(people(), schema=ROLES, seed=1)
+        assert release.manifest.guarantee == "no guarantee"
+        before = as_table(people())
+        for name in QUASI:
+            cells = (table.arrow.column(name).to_pylist() for table in (before, release.table))
+            assert len({tuple(sorted(map(str, column))) for column in cells}) == 1
+
+    def test_one_column_alone_is_anonymous_whatever_the_kind(self):
+        release = sf.Microaggregate(k=3, kind="optimal-1d").release({"x": [1, 2, 3, 9, 9, 10]}, schema={"x": "quasi"})
+        assert release.manifest.guarantee == "3-anonymous in x"
+        assert sorted(release.table.numbers("x").tolist()) == pytest.approx([2.0] * 3 + [28 / 3] * 3)
+
+    def test_ranges_hold_every_value_and_so_do_estimates(self):
+        release = sf.Microaggregate(k=4, values="range").release(people(), schema=ROLES, seed=1)
+        estimate = release.estimate("mean(age)")
+        assert estimate.low <= people()["age"].mean() <= estimate.high
+        assert np.isfinite(estimate.high)
+        assert {"age_low", "age_high", "income_missing", "box"} <= set(release.table.names)
+
+    def test_means_are_kept(self):
+        ages = sf.Microaggregate(k=4).release(people(), schema=ROLES, seed=1).table.numbers("age")
+        assert ages.mean() == pytest.approx(people()["age"].mean())
+
+    @pytest.mark.parametrize("kind", JOINT)
+    def test_blocks_of_neighbours_keep_the_promise(self, kind):
+        engine = Memory(sample_rows=300, block_rows=200)
+        release = sf.Microaggregate(k=3, kind=kind, **options(kind)).release(
+            people(600), schema=ROLES, seed=1, engine=engine
+        )
+        assert smallest(release.table.to_pandas(), QUASI) >= 3
+
+
+class TestOptions:
+    def test_the_name_of_the_class_is_accepted_for_that_of_the_registry(self):
+        assert method_class("microaggregate") is method_class("mdav") is method_class("Microaggregate")
+        assert make_method("mdav", k=3).kind == "mdav"
+
+    @pytest.mark.parametrize("wrong", [{"search": 1}, {"values": "range"}])
+    def test_columns_alone_have_neither_ranges_nor_a_search(self, wrong):
+        with pytest.raises(OptionError, match="whole rows"):
+            sf.Microaggregate(k=3, kind="each-column", **wrong)
+
+    def test_a_search_has_a_time_limit_of_its_own(self):
+        assert sf.Microaggregate(k=3, kind="search").search == sf.SearchBudget(seconds=10)
+        assert sf.Microaggregate(k=3, kind="tree", search=2).search == sf.SearchBudget(seconds=2)
+        assert sf.Microaggregate(k=3).search is None
+
+    def test_fewer_than_k_rows_are_refused(self):
+        with pytest.raises(CannotRelease, match="k = 3"):
+            sf.Microaggregate(k=3).release({"x": [1, 2]}, schema={"x": "quasi"})
+
+    def test_names_of_ranges_must_be_free(self):
+        table = {"x": [1.0, 2.0, 3.0], "box": [1, 2, 3]}
+        with pytest.raises(OptionError, match="'box'"):
+            sf.Microaggregate(k=3, values="range").release(table, schema={"x": "quasi", "box": "other"})
+
+
+class TestSearch:
+    def test_it_is_reported_and_better_than_its_start(self):
+        method = sf.Microaggregate(k=4, kind="search", search=sf.SearchBudget(rounds=4))
+        (trace,) = method.release(people(), schema=ROLES, seed=1).diagnostics.searches
+        assert trace.rounds == 4
+        assert trace.after < trace.before
+
+    def test_an_interrupt_ends_it_and_keeps_the_best(self):
+        def press(progress):
+            raise KeyboardInterrupt
+
+        method = sf.Microaggregate(k=4, search=sf.SearchBudget(rounds=1000, progress=press))
+        release = method.release(people(), schema=ROLES, seed=1)
+        (trace,) = release.diagnostics.searches
+        assert (trace.stop, trace.rounds) == ("interrupted", 1)
+        assert smallest(release.table.to_pandas(), QUASI) >= 4
+
+    def test_a_large_table_has_neighbours_in_cells(self, monkeypatch):
+        from sfumato.methods.classical.microaggregation import search
+
+        monkeypatch.setattr(search, "FEW", 100)
+        monkeypatch.setattr(search, "CELL", 128)
+        points = np.random.default_rng(1).normal(size=(600, 3))
+        found = row_groups(points, 3, "mdav", np.random.default_rng(1), budget=sf.SearchBudget(rounds=2))
+        assert np.bincount(found.groups.labels).min() >= 3
+        assert found.trace.searches[0].gain > 0.02
+
+
+class TestDefectsOfOthers:
+    """What other programs get wrong (``-999`` taken for missing, wrong means beside missing cells)."""
+
+    def test_no_number_means_missing(self):
+        release = sf.Microaggregate(k=3).release({"x": [-999.0, -998.0, -997.0]}, schema={"x": "quasi"})
+        assert release.table.numbers("x").tolist() == [-998.0] * 3
+
+    def test_missing_cells_do_not_count_in_a_mean(self):
+        release = sf.Microaggregate(k=3).release({"x": [4.0, 5.0, None]}, schema={"x": "quasi"})
+        assert release.table.numbers("x").tolist() == [4.5] * 3
+
+    def test_mostly_missing_cells_are_released_as_missing(self):
+        release = sf.Microaggregate(k=3).release({"x": [4.0, None, None], "y": [1, 2, 3]}, schema={"x": "quasi"})
+        assert np.isnan(release.table.numbers("x")).all()
+
+    def test_a_row_with_a_missing_cell_is_not_alone(self):
+        table = {"x": [1.0, 1.0, 1.0, 1.0, 1.0, None]}
+        assert len(set(map(str, sf.Microaggregate(k=3).release(table, schema={"x": "quasi"}).table.numbers("x")))) <= 2
+
+
+class TestValues:
+    @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0.1, 0.3, 7.0, np.nan])), min_size=1, max_size=30))
+    def test_means_and_medians_are_those_of_pandas(self, cells):
+        labels = np.unique([label for label, _ in cells], return_inverse=True)[1]
+        numbers = np.array([number for _, number in cells])
+        leaves = Groups(labels).leaves
+        by_group = pd.Series(numbers).groupby(labels)
+        enough = by_group.count() * 2 >= by_group.size()
+        assert np.allclose(group_means(numbers, leaves), by_group.mean().where(enough), equal_nan=True)
+        assert np.allclose(group_medians(numbers, leaves), by_group.median().where(enough), equal_nan=True)
+
+    def test_the_most_frequent_category_is_released(self):
+        table = {"c": ["a", "a", "b", "b", "b", "c"], "x": [1, 1, 1, 9, 9, 9]}
+        release = sf.Microaggregate(k=3).release(table, schema={"c": "quasi", "x": "quasi"})
+        assert sorted(release.table.arrow.column("c").to_pylist()) == ["a"] * 3 + ["b"] * 3
+
+
+class TestGroupings:
+    @settings(max_examples=30)
+    @given(st.integers(0, 1000), st.integers(2, 40), st.integers(2, 6), st.sampled_from([*JOINT]))
+    def test_groups_have_at_least_k_rows(self, seed, rows, k, kind):
+        if rows < k:
+            return
+        points = np.random.default_rng(seed).integers(0, 4, (rows, 2)).astype(float)
+        found = row_groups(points, k, kind, np.random.default_rng(1), budget=ROUNDS if kind == "search" else None)
+        assert np.bincount(found.groups.labels).min() >= k
+
+    def test_optimal_groups_lose_less_than_groups_of_k(self):
+        values = np.random.default_rng(1).lognormal(size=200)
+        losses = [
+            squared_error(values[:, None], line_groups(values, 5, kind)) for kind in ("optimal-1d", "each-column")
+        ]
+        assert losses[0] < losses[1]
+        assert np.bincount(line_groups(values, 7, "each-column")).min() >= 7
+
+    def test_a_projection_loses_more_than_neighbours(self):
+        points = np.random.default_rng(1).normal(size=(500, 4))
+        loss = {
+            kind: squared_error(points, row_groups(points, 5, kind, np.random.default_rng(1)).groups.labels)
+            for kind in ("mdav", "vmdav", "projection", "single", "fuzzy")
+        }
+        assert max(loss["mdav"], loss["vmdav"], loss["fuzzy"]) < min(loss["projection"], loss["single"])
+
+    def test_fuzzy_clusters_that_are_apart_stay_apart(self):
+        points = np.repeat([[0.0, 0.0], [100.0, 0.0], [0.0, 100.0]], 5, axis=0)
+        points += np.random.default_rng(1).normal(size=points.shape)
+        labels = fuzzy_groups(points, 5, np.random.default_rng(2))
+        assert squared_error(points, labels) < 100.0
