@@ -19,6 +19,10 @@ RECORDED = {
     "Diversity": "sfumato.methods.claims",
     "EachColumnAnonymous": "sfumato.methods.claims",
     "AtMostValues": "sfumato.methods.claims",
+    "EntropyDiversity": "sfumato.methods.claims",
+    "RecursiveDiversity": "sfumato.methods.claims",
+    "TCloseness": "sfumato.methods.claims",
+    "RiskAtMost": "sfumato.methods.claims",
     "ColumnsAllowed": "sfumato.methods.claims",
     "ProbabilisticAnonymity": "sfumato.methods.probabilistic.population_anonymity",
 }

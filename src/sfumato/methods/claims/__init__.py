@@ -14,7 +14,9 @@ from sfumato.methods.claims.groups import (
     values_distinct,
 )
 from sfumato.methods.claims.moments import MomentsKept
+from sfumato.methods.claims.risk import KMap, PopulationGroups, RiskAtMost, rows_for_risk
 from sfumato.methods.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
+from sfumato.methods.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
 from sfumato.methods.claims.weights import WeightTotalsKept
 
 __all__ = [
@@ -23,16 +25,24 @@ __all__ = [
     "ClaimKind",
     "ColumnsAllowed",
     "Containment",
+    "DeclaredCloseness",
     "Diversity",
     "EachColumnAnonymous",
+    "EntropyDiversity",
     "Evidence",
     "Finding",
     "KAnonymity",
+    "KMap",
     "MomentsKept",
     "NoUniqueRowCopied",
+    "PopulationGroups",
+    "RecursiveDiversity",
+    "RiskAtMost",
     "RowsAccountedFor",
+    "TCloseness",
     "ValidCells",
     "WeightTotalsKept",
+    "rows_for_risk",
     "values_apart",
     "values_distinct",
 ]

@@ -21,6 +21,7 @@ class JointCounts:
 
     columns: tuple[Groupings, ...]  # one row per combination
     counts: NDArray[np.int64]
+    of_row: NDArray[np.int64]  # the combination of each row
 
     @classmethod
     def of(cls, columns: Sequence[Groupings]) -> JointCounts:
@@ -29,7 +30,7 @@ class JointCounts:
         for column in columns:
             labels = refine(labels, column.value_of_row, column.size)
         first = first_rows(labels)
-        return cls(tuple(column.of_rows(first) for column in columns), np.bincount(labels))
+        return cls(tuple(column.of_rows(first) for column in columns), np.bincount(labels), labels)
 
     def share_alike(self, recodings: Sequence[NDArray[np.int32]], k: int) -> float:
         """Return the share of rows in groups of at least k rows, if the values are recoded to these groups."""

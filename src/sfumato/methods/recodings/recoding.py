@@ -225,8 +225,16 @@ class RecodingPlan(Plan):
                 columns.append(Recoded(name, block.arrow.column(name), block.kinds[name]))
         cells = pa.table({column.name: column.cells for column in columns})
         released = Table(cells, {column.name: column.kind for column in columns})
+        kept = self.kept(released)
+        return Outcome(released, np.arange(block.rows)) if kept.all() else _only(released, np.flatnonzero(kept))
+
+    def kept(self, released: Table) -> NDArray[np.bool_]:
+        """Mark the rows that are released: those in groups of at least ``within`` rows."""
         if self.within <= 1:
-            return Outcome(released, np.arange(block.rows))
+            return np.ones(released.rows, dtype=bool)
         labels = group_labels(released, self.released_names(self.quasi))
-        kept = np.flatnonzero(np.bincount(labels)[labels] >= self.within)
-        return Outcome(released.take(kept), kept)
+        return np.asarray(np.bincount(labels)[labels] >= self.within)
+
+
+def _only(released: Table, rows: NDArray[np.int64]) -> Outcome:
+    return Outcome(released.take(rows), rows)
