@@ -1,8 +1,13 @@
 """The public names, for type checkers. Written by `make generated`."""
 
 from sfumato.disclosure.anonymity_budget import anonymity_budget as anonymity_budget
+from sfumato.disclosure.group_model_records import GroupModels as GroupModels
+from sfumato.disclosure.group_models import group_models as group_models
+from sfumato.disclosure.individual_risk import individual_risk as individual_risk
+from sfumato.disclosure.population_uniqueness import population_uniqueness as population_uniqueness
 from sfumato.disclosure.quasi_identifiers import quasi_identifiers as quasi_identifiers
 from sfumato.disclosure.sketched_search import sketched_quasi_identifiers as sketched_quasi_identifiers
+from sfumato.disclosure.special_uniques import special_uniques as special_uniques
 from sfumato.disclosure.uniqueness import uniqueness as uniqueness
 from sfumato.engines.database.database import Database as Database
 from sfumato.engines.duckdb.engine import DuckDB as DuckDB

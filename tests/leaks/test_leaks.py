@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import sfumato as sf
 from sfumato.cli.app import run
 from sfumato.errors import SfumatoError
 from sfumato.methods.registry import METHODS, make_method, method_class
@@ -82,6 +83,18 @@ class TestWhatIsShown:
         ]
         assert not traces(" ".join(map(repr, shown)))
         assert not traces(repr(release.estimate("mean(age)")))
+
+    def test_no_repr_of_a_risk_holds_a_cell(self):
+        weights = pa.array([NUMBER] + [2.0] * (ROWS - 1))
+        table = Table.from_arrow(people().arrow.append_column("weight", weights))
+        quasi = ["age", "city", "diagnosis"]
+        shown = [
+            sf.group_models(table, quasi[:2], ["diagnosis", "income"], weight="weight"),
+            sf.individual_risk(table, quasi, "weight", household="city"),
+            sf.special_uniques(table, quasi),
+            sf.population_uniqueness(table, quasi, 1e6),
+        ]
+        assert not traces(" ".join(map(repr, shown)) + str(shown[0].to_plain()))
 
     def test_no_log_holds_a_cell(self, caplog):
         with caplog.at_level(logging.DEBUG):
@@ -192,7 +205,8 @@ class TestCommands:
         from sfumato.table.write import write
 
         write(people().arrow, tmp_path / "people.csv")
-        for further in ([], ["--json"]):
+        models = ["--models", "--sensitive", "diagnosis", "--population", "1e6"]
+        for further in ([], ["--json"], models, [*models, "--json"]):
             assert run(["inspect", str(tmp_path / "people.csv"), *further]) == 0
         shown = capfd.readouterr()
         assert "diagnosis" in shown.out

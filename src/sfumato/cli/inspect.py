@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sfumato.cli import console, source
+from sfumato.errors import OptionError
 from sfumato.params import require_number
 
 if TYPE_CHECKING:
@@ -43,6 +44,15 @@ def command(
     missing: list[str] = source.MISSING,
     header: bool | None = source.HEADER,
     names: str | None = source.NAMES,
+    models: bool = typer.Option(
+        False, "--models", help="Show instead which privacy models the table satisfies: k-anonymity, ℓ-diversity, …."
+    ),
+    quasi: str = typer.Option(
+        "", "--quasi", metavar="A,B,C", help="With --models: the quasi-identifiers; by default those by role."
+    ),
+    sensitive: str = typer.Option(
+        "", "--sensitive", metavar="A,B,C", help="With --models: the sensitive columns; by default those by role."
+    ),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Show columns, suggested roles and identifying column sets.
@@ -50,6 +60,9 @@ def command(
     For each column: kind, role, missing and distinct values, rows with a unique value, and the reason for the role.
     Then the smallest sets of quasi-identifiers that single out a share --alpha of people, as far as they are found in
     --seconds.
+
+    With --models: the largest k and ℓ and the smallest t for which the table as it is satisfies k-anonymity,
+    ℓ-diversity and t-closeness; with --population also an estimate of how many people of it are unique.
     """
     start = time.perf_counter()
     from sfumato.disclosure.inspection import inspect
@@ -61,7 +74,14 @@ def command(
     reading = source.Reading(
         separator=separator, encoding=encoding, decimal=decimal, missing=missing, header=header, names=names
     )
-    fitted = source.fitted(file, reading, schema=schema, roles=role)
+    named = (
+        *(f"{name}=quasi" for name in source.listed(quasi)),
+        *(f"{name}=sensitive" for name in source.listed(sensitive)),
+    )
+    fitted = source.fitted(file, reading, schema=schema, roles=(*role, *named))
+    if models or named:
+        _show_models(fitted.table, fitted.schema, quasi, sensitive, population, json=json)
+        return
     found = inspect(MemorySurvey(fitted.table), fitted.schema, seconds=limit and _left(end))
     if not json:
         console.show(terminal.inspection(found))
@@ -102,3 +122,24 @@ def _identifying(
         schema=schema,
         seconds=None if end is None else _left(end),
     )
+
+
+def _show_models(
+    table: Table, schema: Schema, quasi: str, sensitive: str, population: float | None, *, json: bool
+) -> None:
+    """Show the privacy models of the table, and its population uniqueness if there is a population."""
+    from sfumato.disclosure.group_models import group_models
+    from sfumato.disclosure.population_uniqueness import population_uniqueness
+    from sfumato.report import terminal
+    from sfumato.schema.columns import Role
+
+    known = source.listed(quasi) or schema.names(Role.QUASI)
+    others = source.listed(sensitive) or schema.names(Role.SENSITIVE)
+    if not known:
+        raise OptionError("Groups need at least one quasi-identifier.", found="none", fix="--quasi age,zip")
+    found = group_models(table, known, others, schema=schema)
+    people = None if population is None else population_uniqueness(table, known, population)
+    if json:
+        console.show_json({**found.to_plain(), "population_uniqueness": people})
+    else:
+        console.show(terminal.group_models(found, people))

@@ -99,16 +99,20 @@ def file_source(file: str, reading: Reading) -> FileSource:
     from sfumato.table.read import FileSource
     from sfumato.table.text import TextOptions
 
-    named = None if reading.names is None else next(csv.reader([reading.names], skipinitialspace=True), [])
     options = TextOptions(
         separator=reading.separator,
         encoding=reading.encoding,
         decimal=reading.decimal,
         missing=tuple(reading.missing),
         header=reading.header,
-        names=None if named is None else tuple(named),
+        names=None if reading.names is None else listed(reading.names),
     )
     return FileSource(file, options)
+
+
+def listed(names: str) -> tuple[str, ...]:
+    """Split names that are separated by commas; quotes enclose a name with a comma."""
+    return tuple(next(csv.reader([names], skipinitialspace=True), []))
 
 
 def table(file: str, reading: Reading) -> Table:

@@ -186,7 +186,8 @@ def assess(
         (:func:`sfumato.split_holdout`). Attacks need it, and other measures are compared with it. Default: none.
     measures : sequence of str, optional
         Names of the measures to take: "copies", "prediction", "reference", "boxes", "linkage", "membership",
-        "inference", "linkability", "singling-out", "moments", "marginals" and "kernel-components". Default: all.
+        "inference", "linkability", "singling-out", "moments", "marginals", "losses", "propensity", "models" and
+        "kernel-components". Default: all.
     columns : sequence of str, optional
         Columns that the intruder is assumed to know, which are also the columns that are compared. Default: all
         columns, the strongest intruder.

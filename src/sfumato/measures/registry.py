@@ -57,5 +57,8 @@ MEASURES: dict[str, Measure] = {
     ),
     "moments": Measure(module="utility.moments", function="moment_scores"),
     "marginals": Measure(module="utility.marginals", function="marginal_scores"),
+    "losses": Measure(module="utility.losses", function="loss_scores"),
+    "propensity": Measure(module="utility.propensity", function="propensity_scores"),
+    "models": Measure(module="utility.model_comparison", function="model_scores"),
     "kernel-components": Measure(module="utility.kernel_components", function="component_scores", tests=True),
 }

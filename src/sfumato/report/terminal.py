@@ -18,7 +18,9 @@ from sfumato.schema.columns import Role
 from sfumato.statistics.quantities import interval, quantity
 
 if TYPE_CHECKING:
+    from sfumato.disclosure.group_model_records import GroupModels
     from sfumato.disclosure.inspection import Inspection
+    from sfumato.disclosure.population_uniqueness import PopulationUniqueness
     from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
     from sfumato.measures.assess import Assessment
     from sfumato.measures.privacy.prediction import Exposed
@@ -92,6 +94,33 @@ def identifying(found: QuasiIdentifiers, *, at_most: int = 12) -> RenderableType
     if not found.complete:
         lines.append(Text(f"{found.coverage} --seconds gives more time; --max-size limits the size of the sets."))
     return Group(*lines)
+
+
+def group_models(found: GroupModels, people: PopulationUniqueness | None = None) -> RenderableType:
+    """Show which privacy models a table satisfies, and how many people of a population are unique."""
+    k = f"k-anonymous up to k = {found.k:,}: {found.rows:,} rows in {found.groups:,} groups, {len(found.quasi)} columns"
+    below = ", ".join(f"{found.rows_failing(k=size):,} below {size}" for size in (2, 5, 10))
+    lines: list[RenderableType] = [Text(k, style="bold"), Text(f"Rows in groups {below}.")]
+    if people is not None:
+        share = f"{people.unique_share:.2%} of {people.population:,} people"
+        lines.append(
+            Text(f"About {people.unique_people:,.0f} people are unique, {share} (estimator: {people.estimator}).")
+        )
+    if not found.columns:
+        return Group(*lines, Text("No sensitive column: --sensitive names those that an intruder wants to learn."))
+    grid = _grid(
+        "sensitive", ">values", ">ℓ", ">entropy ℓ", ">c, ℓ = 2", ">t", "distance", ">α", ">β", ">δ", ">disclosed rows"
+    )
+    for one in found.columns:
+        numbers = (one.entropy_l, one.recursive_cl.get(2, math.inf), one.t, one.alpha, one.beta, one.delta)
+        entropy, c, t, alpha, beta, delta = (f"{number:.3g}" for number in numbers)
+        alike = f"{one.disclosed_rows:,}"
+        name = Text(one.column, style="bold")
+        grid.add_row(
+            name, f"{one.values:,}", str(one.distinct_l), entropy, c, t, one.distance, alpha, beta, delta, alike
+        )
+    l = f"distinct ℓ-diverse up to ℓ = {found.distinct_l}, entropy ℓ-diverse up to ℓ = {found.entropy_l:.3g}, "
+    return Group(*lines, Text(f"{l}t-close from t = {found.t:.3g} on", style="bold"), grid)
 
 
 def methods(classes: Sequence[type[Method]]) -> RenderableType:

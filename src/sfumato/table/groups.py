@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from sfumato.table.coding import Coded, bits
+from sfumato.table.coding import Coded, bits, digits, have_few_values
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+LARGEST = 1 << 62  # number that digits may form
+THREADED = 50_000  # number of rows from which columns are encoded in several threads
 
 ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ ÷ the golden ratio: multiplication by it spreads low bits to high bits
 DOWN = np.uint64(29)  # shift that spreads high bits to low bits
@@ -46,14 +51,18 @@ def labels_of(columns: Iterable[Coded], rows: int) -> NDArray[np.int64]:
 def group_labels(table: Table, names: Sequence[str]) -> NDArray[np.int64]:
     """Return dense group labels (0 … groups − 1) of the rows; a missing value equals only a missing value.
 
-    Rows are hashed to 64 bits, and then every row is compared, cell by cell, with the first row of its group. The
-    groups are therefore exact, and a collision (probability about rows² ÷ 2⁶⁵) only costs time. If the last column is
-    an integer column, it may already number the groups: if rows that are equal in it are equal in all other columns, no
-    hash is needed.
+    Where all columns have few values (categories, or integers of a small range), their codes are the digits of one
+    exact number. Otherwise rows are hashed to 64 bits, and then every row is compared, cell by cell, with the first row
+    of its group. The groups are therefore exact, and a collision (probability about rows² ÷ 2⁶⁵) only costs time. If
+    the last column is an integer column, it may already number the groups: if rows that are equal in it are equal in
+    all other columns, no hash is needed.
     """
     table.require(names)
     if not names:
         return np.zeros(table.rows, dtype=np.int64)
+    columns = [table.arrow.column(name) for name in names]
+    if table.rows and all(have_few_values(column) for column in columns):
+        return _labels_by_digits(columns, table.rows)
     if pt.is_integer(table.arrow.column(names[-1]).type):
         numbered = _dense(_hashed(_cells(table, names[-1:]), table.rows))
         if _agree(numbered, _cells(table, names)):
@@ -74,6 +83,26 @@ def first_rows(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     first = np.empty(int(labels.max(initial=-1)) + 1, dtype=np.int64)
     first[labels[::-1]] = np.arange(len(labels) - 1, -1, -1)  # the last assignment wins, and that is the first row
     return first
+
+
+def _labels_by_digits(columns: Sequence[pa.ChunkedArray], rows: int) -> NDArray[np.int64]:
+    """Return dense labels of columns with few values: their codes are digits of one number per row.
+
+    Where the number would be too large, its values are numbered 0, 1, … before more digits follow.
+    """
+    number, size = np.zeros(rows, dtype=np.int64), 1
+    at_once = (os.cpu_count() or 1) if rows > THREADED else 1  # codes of all columns would take much memory
+    with ThreadPoolExecutor(at_once) as pool:
+        for first in range(0, len(columns), at_once):
+            batch = columns[first : first + at_once]
+            for digit in pool.map(digits, batch) if at_once > 1 else map(digits, batch):
+                if size * digit.size >= LARGEST:
+                    number = _dense(number)
+                    size = int(number.max()) + 1
+                number *= digit.size
+                number += digit.codes
+                size *= digit.size
+    return _dense(number)
 
 
 def _cells(table: Table, names: Sequence[str]) -> Iterator[NDArray[np.uint64]]:

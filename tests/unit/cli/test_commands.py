@@ -62,6 +62,25 @@ class TestInspect:
         for word in ("person_id", "identifier", "whole", "quasi", "sensitive", "nominal", "are unique"):
             assert word in shown
 
+    def test_shows_the_privacy_models(self, people, capfd):
+        assert run(["inspect", str(people), "--quasi", "city", "--sensitive", "age", "--population", "1e6"]) == 0
+        shown = capfd.readouterr().out
+        for word in ("k-anonymous up to", "distinct ℓ-diverse up to", "t-close from", "ordered", "people are unique"):
+            assert word in shown
+        assert run(["inspect", str(people), "--models", "--role", "city=other"]) == 0
+        assert "No sensitive column" in capfd.readouterr().out
+
+    def test_prints_the_privacy_models_as_json(self, people, capfd):
+        assert run(["inspect", str(people), "--models", "--sensitive", "income", "--json"]) == 0
+        shown = json.loads(capfd.readouterr().out)
+        assert shown["quasi"] == ["age", "city"]
+        assert shown["columns"][0]["column"] == "income"
+        assert shown["k"] >= 1
+        assert "labels" not in shown
+        assert run(["inspect", str(people), "--models", "--quasi", "nothing"]) == 2
+        roles = [part for name in ("age", "income", "city") for part in ("--role", f"{name}=other")]
+        assert run(["inspect", str(people), "--models", *roles]) == 2
+
     def test_prints_json(self, people, capfd):
         assert run(["inspect", str(people), "--json"]) == 0
         shown = json.loads(capfd.readouterr().out)

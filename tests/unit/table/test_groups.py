@@ -34,9 +34,29 @@ def test_an_unknown_column_is_refused():
 
 
 def test_groups_are_exact_even_where_every_hash_collides(monkeypatch):
-    table = as_table({"a": [1, 2, 1, 3], "b": ["x", "x", "x", "y"]})
+    table = as_table({"a": [1.5, 2.5, 1.5, 3.5], "b": ["x", "x", "x", "y"]})
     monkeypatch.setattr(groups, "ODD", np.uint64(0))  # every row gets the same hash
     assert sorted(group_sizes(table, ["a", "b"])) == [1, 1, 2]
+
+
+@pytest.mark.parametrize("largest", [groups.LARGEST, 200])  # the second makes labels dense after every column
+@pytest.mark.parametrize("threaded", [0, 10**9])
+def test_labels_by_digits_are_those_of_hashes(monkeypatch, largest, threaded):
+    rng = np.random.default_rng(3)
+    columns = {
+        "small": pa.array(rng.integers(-128, 128, 500), pa.int8()),
+        "missing": pa.array([None if one == 0 else int(one) for one in rng.integers(0, 4, 500)], pa.int64()),
+        "text": pa.array(["abc"[one] if one < 3 else None for one in rng.integers(0, 4, 500)]),
+        "coded": pa.array(["x" if one else None for one in rng.integers(0, 2, 500)]).dictionary_encode(),
+        "flag": pa.array(rng.random(500) < 0.5),
+        "high": pa.array(rng.integers(2**61, 2**61 + 3, 500), pa.uint64()),
+    }
+    table = as_table(pa.table(columns))
+    monkeypatch.setattr(groups, "LARGEST", largest)
+    monkeypatch.setattr(groups, "THREADED", threaded)
+    found = [group_labels(table, names).tolist() for names in (list(columns), ["missing", "coded"], ["high"])]
+    monkeypatch.setattr(groups, "have_few_values", lambda _: False)
+    assert found == [group_labels(table, names).tolist() for names in (list(columns), ["missing", "coded"], ["high"])]
 
 
 def test_refining_by_many_values_keeps_labels_dense():

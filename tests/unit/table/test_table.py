@@ -12,7 +12,7 @@ import pytest
 
 from sfumato.errors import TableError
 from sfumato.table.frames import as_table
-from sfumato.table.kinds import Kind
+from sfumato.table.kinds import Kind, kind_of
 from sfumato.table.table import Table
 
 CANARY = "Canary77"
@@ -192,3 +192,12 @@ def test_negative_zero_is_zero_so_that_equal_rows_look_equal(type_):
         pa.table({"x": pa.chunked_array([pa.array([1.0], type_), pa.array([-0.0, 0.0, None], type_)])})
     )
     assert [str(cell) for cell in table.arrow.column("x").to_pylist()] == ["1.0", "0.0", "0.0", "None"]
+
+
+@pytest.mark.parametrize("repeats", [0, 99, 100, 101, 900])
+@pytest.mark.parametrize("first", [True, False])
+def test_strings_are_text_from_nine_distinct_cells_in_ten_on(repeats, first):
+    distinct = [f"cell {place}" for place in range(1000 - repeats)]
+    again = ["cell 0"] * repeats
+    column = pa.chunked_array([again + distinct if first else distinct + again])
+    assert kind_of(column) is (Kind.TEXT if repeats <= 100 else Kind.NOMINAL)

@@ -1,0 +1,145 @@
+"""Models that analysts fit: do regressions give the same coefficients, and do classifiers predict as well?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.measures.scores import Score
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.measures.measured_release import MeasuredRelease
+
+ROWS = 5_000  # largest number of rows from which models are fitted
+TARGETS = 5  # largest number of columns that are predicted
+CLASSES = 20  # largest number of categories of a column that a classifier predicts
+Z = 1.959964  # quantile of the normal distribution of a 95 % interval
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Coefficients:
+    """Coefficients of a linear regression with their standard errors, without the intercept."""
+
+    values: NDArray[np.float64]
+    errors: NDArray[np.float64]
+
+
+def regression(predictors: NDArray[np.float64], target: NDArray[np.float64]) -> Coefficients:
+    """Fit a linear regression with an intercept; predictors that depend on others are handled by the pseudo-inverse."""
+    design = np.column_stack([np.ones(len(target)), predictors])
+    gram = np.linalg.pinv(design.T @ design, rcond=1e-10)
+    values = gram @ (design.T @ target)
+    left = max(1, len(target) - np.linalg.matrix_rank(design))
+    variance = float(np.sum((target - design @ values) ** 2)) / left
+    return Coefficients(values=values[1:], errors=np.sqrt(np.maximum(np.diag(gram)[1:] * variance, 0.0)))
+
+
+def interval_overlap(one: Coefficients, other: Coefficients) -> float:
+    """Return the mean overlap of the 95 % intervals of coefficients, from 0 (none overlap) to 1 (Karr et al. 2006).
+
+    The overlap is divided by the length of either interval, and the two shares are averaged.
+    """
+    low = np.maximum(one.values - Z * one.errors, other.values - Z * other.errors)
+    high = np.minimum(one.values + Z * one.errors, other.values + Z * other.errors)
+    common = np.maximum(high - low, 0.0)
+    usable = (one.errors > 1e-12) & (other.errors > 1e-12)
+    if not usable.any():
+        return float(np.allclose(one.values, other.values))
+    shares = (common[usable] / (2.0 * Z)) * (1.0 / one.errors[usable] + 1.0 / other.errors[usable]) / 2.0
+    return float(shares.mean())
+
+
+def model_scores(subject: MeasuredRelease) -> Iterator[Score]:
+    """Yield the overlap of regression intervals and the accuracy that classifiers keep."""
+    generator = subject.generator("models")
+    places = [_some(rows, generator) for rows in (subject.original.rows, subject.released.rows)]
+    original, released = subject.original_matrix[places[0]], subject.released_matrix[places[1]]
+    overlaps = [
+        interval_overlap(*(regression(*_split(matrix, number.position)) for matrix in (original, released)))
+        for number in subject.code.numbers[:TARGETS]
+        if subject.code.width > 1 and original[:, number.position].std() > 1e-12
+    ]
+    if overlaps:
+        yield Score(
+            name="overlap of regression intervals, mean",
+            family="utility",
+            value=float(np.mean(overlaps)),
+            better="higher",
+            rows=len(released),
+            note=f"95 % intervals of the slopes; each of {len(overlaps)} numeric columns explained by all others",
+        )
+    yield from _classifier_scores(subject, places)
+
+
+def _classifier_scores(subject: MeasuredRelease, places: list[NDArray[np.int64]]) -> Iterator[Score]:
+    """Train on half of the original and on the release, and predict the other half of the original."""
+    half = len(places[0]) // 2
+    train, test = places[0][:half], places[0][half:]
+    found: list[tuple[float, float, float]] = []
+    for category in subject.code.categories:
+        labels = _labels(subject, category.name)
+        if labels is None or len(found) == TARGETS:
+            continue
+        others = np.delete(np.arange(subject.code.width), np.arange(category.columns.start, category.columns.stop))
+        if not len(others):
+            continue
+        truth = labels[0][test]
+        ours = _accuracy(subject.original_matrix[np.ix_(train, others)], labels[0][train], subject, others, test, truth)
+        rows = places[1][labels[1][places[1]] >= 0][: max(half, 1)]
+        kept = _accuracy(subject.released_matrix[np.ix_(rows, others)], labels[1][rows], subject, others, test, truth)
+        usual = float(np.bincount(truth).max() / len(truth))
+        found.append((ours, kept, usual))
+    if not found:
+        return
+    ours, kept, usual = np.mean(found, axis=0)
+    yield Score(
+        name="accuracy of classifiers",
+        family="utility",
+        value=float(kept),
+        better="higher",
+        rows=len(test),
+        note=f"trained on the release, predicting original rows; mean of {len(found)} columns. Trained on other "
+        f"original rows: {ours:.3f}; always the most frequent value: {usual:.3f}",
+    )
+
+
+def _accuracy(
+    features: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    subject: MeasuredRelease,
+    others: NDArray[np.int64],
+    test: NDArray[np.int64],
+    truth: NDArray[np.int64],
+) -> float:
+    from sklearn.linear_model import RidgeClassifier
+
+    if len(np.unique(labels)) < 2:
+        return float(np.mean(truth == labels[0])) if len(labels) else 0.0
+    model = RidgeClassifier().fit(features, labels)  # needs no iterations, unlike a logistic regression
+    return float(np.mean(model.predict(subject.original_matrix[np.ix_(test, others)]) == truth))
+
+
+def _labels(subject: MeasuredRelease, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return the category of each original and released row, −1 for cells that are not a single category."""
+    coded, shown = subject.original.coded(name), subject.released.coded(name)
+    if not 2 <= coded.size <= CLASSES:
+        return None
+    values = pc.cast(coded.values, pa.string()).to_pylist()
+    cells = pc.cast(shown.values, pa.string()).to_pylist()
+    place = np.array([values.index(cell) if cell in values else -1 for cell in cells], dtype=np.int64)
+    return coded.codes.astype(np.int64), place[shown.codes]
+
+
+def _split(matrix: NDArray[np.float64], target: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return np.delete(matrix, target, axis=1), matrix[:, target]
+
+
+def _some(rows: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    return generator.permutation(rows)[:ROWS]
