@@ -23,6 +23,7 @@ RECORDED = {
     "RecursiveDiversity": "sfumato.methods.claims",
     "TCloseness": "sfumato.methods.claims",
     "RiskAtMost": "sfumato.methods.claims",
+    "SampledPrivacy": "sfumato.methods.claims",
     "ColumnsAllowed": "sfumato.methods.claims",
     "ProbabilisticAnonymity": "sfumato.methods.probabilistic.population_anonymity",
 }

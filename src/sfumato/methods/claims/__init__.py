@@ -16,6 +16,7 @@ from sfumato.methods.claims.groups import (
 from sfumato.methods.claims.moments import MomentsKept
 from sfumato.methods.claims.risk import KMap, PopulationGroups, RiskAtMost, rows_for_risk
 from sfumato.methods.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
+from sfumato.methods.claims.sampling import SampledPrivacy
 from sfumato.methods.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
 from sfumato.methods.claims.weights import WeightTotalsKept
 
@@ -39,6 +40,7 @@ __all__ = [
     "RecursiveDiversity",
     "RiskAtMost",
     "RowsAccountedFor",
+    "SampledPrivacy",
     "TCloseness",
     "ValidCells",
     "WeightTotalsKept",

@@ -217,7 +217,7 @@ def rules_of(
                 t=t,
                 distance=found,
                 order=order,
-                tree=tree,  # type: ignore[arg-type]
+                tree=tree,
             )
         )
     return GroupRules(k=k, average_risk=average_risk, sensitive=tuple(rules))
