@@ -39,7 +39,7 @@ def sampling_parameters(epsilon: float, delta: float) -> SamplingParameters:
     --------
     >>> found = sampling_parameters(1.0, 1e-4)
     >>> round(found.beta, 4), found.k
-    (0.6321, 57)
+    (0.6321, 47)
     """
     beta = -math.expm1(-epsilon)
     tails = _tails(epsilon, beta, least=delta)

@@ -120,6 +120,12 @@ def refit(rows, groups, group):
 
 
 @jit
+def is_generalized(groups, group):
+    """Return whether any column of a group is above its lowest level; if not, all rows are equal."""
+    return groups.level[group].max() > 0
+
+
+@jit
 def take_out(rows, groups, row):
     """Take a row out of its group."""
     group, before, after = groups.of[row], groups.before[row], groups.after[row]
@@ -130,7 +136,7 @@ def take_out(rows, groups, row):
     if after >= 0:
         groups.before[after] = before
     groups.size[group] -= 1
-    if groups.cost[group] > 0.0 or groups.size[group] == 0:
+    if is_generalized(groups, group) or groups.size[group] == 0:
         refit(rows, groups, group)
 
 
@@ -239,6 +245,14 @@ def join(rows, groups, group, other):
 
 
 @jit
+def fit_all(rows, groups, is_complete):
+    """Find levels and costs of all groups, and mark those that may be released."""
+    for group in range(len(groups.first)):
+        refit(rows, groups, group)
+        is_complete[group] = complete(rows, groups, group, -1, -1)
+
+
+@jit
 def merge_incomplete(rows, groups, is_complete, order, window, most):
     """Join each incomplete group with the group nearby that adds least cost per incomplete row, if at most ``most``.
 
@@ -270,21 +284,24 @@ def merge_incomplete(rows, groups, is_complete, order, window, most):
 
 
 @jit
-def improve(rows, groups, order, window):
-    """Move or exchange rows between groups that are near each other, where this lowers the cost; return by how much."""
+def improve(rows, groups, order, window, allowed):
+    """Move or exchange rows between groups that are near each other, where this lowers the cost; return by how much.
+
+    ``allowed`` is the cost that a move may add (threshold accepting); 0 for moves that lower the cost only.
+    """
     saved, count = 0.0, len(order)
     checked = rows.sensitive.shape[1] > 0
     for place in range(count):
         row = order[place]
         group = groups.of[row]
-        if groups.cost[group] == 0.0:
+        if not is_generalized(groups, group):
             continue
         size = groups.size[group]
         spare = size > rows.k and (not checked or complete(rows, groups, group, row, -1))
         old, left = size * groups.cost[group], 0.0
         if spare:
             left = (size - 1) * cost_of(rows, groups, group, row, -1)
-        best, chosen, partner, last = -LEAST, -1, -1, group
+        best, chosen, partner, last = allowed - LEAST, -1, -1, group
         for near in range(max(0, place - window), min(count, place + window + 1)):
             other = groups.of[order[near]]
             if other in (group, last):
@@ -323,7 +340,7 @@ def dissolve(rows, groups, order, place_of, window):
     for start in range(count):
         group = groups.of[order[start]]
         size = groups.size[group]
-        if groups.cost[group] == 0.0 or size > 4 * rows.k or groups.first[group] != order[start]:
+        if not is_generalized(groups, group) or size > 4 * rows.k or groups.first[group] != order[start]:
             continue
         row, found = groups.first[group], 0
         while row >= 0:
@@ -389,7 +406,7 @@ def split_large(rows, groups, empty):
     splits = 0
     for group in range(len(groups.first)):
         size = groups.size[group]
-        if size < 2 * rows.k or groups.cost[group] == 0.0 or splits == len(empty):
+        if size < 2 * rows.k or not is_generalized(groups, group) or splits == len(empty):
             continue
         one = far_row(rows, groups, group, groups.first[group])
         two = far_row(rows, groups, group, one)

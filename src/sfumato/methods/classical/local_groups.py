@@ -55,7 +55,7 @@ def local_groups(
     best, since = float(groups.size @ groups.cost), 0
     while since < PATIENCE and not clock.is_over:
         order = _order(columns, steps, generator)
-        kernel.improve(rows, groups, order, WINDOW)
+        kernel.improve(rows, groups, order, WINDOW, 0.0)
         place_of = np.empty(len(order), dtype=np.int64)
         place_of[order] = np.arange(len(order))
         kernel.dissolve(rows, groups, order, place_of, WINDOW)
@@ -145,9 +145,8 @@ def _start(columns: Sequence[Groupings], rows: Rows) -> tuple[Groups, NDArray[np
         level=np.zeros((count, len(columns)), dtype=np.int64),
         cost=np.zeros(count),
     )
-    for group in range(count):
-        kernel.refit(rows, groups, group)
-    is_complete = np.array([kernel.complete(rows, groups, group, -1, -1) for group in range(count)])
+    is_complete = np.zeros(count, dtype=bool)
+    kernel.fit_all(rows, groups, is_complete)
     return groups, is_complete
 
 

@@ -13,6 +13,7 @@ from sfumato.methods.base import Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, Containment, RowsAccountedFor, rows_for_risk
 from sfumato.methods.classical.local_columns import LocalColumn, local_column
 from sfumato.methods.recodings.lattice_search import Clock
+from sfumato.methods.recodings.recoding import require_unused
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ class LocalPlan(Plan):
     loss: Loss
     search: float
     randomness: Randomness
+
+    def __post_init__(self) -> None:
+        require_unused(self.released_names)
 
     @property
     def needs_whole_table(self) -> bool:

@@ -167,14 +167,7 @@ class RecodingPlan(Plan):
     parts: int = 1
 
     def __post_init__(self) -> None:
-        names = self.released_names(self.columns)
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise SchemaError(
-                "A range is released as two columns, x_low and x_high, so these names must not be in use.",
-                found=f"{', '.join(map(repr, repeated))} already in the table",
-                fix="rename the columns, or release something other than a range",
-            )
+        require_unused(self.released_names(self.columns))
 
     def released_names(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the columns that are released for these."""
@@ -234,6 +227,17 @@ class RecodingPlan(Plan):
             return np.ones(released.rows, dtype=bool)
         labels = group_labels(released, self.released_names(self.quasi))
         return np.asarray(np.bincount(labels)[labels] >= self.within)
+
+
+def require_unused(released: Sequence[str]) -> None:
+    """Raise if two released columns would have the same name."""
+    repeated = sorted({name for name in released if released.count(name) > 1})
+    if repeated:
+        raise SchemaError(
+            "A range is released as two columns, x_low and x_high, so these names must not be in use.",
+            found=f"{', '.join(map(repr, repeated))} already in the table",
+            fix="rename the columns, or release something other than a range",
+        )
 
 
 def _only(released: Table, rows: NDArray[np.int64]) -> Outcome:
