@@ -332,6 +332,60 @@ def improve(rows, groups, order, window, allowed):
 
 
 @jit
+def refill(rows, groups, order, window, allowed):
+    """Move rows out of groups of k that take in a spare row of a third group, where this lowers the cost."""
+    saved, count = 0.0, len(order)
+    checked = rows.sensitive.shape[1] > 0
+    for place in range(count):
+        row = order[place]
+        group = groups.of[row]
+        size = groups.size[group]
+        if size != rows.k or not is_generalized(groups, group):
+            continue
+        from_here, to_here = max(0, place - window), min(count, place + window + 1)
+        moved, target, last = np.inf, -1, group
+        for near in range(from_here, to_here):
+            other = groups.of[order[near]]
+            if other in (group, last):
+                continue
+            last = other
+            more = groups.size[other]
+            change = (more + 1) * cost_with(rows, groups, other, row) - more * groups.cost[other]
+            if change < moved:
+                moved, target = change, other
+        moved -= size * groups.cost[group]
+        if target < 0 or moved + size * cost_of(rows, groups, group, row, -1) >= allowed - LEAST:
+            continue
+        best, spare = allowed - LEAST, -1
+        for near in range(from_here, to_here):
+            mate = order[near]
+            other = groups.of[mate]
+            more = groups.size[other]
+            if other in (group, target) or more <= rows.k:
+                continue
+            change = moved + size * cost_of(rows, groups, group, row, mate)
+            if change < best:
+                left = cost_of(rows, groups, other, mate, -1) if is_generalized(groups, other) else groups.cost[other]
+                change += (more - 1) * left - more * groups.cost[other]
+                if change < best and (
+                    not checked
+                    or (
+                        complete(rows, groups, target, -1, row)
+                        and complete(rows, groups, group, row, mate)
+                        and complete(rows, groups, other, mate, -1)
+                    )
+                ):
+                    best, spare = change, mate
+        if spare >= 0:
+            take_out(rows, groups, row)
+            take_out(rows, groups, spare)
+            put_in(rows, groups, spare, group)
+            put_in(rows, groups, row, target)
+            saved -= best
+    return saved
+
+
+@jit
 def dissolve(rows, groups, order, place_of, window):
     """Distribute the rows of a group over the groups near them, where this lowers the cost; return by how much."""
     saved, count = 0.0, len(order)

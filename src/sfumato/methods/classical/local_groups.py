@@ -56,6 +56,7 @@ def local_groups(
     while since < PATIENCE and not clock.is_over:
         order = _order(columns, steps, generator)
         kernel.improve(rows, groups, order, WINDOW, 0.0)
+        kernel.refill(rows, groups, order, WINDOW, 0.0)
         place_of = np.empty(len(order), dtype=np.int64)
         place_of[order] = np.arange(len(order))
         kernel.dissolve(rows, groups, order, place_of, WINDOW)

@@ -53,6 +53,7 @@ class PrivateSample(Method):
 
     name: ClassVar[str] = "private-sample"
     noted: ClassVar[Mapping[str, str]] = {
+        "delta": "probability with which the factor e^ε may be exceeded",
         "sampling probability": "probability that a row was kept",
         "smallest group": "smallest number of equal rows that were released",
         "levels": "level of each column, 0 for the values themselves",
@@ -66,10 +67,11 @@ class PrivateSample(Method):
         default=1.0,
         reported=True,
     )
-    delta: float = option(
-        Probability(),
-        "Probability δ with which the factor may be larger. Choose it well below 1 ÷ the number of rows.",
-        default=1e-4,
+    delta: float | None = option(
+        OrNone(Probability()),
+        "Probability δ with which the factor may be larger. Choose it well below 1 ÷ the number of rows. None: the "
+        "number of rows to the power −1.2, if that number is public.",
+        default=None,
         reported=True,
     )
     levels: Mapping[str, int] | None = option(
@@ -107,14 +109,20 @@ class PrivateSample(Method):
             how = f"level {level} of its tree"
             recodings.append(ValueMap(name=name, kind=Kind.NOMINAL, distinct=values, cells=cells, how=how))
             levels[name] = level
-        found = sampling_parameters(self.epsilon, self.delta)
-        promise = SampledPrivacy(epsilon=self.epsilon, delta=self.delta, beta=found.beta, k=found.k, columns=names)
+        delta = self.delta or max(2, survey.rows) ** -1.2
+        found = sampling_parameters(self.epsilon, delta)
+        promise = SampledPrivacy(epsilon=self.epsilon, delta=delta, beta=found.beta, k=found.k, columns=names)
         return SamplePlan(
             columns=names,
             quasi=names,
             recodings=tuple(recodings),
             promises=(promise, *truth_of([one for one in recodings if isinstance(one, ValueMap)])),
-            method_notes={"sampling probability": found.beta, "smallest group": found.k, "levels": levels},
+            method_notes={
+                "delta": delta,
+                "sampling probability": found.beta,
+                "smallest group": found.k,
+                "levels": levels,
+            },
             within=found.k,
             suppressed_at_most=1.0,
             parts=blocks_wanted(survey),

@@ -50,7 +50,7 @@ class Recode(Method):
     >>> schema = {"age": {"role": "quasi", "tree": "steps:5,10,20"}, "city": "quasi"}
     >>> release = sf.Recode(k=5).release(people, schema=schema)
     >>> sorted(set(release.table.arrow.column("age").to_pylist()))
-    ['20–39', '40–59', '60–79']
+    ['20–29', '30–39', '40–49', '50–59', '60–69', '70–79']
     >>> [finding.claim for finding in release.findings if finding.kind == "privacy"]
     ['5-anonymous in age, city']
     """
