@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -95,9 +97,9 @@ def test_every_step_keeps_k_and_saves_what_it_says(values, k, chance):
         order = numbers.permutation(len(values))
         place_of = np.argsort(order)
         steps = (
-            lambda: kernel.improve(rows, groups, order, 6, 0.0),
-            lambda: kernel.refill(rows, groups, order, 6, 0.0),
-            lambda: kernel.dissolve(rows, groups, order, place_of, 6),
+            partial(kernel.improve, rows, groups, order, 6, 0.0),
+            partial(kernel.refill, rows, groups, order, 6, 0.0),
+            partial(kernel.dissolve, rows, groups, order, place_of, 6),
         )
         for step in steps:
             saved = step()

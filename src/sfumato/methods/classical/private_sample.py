@@ -15,12 +15,12 @@ from sfumato.methods.base import Method, Outcome
 from sfumato.methods.claims import SampledPrivacy
 from sfumato.methods.recodings.promises import truth_of
 from sfumato.methods.recodings.quasi_columns import MOST_VALUES
-from sfumato.methods.recodings.recoding import Recoded, Recoding, RecodingPlan, ValueMap
+from sfumato.methods.recodings.recoding import Recoded, Recoding, RecodingPlan, ValueMap, texts
 from sfumato.params import Checked, Number, OrNone, Probability, option, require_int
-from sfumato.schema.columns import Role
+from sfumato.schema.columns import Column, Role
 from sfumato.schema.hierarchy import ROOT
 from sfumato.schema.trees import tree_for
-from sfumato.survey.questions import DistinctIn
+from sfumato.survey.questions import Distinct, DistinctIn
 from sfumato.survey.survey import blocks_wanted
 from sfumato.table.kinds import Kind
 
@@ -56,7 +56,6 @@ class PrivateSample(Method):
         "delta": "probability with which the factor e^ε may be exceeded",
         "sampling probability": "probability that a row was kept",
         "smallest group": "smallest number of equal rows that were released",
-        "levels": "level of each column, 0 for the values themselves",
         "columns": "how each column was recoded",
     }
 
@@ -90,25 +89,12 @@ class PrivateSample(Method):
             raise OptionError(
                 "Only released columns have a level.", found=f"a level of {', '.join(map(repr, unknown))}"
             )
-        asked = [DistinctIn(name, MOST_VALUES) for name in names if schema[name].tree]
-        answers = survey.ask(asked) if asked else None
-        recodings: list[Recoding] = []
-        levels: dict[str, int | str] = {}
-        for name in names:
-            if answers is None or not schema[name].tree:
-                recodings.append(Untold(name))
-                levels[name] = "nothing is told"
-                continue
-            values = answers[DistinctIn(name, MOST_VALUES)].require_complete(name)
-            tree = tree_for(schema[name], values.values)
-            assert tree is not None
-            level = (self.levels or {}).get(name, (tree.levels - 1) // 2)
-            nodes: dict[str | None, str | None] = dict(tree.level(min(level, tree.levels - 1)))
-            nodes[None] = None if level < tree.levels - 1 else ROOT
-            cells = pa.array([nodes[value] for value in values.values.cast(pa.string()).to_pylist()], pa.string())
-            how = f"level {level} of its tree"
-            recodings.append(ValueMap(name=name, kind=Kind.NOMINAL, distinct=values, cells=cells, how=how))
-            levels[name] = level
+        questions = {name: DistinctIn(name, MOST_VALUES) for name in names if schema[name].tree}
+        answers = survey.ask(questions.values())
+        recodings: list[Recoding] = [
+            self._generalized(schema[name], answers[questions[name]]) if name in questions else Untold(name)
+            for name in names
+        ]
         delta = self.delta or max(2, survey.rows) ** -1.2
         found = sampling_parameters(self.epsilon, delta)
         promise = SampledPrivacy(epsilon=self.epsilon, delta=delta, beta=found.beta, k=found.k, columns=names)
@@ -121,7 +107,6 @@ class PrivateSample(Method):
                 "delta": delta,
                 "sampling probability": found.beta,
                 "smallest group": found.k,
-                "levels": levels,
             },
             within=found.k,
             suppressed_at_most=1.0,
@@ -129,6 +114,18 @@ class PrivateSample(Method):
             sampling=found,
             randomness=randomness,
         )
+
+    def _generalized(self, column: Column, found: Distinct) -> ValueMap:
+        """Return the recoding of a column to its level."""
+        found = found.require_complete(column.name)
+        tree = tree_for(column, found.values)
+        assert tree is not None
+        level = min((self.levels or {}).get(column.name, (tree.levels - 1) // 2), tree.levels - 1)
+        nodes = tree.level(level)
+        untold = tree.names[-1][0] if level == tree.levels - 1 else None  # the root also stands for a missing value
+        words = [untold if value is None else nodes[value] for value in texts(found.values)]
+        how, cells = f"level {level} of its tree", pa.array(words, pa.string())
+        return ValueMap(name=column.name, kind=Kind.NOMINAL, distinct=found, cells=cells, how=how)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -109,7 +109,7 @@ def test_every_column_is_generalized_and_counted():
     release = sf.PrivateSample().release(frame, schema=schema)
     assert set(release.table.names) == {"age", "ill"}
     assert set(release.to_pandas()["ill"]) == {"*"}, "a column without a tree tells nothing"
-    assert release.manifest.notes["levels"]["age"] == 1
+    assert release.manifest.notes["columns"]["age"]["how"] == "level 1 of its tree"
     assert any("differentially private" in finding.claim and finding.held for finding in release.findings)
 
 
