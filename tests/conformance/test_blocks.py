@@ -94,6 +94,8 @@ class TestPlans:
         table, plan = self.plan(people, name, block_rows=BLOCK, sample_rows=SAMPLE)
         if plan.needs_whole_table or method_class(name)(**options_of(name)).needs_whole_table:
             pytest.skip("it needs the whole table")
+        if name == "private-sample":
+            pytest.skip("without trees no column tells anything, so all rows are one group")
         sizes = np.bincount(plan.route(table, np.arange(ROWS, dtype=np.uint64)), minlength=plan.blocks)
         assert plan.blocks > 1
         assert sizes.max() < 0.6 * ROWS, "rows must not all be in one block"

@@ -83,7 +83,7 @@ def tables(least: int):
     return st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), min_size=least, max_size=40).map(np.array)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(tables(6), st.integers(1, 3), st.randoms(use_true_random=False))
 def test_every_step_keeps_k_and_saves_what_it_says(values, k, chance):
     rows, numbers = rows_of(values, k), np.random.default_rng(chance.randrange(10**6))
@@ -124,7 +124,7 @@ def slow_distance(p: np.ndarray, q: np.ndarray, *, ordered: bool) -> float:
     return float(linprog(apart, A_eq=sums, b_eq=[*p, *q]).fun)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=20), st.integers(1, 10), st.booleans())
 def test_distances_and_diversity_are_those_of_the_definitions(codes, cut, ordered):
     codes = np.array([*codes, 0, 1, 2, 3])

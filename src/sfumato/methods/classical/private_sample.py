@@ -38,8 +38,9 @@ class PrivateSample(Method):
     """Release a random sample of the rows, generalized by fixed levels of trees: (ε, δ)-differential privacy.
 
     Each row is kept with probability 1 − e^(−ε). Every column, sensitive ones too, is generalized to its level, and
-    groups of equal rows that are smaller than a k computed from ε and δ are suppressed. Columns without a tree tell
-    nothing ("*"). The promise holds only if trees and levels were chosen without looking at the table.
+    groups of equal rows that are smaller than a k computed from ε and δ are suppressed. Booleans without a tree are
+    released as they are; other columns without a tree tell nothing ("*"). The promise holds only if trees and levels
+    were chosen without looking at the table.
 
     Examples
     --------
@@ -91,9 +92,11 @@ class PrivateSample(Method):
             )
         questions = {name: DistinctIn(name, MOST_VALUES) for name in names if schema[name].tree}
         answers = survey.ask(questions.values())
+        kinds = survey.sample.table.kinds
         recodings: list[Recoding] = [
             self._generalized(schema[name], answers[questions[name]]) if name in questions else Untold(name)
             for name in names
+            if name in questions or kinds[name] is not Kind.BOOLEAN
         ]
         delta = self.delta or max(2, survey.rows) ** -1.2
         found = sampling_parameters(self.epsilon, delta)

@@ -47,7 +47,7 @@ def distance(p: np.ndarray, q: np.ndarray, kind: str) -> float:
     return float(linprog(cost, A_eq=[*rows, *columns], b_eq=[*p, *q]).fun)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), min_size=4, max_size=25), st.integers(1, 20))
 def test_findings_are_those_of_the_definitions_in_one_block_and_in_two(rows, cut):
     rows = [*rows, (0, 1), (0, 2), (0, 3), (0, 4)]  # all values occur
