@@ -1,7 +1,8 @@
 """Groups of rows for local recoding: small groups are merged, and then improved by local search.
 
 Groups that are incomplete (smaller than k, or not diverse enough) are joined with similar ones, the most similar first.
-Then rows move and exchange places, whole groups are dissolved, and large ones split, as long as this lowers the loss.
+Then rows move and exchange places, whole groups are dissolved, and large ones split. At first a move may add some loss,
+and ever less with each round (threshold accepting; Dueck and Scheuer 1990), so that the search leaves poor optima.
 Similar rows are found by sorting: each round sorts the rows by all columns in a random order, each on a random level,
 and compares neighbours only. So the work of a round grows with the rows, not with their square.
 """
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 
 MERGING = 24  # rounds in which the cost that a merge may add grows up to the largest
 WINDOW = 10  # rows on each side with whose groups a row is compared
-ENOUGH = 2e-4  # the search ends if PATIENCE rounds lower the loss by less than this share
-PATIENCE = 10
+ROUNDS, COLD = 80, 4  # rounds in which a move may add ever less cost, and rounds in which it may add none
+HOT_TIME = 0.8  # share of the time after which a move may add none, either
+HEAT = 1.5  # cost that a move may add in the first round, as a multiple of the mean cost of a row
 LOWEST = 0.7  # probability that a round compares a column on its lowest level
 DISORDER = 0.5  # how much the order of the columns varies between rounds
 L_KINDS = {"distinct": 0.0, "entropy": 1.0, "recursive": 2.0}
@@ -46,27 +48,31 @@ def local_groups(
 
     Rows of the same group have the same node in every column.
     """
-    from sfumato.kernels import local_recoding as kernel
-
     rows = _rows(columns, costs, rules, sensitive)
     groups, is_complete = _start(columns, rows)
     steps = np.array([of[min(1, len(of) - 1)][one.value_of_row].mean() for of, one in zip(costs, columns, strict=True)])
     _merge(rows, groups, is_complete, columns, steps, generator)
-    best, since = float(groups.size @ groups.cost), 0
-    while since < PATIENCE and not clock.is_over:
-        order = _order(columns, steps, generator)
-        kernel.improve(rows, groups, order, WINDOW, 0.0)
-        kernel.refill(rows, groups, order, WINDOW, 0.0)
-        place_of = np.empty(len(order), dtype=np.int64)
-        place_of[order] = np.arange(len(order))
-        kernel.dissolve(rows, groups, order, place_of, WINDOW)
-        kernel.split_large(rows, groups, np.flatnonzero(groups.size == 0))
-        cost = float(groups.size @ groups.cost)
-        since += 1
-        if cost < best * (1.0 - ENOUGH * since):
-            best, since = cost, 0
+    heat = HEAT * float(groups.size @ groups.cost) / len(rows.values)
+    number = cold = 0
+    while cold < COLD and not clock.is_over:
+        is_cold = number >= ROUNDS or clock.share > HOT_TIME
+        allowed = 0.0 if is_cold else heat * (1.0 - number / ROUNDS) ** 2
+        _round(rows, groups, _order(columns, steps, generator), allowed)
+        number, cold = number + 1, cold + is_cold
     found: NDArray[np.int64] = groups.level[groups.of]
     return found
+
+
+def _round(rows: Rows, groups: Groups, order: NDArray[np.int64], allowed: float) -> None:
+    """Improve the groups once; a single move may add a cost of ``allowed``."""
+    from sfumato.kernels import local_recoding as kernel
+
+    place_of = np.empty(len(order), dtype=np.int64)
+    place_of[order] = np.arange(len(order))
+    kernel.improve(rows, groups, order, WINDOW, allowed)
+    kernel.refill(rows, groups, order, WINDOW, allowed)
+    kernel.dissolve(rows, groups, order, place_of, WINDOW)
+    kernel.split_large(rows, groups, np.flatnonzero(groups.size == 0))
 
 
 def _rows(

@@ -48,11 +48,17 @@ class Clock:
     """A limit of time that starts now; None is no limit."""
 
     def __init__(self, seconds: float | None) -> None:
-        self._end = math.inf if seconds is None else time.monotonic() + seconds
+        self._start, self._seconds = time.monotonic(), math.inf if seconds is None else seconds
+
+    @property
+    def share(self) -> float:
+        """Share of the time that is over, from 0; 1 and more if all of it is."""
+        return (time.monotonic() - self._start) / self._seconds
 
     @property
     def is_over(self) -> bool:
-        return time.monotonic() > self._end
+        """Whether the time is over."""
+        return self.share > 1.0
 
 
 def search_levels(
