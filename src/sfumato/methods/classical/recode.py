@@ -139,7 +139,7 @@ class Recode(Method):
     )
     population: Any = option(
         OrNone(Checked("table with the quasi-identifiers of a population")),
-        "Population table in which k is counted instead of the release (k-map). None: k is counted in the release.",
+        "Table of the people of a population, among whom k is counted (k-map). None: k is counted in the release.",
         default=None,
     )
     search: float = option(
