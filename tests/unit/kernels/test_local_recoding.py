@@ -10,16 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.kernels import local_recoding as kernel
+from sfumato.kernels import row_groups as lists
 
 LEVELS = 3  # a value v of 0 … 7: itself, v // 2, v // 4, the root
 
 
-def rows_of(values: np.ndarray, k: int, sensitive: np.ndarray | None = None, model=()) -> kernel.Rows:
+def rows_of(values: np.ndarray, k: int, sensitive: np.ndarray | None = None, model=()) -> lists.Rows:
     columns = values.shape[1]
     nodes = [np.arange(8) >> level for level in range(LEVELS)] + [np.zeros(8, np.int64)]
     costs = [np.full(8, cost) for cost in (0.0, 1.0, 3.0, 7.0)]
     codes = np.zeros((len(values), 0)) if sensitive is None else sensitive[:, None]
-    return kernel.Rows(
+    return lists.Rows(
         values=values.astype(np.int32),
         start=np.arange(columns * 4, dtype=np.int64).reshape(columns, 4) * 8,
         node=np.concatenate(nodes * columns).astype(np.int32),
@@ -35,9 +36,9 @@ def rows_of(values: np.ndarray, k: int, sensitive: np.ndarray | None = None, mod
     )
 
 
-def groups_of(rows: kernel.Rows, labels: np.ndarray) -> kernel.Groups:
+def groups_of(rows: lists.Rows, labels: np.ndarray) -> lists.Groups:
     count, total = int(labels.max()) + 1, len(labels)
-    groups = kernel.Groups(
+    groups = lists.Groups(
         of=labels.copy(),
         after=np.full(total, -1),
         before=np.full(total, -1),
@@ -47,7 +48,7 @@ def groups_of(rows: kernel.Rows, labels: np.ndarray) -> kernel.Groups:
         cost=np.zeros(count),
     )
     for row, label in enumerate(labels):
-        kernel.put_in(rows, groups, row, label)
+        lists.put_in(rows, groups, row, label)
     return groups
 
 
@@ -60,7 +61,7 @@ def slow_cost(values: np.ndarray) -> float:
     return total
 
 
-def check(rows: kernel.Rows, groups: kernel.Groups, *, at_least: int = 0) -> float:
+def check(rows: lists.Rows, groups: lists.Groups, *, at_least: int = 0) -> float:
     """Lists, sizes and costs are right; return the whole cost."""
     whole, seen = 0.0, 0
     for group in range(len(groups.first)):
@@ -89,7 +90,7 @@ def test_every_step_keeps_k_and_saves_what_it_says(values, k, chance):
     rows, numbers = rows_of(values, k), np.random.default_rng(chance.randrange(10**6))
     groups = groups_of(rows, np.unique(values, axis=0, return_inverse=True)[1].ravel())
     is_complete = np.zeros(len(groups.first), dtype=bool)
-    kernel.fit_all(rows, groups, is_complete)
+    lists.fit_all(rows, groups, is_complete)
     while ((groups.size > 0) & ~is_complete).any():
         kernel.merge_incomplete(rows, groups, is_complete, numbers.permutation(len(values)), len(values), np.inf)
     cost = check(rows, groups, at_least=k)
@@ -147,13 +148,13 @@ def test_distances_and_diversity_are_those_of_the_definitions(codes, cut, ordere
         wanted |= {(2.0, 2.0, ratio + 1e-6, 1.0): True, (2.0, 2.0, ratio - 1e-6, 1.0): False}
     for model, held in wanted.items():
         rows = rows_of(np.zeros((len(codes), 1), np.int64), 1, codes, (*model, float(ordered)))
-        assert kernel.diverse(rows, 0, counts, len(part)) == held, model
+        assert lists.diverse(rows, 0, counts, len(part)) == held, model
 
 
 def test_a_group_without_diversity_is_not_complete():
     codes = np.array([0, 0, 0, 1])
     rows = rows_of(np.zeros((4, 1), np.int64), 2, codes, (2.0, 0.0, 3.0, 1.0, 0.0))
     groups = groups_of(rows, np.array([0, 0, 1, 1]))
-    assert not kernel.complete(rows, groups, 0, -1, -1)
-    assert kernel.complete(rows, groups, 1, -1, -1)
-    assert kernel.complete(rows, groups, 0, 0, 3), "with the row that differs it is"
+    assert not lists.complete(rows, groups, 0, -1, -1)
+    assert lists.complete(rows, groups, 1, -1, -1)
+    assert lists.complete(rows, groups, 0, 0, 3), "with the row that differs it is"

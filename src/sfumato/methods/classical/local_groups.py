@@ -21,7 +21,7 @@ from sfumato.table.groups import refine
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.kernels.local_recoding import Groups, Rows
+    from sfumato.kernels.row_groups import Groups, Rows
     from sfumato.methods.classical.group_rules import GroupRules, SensitiveColumn
     from sfumato.methods.recodings.lattice_search import Clock
     from sfumato.methods.recodings.value_groupings import Groupings
@@ -81,7 +81,7 @@ def _rows(
     rules: GroupRules,
     sensitive: Sequence[SensitiveColumn],
 ) -> Rows:
-    from sfumato.kernels.local_recoding import Rows
+    from sfumato.kernels.row_groups import Rows
 
     start = np.zeros((len(columns), max(len(column.levels) for column in columns)), dtype=np.int64)
     place = 0
@@ -133,7 +133,7 @@ def _levels(column: SensitiveColumn) -> list[NDArray[np.int64]]:
 
 def _start(columns: Sequence[Groupings], rows: Rows) -> tuple[Groups, NDArray[np.bool_]]:
     """Return the groups of equal rows, and which of them are complete."""
-    from sfumato.kernels import local_recoding as kernel
+    from sfumato.kernels import row_groups as kernel
 
     of = JointCounts.of(columns).of_row
     count = int(of.max()) + 1
