@@ -20,9 +20,14 @@ from sfumato.measures.holdout import split_holdout as split_holdout
 from sfumato.methods.boxes.method import Boxes as Boxes
 from sfumato.methods.classical.microaggregation.method import Microaggregate as Microaggregate
 from sfumato.methods.classical.noise import Noise as Noise
-from sfumato.methods.classical.synthesis.method import Synthesize as Synthesize
+from sfumato.methods.classical.pram import Pram as Pram
+from sfumato.methods.classical.private_sample import PrivateSample as PrivateSample
+from sfumato.methods.classical.recode import Recode as Recode
 from sfumato.methods.classical.shuffle import Shuffle as Shuffle
+from sfumato.methods.classical.suppress import Suppress as Suppress
 from sfumato.methods.classical.swap import Swap as Swap
+from sfumato.methods.classical.synthesis.method import Synthesize as Synthesize
+from sfumato.methods.classical.top_bottom import TopBottom as TopBottom
 from sfumato.methods.probabilistic.curve import privacy_utility_curve as privacy_utility_curve
 from sfumato.methods.probabilistic.generalize import Generalize as Generalize
 from sfumato.methods.probabilistic.optimal_groups import OptimalGroups as OptimalGroups

@@ -78,7 +78,7 @@ def test_promises_hold_whatever_the_engine_knows_at_once(people, name, sample_ro
     release = method.release(table, schema=roles_of(table), seed=5, engine=engine)
     assert all(finding.held for finding in release.findings)
     assert release.manifest.rows_out + release.manifest.suppressed == ROWS
-    if name not in ("boxes", "svd-swap", "pica", "rhs", "spectral-rhs", "noise", "synthesize"):
+    if name not in ("boxes", "svd-swap", "pica", "rhs", "spectral-rhs", "noise", "private-sample", "synthesize"):
         released = sorted(release.table.numbers("box").tolist())
         assert set(released) <= set(table.numbers("box").tolist()), "a user's own column called box stays as it is"
 
@@ -94,6 +94,8 @@ class TestPlans:
         table, plan = self.plan(people, name, block_rows=BLOCK, sample_rows=SAMPLE)
         if plan.needs_whole_table or method_class(name)(**options_of(name)).needs_whole_table:
             pytest.skip("it needs the whole table")
+        if name == "private-sample":
+            pytest.skip("without trees no column tells anything, so all rows are one group")
         sizes = np.bincount(plan.route(table, np.arange(ROWS, dtype=np.uint64)), minlength=plan.blocks)
         assert plan.blocks > 1
         assert sizes.max() < 0.6 * ROWS, "rows must not all be in one block"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tests.fuzz.cells import numbers_of, texts_of
 from tests.fuzz.tables import FIRST, TRACER, Original
 
-RECODING = ("generalize", "optimal-groups", "quantiles")  # categories become words that cover several values
+RECODING = ("generalize", "optimal-groups", "quantiles", "recode")  # categories become words that cover several values
 # every column is changed, whatever its role
 PERTURBING = ("noise", "rhs", "shuffle", "spectral-rhs", "pica", "svd-swap", "swap", "synthesize")
 

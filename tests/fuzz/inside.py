@@ -83,7 +83,7 @@ def _stands_for(case: Case, name: str, word: str | None, value: str | None, know
         return holds(word, value) or (bool(tree) and case.method.categories == "tree" and word == "*")
     if word is None or word == value:
         return True  # a few values may be released as missing: nothing is said
-    if POOL.fullmatch(word) and word not in known:
+    if (POOL.fullmatch(word) and word not in known) or (word == "*" and case.method.name == "recode"):
         return True
     if value is None:
         return False

@@ -32,6 +32,8 @@ def made_method(numbers: np.random.Generator, original: Original) -> tuple[str, 
         options["search"] = sf.SearchBudget(rounds=1)
     if name == "boxes" and "keep" in options and numbers.random() < 0.3:
         options[str(numbers.choice(["importance", "accuracy"]))] = [2.0] * len(options["keep"])
+    if name == "recode":
+        options.pop("population", None)  # a table, not a number
     if name == "quantiles" and "k" not in options and "buckets" not in options:
         options["k"] = 2
     if name == "quantiles" and "buckets" in options:
@@ -72,7 +74,7 @@ def _is_date(cells: Any) -> bool:
 def _value(numbers: np.random.Generator, option: NamedOption, original: Original) -> Any:
     declared = option.declared.range
     is_free = isinstance(declared.range if isinstance(declared, OrNone) else declared, Checked)
-    if option.name in SPECIAL and (is_free or option.name != "epsilon"):  # two methods mean different things by it
+    if option.name in SPECIAL and (is_free or option.name not in ("epsilon", "keep", "search")):  # two meanings
         return SPECIAL[option.name](numbers, original)
     return _in_range(numbers, declared, original)
 

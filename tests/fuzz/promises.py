@@ -30,6 +30,10 @@ def rows_are_accounted_for(case: Case) -> Broken:
         allowed = method.suppress
     if method.name == "generalize" and (method.population is None or method.within > 1):
         allowed = method.beta
+    if method.name == "recode" and method.kind == "global":
+        allowed = method.suppress
+    if method.name == "private-sample":
+        allowed = 1.0
     if not 0 <= rows - case.rows <= allowed * rows + 1e-9:
         yield f"{rows} rows in, {case.rows} out, share {allowed} allowed"
     if (manifest.rows_in, manifest.rows_out) != (rows, case.rows):
@@ -68,7 +72,12 @@ def traces(text: str, *, words_only: bool = False) -> Broken:
 def groups_are_large(case: Case) -> Broken:
     """Rows share their released quasi-identifiers with as many others as the method promises."""
     method, quasi = case.method, [part for name in case.named("quasi") for part in case.shown(name)]
-    least = {"boxes": lambda: method.k, "generalize": lambda: method.k if method.population is None else method.within}
+    least = {
+        "boxes": lambda: method.k,
+        "generalize": lambda: method.k if method.population is None else method.within,
+        "recode": lambda: method.k,
+        "suppress": lambda: method.k,
+    }
     if method.name in least:
         yield from _small(case, quasi, max(least[method.name](), getattr(method, "within", 1)), "the quasi-identifiers")
     if method.name == "boxes":
@@ -144,7 +153,7 @@ def _different(values: NDArray[Any], epsilon: float) -> int:
 
 def passed_cells_are_the_same(case: Case) -> Broken:
     """Sensitive and other columns hold the same cells as before, as often, apart from suppressed rows."""
-    if case.method.name in PERTURBING or case.method.name == "safe-harbor":
+    if case.method.name in (*PERTURBING, "safe-harbor", "private-sample"):
         return
     for name in case.passed:
         before, after = Counter(texts_of(case.original.cells[name])), Counter(texts_of(case.released[name]))

@@ -17,9 +17,9 @@ from scipy.stats import binom
 
 from sfumato.engines.memory import MemorySurvey
 from sfumato.methods.probabilistic import population_matches, quasi_recodings
-from sfumato.methods.probabilistic.buckets import Buckets
 from sfumato.methods.probabilistic.generalize import Generalize
 from sfumato.methods.probabilistic.joint_search import least_lossy
+from sfumato.methods.recodings.buckets import Buckets
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import Schema
 from sfumato.table.table import Table

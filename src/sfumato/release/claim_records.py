@@ -20,6 +20,11 @@ RECORDED = {
     "EachColumnAnonymous": "sfumato.methods.claims",
     "AtMostValues": "sfumato.methods.claims",
     "AtMostNames": "sfumato.methods.claims",
+    "EntropyDiversity": "sfumato.methods.claims",
+    "RecursiveDiversity": "sfumato.methods.claims",
+    "TCloseness": "sfumato.methods.claims",
+    "RiskAtMost": "sfumato.methods.claims",
+    "SampledPrivacy": "sfumato.methods.claims",
     "ColumnsAllowed": "sfumato.methods.claims",
     "ProbabilisticAnonymity": "sfumato.methods.probabilistic.population_anonymity",
 }

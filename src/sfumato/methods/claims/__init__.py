@@ -15,7 +15,10 @@ from sfumato.methods.claims.groups import (
 )
 from sfumato.methods.claims.marginals import MarginalsKept
 from sfumato.methods.claims.moments import MomentsKept
+from sfumato.methods.claims.risk import KMap, PopulationGroups, RiskAtMost, rows_for_risk
 from sfumato.methods.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
+from sfumato.methods.claims.sampling import SampledPrivacy
+from sfumato.methods.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
 from sfumato.methods.claims.sets import AtMostNames
 from sfumato.methods.claims.weights import WeightTotalsKept
 
@@ -26,17 +29,26 @@ __all__ = [
     "ClaimKind",
     "ColumnsAllowed",
     "Containment",
+    "DeclaredCloseness",
     "Diversity",
     "EachColumnAnonymous",
+    "EntropyDiversity",
     "Evidence",
     "Finding",
     "KAnonymity",
+    "KMap",
     "MarginalsKept",
     "MomentsKept",
     "NoUniqueRowCopied",
+    "PopulationGroups",
+    "RecursiveDiversity",
+    "RiskAtMost",
     "RowsAccountedFor",
+    "SampledPrivacy",
+    "TCloseness",
     "ValidCells",
     "WeightTotalsKept",
+    "rows_for_risk",
     "values_apart",
     "values_distinct",
 ]

@@ -216,4 +216,4 @@ def _values(name: str, evidence: Evidence) -> ColumnValues:
         fractions = kind is Kind.WHOLE and bool((present != np.rint(present)).any())
         return ColumnValues(has_fractions=fractions, ends=NumberEnds.of(original.numbers(name), present))
     known = frozenset(original.coded(name).values.to_pylist())
-    return ColumnValues(known, frozenset(released.coded(name).values.to_pylist()) - known)
+    return ColumnValues(known, frozenset(released.coded(name).values.drop_null().to_pylist()) - known)

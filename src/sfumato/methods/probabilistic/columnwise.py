@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import CannotRelease
 from sfumato.methods.base import Method
-from sfumato.methods.claims import AtMostValues, Containment, EachColumnAnonymous
-from sfumato.methods.probabilistic.buckets import Buckets
-from sfumato.methods.probabilistic.category_recoding import with_at_least, with_at_most
-from sfumato.methods.probabilistic.recoding import Recoding, RecodingPlan, ValueMap
+from sfumato.methods.claims import AtMostValues, EachColumnAnonymous
+from sfumato.methods.recodings.buckets import Buckets
+from sfumato.methods.recodings.category_recoding import with_at_least, with_at_most
+from sfumato.methods.recodings.promises import require_rows, truth_of
+from sfumato.methods.recodings.quasi_columns import MOST_VALUES
+from sfumato.methods.recodings.recoding import Recoding, RecodingPlan, ValueMap
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
 from sfumato.survey.questions import Answers, Distinct, DistinctIn, Question
@@ -26,8 +27,6 @@ from sfumato.table.kinds import Kind
 if TYPE_CHECKING:
     from sfumato.methods.claims import Claim
     from sfumato.randomness import Randomness
-
-MOST_VALUES = 1_000_000  # largest number of values of a categorical column
 
 
 @dataclass(frozen=True)
@@ -98,17 +97,3 @@ def recoding_plan(schema: Schema, recodings: list[Recoding], goal: Goal, parts: 
         promises=(goal.claim(released), *truth_of(recodings)),
         parts=parts,
     )
-
-
-def truth_of(recodings: Sequence[Recoding]) -> tuple[Containment, ...]:
-    """Return the promise that released ranges and categories contain the original values; not for medians and means."""
-    ranges = tuple(one.name for one in recodings if isinstance(one, Buckets) and one.shown == "range")
-    covers = {one.name: one.covers for one in recodings if isinstance(one, ValueMap)}
-    columns = (*ranges, *covers)  # a group may be released as missing, which says nothing about its values
-    return (Containment(columns=columns, covers=covers, empty_is_unknown=True),) if columns else ()
-
-
-def require_rows(rows: int, k: int | None) -> None:
-    """Raise if there are fewer than k rows."""
-    if k is not None and rows < k:
-        raise CannotRelease(f"The table must have at least k = {k:,} rows.", found=f"{rows:,} rows", fix="a smaller k")

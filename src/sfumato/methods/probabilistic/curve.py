@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sfumato.errors import TableError
-from sfumato.methods.probabilistic.buckets import Buckets, quantile_ends
+from sfumato.methods.recodings.buckets import Buckets, quantile_ends
 from sfumato.params import require_choice, require_int
 from sfumato.table.frames import as_table
 

@@ -19,12 +19,12 @@ from sfumato.disclosure.anonymity_budget import anonymity_budget, require_popula
 from sfumato.errors import OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.claims import KAnonymity
-from sfumato.methods.probabilistic.buckets import SHOWN, Shown
-from sfumato.methods.probabilistic.columnwise import require_rows, truth_of
 from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnonymity
 from sfumato.methods.probabilistic.quasi_recodings import QuasiIdentifiers
-from sfumato.methods.probabilistic.recoding import RecodingPlan
-from sfumato.methods.probabilistic.sharing import require_importance
+from sfumato.methods.recodings.buckets import SHOWN, Shown
+from sfumato.methods.recodings.promises import require_rows, truth_of
+from sfumato.methods.recodings.quasi_columns import require_importance
+from sfumato.methods.recodings.recoding import RecodingPlan
 from sfumato.params import Checked, Choice, OrNone, Probability, Whole, option
 from sfumato.schema.schema import Schema
 from sfumato.survey.survey import Survey, blocks_wanted
@@ -129,7 +129,7 @@ class Generalize(Method):
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> RecodingPlan:
         """Choose the recodings of the columns within the budget, from the survey alone."""
         require_rows(survey.rows, self.alike)
-        quasi = QuasiIdentifiers.of(survey, schema, self)
+        quasi = QuasiIdentifiers.of_survey(survey, schema, self)
         most = self.combinations(quasi.population)
         spent = quasi.spend(most)
         released = {name: (name,) for name in quasi.names} | {one.name: one.released_names for one in spent.recodings}

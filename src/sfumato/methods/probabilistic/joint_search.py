@@ -14,15 +14,14 @@ confidence is that of the promise (fixed-sequence testing).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.probabilistic.level_lattice import Levels, best_levels, chosen_levels
 from sfumato.methods.probabilistic.refinement_chain import Chain, EffectiveCombinations, SmallGroups, refinement_chain
-from sfumato.methods.probabilistic.value_groupings import Groupings
-from sfumato.table.groups import first_rows, refine
+from sfumato.methods.recodings.joint_counts import JointCounts
+from sfumato.methods.recodings.level_lattice import Levels, best_levels, chosen_levels
+from sfumato.methods.recodings.value_groupings import Groupings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,31 +33,6 @@ PLANNED_ROWS = 32_768  # rows that a chain is planned on, at most
 PLANNING_PART = 4  # one row of so many plans the chain if the table is a sample
 COMBINATIONS = 30_000  # of levels that are searched, at most
 ROW_COMBINATIONS = 1_000_000_000  # rows × combinations of levels that are searched, at most
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class JointCounts:
-    """The distinct combinations of values, and how many rows have each."""
-
-    columns: tuple[Groupings, ...]  # one row per combination
-    counts: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, columns: Sequence[Groupings]) -> JointCounts:
-        """Count the combinations of values of the rows."""
-        labels = np.zeros(len(columns[0].value_of_row), dtype=np.int64)
-        for column in columns:
-            labels = refine(labels, column.value_of_row, column.size)
-        first = first_rows(labels)
-        return cls(tuple(column.of_rows(first) for column in columns), np.bincount(labels))
-
-    def share_alike(self, recodings: Sequence[NDArray[np.int32]], k: int) -> float:
-        """Return the share of rows in groups of at least k rows, if the values are recoded to these groups."""
-        labels = np.zeros(len(self.counts), dtype=np.int64)
-        for column, groups in zip(self.columns, recodings, strict=True):
-            labels = refine(labels, groups[column.value_of_row], int(groups.max()) + 1)
-        sizes = np.bincount(labels, weights=self.counts)
-        return float(sizes[sizes >= k].sum() / sizes.sum())
 
 
 def least_lossy(columns: Sequence[Groupings], k: int, beta: float) -> Recodings:

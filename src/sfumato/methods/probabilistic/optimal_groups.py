@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from sfumato.kernels import grouping_1d
-from sfumato.methods.probabilistic.buckets import SHOWN, Buckets, Shown
 from sfumato.methods.probabilistic.columnwise import ColumnwiseMethod, Goal
+from sfumato.methods.recodings.buckets import SHOWN, Buckets, Shown
 from sfumato.params import Choice, OrNone, Whole, option
 from sfumato.survey.quantile_sketches import all_points
 

@@ -4,44 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import pyarrow.compute as pc
 
 from sfumato.disclosure.anonymity_budget import require_population
 from sfumato.errors import OptionError
-from sfumato.methods.probabilistic.buckets import Buckets, quantile_ends
-from sfumato.methods.probabilistic.category_recoding import with_at_most
-from sfumato.methods.probabilistic.columnwise import MOST_VALUES
 from sfumato.methods.probabilistic.joint_search import finest_tested, least_lossy
 from sfumato.methods.probabilistic.population_matches import Combinations, Matches, ShownColumn, expected_matches
-from sfumato.methods.probabilistic.recoding import Recoding, ValueMap
 from sfumato.methods.probabilistic.sharing import share_budget
-from sfumato.methods.probabilistic.value_groupings import (
-    Groupings,
-    number_groupings,
-    ordered_groupings,
-    pooled_groupings,
-    tree_groupings,
-    weighted,
-)
-from sfumato.schema.columns import Role
+from sfumato.methods.recodings.buckets import Buckets, quantile_ends
+from sfumato.methods.recodings.category_recoding import with_at_most
+from sfumato.methods.recodings.quasi_columns import QuasiColumns
+from sfumato.methods.recodings.recoding import Recoding, ValueMap
+from sfumato.methods.recodings.value_groupings import Groupings
 from sfumato.schema.schema import Schema
-from sfumato.schema.trees import tree_for
-from sfumato.survey.quantile_sketches import Points, all_points
-from sfumato.survey.questions import DistinctIn, FactsOf
-from sfumato.survey.survey import Sample, Survey
-from sfumato.table.kinds import Kind
+from sfumato.survey.survey import Survey
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.probabilistic.buckets import Shown
-    from sfumato.survey.questions import Distinct
-    from sfumato.table.facts import ColumnFacts
+    from sfumato.methods.recodings.buckets import Shown
 
 BUDGETS_PER_DOUBLING = 12  # budgets that are tried
 
@@ -86,51 +71,18 @@ class _Part:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class QuasiIdentifiers:
+class QuasiIdentifiers(QuasiColumns):
     """What the plan knows about the quasi-identifiers."""
 
     method: Wanted
-    schema: Schema
-    names: tuple[str, ...]
-    sample: Sample
     population: int
-    points: Mapping[str, Points]  # of the numeric columns: the values of the sample, the missing of the whole table
-    facts: Mapping[str, ColumnFacts]  # of the numeric columns, in the whole table
-    distinct: Mapping[str, Distinct]  # of the other columns
 
     @classmethod
-    def of(cls, survey: Survey, schema: Schema, method: Wanted) -> QuasiIdentifiers:
-        names, sample = schema.names(Role.QUASI), survey.sample
-        _require_known(method.importance, names)
-        kinds = sample.table.kinds
-        numeric = [name for name in names if kinds[name].is_numeric and schema[name].tree is None]
-        others = [name for name in names if name not in numeric]
-        answers = survey.ask(
-            [
-                *(FactsOf(name, count_distinct=True) for name in numeric),
-                *(DistinctIn(name, MOST_VALUES) for name in others),
-            ]
-        )
-        facts = {name: answers[FactsOf(name, count_distinct=True)] for name in numeric}
-        return cls(
-            method=method,
-            schema=schema,
-            names=names,
-            sample=sample,
-            population=_people(method.population, survey.rows),
-            points={
-                name: replace(all_points(sample.table.numbers(name)), missing=facts[name].missing) for name in numeric
-            },
-            facts=facts,
-            distinct={name: answers[DistinctIn(name, MOST_VALUES)].require_complete(name) for name in others},
-        )
-
-    @cached_property
-    def sizes(self) -> dict[str, int]:
-        """Number of values of each column, including a missing one."""
-        counted = {name: facts.distinct_values + (facts.missing > 0) for name, facts in self.facts.items()}
-        counted |= {name: len(distinct.values) for name, distinct in self.distinct.items()}
-        return {name: counted[name] for name in self.names}
+    def of_survey(cls, survey: Survey, schema: Schema, method: Wanted) -> QuasiIdentifiers:
+        """Ask the survey about the quasi-identifiers."""
+        found = QuasiColumns.of(survey, schema, importance=method.importance, represent=method.represent)
+        known = {one.name: getattr(found, one.name) for one in fields(found)}
+        return cls(**known, method=method, population=_people(method.population, survey.rows))
 
     def spend(self, most: int) -> Chosen:
         """Return the recodings that lose least within the budget ``most`` and with which enough rows match k people.
@@ -240,33 +192,8 @@ class QuasiIdentifiers:
     def _in_buckets(self, name: str, most: int) -> Buckets:
         """Group a numeric column into at most ``most`` values, including a missing one."""
         points = self.points[name]
-        buckets = self._buckets(name, quantile_ends(points.weights, max(1, most - (points.missing > 0))))
+        buckets = self.buckets(name, quantile_ends(points.weights, max(1, most - (points.missing > 0))))
         return replace(buckets, hidden=0) if most == 1 and points.missing else buckets
-
-    def _buckets(self, name: str, ends: NDArray[np.int64]) -> Buckets:
-        """Group a numeric column into buckets with these ends."""
-        buckets = Buckets.of_points(self.sample.table, name, self.points[name], ends, shown=self.method.represent)
-        return buckets.as_cells(self.schema[name].domain or (self.facts[name].low, self.facts[name].high))
-
-    @cached_property
-    def groupings(self) -> tuple[Groupings, ...]:
-        """The columns, with the groupings of their values that the search chooses between."""
-        importance = [(self.method.importance or {}).get(name, 1.0) for name in self.names]
-        return weighted([self._groupings_of(name) for name in self.names], importance)
-
-    def _groupings_of(self, name: str) -> Groupings:
-        if name in self.points:
-            points, numbers = self.points[name], self.sample.table.numbers(name)
-            values = np.where(np.isnan(numbers), len(points.values), np.searchsorted(points.values, numbers))
-            return number_groupings(name, values.astype(np.int32), points, lambda ends: self._buckets(name, ends))
-        coded, distinct = self.sample.table.coded(name), self.distinct[name]
-        places = pc.index_in(coded.values, value_set=distinct.values).to_numpy(zero_copy_only=False)
-        values = places.astype(np.int32)[coded.codes]
-        tree = tree_for(self.schema[name], distinct.values)
-        if tree is not None:
-            return tree_groupings(name, values, distinct, tree)
-        is_ordered = self.sample.table.kinds[name] is Kind.ORDERED
-        return (ordered_groupings if is_ordered else pooled_groupings)(name, values, distinct)
 
 
 def _budgets(most: int) -> list[int]:
@@ -286,13 +213,3 @@ def _people(population: float | None, rows: int) -> int:
             fix="a population of at least the number of rows, or None to use the table itself",
         )
     return people
-
-
-def _require_known(importance: Mapping[str, float] | None, names: tuple[str, ...]) -> None:
-    unknown = [name for name in importance or {} if name not in names]
-    if unknown:
-        raise OptionError(
-            "Only quasi-identifiers can have an importance.",
-            found=f"importance of {', '.join(map(repr, unknown))}",
-            fix=f"give the importance of {', '.join(map(repr, names))} only",
-        )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from sfumato.methods.probabilistic.value_groupings import Groupings
+from sfumato.methods.recodings.value_groupings import Groupings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

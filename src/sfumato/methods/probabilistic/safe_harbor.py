@@ -23,8 +23,9 @@ from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.claims import Claim, ClaimKind, Evidence, Finding
 from sfumato.methods.claims.base import counted
-from sfumato.methods.probabilistic.columnwise import MOST_VALUES, truth_of
-from sfumato.methods.probabilistic.recoding import RecodingPlan, ValueMap
+from sfumato.methods.recodings.promises import truth_of
+from sfumato.methods.recodings.quasi_columns import MOST_VALUES
+from sfumato.methods.recodings.recoding import RecodingPlan, ValueMap
 from sfumato.params import Checked, OrNone, Whole, option, require_choice
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from sfumato.errors import OptionError
-from sfumato.params import require_int, require_number
+from sfumato.params import require_int
 
 
 def share_budget(
@@ -50,16 +49,6 @@ def real_shares(budget: float, sizes: Mapping[str, int], importance: Mapping[str
         else:
             high = middle
     return shares(low)
-
-
-def require_importance(importance: Mapping[str, float] | None) -> None:
-    """Raise unless ``importance`` maps columns to positive numbers, or is None."""
-    if importance is None:
-        return
-    if not isinstance(importance, Mapping):
-        raise OptionError("importance must map columns to numbers.", found=type(importance).__name__)
-    for name, number in importance.items():
-        require_number(number, name=f"the importance of {name!r}", above=0.0)
 
 
 def _filled(

@@ -14,9 +14,9 @@ from sfumato.engines.memory import MemorySurvey
 from sfumato.methods.probabilistic import joint_search
 from sfumato.methods.probabilistic.generalize import Generalize
 from sfumato.methods.probabilistic.joint_search import JointCounts, least_lossy, loss_of
-from sfumato.methods.probabilistic.level_lattice import best_levels, chosen_levels
 from sfumato.methods.probabilistic.refinement_chain import EffectiveCombinations, SmallGroups, refinement_chain
-from sfumato.methods.probabilistic.value_groupings import Groupings, pooled_groupings, tree_groupings, weighted
+from sfumato.methods.recodings.level_lattice import best_levels, chosen_levels
+from sfumato.methods.recodings.value_groupings import Groupings, pooled_groupings, tree_groupings, weighted
 from sfumato.randomness import Randomness
 from sfumato.schema.hierarchy import Tree
 from sfumato.schema.schema import Schema

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sfumato.engines.memory import MemorySurvey
 from sfumato.errors import SchemaError
-from sfumato.methods.probabilistic.category_recoding import with_at_least, with_at_most
+from sfumato.methods.recodings.category_recoding import with_at_least, with_at_most
 from sfumato.schema.columns import Column, Role
 from sfumato.survey.questions import DistinctIn
 from sfumato.table.frames import as_table

@@ -167,14 +167,7 @@ class RecodingPlan(Plan):
     parts: int = 1
 
     def __post_init__(self) -> None:
-        names = self.released_names(self.columns)
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise SchemaError(
-                "A range is released as two columns, x_low and x_high, so these names must not be in use.",
-                found=f"{', '.join(map(repr, repeated))} already in the table",
-                fix="rename the columns, or release something other than a range",
-            )
+        require_unused(self.released_names(self.columns))
 
     def released_names(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the columns that are released for these."""
@@ -225,8 +218,27 @@ class RecodingPlan(Plan):
                 columns.append(Recoded(name, block.arrow.column(name), block.kinds[name]))
         cells = pa.table({column.name: column.cells for column in columns})
         released = Table(cells, {column.name: column.kind for column in columns})
+        kept = self.kept(released)
+        return Outcome(released, np.arange(block.rows)) if kept.all() else _only(released, np.flatnonzero(kept))
+
+    def kept(self, released: Table) -> NDArray[np.bool_]:
+        """Mark the rows that are released: those in groups of at least ``within`` rows."""
         if self.within <= 1:
-            return Outcome(released, np.arange(block.rows))
+            return np.ones(released.rows, dtype=bool)
         labels = group_labels(released, self.released_names(self.quasi))
-        kept = np.flatnonzero(np.bincount(labels)[labels] >= self.within)
-        return Outcome(released.take(kept), kept)
+        return np.asarray(np.bincount(labels)[labels] >= self.within)
+
+
+def require_unused(released: Sequence[str]) -> None:
+    """Raise if two released columns would have the same name."""
+    repeated = sorted({name for name in released if released.count(name) > 1})
+    if repeated:
+        raise SchemaError(
+            "A range is released as two columns, x_low and x_high, so these names must not be in use.",
+            found=f"{', '.join(map(repr, repeated))} already in the table",
+            fix="rename the columns, or release something other than a range",
+        )
+
+
+def _only(released: Table, rows: NDArray[np.int64]) -> Outcome:
+    return Outcome(released.take(rows), rows)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.methods.probabilistic.tree_cuts import Branch, CountedTree, cut_with_at_most, lowest_cut
+from sfumato.methods.recodings.tree_cuts import Branch, CountedTree, cut_with_at_most, lowest_cut
 from sfumato.schema.hierarchy import Tree
 
 TREE = Tree.of(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.methods.probabilistic.buckets import merged_to, quantile_ends
-from sfumato.methods.probabilistic.recoding import ValueMap, texts
-from sfumato.methods.probabilistic.tree_cuts import Branch, CountedTree, cut_with_at_most, lowest_cut
+from sfumato.methods.recodings.buckets import merged_to, quantile_ends
+from sfumato.methods.recodings.recoding import ValueMap, texts
+from sfumato.methods.recodings.tree_cuts import Branch, CountedTree, cut_with_at_most, lowest_cut
 from sfumato.schema.columns import Column
 from sfumato.schema.hierarchy import Tree
 from sfumato.schema.trees import tree_for

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.probabilistic.buckets import Buckets, quantile_ends
-from sfumato.methods.probabilistic.category_recoding import cut_tree, joined_runs, left_empty, pooled
-from sfumato.methods.probabilistic.tree_cuts import Branch
+from sfumato.methods.recodings.buckets import Buckets, quantile_ends
+from sfumato.methods.recodings.category_recoding import cut_tree, joined_runs, left_empty, pooled
+from sfumato.methods.recodings.tree_cuts import Branch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.probabilistic.recoding import Recoding
+    from sfumato.methods.recodings.recoding import Recoding
     from sfumato.schema.hierarchy import Tree
     from sfumato.survey.quantile_sketches import Points
     from sfumato.survey.questions import Distinct

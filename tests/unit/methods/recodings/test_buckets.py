@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.methods.probabilistic.buckets import Buckets, merged_to, quantile_ends
+from sfumato.methods.recodings.buckets import Buckets, merged_to, quantile_ends
 from sfumato.survey.quantile_sketches import all_points
 from sfumato.table.frames import as_table
 

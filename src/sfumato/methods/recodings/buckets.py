@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.kernels.grouping_1d import merge_small
-from sfumato.methods.probabilistic.recoding import Recoded
+from sfumato.methods.recodings.recoding import Recoded
 from sfumato.survey.quantile_sketches import Points
 from sfumato.table.intervals import interval_names
 from sfumato.table.kinds import Kind

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.probabilistic.value_groupings import Groupings
+from sfumato.methods.recodings.value_groupings import Groupings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,7 @@ def best_levels(
 
     ``losses[j][level]`` grows with the level, and so does whether the promise holds.
     """
-    lattice = _Lattice(losses)
+    lattice = Lattice(losses)
     best: int | None = None
     while (start := lattice.most_promising(below)) is not None:
         path = lattice.path_up(start, below)
@@ -48,7 +48,9 @@ def best_levels(
     return None if best is None else lattice.levels(best)
 
 
-class _Lattice:
+class Lattice:
+    """All combinations of levels, and which of them may still be the best."""
+
     def __init__(self, losses: Sequence[NDArray[np.float64]]) -> None:
         sizes = [len(column) for column in losses]
         self._steps = np.array([math.prod(sizes[place + 1 :]) for place in range(len(sizes))], dtype=np.int64)
@@ -93,6 +95,21 @@ class _Lattice:
             if not self.loss[position] < below:
                 return path
             path.append(position)
+
+    def is_open(self, position: int) -> bool:
+        """Return whether a combination may still be the best."""
+        return bool(self._open[position])
+
+    def close(self, position: int) -> None:
+        """Mark one combination as counted."""
+        self._open[position] = False
+
+    def rule_out_above(self, position: int) -> None:
+        """Mark a combination and all coarser ones as no better than the best."""
+        coarser = np.flatnonzero(self._open)
+        for level in self._nodes:
+            coarser = coarser[level[coarser] >= level[position]]
+        self._open[coarser] = False
 
     def rule_out_below(self, position: int) -> None:
         """Mark a combination and all finer ones as broken."""

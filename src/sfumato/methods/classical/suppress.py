@@ -1,0 +1,185 @@
+"""Local suppression: single cells are left empty until every row is equal to at least k − 1 others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.methods.base import Method, Outcome, Plan
+from sfumato.methods.claims import ColumnsAllowed, KAnonymity, RowsAccountedFor, ValidCells
+from sfumato.methods.classical.group_rules import GroupRules
+from sfumato.methods.recodings.lattice_search import Clock
+from sfumato.methods.recodings.promises import require_rows
+from sfumato.methods.recodings.quasi_columns import require_importance, require_known
+from sfumato.methods.recodings.value_groupings import Groupings
+from sfumato.params import Checked, Choice, Number, OrNone, Share, Whole, option
+from sfumato.schema.columns import Role
+from sfumato.table.groups import group_labels
+from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.methods.claims import Claim
+    from sfumato.randomness import Randomness
+    from sfumato.schema.schema import Schema
+    from sfumato.survey.survey import Survey
+
+Kind = Literal["minimal", "random"]
+KINDS: tuple[Kind, ...] = ("minimal", "random")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suppress(Method):
+    """Leave single cells of quasi-identifiers empty until every row is equal to at least k − 1 others.
+
+    A suppressed cell is a value of its own, like a missing one: it does not match every value, so the release is
+    k-anonymous for whoever counts it. Cells of important columns are kept longer. kind="minimal" suppresses as few
+    cells as the search finds; whoever knows this can rule out values that would not have been suppressed.
+    kind="random" also suppresses cells of groups that were large enough, so that nothing follows from a suppression.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"sex": ["f"] * 6 + ["m"] * 6, "city": ["Ulm"] * 5 + ["Rom"] + ["Oslo"] * 6}
+    >>> release = sf.Suppress(k=3).release(people, schema={"sex": "quasi", "city": "quasi"})
+    >>> release.table.arrow.column("city").null_count + release.table.arrow.column("sex").null_count
+    3
+    """
+
+    name: ClassVar[str] = "suppress"
+    noted: ClassVar[Mapping[str, str]] = {"suppression": "how cells were chosen", "importance": "of each column"}
+
+    k: int = option(
+        Whole(at_least=1),
+        "Smallest number of rows that must be equal in the quasi-identifiers; a suppressed cell is a value.",
+        unit="rows",
+        reported=True,
+    )
+    kind: Kind = option(
+        Choice(KINDS),
+        'Whether as few cells as possible are suppressed ("minimal"), or also some that need not be ("random").',
+        default="minimal",
+        reported=True,
+    )
+    importance: Mapping[str, float] | None = option(
+        OrNone(Checked("number above 0 for each named column", lambda value, name: require_importance(value))),
+        "Relative cost of suppressing a cell of each column. 1 for columns that are not named; None: 1 for all.",
+        default=None,
+        reported=True,
+    )
+    extra: float = option(
+        Share(),
+        'With kind="random", the probability that one more column of a group is suppressed.',
+        default=0.2,
+        unit="share of groups",
+        reported=True,
+    )
+    search: float = option(
+        Number(above=0.0),
+        "Longest time of the search. A search that ends earlier gives the same result every time.",
+        default=60.0,
+        unit="seconds",
+        reported=True,
+    )
+
+    @property
+    def needs_whole_table(self) -> bool:
+        return True
+
+    def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SuppressPlan:
+        """Make the plan; the cells are chosen when it is run."""
+        require_rows(survey.rows, self.k)
+        quasi = schema.names(Role.QUASI)
+        require_known(self.importance, quasi)
+        return SuppressPlan(
+            names=tuple(column.name for column in schema.columns),
+            quasi=quasi,
+            domains={column.name: column.domain for column in schema.columns if column.domain is not None},
+            method=self,
+            randomness=randomness,
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class SuppressPlan(Plan):
+    """Choose the cells of all rows, and leave them empty."""
+
+    names: tuple[str, ...]
+    quasi: tuple[str, ...]
+    domains: Mapping[str, tuple[float, float]]
+    method: Suppress
+    randomness: Randomness
+
+    @property
+    def needs_whole_table(self) -> bool:
+        return True
+
+    @property
+    def claims(self) -> tuple[Claim[Any], ...]:
+        return (
+            KAnonymity(k=self.method.k, columns=self.quasi),
+            ValidCells(domains=self.domains),
+            RowsAccountedFor(),
+            ColumnsAllowed(names=self.names),
+        )
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        importance = {name: (self.method.importance or {}).get(name, 1.0) for name in self.quasi}
+        return {"suppression": self.method.kind, "importance": importance}
+
+    def transform(self, block: Table, number: int) -> Outcome:
+        hidden = self._hidden(block, number) if self.quasi else np.zeros((block.rows, 0), dtype=bool)
+        columns = {}
+        for name in self.names:
+            column = block.arrow.column(name)
+            if name in self.quasi:
+                mask = pa.array(hidden[:, self.quasi.index(name)])
+                nothing = pa.scalar(None, column.type)
+                column = pa.chunked_array([pa.compute.if_else(mask, nothing, column.combine_chunks())])
+            columns[name] = column
+        released = Table(pa.table(columns), {name: block.kinds[name] for name in self.names})
+        return Outcome(released, np.arange(block.rows))
+
+    def _hidden(self, block: Table, number: int) -> NDArray[np.bool_]:
+        """Mark the cells that are suppressed; shape (rows, quasi-identifiers)."""
+        from sfumato.methods.classical.local_groups import local_groups
+
+        coded = [block.coded(name) for name in self.quasi]
+        weights = [(self.method.importance or {}).get(name, 1.0) for name in self.quasi]
+        values = [np.arange(column.size, dtype=np.int32) for column in coded]
+        grouped = [
+            Groupings(name, column.codes, (own, np.zeros_like(own)), lambda groups: None, weight)
+            for name, column, own, weight in zip(self.quasi, coded, values, weights, strict=True)
+        ]
+        costs = [[np.zeros(len(own)), np.full(len(own), weight)] for own, weight in zip(values, weights, strict=True)]
+        rules = GroupRules(k=self.method.k, average_risk=None, sensitive=())
+        generator = self.randomness.stream(f"suppress {number}")
+        hidden = local_groups(grouped, costs, rules, [], generator, Clock(self.method.search)) > 0
+        return self._with_more(block, hidden, generator) if self.method.kind == "random" else hidden
+
+    def _with_more(self, block: Table, hidden: NDArray[np.bool_], generator: np.random.Generator) -> NDArray[np.bool_]:
+        """Suppress one more column in some groups, for all of their rows or for at least k of them.
+
+        At least k rows, or none, stay as they were, so that both parts are groups of at least k rows.
+        """
+        k, hidden = self.method.k, hidden.copy()
+        codes = np.column_stack([block.coded(name).codes for name in self.quasi])
+        cells = pa.table(
+            {str(place): np.where(hidden[:, place], -1, codes[:, place]) for place in range(len(self.quasi))}
+        )
+        labels = group_labels(Table.from_arrow(cells), tuple(cells.column_names))
+        order, sizes = np.argsort(labels, kind="stable"), np.bincount(labels)
+        ends = np.cumsum(sizes)
+        for group in np.flatnonzero(generator.random(len(sizes)) < self.method.extra):
+            rows = generator.permutation(order[ends[group] - sizes[group] : ends[group]])
+            shown = np.flatnonzero(~hidden[rows[0]])
+            if len(shown):
+                few = len(rows) if len(rows) < 2 * k else int(generator.integers(k, len(rows) - k + 1))
+                hidden[rows[:few], generator.choice(shown)] = True
+        return hidden
