@@ -76,7 +76,7 @@ def _fits_interval(case: Case, name: str, values: NDArray[np.float64]) -> NDArra
 def _stands_for(case: Case, name: str, word: str | None, value: str | None, known: frozenset[str | None]) -> bool:
     tree = _tree(case, name)
     if case.method.name == "mdav":
-        return value in members(word)
+        return holds(word, value)
     if case.method.name == "boxes":
         if word is not None and value is not None and case.method.categories == "tree" and tree:
             return node_covers(word, value, tree)

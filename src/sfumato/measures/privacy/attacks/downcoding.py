@@ -101,7 +101,7 @@ def minimal_parts(word: str | None, values: frozenset[str | None], tree: Tree | 
     children = _children(word, tree) if tree is not None and word is not None else ()
     if children:
         return children if len(children) == 2 else ()
-    members = parse_set(word)
+    members = [one for one in parse_set(word) if one is None or isinstance(one, str)]
     return tuple(frozenset([one]) for one in members) if len(members) > 1 and values.issuperset(members) else ()
 
 
