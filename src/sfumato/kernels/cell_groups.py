@@ -23,7 +23,7 @@ from sfumato.kernels.sorting import select
 
 CELL = 128  # rows of a cell
 AROUND = 32  # cells among which the nearest ones of a row are chosen
-VISITED = 9  # nearest cells that are searched for neighbours
+VISITED = 10  # nearest cells that are searched for neighbours
 SHARE = 0.3  # share of the rows that is left when a new tree is grown
 FEW = 1000  # rows that are left to MDAV
 PART = 1_000_000  # rows of a part of a large table that is grouped by itself
