@@ -23,6 +23,7 @@ from sfumato.kernels.row_groups import (
 )
 
 LEAST = 1e-12  # smallest improvement that counts
+LARGE = 16  # rows of a group, as a multiple of k, beyond which it is not worth looking for better places of its rows
 
 
 @jit
@@ -67,9 +68,9 @@ def improve(rows, groups, order, window, allowed):
     for place in range(count):
         row = order[place]
         group = groups.of[row]
-        if not is_generalized(groups, group):
-            continue
         size = groups.size[group]
+        if size > LARGE * rows.k or not is_generalized(groups, group):
+            continue
         spare = size > rows.k and (not checked or complete(rows, groups, group, row, -1))
         old, left = size * groups.cost[group], 0.0
         if spare:
@@ -85,6 +86,8 @@ def improve(rows, groups, order, window, allowed):
                 change = left - old + (more + 1) * cost_with(rows, groups, other, row) - before
                 if change < best and (not checked or complete(rows, groups, other, -1, row)):
                     best, chosen, partner = change, other, -1
+            if more > LARGE * rows.k:
+                continue
             mate = order[near]
             change = more * cost_of(rows, groups, other, mate, row) - before - old
             if change < best:
@@ -134,7 +137,7 @@ def refill(rows, groups, order, window, allowed):
             mate = order[near]
             other = groups.of[mate]
             more = groups.size[other]
-            if other in (group, target) or more <= rows.k:
+            if other in (group, target) or more <= rows.k or (more > LARGE * rows.k and is_generalized(groups, other)):
                 continue
             change = moved + size * cost_of(rows, groups, group, row, mate)
             if change < best:

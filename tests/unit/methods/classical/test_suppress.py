@@ -26,7 +26,7 @@ def released(frame: pd.DataFrame, seed: int = 1, **options) -> pd.DataFrame:
     return release.to_pandas().sort_values("row").reset_index(drop=True)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([2, 3, 8]), st.sampled_from(["minimal", "random"]))
 def test_every_row_is_equal_to_k_and_every_cell_kept_or_empty(seed, k, kind):
     frame = people(seed, rows=60)
