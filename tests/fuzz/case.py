@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tests.fuzz.cells import numbers_of, texts_of
+from tests.fuzz.cells import is_number, numbers_of, texts_of
 from tests.fuzz.tables import FIRST, TRACER, Original
 
 RECODING = ("generalize", "optimal-groups", "quantiles", "recode")  # categories become words that cover several values
@@ -74,7 +74,7 @@ class Case:
     @cached_property
     def origin(self) -> NDArray[np.int64] | None:
         """Position of the original row of each released one; None where the tracer was not released as it is."""
-        if TRACER not in self.released or self.method.name in PERTURBING:
+        if TRACER not in self.released or self.method.name in PERTURBING or not is_number(self.released[TRACER].type):
             return None
         tracer = numbers_of(self.released[TRACER])
         is_place = np.isin(tracer, np.arange(FIRST, FIRST + self.original.rows))

@@ -109,6 +109,8 @@ def faulty() -> dict[str, list[Case]]:
     many = case_of(sf.Boxes(k=2), people())
     start = many.release.table.arrow.column("age_low").to_numpy()
     swapped = swap.release.table.arrow
+    exchanged = case_of(sf.Swap())
+    exchanged_income = exchanged.release.table.arrow.column("income").to_numpy()
     return {
         "rows_are_accounted_for": [with_rows(boxes, rows.slice(1))],
         "columns_are_allowed": [changed(boxes, person=pa.array(["x"] * PEOPLE))],
@@ -131,6 +133,7 @@ def faulty() -> dict[str, list[Case]]:
             changed(swap, city=pa.array(["elsewhere"] * PEOPLE)),
             changed(swap, income=pa.array(np.where(first, np.inf, swapped.column("income").to_numpy()))),
         ],
+        "marginals_are_kept": [changed(exchanged, income=pa.array(exchanged_income + first))],
         "moments_are_kept": [changed(swap, income=pa.array(swapped.column("income").to_numpy() + first))],
         "order_is_random": [
             with_rows(boxes, rows.take(pa.array(by_row))),

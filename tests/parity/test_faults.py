@@ -89,12 +89,12 @@ def test_a_kill_in_any_phase_leaves_the_old_release_and_nothing_to_read(source, 
         warnings.simplefilter("ignore")
         import sfumato as sf
         from sfumato.engines.duckdb import blocks, engine
-        from sfumato.engines.stored import parts, released
+        from sfumato.engines.stored import parts, released, session
 
         def die(*arguments, **options):
             os.kill(os.getpid(), signal.SIGKILL)
 
-        phases = [(engine, "rows_of"), (engine.DuckDBQueries, "taken"), (blocks._BlockFiles, "close"),
+        phases = [(session, "rows_of"), (engine.DuckDBQueries, "taken"), (blocks._BlockFiles, "close"),
             (parts, "_write_parquet"), (engine.Recount, "finding"), (released, "write_parts")]
         for owner, name in phases:
             child = os.fork()
