@@ -112,7 +112,9 @@ class TestKinds:
             if "member" in frame:
                 assert frame["member"].dtype == bool
             if "city" in frame:
-                assert set(frame["city"].astype(str)) <= {"Ulm", "Rom", "Ulm|Rom", "Rom|Ulm", "nan", "*"}, "labels are kept"
+                assert set(frame["city"].astype(str)) <= {"Ulm", "Rom", "Ulm|Rom", "Rom|Ulm", "nan", "*"}, (
+                    "labels are kept"
+                )
 
     def test_a_quasi_identifier_that_was_not_merged_keeps_its_order(self, people):
         roles = {"level": "quasi", "member": "quasi", **dict.fromkeys(["age", "born", "city"], "identifier")}
