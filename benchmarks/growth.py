@@ -73,7 +73,7 @@ def series(name: str, *, quick: bool) -> dict[str, list[Case]]:
         "rows": [replace(start, rows=start.rows * factor) for factor in doubled],
         "columns": [replace(start, columns=8 * factor, rows=start.rows // 2) for factor in doubled],
         "k": [replace(start, k=5 * factor) for factor in doubled],
-        "categories": [replace(start, categories=100 * factor) for factor in doubled],
+        "categories": [replace(start, categories=120 * factor) for factor in doubled],
     }
 
 
