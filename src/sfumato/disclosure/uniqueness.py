@@ -9,7 +9,7 @@ the columns' domain sizes (LT Definition 3). For dependent columns D is too larg
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -198,7 +198,7 @@ def domain_for(alpha: float, population: float) -> float:
     return population / math.log(1.0 / alpha) if alpha >= 1.0 / math.e else alpha * math.e * population
 
 
-def require_columns(known: Iterable[str], rows: int, columns: Sequence[str]) -> tuple[str, ...]:
+def require_columns(known: Collection[str], rows: int, columns: Sequence[str]) -> tuple[str, ...]:
     """Return the names as a tuple; raise unless each is a known column, none is repeated, and there are rows."""
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     if not names or len(set(names)) < len(names):

@@ -26,8 +26,11 @@ def inside_counts(
     ``allowed[c, cell, category]`` says which categories of column c a cell contains. NaN, on either side, fits always.
     """
     counts = np.zeros(len(low), dtype=np.int64)
+    order = np.argsort(numbers.T, axis=1)
     _count(
         np.ascontiguousarray(numbers),
+        order,
+        np.take_along_axis(numbers.T, order, axis=1),
         np.ascontiguousarray(categories, dtype=np.int32),
         np.ascontiguousarray(low),
         np.ascontiguousarray(high),
@@ -39,9 +42,28 @@ def inside_counts(
 
 
 @jit
-def _count(numbers, categories, low, high, cells, allowed, counts):
+def _fewest(ordered, low, high):
+    """Return the column, of those without NaN, in which the fewest points fit, and where they are in its order.
+
+    The column is −1, and all points are to be looked at, if there is none.
+    """
+    points = ordered.shape[1]
+    best, first, last = -1, 0, points
+    for column in range(len(ordered)):
+        if points > 0 and not (np.isnan(ordered[column, -1]) or np.isnan(low[column]) or np.isnan(high[column])):
+            start = np.searchsorted(ordered[column], low[column], side="left")
+            end = np.searchsorted(ordered[column], high[column], side="right")
+            if end - start < last - first:
+                best, first, last = column, start, end
+    return best, first, last
+
+
+@jit
+def _count(numbers, order, ordered, categories, low, high, cells, allowed, counts):
     for box in range(len(low)):
-        for point in range(len(numbers)):
+        axis, first, last = _fewest(ordered, low[box], high[box])
+        for place in range(first, last):
+            point = order[axis, place] if axis >= 0 else place
             inside = True
             for column in range(numbers.shape[1]):
                 value = numbers[point, column]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -127,7 +127,7 @@ class Table:
         names : iterable of str
             Names of columns.
         """
-        require_known(names, self.names)
+        require_known(names, self.kinds)
 
     def require_finite(self, names: Iterable[str]) -> None:
         """Raise a TableError unless every number in these columns is finite.
@@ -284,11 +284,10 @@ class CountedRows:
         return cls(Table(shown, kinds), found.column("count_sum").to_numpy().astype(np.int64))
 
 
-def require_known(names: Iterable[str], known: Iterable[str]) -> None:
+def require_known(names: Iterable[str], known: Collection[str]) -> None:
     """Raise a TableError unless every name is one of the ``known`` columns."""
-    columns = tuple(known)
-    absent = [name for name in names if name not in columns]
+    absent = [name for name in names if name not in known]
     if absent:
         raise TableError(
-            f"There is no column {', '.join(map(repr, absent))}.", found=f"columns {', '.join(map(repr, columns))}"
+            f"There is no column {', '.join(map(repr, absent))}.", found=f"columns {', '.join(map(repr, known))}"
         )
