@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROUNDING = 1e-9  # by which γ·n may be rounded up; a smaller γ·n only gives a larger δ
+SMALLEST_SHARE = 1e-9  # of the rows that is left out; with less, the sums below are not exact
 MOST = 20_000_000  # largest n that is tried
 
 
@@ -42,6 +43,12 @@ def sampling_parameters(epsilon: float, delta: float) -> SamplingParameters:
     (0.6321, 47)
     """
     beta = -math.expm1(-epsilon)
+    if beta > 1.0 - SMALLEST_SHARE:
+        raise OptionError(
+            "epsilon must be small enough for some rows to be left out.",
+            found=f"epsilon {epsilon:g}, with which nearly every row would be kept",
+            fix="epsilon between 0.1 and 5",
+        )
     tails = _tails(epsilon, beta, least=delta)
     worst = np.maximum.accumulate(tails[::-1])[::-1]  # of all n from this one on
     first = int(np.argmax(worst <= delta)) if worst[-1] <= delta else len(worst)

@@ -123,6 +123,7 @@ class PrivateSample(Method):
         found = found.require_complete(column.name)
         tree = tree_for(column, found.values)
         assert tree is not None
+        tree.positions(found.values, column=column.name)  # raises unless the tree contains every value
         level = min((self.levels or {}).get(column.name, (tree.levels - 1) // 2), tree.levels - 1)
         nodes = tree.level(level)
         untold = tree.names[-1][0] if level == tree.levels - 1 else None  # the root also stands for a missing value

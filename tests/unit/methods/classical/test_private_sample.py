@@ -130,3 +130,16 @@ def test_the_claim_is_broken_by_small_groups_other_columns_and_small_k():
 def test_a_level_of_an_unknown_column_is_refused():
     with pytest.raises(sf.SfumatoError, match="level"):
         sf.PrivateSample(levels={"zip": 1}).release({"x": [1, 2]}, schema={"x": "quasi"})
+
+
+def test_an_epsilon_that_keeps_every_row_is_refused():
+    with pytest.raises(sf.SfumatoError, match="epsilon"):
+        sf.PrivateSample(epsilon=50.0).release({"sex": ["f", "m"] * 50}, schema={"sex": "quasi"})
+
+
+def test_a_value_that_its_tree_lacks_is_refused_without_showing_it(tmp_path):
+    (tmp_path / "tree.csv").write_text("red;warm;*\ngreen;cold;*\n")
+    schema = {"colour": {"role": "quasi", "tree": str(tmp_path / "tree.csv")}}
+    with pytest.raises(sf.SfumatoError, match="must contain every value") as refused:
+        sf.PrivateSample().release({"colour": ["red", "green", "violet"] * 30}, schema=schema)
+    assert "violet" not in str(refused.value)
