@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.table.encoder import Encoder
 
 TARGETS = 1000  # people attacked on each side
-PAIRS = 10**9  # largest number of distances computed for all columns together
+PAIRS = 2 * 10**9  # largest number of distances computed for all columns together
 CLOSE = 0.05  # a guess of a number is correct if its relative error is at most this
 
 
