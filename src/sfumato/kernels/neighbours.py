@@ -1,8 +1,9 @@
-"""Exact nearest neighbours in Euclidean space: a cheap lower bound excludes most pairs, the others are computed.
+"""Exact nearest neighbours in Euclidean space: cheap lower bounds exclude most pairs, the others are computed.
 
 Distances do not change under rotation, so both sides are rotated to the principal axes of the points. The leading few
-axes, in single precision, give a lower bound of the distance. The full distance, from the original numbers, is computed
-only for pairs that may still be among the nearest.
+axes, in single precision, give a lower bound of the distance. Points are kept in cells of near points, so that a cell
+whose bounding box is too far away is skipped as a whole. The full distance, from the original numbers, is computed only
+for pairs that may still be among the nearest, and once for points that are equal, as those of one box are.
 """
 
 from __future__ import annotations
@@ -10,19 +11,22 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from sfumato.kernels.jit import jit
+from sfumato.kernels.median_cells import median_cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TILE = 512  # points whose bounds are computed together, so that they stay in the level 1 cache
+CELL = 128  # smallest number of points of a cell; their bounds stay in the level 1 cache
+FIRST = 8  # cells that are searched in the order of their distance, so that the others are soon too far away
 SHARE = 64  # queries that a thread processes at a time
 BOUND_SHARE = 0.75  # share of the variance that the axes of the bound should explain
 ROUNDING = 4.0 * float(np.finfo(np.float32).eps)
+ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ ÷ the golden ratio: multiplication by it spreads low bits to high bits
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,26 +45,53 @@ class Neighbours:
         return Neighbours(np.take_along_axis(self.distance, kept, axis=1), np.take_along_axis(self.index, kept, axis=1))
 
 
+class Points(NamedTuple):
+    """The distinct points, and the points that equal each of them: ``copies[start[i]:start[i + 1]]``, ascending."""
+
+    values: NDArray[np.float64]  # (distinct points, columns)
+    copies: NDArray[np.int64]
+    start: NDArray[np.int64]
+
+
+class Cells(NamedTuple):
+    """Cells of near points along the leading axes; empty places of a cell are far away."""
+
+    tiles: NDArray[np.float32]  # (cells, axes, places)
+    point: NDArray[np.int64]  # (cells, places): the distinct point
+    size: NDArray[np.int64]  # points of each cell
+    low: NDArray[np.float32]  # (axes, cells): bounding boxes
+    high: NDArray[np.float32]
+
+
 def nearest(queries: NDArray[np.float64], points: NDArray[np.float64], k: int) -> Neighbours:
     """Return the ``k`` nearest ``points`` of each query.
 
     If there are fewer than ``k`` points, the last distances are infinite and their index is −1.
     """
-    asked, known = np.ascontiguousarray(queries), np.ascontiguousarray(points)
+    asked, known = np.ascontiguousarray(queries, dtype=np.float64), np.ascontiguousarray(points, dtype=np.float64)
     squared, index = np.full((len(asked), k), np.inf), np.full((len(asked), k), -1, dtype=np.int64)
     if len(known) and len(asked) and k:
-        turn, centre = _leading_axes(known)
-        turned, short = (known - centre) @ turn, (asked - centre) @ turn
+        distinct = _distinct(known)
+        turn, centre = _leading_axes(distinct.values)
+        turned, short = (distinct.values - centre) @ turn, (asked - centre) @ turn
         slack = ROUNDING * np.sqrt(turn.shape[1]) * max(float(np.abs(short).max()), float(np.abs(turned).max()))
-        tiles, short = _tiled(turned), short.astype(np.float32)
+        cells, short = _in_cells(turned), short.astype(np.float32)
+        order = np.argsort(_homes(short, cells), kind="stable")  # queries of one thread search the same cells
 
         def work(start: int) -> None:
-            part = slice(start, start + SHARE)
-            _scan(asked[part], known, short[part], tiles, slack, squared[part], index[part])
+            _scan(order[start : start + SHARE], asked, short, distinct, cells, slack, squared, index)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(work, range(0, len(asked), SHARE)))
     return Neighbours(np.sqrt(squared), index)
+
+
+def _distinct(points: NDArray[np.float64]) -> Points:
+    """Return the points without their copies."""
+    labels, first = _labels(points.view(np.int64))
+    copies = np.argsort(labels, kind="stable")
+    start = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=len(first)))])
+    return Points(points[first], copies, start)
 
 
 def _leading_axes(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -73,35 +104,111 @@ def _leading_axes(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
     return vectors[:, ::-1][:, : min(-(-enough // 4) * 4, len(values))], centre
 
 
-def _tiled(turned: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return the points as tiles of columns (tiles, axes, TILE); empty places of the last tile are far away."""
-    tiles = -(-len(turned) // TILE)
-    padded = np.full((tiles * TILE, turned.shape[1]), np.float32(1e18))
-    padded[: len(turned)] = turned
-    return np.ascontiguousarray(padded.reshape(tiles, TILE, -1).transpose(0, 2, 1))
+def _in_cells(turned: NDArray[np.float64]) -> Cells:
+    """Return the points in cells, by cuts at medians of the axis with the largest range."""
+    cell = median_cells(turned, CELL)
+    order, size = np.argsort(cell, kind="stable"), np.bincount(cell)
+    cell, start, short = cell[order], np.cumsum(size) - size, turned[order].astype(np.float32)
+    place = np.arange(len(order)) - start[cell]
+    point = np.full((len(size), int(size.max())), -1, dtype=np.int64)
+    point[cell, place] = order
+    tiles = np.full((len(size), turned.shape[1], point.shape[1]), np.float32(1e18))
+    tiles[cell, :, place] = short
+    low, high = (bound.reduceat(short, start, axis=0).T.copy() for bound in (np.minimum, np.maximum))
+    return Cells(tiles, point, size, low, high)
 
 
 @jit
-def _scan(queries, points, short, tiles, slack, squared, index):
-    """Fill the sorted lists of the nearest points."""
-    k = squared.shape[1]
-    bound = np.empty(TILE, dtype=np.float32)
-    for tile in range(len(tiles)):
-        start = tile * TILE
-        end = min(TILE, len(points) - start)
-        for query in range(len(queries)):
-            _bounds(short[query], tiles[tile], bound)
-            reach = (np.sqrt(squared[query, k - 1]) + slack) ** 2
-            for place in range(end):
-                if bound[place] > reach:
-                    continue
-                apart = 0.0
-                for column in range(queries.shape[1]):
-                    step = queries[query, column] - points[start + place, column]
-                    apart += step * step
-                if apart < squared[query, k - 1]:
-                    _insert(squared[query], index[query], apart, start + place)
-                    reach = (np.sqrt(squared[query, k - 1]) + slack) ** 2
+def _labels(bits):
+    """Number equal rows alike, by first appearance; return the numbers and the first row of each."""
+    rows, size = len(bits), 16
+    while size < 2 * rows:
+        size *= 2
+    table, found = np.full(size, -1, dtype=np.int64), 0
+    labels, first = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
+    for row in range(rows):
+        key = np.uint64(0)
+        for column in range(bits.shape[1]):
+            key = (key ^ np.uint64(bits[row, column])) * ODD
+            key ^= key >> np.uint64(29)
+        place = np.int64(key & np.uint64(size - 1))
+        while table[place] >= 0 and not _equal(bits, row, first[table[place]]):
+            place = (place + 1) % size
+        if table[place] < 0:
+            table[place], first[found] = found, row
+            found += 1
+        labels[row] = table[place]
+    return labels, first[:found]
+
+
+@jit
+def _equal(bits, row, other):
+    same = True
+    for column in range(bits.shape[1]):
+        same &= bits[row, column] == bits[other, column]
+    return same
+
+
+@jit
+def _homes(short, cells):
+    """Return the cell whose bounding box is nearest to each query."""
+    homes, far = np.empty(len(short), dtype=np.int64), np.empty(len(cells.size), dtype=np.float32)
+    for query in range(len(short)):
+        _box_bounds(short[query], cells.low, cells.high, far)
+        homes[query] = np.argmin(far)
+    return homes
+
+
+@jit
+def _scan(chosen, queries, short, points, cells, slack, squared, index):
+    """Fill the sorted lists of the nearest points of the chosen queries."""
+    far, done = np.empty(len(cells.size), dtype=np.float32), np.empty(len(cells.size), dtype=np.bool_)
+    bound = np.empty(cells.tiles.shape[2], dtype=np.float32)
+    for query in chosen:
+        _box_bounds(short[query], cells.low, cells.high, far)
+        reach, done[:] = np.inf, False
+        for _ in range(min(FIRST, len(far))):
+            cell = np.argmin(far)
+            if done[cell] or far[cell] > reach:
+                break
+            _bounds(short[query], cells.tiles[cell], bound)
+            reach = _search(cell, bound, queries[query], points, cells, slack, squared[query], index[query], reach)
+            far[cell], done[cell] = np.inf, True
+        for cell in range(len(far)):
+            if not done[cell] and far[cell] <= reach:
+                _bounds(short[query], cells.tiles[cell], bound)
+                reach = _search(cell, bound, queries[query], points, cells, slack, squared[query], index[query], reach)
+
+
+@jit
+def _search(cell, bound, query, points, cells, slack, squared, index, reach):
+    """Look through one cell; return the squared distance along the leading axes beyond which no point is wanted."""
+    last = len(squared) - 1
+    for place in range(cells.size[cell]):
+        if bound[place] > reach:
+            continue
+        point, apart = cells.point[cell, place], 0.0
+        for column in range(len(query)):
+            step = query[column] - points.values[point, column]
+            apart += step * step
+        for copy in range(points.start[point], points.start[point + 1]):
+            own = points.copies[copy]
+            if not (apart < squared[last] or (apart == squared[last] and own < index[last])):
+                break
+            _insert(squared, index, apart, own)
+        reach = (np.sqrt(squared[last]) + slack) ** 2
+    return reach
+
+
+@jit(fastmath={"contract", "reassoc", "nsz"})
+def _box_bounds(query, low, high, far):
+    """Compute the squared distances of a query to bounding boxes."""
+    far[:] = 0.0
+    for axis in range(len(query)):
+        at, lows, highs = query[axis], low[axis], high[axis]
+        for cell in range(len(far)):
+            step = max(lows[cell] - at, at - highs[cell], np.float32(0.0))
+            far[cell] += step * step
 
 
 @jit(fastmath={"contract", "reassoc", "nsz"})
@@ -126,9 +233,9 @@ def _bounds(query, tile, bound):
 
 @jit
 def _insert(squared, index, apart, point):
-    """Insert a point into a list that is sorted by distance, after points with the same distance."""
+    """Insert a point into a list that is sorted by distance, and by index among points with the same distance."""
     place = len(squared) - 1
-    while place > 0 and squared[place - 1] > apart:
+    while place > 0 and (squared[place - 1] > apart or (squared[place - 1] == apart and index[place - 1] > point)):
         squared[place] = squared[place - 1]
         index[place] = index[place - 1]
         place -= 1

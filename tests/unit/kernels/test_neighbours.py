@@ -56,6 +56,22 @@ def test_of_equal_points_the_first_comes_first():
     assert nearest(np.zeros((3, 2)), points, 4).index.tolist() == [[0, 1, 2, 3]] * 3
 
 
+@pytest.mark.parametrize("values", [2, 6], ids=["many copies", "many cells"])
+@pytest.mark.parametrize("k", [1, 9, 60])
+def test_of_equally_near_points_the_first_come_first_in_all_cells(values, k):
+    draw = np.random.default_rng(k)
+    points, queries = (draw.integers(0, values, (rows, 4)).astype(float) for rows in (3000, 70))
+    found = nearest(queries, points, k)
+    distance, index = slow_nearest(queries, points, k)
+    assert np.array_equal(found.distance, distance)
+    assert np.array_equal(found.index, index)
+
+
+def test_queries_too_far_out_for_single_precision_have_neighbours():
+    points = np.random.default_rng(0).normal(size=(1000, 3))
+    assert (nearest(np.full((2, 3), 1e30), points, 2).index >= 0).all()
+
+
 def test_what_is_not_there_is_infinitely_far():
     found = nearest(np.zeros((1, 2)), np.ones((2, 2)), 3)
     assert found.index.tolist() == [[0, 1, -1]]

@@ -21,6 +21,9 @@ BASES: tuple[BasisName, ...] = ("svd", "robust")
 NEGLIGIBLE = 1e-9  # a singular value below this share of the largest is a rounding error
 ICA_ROUNDS = 100  # normal data never converge, and any rotation of them will do
 ICA_TOLERANCE = 1e-4
+# With fewer rows per component FastICA finds directions in which a single row stands out (overlearning: Särelä and
+# Vigário, 2003), and never converges; the components that are left over stay principal
+ICA_ROWS_PER_COMPONENT = 4
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,11 +72,17 @@ def invariant(matrix: NDArray[np.float64]) -> Basis:
 
 
 def independent(matrix: NDArray[np.float64], generator: np.random.Generator) -> Basis:
-    """Return the basis of independent components, by symmetric FastICA with contrast log cosh (Hyvärinen; TL §5.1)."""
+    """Return the basis of independent components, by symmetric FastICA with contrast log cosh (Hyvärinen; TL §5.1).
+
+    Only as many of the leading components are made independent as the rows can tell, rows ÷ ICA_ROWS_PER_COMPONENT.
+    """
     basis = principal(matrix)
-    if basis.rank < 2:
+    leading = min(basis.rank, len(matrix) // ICA_ROWS_PER_COMPONENT)
+    if leading < 2:
         return basis
-    return basis.rotated(unmixing(basis.scores, generator).rotation)
+    rotation = np.eye(basis.rank)
+    rotation[:leading, :leading] = unmixing(basis.scores[:, :leading], generator).rotation
+    return basis.rotated(rotation)
 
 
 @dataclass(frozen=True, repr=False)

@@ -60,6 +60,16 @@ def test_mixed_independent_sources_are_found_again():
     assert plain.max(axis=0).min() < 0.95
 
 
+def test_components_that_few_rows_cannot_tell_stay_principal():
+    wide = np.random.default_rng(5).normal(size=(40, 30))  # 29 components; ten of them have four rows each
+    basis, plain = independent(wide, np.random.default_rng(1)), principal(wide)
+    assert np.allclose(basis.scores[:, 10:], plain.scores[:, 10:])
+    assert not np.allclose(basis.scores[:, :10], plain.scores[:, :10])
+    tall = MATRICES["tall"]  # with rows enough all of them are rotated
+    scores = principal(tall).scores
+    assert np.allclose(build("independent", tall).scores, scores @ unmixing(scores, np.random.default_rng(1)).rotation)
+
+
 def test_unmixing_says_how_it_ended():
     draw = np.random.default_rng(4)
     clear = principal(draw.uniform(-1, 1, (3000, 3))).scores

@@ -46,14 +46,11 @@ def inferences(subject: MeasuredRelease) -> tuple[Inference, ...]:
     targets = max(50, min(TARGETS, PAIRS // (2 * len(subject.names) * len(subject.rows))))
     inside = subject.original_matrix[generator.permutation(len(subject.original_matrix))[:targets]]
     outside = subject.reference_matrix[generator.permutation(len(subject.reference_matrix))[:targets]]
-    code, released = subject.code, subject.released_matrix
+    people = np.concatenate([inside, outside])
+    guessed = {name: _correct(subject.code, name, people, subject.released_matrix) for name in subject.names}
     return tuple(
-        Inference(
-            column=column,
-            inside=_correct(code, column, inside, released),
-            outside=_correct(code, column, outside, released),
-        )
-        for column in subject.names
+        Inference(column=name, inside=correct[: len(inside)], outside=correct[len(inside) :])
+        for name, correct in guessed.items()
     )
 
 

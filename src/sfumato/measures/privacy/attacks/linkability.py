@@ -12,8 +12,6 @@ from sfumato.measures.permutation import excess
 from sfumato.measures.privacy.attacks.risk import Risk
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.measures.measured_release import MeasuredRelease
     from sfumato.measures.scores import Score
 
@@ -35,13 +33,10 @@ def linkability_scores(subject: MeasuredRelease) -> Iterator[Score]:
     targets = max(50, min(TARGETS, PAIRS // (4 * len(subject.rows))))
     inside = subject.original_matrix[generator.permutation(len(subject.original_matrix))[:targets]]
     outside = subject.reference_matrix[generator.permutation(len(subject.reference_matrix))[:targets]]
-    released = subject.released_matrix
-
-    def linked(people: NDArray[np.float64]) -> NDArray[np.bool_]:
-        ends = [nearest(people[:, half], released[:, half], 1).index[:, 0] for half in (first, second)]
-        return np.asarray(ends[0] == ends[1])
-
-    within, without = linked(inside), linked(outside)
+    people, released = np.concatenate([inside, outside]), subject.released_matrix
+    ends = [nearest(people[:, half], released[:, half], 1).index[:, 0] for half in (first, second)]
+    linked = np.asarray(ends[0] == ends[1])
+    within, without = linked[: len(inside)], linked[len(inside) :]
     risk = Risk.of(int(within.sum()), len(within), int(without.sum()), len(without))
     note = "both halves of the columns have the same nearest row"
     yield risk.score("linkability", note, excess(within, without, generator))
