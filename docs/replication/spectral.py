@@ -422,6 +422,10 @@ split (nor at the fixed seed), and no choice of permutations would change this: 
 already differs by 0.020, because ranks depend on relations that are not linear, and a swap of uncorrelated components
 does not keep these.
 
+Data shuffling keeps every column exactly, so means and variances do not change at all, and correlations are nearer than
+TL's; the linear relations between ranks are kept, and others partly. MDAV (k = 5, not in TL) is the counterpart of
+spectral RHS: both replace groups by means and lose a quarter or more of the variance.
+
 {moments}
 """
 
