@@ -22,7 +22,11 @@ STAMP = "kernels.fingerprint"
 
 
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile a function on its first call, to run without the global interpreter lock, and cache the result."""
+    """Compile a function on its first call, to run without the global interpreter lock, and cache the result.
+
+    ``forceinline=True`` suits small functions that inner loops call: a call that is not inlined counts the references
+    of every array that it passes, which may take longer than the function itself.
+    """
     if function is None:
         return lambda given: jit(given, **options)
     compiled = njit(nogil=True, **options)(function)

@@ -57,6 +57,24 @@ def merge_incomplete(rows, groups, is_complete, order, window, most):
     return joined
 
 
+@jit(forceinline=True)
+def pair_cost(rows, one, other):
+    """Return the cost of a row with the common nodes of two: a group with both costs at least as much."""
+    cost = 0.0
+    for column in range(rows.values.shape[1]):
+        value = rows.values[one, column]
+        level = common_level(rows, column, 0, value, rows.values[other, column])
+        cost += node_cost(rows, column, level, value)
+    return cost
+
+
+@jit(forceinline=True)
+def other_row(groups, group, row):
+    """Return a row of a group of several rows that is not this one."""
+    first = groups.first[group]
+    return groups.after[first] if first == row else first
+
+
 @jit
 def improve(rows, groups, order, window, allowed):
     """Move or exchange rows between groups that are near each other, where this lowers the cost; return by how much.
@@ -72,9 +90,7 @@ def improve(rows, groups, order, window, allowed):
         if size > LARGE * rows.k or not is_generalized(groups, group):
             continue
         spare = size > rows.k and (not checked or complete(rows, groups, group, row, -1))
-        old, left = size * groups.cost[group], 0.0
-        if spare:
-            left = (size - 1) * cost_of(rows, groups, group, row, -1)
+        old, rest = size * groups.cost[group], cost_of(rows, groups, group, row, -1)
         best, chosen, partner, last = allowed - LEAST, -1, -1, group
         for near in range(max(0, place - window), min(count, place + window + 1)):
             other = groups.of[order[near]]
@@ -83,15 +99,18 @@ def improve(rows, groups, order, window, allowed):
             last = other
             more, before = groups.size[other], groups.size[other] * groups.cost[other]
             if spare:
-                change = left - old + (more + 1) * cost_with(rows, groups, other, row) - before
+                change = (size - 1) * rest - old + (more + 1) * cost_with(rows, groups, other, row) - before
                 if change < best and (not checked or complete(rows, groups, other, -1, row)):
                     best, chosen, partner = change, other, -1
             if more > LARGE * rows.k:
                 continue
             mate = order[near]
-            change = more * cost_of(rows, groups, other, mate, row) - before - old
+            change = size * rest - old - before  # what the group costs with the mate is at least what the rest costs
+            if more > 1 and change + more * pair_cost(rows, row, other_row(groups, other, mate)) >= best:
+                continue
+            change += more * cost_of(rows, groups, other, mate, row)
             if change < best:
-                change += size * cost_of(rows, groups, group, row, mate)
+                change += size * (cost_of(rows, groups, group, row, mate) - rest)
                 if change < best and (
                     not checked
                     or (complete(rows, groups, other, mate, row) and complete(rows, groups, group, row, mate))
@@ -107,6 +126,22 @@ def improve(rows, groups, order, window, allowed):
     return saved
 
 
+@jit(forceinline=True)
+def cheapest_group(rows, groups, order, place, window, row, most):
+    """Return the group near a place that a row can join at the least cost below ``most``, −1 for none, and the cost."""
+    group, best, chosen = groups.of[row], most, -1
+    last, checked = group, rows.sensitive.shape[1] > 0
+    for near in range(max(0, place - window), min(len(order), place + window + 1)):
+        other = groups.of[order[near]]
+        if other in (group, last):
+            continue
+        last, more = other, groups.size[other]
+        change = (more + 1) * cost_with(rows, groups, other, row) - more * groups.cost[other]
+        if change < best and (not checked or complete(rows, groups, other, -1, row)):
+            best, chosen = change, other
+    return chosen, best
+
+
 @jit
 def refill(rows, groups, order, window, allowed):
     """Move rows out of groups of k that take in a spare row of a third group, where this lowers the cost."""
@@ -118,38 +153,26 @@ def refill(rows, groups, order, window, allowed):
         size = groups.size[group]
         if size != rows.k or not is_generalized(groups, group):
             continue
-        from_here, to_here = max(0, place - window), min(count, place + window + 1)
-        moved, target, last = np.inf, -1, group
-        for near in range(from_here, to_here):
-            other = groups.of[order[near]]
-            if other in (group, last):
-                continue
-            last = other
-            more = groups.size[other]
-            change = (more + 1) * cost_with(rows, groups, other, row) - more * groups.cost[other]
-            if change < moved:
-                moved, target = change, other
+        target, moved = cheapest_group(rows, groups, order, place, window, row, np.inf)
         moved -= size * groups.cost[group]
         if target < 0 or moved + size * cost_of(rows, groups, group, row, -1) >= allowed - LEAST:
             continue
         best, spare = allowed - LEAST, -1
-        for near in range(from_here, to_here):
+        for near in range(max(0, place - window), min(count, place + window + 1)):
             mate = order[near]
             other = groups.of[mate]
             more = groups.size[other]
             if other in (group, target) or more <= rows.k or (more > LARGE * rows.k and is_generalized(groups, other)):
                 continue
+            if moved + size * pair_cost(rows, mate, other_row(groups, group, row)) >= best:
+                continue  # no group of these two costs less
             change = moved + size * cost_of(rows, groups, group, row, mate)
             if change < best:
                 left = cost_of(rows, groups, other, mate, -1) if is_generalized(groups, other) else groups.cost[other]
                 change += (more - 1) * left - more * groups.cost[other]
                 if change < best and (
                     not checked
-                    or (
-                        complete(rows, groups, target, -1, row)
-                        and complete(rows, groups, group, row, mate)
-                        and complete(rows, groups, other, mate, -1)
-                    )
+                    or (complete(rows, groups, group, row, mate) and complete(rows, groups, other, mate, -1))
                 ):
                     best, spare = change, mate
         if spare >= 0:
@@ -166,7 +189,6 @@ def dissolve(rows, groups, order, place_of, window):
     """Distribute the rows of a group over the groups near them, where this lowers the cost; return by how much."""
     saved, count = 0.0, len(order)
     members = np.empty(4 * rows.k, dtype=np.int64)
-    checked = rows.sensitive.shape[1] > 0
     for start in range(count):
         group = groups.of[order[start]]
         size = groups.size[group]
@@ -179,22 +201,12 @@ def dissolve(rows, groups, order, place_of, window):
         limit, added, moved = size * groups.cost[group] - LEAST, 0.0, 0
         while moved < found:
             row = members[moved]
-            place = place_of[row]
-            best, chosen, last = limit - added, -1, group
-            for near in range(max(0, place - window), min(count, place + window + 1)):
-                other = groups.of[order[near]]
-                if other in (group, last):
-                    continue
-                last = other
-                more = groups.size[other]
-                change = (more + 1) * cost_with(rows, groups, other, row) - more * groups.cost[other]
-                if change < best and (not checked or complete(rows, groups, other, -1, row)):
-                    best, chosen = change, other
+            chosen, cost = cheapest_group(rows, groups, order, place_of[row], window, row, limit - added)
             if chosen < 0:
                 break
             take_out(rows, groups, row)
             put_in(rows, groups, row, chosen)
-            added += best
+            added += cost
             moved += 1
         if moved == found:
             saved += limit + LEAST - added
@@ -215,16 +227,6 @@ def far_row(rows, groups, group, row):
             best, chosen = apart, other
         other = groups.after[other]
     return chosen
-
-
-@jit
-def pair_cost(rows, one, other):
-    cost = 0.0
-    for column in range(rows.values.shape[1]):
-        value = rows.values[one, column]
-        level = common_level(rows, column, 0, value, rows.values[other, column])
-        cost += node_cost(rows, column, level, value)
-    return cost
 
 
 @jit

@@ -40,12 +40,12 @@ class Groups(NamedTuple):
     cost: NDArray[np.float64]  # of one row
 
 
-@jit
+@jit(forceinline=True)
 def node_cost(rows, column, level, value):
     return rows.cost[rows.start[column, level] + value]
 
 
-@jit
+@jit(forceinline=True)
 def common_level(rows, column, level, one, other):
     """Return the lowest level, from ``level`` on, on which two values have the same node."""
     while True:
@@ -55,7 +55,7 @@ def common_level(rows, column, level, one, other):
         level += 1
 
 
-@jit
+@jit(forceinline=True)
 def joint_cost(rows, groups, group, other):
     """Return the cost of one row if two groups are joined."""
     one, two, cost = groups.first[group], groups.first[other], 0.0
@@ -67,7 +67,7 @@ def joint_cost(rows, groups, group, other):
     return cost
 
 
-@jit
+@jit(forceinline=True)
 def cost_with(rows, groups, group, row):
     """Return the cost of one row if a row joins a group."""
     one, cost = groups.first[group], 0.0
@@ -78,7 +78,7 @@ def cost_with(rows, groups, group, row):
     return cost
 
 
-@jit
+@jit(forceinline=True)
 def cost_of(rows, groups, group, without, extra):
     """Return the cost of one row of a group without one row and with an extra one; −1 for none."""
     first = groups.first[group]
@@ -115,7 +115,7 @@ def refit(rows, groups, group):
         groups.cost[group] += node_cost(rows, column, level, value)
 
 
-@jit
+@jit(forceinline=True)
 def is_generalized(groups, group):
     """Return whether any column of a group is above its lowest level; if not, all rows are equal."""
     return groups.level[group].max() > 0

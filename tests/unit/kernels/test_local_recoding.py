@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -112,6 +113,40 @@ def test_every_step_keeps_k_and_saves_what_it_says(values, k, chance):
         now = check(rows, groups, at_least=k)
         assert now <= cost + 1e-9
         cost = now
+
+
+def slow_best(rows: lists.Rows, groups: lists.Groups) -> float:
+    """The least change of the whole cost by one row that moves or two that are exchanged, all of them tried."""
+    parts = {int(group): np.flatnonzero(groups.of == group) for group in set(groups.of.tolist())}
+
+    def whole(*members):
+        return sum(len(one) * slow_cost(rows.values[one]) for one in members)
+
+    best = 0.0
+    for one, other in permutations(parts, 2):
+        mine, theirs = parts[one], parts[other]
+        for row in mine:
+            rest = mine[mine != row]
+            if len(rest) >= rows.k:
+                best = min(best, whole(rest, np.append(theirs, row)) - whole(mine, theirs))
+            for mate in theirs:
+                swapped = np.append(rest, mate), np.append(theirs[theirs != mate], row)
+                best = min(best, whole(*swapped) - whole(mine, theirs))
+    return best
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), min_size=6, max_size=12).map(np.array))
+def test_rows_move_until_no_move_and_no_exchange_helps(values):
+    """Bounds that spare the costs of most groups must not hide an improvement."""
+    rows, numbers = rows_of(values, 2), np.random.default_rng(len(values))
+    groups = groups_of(rows, np.arange(len(values)) // 3)
+    lists.fit_all(rows, groups, np.zeros(len(groups.first), dtype=bool))
+    if groups.size[groups.size > 0].min() < 2:
+        return
+    for _ in range(60):
+        kernel.improve(rows, groups, numbers.permutation(len(values)), len(values), 0.0)
+    assert slow_best(rows, groups) == pytest.approx(0.0, abs=1e-9)
 
 
 def slow_distance(p: np.ndarray, q: np.ndarray, *, ordered: bool) -> float:

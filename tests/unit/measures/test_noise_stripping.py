@@ -9,7 +9,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.memory import MemorySurvey
-from sfumato.measures.privacy.attacks.noise_stripping import stripped, without_noise
+from sfumato.measures.privacy.attacks.noise_filter import without_noise
+from sfumato.measures.privacy.attacks.noise_stripping import stripped
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
@@ -50,7 +51,7 @@ def test_cells_of_other_people_are_no_noise(people, method):
 def test_columns_without_relations_hide_noise():
     draw = np.random.default_rng(1)
     rows = draw.normal(size=(2000, 6))
-    assert stripped(rows, rows + 0.3 * draw.normal(size=rows.shape)).share < 0.05
+    assert stripped(rows, rows + 0.3 * draw.normal(size=rows.shape), draw).share < 0.05
 
 
 def test_the_guess_is_the_wiener_filter():
@@ -60,11 +61,49 @@ def test_the_guess_is_the_wiener_filter():
     covariance = np.cov(rows.T, bias=True)
     assert np.linalg.eigvalsh(covariance).min() > 1.0
     expected = rows.mean(axis=0) + (rows - rows.mean(axis=0)) @ np.linalg.solve(covariance, covariance - np.eye(4))
-    assert without_noise(rows) == pytest.approx(expected)
+    assert without_noise(rows, draw) == pytest.approx(expected)
 
 
 def test_it_needs_two_altered_columns_and_some_rows():
     rows = np.random.default_rng(3).normal(size=(100, 3))
-    assert stripped(rows, rows) is None
-    assert stripped(rows, rows + np.array([1.0, 0.0, 0.0])) is None
-    assert stripped(rows[:5], rows[:5] + 1.0) is None
+    draw = np.random.default_rng(4)
+    assert stripped(rows, rows, draw) is None
+    assert stripped(rows, rows + np.array([1.0, 0.0, 0.0]), draw) is None
+    assert stripped(rows[:5], rows[:5] + 1.0, draw) is None
+
+
+def lines_of_two_kinds(draw, rows=1500):
+    """Two kinds of people, with another relation between all six columns in each: together they fill the plane."""
+    place, kind = draw.normal(size=(rows, 1)), draw.random(rows) < 0.5
+    one, other = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0]), np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+    return 4.0 * np.where(kind[:, None], place * one, place * other)
+
+
+def test_rows_of_several_kinds_lose_more_noise_than_one_decomposition_removes():
+    draw = np.random.default_rng(5)
+    rows = lines_of_two_kinds(draw)
+    noisy = rows + draw.normal(size=rows.shape)
+    centred = noisy - noisy.mean(axis=0)
+    covariance = np.cov(noisy.T, bias=True)
+    linear = noisy.mean(axis=0) + centred @ np.linalg.solve(covariance, covariance - np.eye(6))
+    guess = without_noise(noisy, draw)
+    assert ((guess - rows) ** 2).sum() < 0.75 * ((linear - rows) ** 2).sum()
+
+
+def test_the_mixture_finds_the_true_normals():
+    """The posterior mean with the true mixture, computed by hand, is almost reached."""
+    draw = np.random.default_rng(6)
+    kind = draw.random(2000) < 0.5
+    rows = np.where(kind[:, None], 5.0, -5.0) + 0.5 * draw.normal(size=(2000, 3))
+    noisy = rows + draw.normal(size=rows.shape)
+    logs = [-((noisy - mean) ** 2).sum(axis=1) / 2.5 for mean in (5.0, -5.0)]
+    chance = 1.0 / (1.0 + np.exp(logs[1] - logs[0]))[:, None]
+    best = chance * (5.0 + 0.2 * (noisy - 5.0)) + (1.0 - chance) * (-5.0 + 0.2 * (noisy + 5.0))
+    assert ((without_noise(noisy, draw) - rows) ** 2).mean() < 1.15 * ((best - rows) ** 2).mean()  # one filter: 2.3
+
+
+def test_of_noise_is_the_share_of_the_noise_itself(people):
+    draw = np.random.default_rng(7)
+    rows = people.to_numpy()
+    found = stripped(rows, rows + 0.5 * draw.normal(size=rows.shape), draw)
+    assert found.share < found.of_noise < 1.0

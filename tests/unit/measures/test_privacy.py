@@ -15,7 +15,7 @@ from sfumato.measures.privacy import neighbours, prediction
 from sfumato.measures.privacy.boxes import originals_in_boxes
 from sfumato.measures.privacy.linkage import assigned, matched
 from sfumato.measures.privacy.neighbours import find, find_in_cells
-from sfumato.measures.privacy.prediction import most_exposed, people_of, predict
+from sfumato.measures.privacy.prediction import most_exposed, people_of, predict, uncertainty_by_column
 from sfumato.measures.privacy.reference import compare_with_reference, power_of, rows_needed, rows_planned
 from sfumato.randomness import Randomness
 from sfumato.table.table import Table
@@ -39,6 +39,29 @@ class TestPredict:
         assert np.array_equal(few.distance, many.distance)
         assert (many.ambiguity <= few.ambiguity).all()
         assert many.uncertainty.mean() > few.uncertainty.mean()
+
+    def test_the_uncertainty_is_the_mean_of_that_of_the_columns(self, original, independent):
+        """Weighted by the columns of the matrix that each column of the table has."""
+        pair = MeasuredRelease(original=original, released=independent)
+        found = uncertainty_by_column(original, independent, k=6)
+        widths = {name: float(len(pair.code.columns(name))) for name in found.names}
+        assert found.weighted(widths) == pytest.approx(predict(original, independent, k=6).uncertainty)
+        assert found.weighted() == pytest.approx(found.variance.mean(axis=1))
+
+    def test_a_column_that_is_released_as_one_value_is_certain(self, original, independent):
+        name = next(n for n in original.names if original.kinds[n].is_numeric)
+        arrow = independent.arrow
+        same = pa.array([arrow.column(name)[0].as_py()] * independent.rows, arrow.column(name).type)
+        one = Table(arrow.set_column(arrow.column_names.index(name), name, same), independent.kinds)
+        found = uncertainty_by_column(original, one)
+        assert found.variance[:, found.names.index(name)].max() == 0.0
+        assert np.delete(found.variance, found.names.index(name), axis=1).max() > 0.0
+
+    def test_importance_is_checked(self, original):
+        found = uncertainty_by_column(original, original)
+        for wrong in ({"unheard of": 1.0}, {found.names[0]: -1.0}, dict.fromkeys(found.names, 0.0)):
+            with pytest.raises(OptionError, match="importance"):
+                found.weighted(wrong)
 
     def test_options_are_checked(self, original):
         with pytest.raises(OptionError, match="metric"):

@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.errors import OptionError
 from sfumato.measures.measured_release import MeasuredRelease
-from sfumato.measures.utility.kernel_components import KernelComponents, component_tests
+from sfumato.measures.utility.kernel_components import Kernel, KernelComponents, compare_components, component_tests
 from sfumato.measures.utility.marginals import marginals
 from sfumato.measures.utility.moments import moment_changes
 from sfumato.table.table import Table
@@ -71,7 +71,7 @@ class TestKernelComponents:
 
     @pytest.mark.parametrize("degree", [1, 2, 4])
     def test_are_those_of_all_products_of_columns(self, degree):
-        found = KernelComponents.of(MATRIX[:200], generator=DRAW, degree=degree, components=4)
+        found = KernelComponents.of(MATRIX[:200], generator=DRAW, kernel=Kernel(degree=degree), components=4)
         assert found.eigenvalues == pytest.approx(self.slow(MATRIX[:200], degree, 4), rel=1e-6)
 
     def test_projections_have_the_variance_of_the_component(self):
@@ -82,8 +82,10 @@ class TestKernelComponents:
 
     def test_from_some_rows_are_near_those_from_all(self):
         matrix = np.random.default_rng(1).uniform(-1, 1, size=(1200, 3)) * [3, 2, 1]
-        whole = KernelComponents.of(matrix, generator=np.random.default_rng(0), degree=2, components=3)
-        some = KernelComponents.of(matrix, generator=np.random.default_rng(0), degree=2, components=3, exact_rows=400)
+        whole = KernelComponents.of(matrix, generator=np.random.default_rng(0), kernel=Kernel(degree=2), components=3)
+        some = KernelComponents.of(
+            matrix, generator=np.random.default_rng(0), kernel=Kernel(degree=2), components=3, exact_rows=400
+        )
         assert len(some.rows) == 400
         assert some.eigenvalues == pytest.approx(whole.eigenvalues, rel=0.15)
 
@@ -101,7 +103,23 @@ class TestKernelComponents:
         assert KernelComponents.of(MATRIX[:6], generator=DRAW).weights.shape[1] <= 5
         assert KernelComponents.of(np.ones((6, 2)), generator=DRAW).weights.shape[1] == 0
 
-    @pytest.mark.parametrize("option", [{"degree": 0}, {"components": 0}])
+    def test_a_gaussian_sees_two_clumps_with_the_mean_and_the_variance_of_one(self):
+        draw = np.random.default_rng(3)
+        normal = draw.normal(size=1000)
+        clumps = draw.choice([-1.0, 1.0], 1000) * 0.98 + 0.2 * draw.normal(size=1000)
+        clumps = (clumps - clumps.mean()) / clumps.std() * normal.std() + normal.mean()
+        tables = {"x": normal}, {"x": clumps}
+        options = {"kernel": "gaussian", "width": 0.5, "components": 5, "seed": 1}
+        control = compare_components(tables[0], {"x": draw.normal(size=1000)}, **options)
+        assert max(test.p_value for test in compare_components(*tables, **options)) < 1e-3
+        assert min(test.p_value for test in control) > 1e-3
+
+    def test_the_gaussian_is_that_of_the_formula(self):
+        x, y = MATRIX[:3], MATRIX[5:7]
+        slow = [[np.exp(-np.mean((a - b) ** 2) / (2 * 0.7**2)) for b in y] for a in x]
+        assert Kernel(name="gaussian", width=0.7)(x, y) == pytest.approx(np.array(slow))
+
+    @pytest.mark.parametrize("option", [{"degree": 0}, {"components": 0}, {"width": 0.0}, {"kernel": "cubic"}])
     def test_options_are_checked(self, option):
         with pytest.raises(OptionError, match=next(iter(option))):
-            KernelComponents.of(MATRIX, generator=DRAW, **option)
+            compare_components({"x": MATRIX[:, 0]}, {"x": MATRIX[:, 0]}, **option)

@@ -6,18 +6,19 @@ nearest row, how clearly is it the nearest, and how much do the nearest rows dif
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sfumato.kernels.prediction import Prediction, measured
+from sfumato.errors import OptionError
+from sfumato.kernels.prediction import BLOCK, Prediction, measured
 from sfumato.measures.confidence import quantile
 from sfumato.measures.measured_release import METRICS, MeasuredRelease, Metric
 from sfumato.measures.privacy.neighbours import find
 from sfumato.measures.scores import Score
-from sfumato.params import require_choice, require_int
+from sfumato.params import require_choice, require_int, require_number
 from sfumato.table.frames import as_table
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = 5  # the k of TL §4.2.1
 PEOPLE = 10_000  # in larger tables this many random people are searched for
+ROUNDING = 1e-24  # variance that equal numbers may have by rounding errors
 WORST = 0.01  # share of the people who are least protected
 
 MEANINGS = {
@@ -57,6 +59,63 @@ def predict(
     )
     found = find(pair.people, pair.rows, min(k, len(pair.rows)), pair.generator("prediction"))
     return measured(found.neighbours, pair.rows)
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnUncertainty:
+    """The uncertainty of each person in each column: a set of uncertainties, once for each column (TL §3.1)."""
+
+    names: tuple[str, ...]  # of the columns
+    variance: NDArray[np.float64]  # (people, columns): of the k nearest released rows, in variances of the original
+
+    def weighted(self, importance: Mapping[str, float] | None = None) -> NDArray[np.float64]:
+        """Return the mean over the columns, weighted by their importance: 1 for columns that are not named."""
+        given = dict(importance or {})
+        unknown = sorted(set(given) - set(self.names))
+        if unknown:
+            raise OptionError(
+                "Only columns that were compared have an importance.", found=", ".join(map(repr, unknown))
+            )
+        for name, number in given.items():
+            require_number(number, name=f"the importance of {name!r}", at_least=0.0)
+        weights = np.array([given.get(name, 1.0) for name in self.names])
+        if not weights.sum() > 0.0:
+            raise OptionError("At least one column must have an importance above 0.", found="none")
+        return np.asarray(self.variance @ (weights / weights.sum()))
+
+
+def uncertainty_by_column(
+    original: Any, released: Any, *, k: int = NEIGHBOURS, metric: Metric = "standardised", seed: int | None = None
+) -> ColumnUncertainty:
+    """Compute how much the k released rows nearest to each original row differ in each column (TL §3.1, §4.2.1).
+
+    Numbers are standardised; a category is the mean of its indicators, −1 and +1. See :func:`predict` for the tables.
+
+    Examples
+    --------
+    >>> from sfumato.measures.privacy.prediction import uncertainty_by_column
+    >>> people = {"age": [20.0, 21.0, 40.0, 41.0], "zip": [1.0, 1.0, 2.0, 2.0]}
+    >>> found = uncertainty_by_column(people, people, k=2)
+    >>> found.names, found.variance[:, 1].tolist()
+    (('age', 'zip'), [0.0, 0.0, 0.0, 0.0])
+    >>> bool((found.weighted({"zip": 0.0}) == found.variance[:, 0]).all())
+    True
+    """
+    from sfumato.randomness import Randomness
+
+    require_int(k, name="k", at_least=1)
+    require_choice(metric, name="metric", choices=METRICS)
+    pair = MeasuredRelease(
+        original=as_table(original), released=as_table(released), metric=metric, randomness=Randomness(seed)
+    )
+    index = find(pair.people, pair.rows, min(k, len(pair.rows)), pair.generator("prediction")).neighbours.index
+    columns = [pair.code.columns(name) for name in pair.code.names]
+    variance = np.zeros((len(index), len(columns)))
+    for start in range(0, len(index) if index.shape[1] > 1 else 0, BLOCK):
+        found = pair.released_matrix[index[start : start + BLOCK]].var(axis=1, ddof=1)
+        variance[start : start + BLOCK] = np.column_stack([found[:, own].mean(axis=1) for own in columns])
+    variance[variance < ROUNDING] = 0.0
+    return ColumnUncertainty(tuple(pair.code.names), variance)
 
 
 def people_of(subject: MeasuredRelease) -> People:

@@ -3,13 +3,14 @@
 With the kernel (xᵀy + 1)^d a linear function in kernel space is a polynomial of degree d in the columns, so the
 principal components of the original in kernel space are its most important nonlinear features. Original and release are
 projected on the same components and compared one by one: if relations up to order d are kept, so are the distributions.
+With the Gaussian kernel exp(−‖x − y‖²/(2w²)), features are local: how many rows lie around each place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,13 +18,16 @@ from sfumato.kernels.eigenvectors import leading_eigenpairs
 from sfumato.measures.confidence import shift_p_value
 from sfumato.measures.permutation import chances, exchanges, largest_gaps
 from sfumato.measures.scores import Score
-from sfumato.params import require_int
+from sfumato.params import require_choice, require_int, require_number
+from sfumato.table.frames import as_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.measures.measured_release import MeasuredRelease
 
+KernelName = Literal["polynomial", "gaussian"]
+KERNELS: tuple[KernelName, ...] = ("polynomial", "gaussian")
 DEGREE = 4  # interactions of up to four columns (TL 3.2)
 COMPONENTS = 20  # as many as in TL Table 5.1
 EXACT_ROWS = 3000  # in larger tables the components are computed from this many random rows (Nyström)
@@ -47,6 +51,34 @@ class ComponentTest:
         return self.p_value < DIFFERS
 
 
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """The similarity of two rows whose principal components are compared."""
+
+    name: KernelName = "polynomial"
+    degree: int = DEGREE  # of the polynomial
+    width: float = 1.0  # of the Gaussian: a root mean square difference over all columns
+
+    def __post_init__(self) -> None:
+        require_choice(self.name, name="kernel", choices=KERNELS)
+        require_int(self.degree, name="degree", at_least=1)
+        require_number(self.width, name="width", above=0.0)
+
+    def __call__(self, rows: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the similarity of each row to each other row."""
+        products = rows @ others.T
+        if self.name == "polynomial":
+            return np.asarray((products + 1.0) ** self.degree)
+        squared = (rows**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2.0 * products
+        return np.asarray(np.exp(np.maximum(squared, 0.0) / (-2.0 * self.width**2 * max(1, rows.shape[1]))))
+
+    def __str__(self) -> str:
+        return f"degree {self.degree}" if self.name == "polynomial" else f"a Gaussian of width {self.width:g}"
+
+
+PRODUCTS = Kernel()  # of up to four columns, as in TL
+
+
 @dataclass(frozen=True, repr=False)
 class KernelComponents:
     """The leading components of a matrix in kernel space, on which other matrices can be projected."""
@@ -55,7 +87,7 @@ class KernelComponents:
     weights: NDArray[np.float64]  # (rows, components)
     eigenvalues: NDArray[np.float64]
     total: float  # variance in kernel space
-    degree: int
+    kernel: Kernel
 
     @classmethod
     def of(
@@ -63,28 +95,27 @@ class KernelComponents:
         matrix: NDArray[np.float64],
         *,
         generator: np.random.Generator,
-        degree: int = DEGREE,
+        kernel: Kernel = PRODUCTS,
         components: int = COMPONENTS,
         exact_rows: int = EXACT_ROWS,
     ) -> KernelComponents:
         """Compute the components of all rows, or of ``exact_rows`` random rows if there are more."""
-        require_int(degree, name="degree", at_least=1)
         require_int(components, name="components", at_least=1)
         few = len(matrix) <= exact_rows
         rows = matrix if few else matrix[generator.choice(len(matrix), exact_rows, replace=False)]
-        kernel = (rows @ rows.T + 1.0) ** degree
-        centred = kernel - kernel.mean(axis=0) - kernel.mean(axis=1)[:, None] + kernel.mean()
+        similar = kernel(rows, rows)
+        centred = similar - similar.mean(axis=0) - similar.mean(axis=1)[:, None] + similar.mean()
         found = leading_eigenpairs(centred, min(components, len(rows)), generator)
         real = found.values > 1e-12 * max(found.values.max(initial=0.0), np.finfo(float).tiny)
         values, weights = found.values[real], found.vectors[:, real] / np.sqrt(found.values[real])
-        return cls(rows, weights - weights.mean(axis=0), values / len(rows), np.trace(centred) / len(rows), degree)
+        return cls(rows, weights - weights.mean(axis=0), values / len(rows), np.trace(centred) / len(rows), kernel)
 
     def project(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the projections of the rows of a matrix on the components."""
         projected = np.empty((len(matrix), self.weights.shape[1]))
         for start in range(0, len(matrix), 4096):
             part = matrix[start : start + 4096]
-            projected[start : start + 4096] = (part @ self.rows.T + 1.0) ** self.degree @ self.weights
+            projected[start : start + 4096] = self.kernel(part, self.rows) @ self.weights
         return projected
 
     @property
@@ -119,6 +150,56 @@ def component_tests(
     )
 
 
+def compare_components(
+    original: Any,
+    released: Any,
+    *,
+    kernel: KernelName = "polynomial",
+    degree: int = DEGREE,
+    width: float = 1.0,
+    components: int = COMPONENTS,
+    seed: int | None = None,
+) -> tuple[ComponentTest, ...]:
+    """Compare a release with its original along the kernel components of the original (TL Table 5.1).
+
+    Parameters
+    ----------
+    original, released : Table, path or data frame
+        The tables; numbers are standardised and categories encoded by indicators.
+    kernel : {"polynomial", "gaussian"}, default "polynomial"
+        Similarity of two rows: (xᵀy + 1)^degree, or exp(−‖x − y‖²/(2·width²·columns)).
+    degree : int, default 4
+        Largest number of columns whose products the polynomial contains.
+    width : float, default 1
+        Width of the Gaussian, as a root mean square difference over all columns, in standard deviations.
+    components : int, default 20
+        Number of components.
+    seed : int, optional
+        Seed of the rows that are drawn from large tables. Default: random.
+
+    Returns
+    -------
+    tuple of ComponentTest
+        One comparison per component, the most important one first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.measures.utility.kernel_components import compare_components
+    >>> people = {"x": np.arange(100.0), "y": np.arange(100.0) ** 2}
+    >>> [test.p_value for test in compare_components(people, people, degree=2, components=3)]
+    [1.0, 1.0, 1.0]
+    """
+    from sfumato.measures.measured_release import MeasuredRelease
+    from sfumato.randomness import Randomness
+
+    pair = MeasuredRelease(original=as_table(original), released=as_table(released), randomness=Randomness(seed))
+    generator = pair.generator("kernel components")
+    chosen = Kernel(name=kernel, degree=degree, width=width)
+    found = KernelComponents.of(pair.original_matrix, generator=generator, kernel=chosen, components=components)
+    return component_tests(found, pair.original_matrix, pair.released_matrix, generator)
+
+
 def component_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Yield the number of leading components that differ, and the largest shift.
 
@@ -140,7 +221,7 @@ def component_scores(subject: MeasuredRelease) -> Iterator[Score]:
     differing = int((chances(shifts)[0] <= DIFFERS).sum())
     p_value = float(chances((shifts**2).sum(axis=1, keepdims=True))[0, 0])
     count = projected.shape[1]
-    explained = f"{count} components of degree {DEGREE} explain {components.cumulative[-1]:.0%} of the variance"
+    explained = f"{count} components of {components.kernel} explain {components.cumulative[-1]:.0%} of the variance"
     yield Score(
         name="kernel components that differ",
         family="utility",

@@ -17,8 +17,9 @@ from sfumato.methods.classical.group_rules import (
     rules_of,
 )
 from sfumato.methods.classical.level_judge import LOSSES, Loss
+from sfumato.methods.recodings.options import importance_option, search_option
 from sfumato.methods.recodings.promises import require_rows
-from sfumato.methods.recodings.quasi_columns import QuasiColumns, require_importance
+from sfumato.methods.recodings.quasi_columns import QuasiColumns
 from sfumato.params import Checked, Choice, Number, OrNone, Probability, Share, Whole, option
 from sfumato.table.frames import as_table
 
@@ -94,12 +95,7 @@ class Recode(Method):
         default="granularity",
         reported=True,
     )
-    importance: Mapping[str, float] | None = option(
-        OrNone(Checked("number above 0 for each named column", lambda value, name: require_importance(value))),
-        "Relative importance of each column in the loss. 1 for columns that are not named; None: 1 for all.",
-        default=None,
-        reported=True,
-    )
+    importance: Mapping[str, float] | None = importance_option("Relative importance of each column in the loss.")
     l: int | None = option(
         OrNone(Whole(at_least=1)),
         "Diversity of each sensitive column in every group. None: 2 if there is a sensitive column.",
@@ -142,13 +138,7 @@ class Recode(Method):
         "Table of the people of a population, among whom k is counted (k-map). None: k is counted in the release.",
         default=None,
     )
-    search: float = option(
-        Number(above=0.0),
-        "Longest time of the search. A search that ends earlier gives the same result every time.",
-        default=60.0,
-        unit="seconds",
-        reported=True,
-    )
+    search: float = search_option()
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,10 +13,11 @@ from sfumato.methods.base import Method, Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, KAnonymity, RowsAccountedFor, ValidCells
 from sfumato.methods.classical.group_rules import GroupRules
 from sfumato.methods.recodings.lattice_search import Clock
+from sfumato.methods.recodings.options import importance_option, search_option
 from sfumato.methods.recodings.promises import require_rows
-from sfumato.methods.recodings.quasi_columns import require_importance, require_known
+from sfumato.methods.recodings.quasi_columns import require_known
 from sfumato.methods.recodings.value_groupings import Groupings
-from sfumato.params import Checked, Choice, Number, OrNone, Share, Whole, option
+from sfumato.params import Choice, Share, Whole, option
 from sfumato.schema.columns import Role
 from sfumato.table.groups import group_labels
 from sfumato.table.table import Table
@@ -66,12 +67,7 @@ class Suppress(Method):
         default="minimal",
         reported=True,
     )
-    importance: Mapping[str, float] | None = option(
-        OrNone(Checked("number above 0 for each named column", lambda value, name: require_importance(value))),
-        "Relative cost of suppressing a cell of each column. 1 for columns that are not named; None: 1 for all.",
-        default=None,
-        reported=True,
-    )
+    importance: Mapping[str, float] | None = importance_option("Relative cost of suppressing a cell of each column.")
     extra: float = option(
         Share(),
         'With kind="random", the probability that one more column of a group is suppressed.',
@@ -79,13 +75,7 @@ class Suppress(Method):
         unit="share of groups",
         reported=True,
     )
-    search: float = option(
-        Number(above=0.0),
-        "Longest time of the search. A search that ends earlier gives the same result every time.",
-        default=60.0,
-        unit="seconds",
-        reported=True,
-    )
+    search: float = search_option()
 
     @property
     def needs_whole_table(self) -> bool:

@@ -22,8 +22,8 @@ from sfumato.methods.claims import KAnonymity
 from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnonymity
 from sfumato.methods.probabilistic.quasi_recodings import QuasiIdentifiers
 from sfumato.methods.recodings.buckets import SHOWN, Shown
+from sfumato.methods.recodings.options import importance_option
 from sfumato.methods.recodings.promises import require_rows, truth_of
-from sfumato.methods.recodings.quasi_columns import require_importance
 from sfumato.methods.recodings.recoding import RecodingPlan
 from sfumato.params import Checked, Choice, OrNone, Probability, Whole, option
 from sfumato.schema.schema import Schema
@@ -89,12 +89,8 @@ class Generalize(Method):
         unit="share of rows",
         reported=True,
     )
-    importance: Mapping[str, float] | None = option(
-        OrNone(Checked("number above 0 for each named column", lambda value, name: require_importance(value))),
-        "Relative importance of each column: more important columns keep more values. 1 for columns that are not "
-        "named; None: 1 for all.",
-        default=None,
-        reported=True,
+    importance: Mapping[str, float] | None = importance_option(
+        "Relative importance of each column: more important columns keep more values."
     )
     budget: Basis = option(
         Choice(BASES),

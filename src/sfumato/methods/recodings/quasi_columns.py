@@ -136,6 +136,10 @@ def require_importance(importance: Mapping[str, float] | None) -> None:
     if importance is None:
         return
     if not isinstance(importance, Mapping):
-        raise OptionError("importance must map columns to numbers.", found=type(importance).__name__)
+        raise OptionError(
+            "importance must map columns to numbers.",
+            found=type(importance).__name__,
+            fix="""importance={"age": 2}, on the command line --option 'importance={"age": 2}'""",
+        )
     for name, number in importance.items():
         require_number(number, name=f"the importance of {name!r}", above=0.0)

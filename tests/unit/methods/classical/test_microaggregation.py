@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.engines.memory import Memory
 from sfumato.errors import CannotRelease, OptionError
+from sfumato.methods.classical.microaggregation import grouping
 from sfumato.methods.classical.microaggregation.fuzzy import fuzzy_groups
 from sfumato.methods.classical.microaggregation.group_values import group_means, group_medians
 from sfumato.methods.classical.microaggregation.grouping import Groups, line_groups, row_groups, squared_error
@@ -140,6 +141,17 @@ class TestSearch:
         (trace,) = method.release(people(), schema=ROLES, seed=1).diagnostics.searches
         assert trace.rounds == 4
         assert trace.after < trace.before
+
+    @pytest.mark.parametrize("few", [0, 10_000])
+    def test_it_starts_from_the_better_groups(self, monkeypatch, few):
+        """MDAV is tried in a small table only; the tree always, because it takes hardly any time."""
+        monkeypatch.setattr(grouping, "FEW", few)
+        points, generator = np.random.default_rng(2).normal(size=(1500, 4)), np.random.default_rng(1)
+        found = row_groups(points, 5, "search", generator, budget=sf.SearchBudget(rounds=1)).trace.searches[0].before
+        each = {
+            k: grouping.squared_error(points, grouping.GROUPINGS[k](points, 5, generator)) for k in ("mdav", "tree")
+        }
+        assert found == pytest.approx(min(each.values()) if few else each["tree"])
 
     def test_an_interrupt_ends_it_and_keeps_the_best(self):
         def press(progress):

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.errors import OptionError
 
 QUASI = ("a", "b", "c")
 ROLES = dict.fromkeys(QUASI, "quasi") | {"row": "other"}
@@ -92,3 +93,11 @@ def test_numbers_and_dates_keep_their_types():
 def test_k_above_the_rows_is_refused(k):
     with pytest.raises(sf.SfumatoError, match="rows"):
         sf.Suppress(k=k).release(people(1, rows=60), schema=ROLES)
+
+
+@pytest.mark.parametrize("method", [sf.Recode, sf.Suppress, sf.Generalize])
+def test_a_wrong_importance_says_what_to_write(method):
+    """The option is declared once; on the command line its value is JSON."""
+    with pytest.raises(OptionError, match="--option 'importance="):
+        method(k=3, importance="age=2")
+    assert method(k=3, importance={"a": 2.0}).importance == {"a": 2.0}

@@ -2,8 +2,10 @@
 
 Columns that are correlated lie near a subspace, and independent noise does not. The intruder knows the variance of the
 noise, which releases report, scales the columns so that it is 1 in each, and shrinks each principal component from its
-variance λ to λ − 1, its variance without noise (Kargupta et al. 2003; Huang, Du and Chen 2005). Noise that has the
-correlations of the data lies in the same subspace, and stays.
+variance λ to λ − 1, its variance without noise (Kargupta et al. 2003; Huang, Du and Chen 2005). Where the rows are far
+from normal, as incomes are, they are split into up to four normals, each with its own subspace
+(:mod:`~sfumato.measures.privacy.attacks.noise_filter`). Noise that has the correlations of the data lies in the same
+subspace, and stays.
 
 What counts is the gain over the best guess from each column by itself, which shrinks it towards its mean: that needs no
 decomposition, and even a column of other people's values seems to have less noise after it.
@@ -19,6 +21,7 @@ import numpy as np
 
 from sfumato.measures.confidence import Z
 from sfumato.measures.measured_release import midpoints
+from sfumato.measures.privacy.attacks.noise_filter import without_noise
 from sfumato.measures.scores import Score
 from sfumato.table.encoded_columns import finite
 
@@ -38,11 +41,12 @@ class Stripped:
 
     share: float
     error: float  # standard error of the share
+    of_noise: float  # the same share of the noise itself, the squared error without any guess
     rows: int
     columns: int
 
 
-def stripped(original: Array, released: Array) -> Stripped | None:
+def stripped(original: Array, released: Array, generator: np.random.Generator) -> Stripped | None:
     """Attack released numbers whose originals are in the same rows; None if less than two columns were changed.
 
     The share is 1 − Σ(guess − original)² ÷ Σ(guess from one column − original)², over columns in units of their noise.
@@ -55,12 +59,19 @@ def stripped(original: Array, released: Array) -> Stripped | None:
     if altered.sum() < 2:
         return None
     scaled, true = released[:, altered] / level[altered], original[:, altered] / level[altered]
-    alone, after = _squared_errors(scaled, true), _squared_errors(without_noise(scaled), true)
+    guess = without_noise(scaled, generator)
+    alone, after = _squared_errors(scaled, true), _squared_errors(guess, true)
     if not alone.mean() > 0.0:
         return None
     ratio = after.mean() / alone.mean()
     error = (after - ratio * alone).std() / alone.mean() / np.sqrt(len(alone))
-    return Stripped(share=float(1.0 - ratio), error=float(error), rows=len(alone), columns=int(altered.sum()))
+    return Stripped(
+        share=float(1.0 - ratio),
+        error=float(error),
+        of_noise=float(1.0 - after.sum() / ((scaled - true) ** 2).sum()),
+        rows=len(alone),
+        columns=int(altered.sum()),
+    )
 
 
 def _squared_errors(guess: Array, true: Array) -> Array:
@@ -69,15 +80,6 @@ def _squared_errors(guess: Array, true: Array) -> Array:
     square = (centred**2).sum(axis=0)
     slope = (centred * wanted).sum(axis=0) / np.where(square > 0.0, square, 1.0)
     return np.asarray(((wanted - slope * centred) ** 2).sum(axis=1))
-
-
-def without_noise(released: Array) -> Array:
-    """Return the best linear guess of the rows without independent noise of variance 1 in each column."""
-    mean = released.mean(axis=0)
-    left, singular, right = np.linalg.svd(released - mean, full_matrices=False)
-    variance = singular**2 / len(released)
-    kept = np.maximum(0.0, 1.0 - 1.0 / np.maximum(variance, np.finfo(float).tiny))
-    return np.asarray(mean + (left * (singular * kept)) @ right)
 
 
 def noise_stripping_scores(subject: MeasuredRelease) -> Iterator[Score]:
@@ -91,7 +93,7 @@ def noise_stripping_scores(subject: MeasuredRelease) -> Iterator[Score]:
         return
     original = original[np.maximum(subject.origin, 0)]
     known = (subject.origin >= 0) & ~np.isnan(released).any(axis=1) & ~np.isnan(original).any(axis=1)
-    found = stripped(original[known], released[known])
+    found = stripped(original[known], released[known], subject.generator("noise stripping"))
     if found is None:
         return
     low, high = found.share - Z * found.error, found.share + Z * found.error
@@ -103,5 +105,6 @@ def noise_stripping_scores(subject: MeasuredRelease) -> Iterator[Score]:
         high=min(1.0, max(0.0, high)),
         better="lower",
         rows=found.rows,
-        note=f"share of the squared error of guesses from single columns that is removed, in {found.columns} columns",
+        note=f"share of the squared error of guesses from single columns that is removed, in {found.columns} columns; "
+        f"{max(0.0, found.of_noise):.0%} of the noise itself",
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COLUMNWISE = ("each-column", "optimal-1d")
 GAINS = (0.2, 1.1)  # of V-MDAV: for scattered and for clustered rows; the better result is used
-FEW = 20_000  # rows up to which a search starts from MDAV, and above which from the tree
+FEW = 20_000  # rows up to which a search tries to start from MDAV, too
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,9 +58,7 @@ def row_groups(
     budget: SearchBudget | None = None,
 ) -> FoundGroups:
     """Group the rows of a matrix; with a budget, the groups are improved by a search."""
-    if kind == "search":
-        kind = "mdav" if len(matrix) <= FEW else "tree"
-    labels = GROUPINGS[kind](matrix, k, generator)
+    labels = _start(matrix, k, generator) if kind == "search" else GROUPINGS[kind](matrix, k, generator)
     trace = Trace()
     if budget is not None and len(matrix) >= 2 * k:
         labels, done = searched(matrix, labels, k, budget, generator)
@@ -98,6 +96,13 @@ def squared_error(matrix: NDArray[np.float64], labels: Labels) -> float:
     sizes = np.bincount(labels)
     means = [np.bincount(labels, weights=column) / sizes for column in matrix.T]
     return float(sum(((column - mean[labels]) ** 2).sum() for column, mean in zip(matrix.T, means, strict=True)))
+
+
+def _start(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> Labels:
+    """Return the groups from which a search starts: those of the tree or, in a small table, the better of MDAV's."""
+    kinds = ("mdav", "tree") if len(matrix) <= FEW else ("tree",)
+    starts = (GROUPINGS[kind](matrix, k, generator) for kind in kinds)
+    return min(starts, key=lambda labels: squared_error(matrix, labels))
 
 
 def _mdav(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> Labels:
