@@ -14,7 +14,9 @@ from sfumato.measures.assess import ComparisonOptions, assessed, compared
 from sfumato.measures.privacy.equal_rows import CellKeys
 from sfumato.randomness import Randomness
 from sfumato.release.release import Release
+from sfumato.schema.columns import Role
 from sfumato.table.frames import as_table
+from sfumato.table.intervals import original_name
 from sfumato.table.positions import chosen_within
 from sfumato.table.table import Table
 
@@ -141,7 +143,10 @@ def assessed_in_session(
 ) -> Assessment:
     """Assess released rows while their origin is known: a sample of people with their rows, and counts of all rows."""
     randomness = Randomness(options.seed)
-    pairs = running.paired_sample(work, SAMPLED, randomness.stream("sampled people"))
+    quasi, released = manifest.names(Role.QUASI), work.released_kinds
+    together = [name for name in released if original_name(name, released) in quasi]
+    sample = running.paired_sample(work, SAMPLED, together, randomness.stream("sampled people"))
+    pairs = sample.pairs
     subject = compared(
         pairs.original,
         Release(pairs.released, manifest),
@@ -150,7 +155,7 @@ def assessed_in_session(
         origin=pairs.origin,
     )
     counted = running.compare(source, work.released_table.parts(), CellKeys.of(subject))
-    return assessed(subject, manifest=manifest, counted=counted)
+    return assessed(subject, manifest=manifest, counted=counted, draws=sample.draws)
 
 
 def reference_sample(reference: Any, randomness: Randomness) -> Table | None:

@@ -264,12 +264,12 @@ def _made(
     _require_workable(source.rows, protected)
     survey = engine.survey(source, randomness)
     _require_whole(method, survey, engine)
-    log.info("%d rows, %d columns: planning with %s", source.rows, len(protected.columns), method.name)
+    log.info("%s rows, %d columns: planning with %s", f"{source.rows:,}", len(protected.columns), method.name)
     plan = method.plan(survey, protected, randomness)
     _require_whole(plan, survey, engine)
     log.info("transforming %s", "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks")
     work = engine.shuffle(engine.run(plan, source), plan)
-    log.info("verifying %d released rows", work.released_rows)
+    log.info("verifying %s released rows", f"{work.released_rows:,}")
     verified = engine.verify(plan.claims, work)
     _require_protected(plan, protected, work, verified)
     _warn_of_exact_weights(protected, survey, verified)
@@ -299,7 +299,7 @@ def _warn_of_suggestions(schema: Schema, given: Schema | Mapping[str, Any] | str
     if kept and given is None:
         parts.append(f"Roles were suggested: {', '.join(kept)}.")
     if parts:
-        warn(f"{' '.join(parts)} Give the roles with schema= to choose them yourself.")
+        warn(f"{' '.join(parts)} To choose the roles yourself, give schema= (--role or --schema on the command line).")
 
 
 def _warn_of_exact_weights(schema: Schema, survey: Survey, verified: Verified) -> None:
@@ -332,7 +332,7 @@ def _require_whole(what: Method | Plan, survey: Survey, engine: Session[Any, Any
         raise CannotRelease(
             "This method needs the whole table in memory at once.",
             found=f"engine {engine.name!r}, {survey.rows:,} rows in parts",
-            fix="engine='memory' on a machine with enough memory, or a method that works in blocks",
+            fix="the engine 'memory' on a machine with enough memory, or a method that works in blocks",
         )
 
 

@@ -165,12 +165,25 @@ class Session(ABC, Generic[Source, Rows]):
             fix="engine='duckdb', or a sample of the table in memory",
         )
 
-    def paired_sample(self, rows: Rows, size: int, generator: np.random.Generator) -> Evidence:
-        """Return random released rows, at most ``size``, with the original row of each."""
+    def paired_sample(
+        self, rows: Rows, size: int, together: Sequence[str], generator: np.random.Generator
+    ) -> PairedSample:
+        """Return about ``size`` random released rows, with the original row of each.
+
+        Rows that are equal in the released columns ``together`` are drawn as a group.
+        """
         raise OptionError(
             f"The engine {self.name!r} does not assess a release while it makes it.",
             fix="engine='duckdb', or release first and then assess",
         )
+
+
+@dataclass(frozen=True, repr=False)
+class PairedSample:
+    """Released rows that were drawn at random, in groups, with the original row of each."""
+
+    pairs: Evidence
+    draws: int  # groups that were drawn independently
 
 
 class RowKeys(Protocol):

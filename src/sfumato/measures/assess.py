@@ -63,6 +63,9 @@ class Assessment:
     sampled_rows : int
         Size of the random sample that was measured, if the table is not in memory; copies, groups and unique people are
         counted on all rows. 0 if all rows were measured.
+    sampled_groups : int
+        Number of groups that were drawn for the sample, independently of each other: people who are released alike are
+        drawn together. The number of rows if rows were drawn one by one.
 
     Examples
     --------
@@ -84,21 +87,25 @@ class Assessment:
     scores: tuple[Score, ...]
     omitted: tuple[Omitted, ...]
     sampled_rows: int = 0
+    sampled_groups: int = 0
 
     @property
     def sampling_error(self) -> float:
         """Half-width of the 99 % interval of a share that was measured on the sample (Hoeffding); 0 without one."""
-        return math.sqrt(math.log(2.0 / 0.01) / (2.0 * self.sampled_rows)) if self.sampled_rows else 0.0
+        return math.sqrt(math.log(2.0 / 0.01) / (2.0 * self.sampled_groups)) if self.sampled_groups else 0.0
 
     @property
     def sample_note(self) -> str:
         """Which scores are of a random sample, its size and its error, as one sentence; empty without a sample."""
         if not self.sampled_rows:
             return ""
-        return (
+        note = (
             f"Measured on a random sample of {self.sampled_rows:,} rows: shares are within ±{self.sampling_error:.3f} "
             "(99 % confidence). Copies, groups and unique people are counted on all rows."
         )
+        if self.sampled_rows < self.released_rows:
+            note += " Distances and matches are those among the sampled rows; among all rows, matches are rarer."
+        return note
 
     def __getitem__(self, name: str) -> Score:
         """Return the score with this name."""
@@ -149,6 +156,7 @@ class Assessment:
             "reference_rows": self.reference_rows,
             "columns": self.columns,
             "sampled_rows": self.sampled_rows,
+            "sampled_groups": self.sampled_groups,
             "sampling_error": self.sampling_error,
             "worst_attack": None if worst is None else worst.name,
             "scores": [score.to_plain() for score in self.scores],
@@ -233,10 +241,12 @@ def assessed(
     measures: Sequence[str] | None = None,
     manifest: Manifest | None,
     counted: ComparedRows | None = None,
+    draws: int | None = None,
 ) -> Assessment:
     """Take the measures of a release, and list those that could not be taken.
 
-    If the subject is a sample, ``counted`` is what was counted on all rows. Without an origin, original and release
+    If the subject is a sample, ``counted`` is what was counted on all rows, and ``draws`` the number of independent
+    draws if it is not the number of rows. Without an origin, original and release
     were sampled separately, and measures of single people are omitted.
     """
     taken: dict[str, tuple[Score, ...]] = {}
@@ -258,6 +268,7 @@ def assessed(
         scores=_judged(taken.values()),
         omitted=tuple(omitted),
         sampled_rows=0 if counted is None else subject.original.rows,
+        sampled_groups=0 if counted is None else subject.original.rows if draws is None else draws,
     )
 
 

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from sfumato.engines.base import RowKeys
+    from sfumato.engines.base import PairedSample, RowKeys
     from sfumato.measures.assess import Assessment
     from sfumato.methods.base import Plan
-    from sfumato.methods.claims import Evidence
     from sfumato.methods.diagnostics import Diagnostics
     from sfumato.randomness import Randomness
     from sfumato.release.manifest import Manifest
@@ -102,8 +101,10 @@ class StoredSession(Session[StoredTableSource, Any]):
     ) -> Release:
         return rows.write(Release(rows.released_table, manifest, diagnostics=diagnostics, assessment=assessment), into)
 
-    def paired_sample(self, rows: ReleasedRows, size: int, generator: np.random.Generator) -> Evidence:
-        return rows.parts.sample(size, generator)
+    def paired_sample(
+        self, rows: ReleasedRows, size: int, together: Sequence[str], generator: np.random.Generator
+    ) -> PairedSample:
+        return rows.parts.sample(size, together, generator)
 
     def keys_of(self, source: StoredTableSource, keys: RowKeys) -> Iterator[pa.Table]:
         """Yield the keys of all original rows, which are read in batches."""
