@@ -1,13 +1,17 @@
 """Sfumato and a published Mondrian for Spark on the same rows, machine and session.
 
-    python benchmarks/mondrian_spark.py [--rows 20000] [--k 5] [--master 'local[2]'] [--only spark,memory]
+    python benchmarks/mondrian_spark.py [--rows 20000] [--only spark,memory,duckdb] [--seconds 1800] [--keep]
 
 The rival is the algorithm of De Capitani di Vimercati, Facchinetti, Foresti, Oldani, Paraboschi, Rossi and Samarati,
 "Scalable Distributed Data Anonymization for Large Datasets", IEEE Transactions on Big Data 9(3), 2023, whose program is
 github.com/mosaicrown/mondrian: fragments by quantiles of one column of a sample, then strict Mondrian in each fragment
-by a Pandas function. It is written anew here. Where the program labels each row in the frame, this one fills an array,
-which is faster. Two other published ones, spark-privacy-preserver and polarfrost, run the same recursion on the whole
-table in a single task.
+by a Pandas function. It is written anew here, with the same cuts in the same order, and without what the program
+prints, counts and caches meanwhile. Where the program labels each row in the frame, this one fills an array, which is
+faster, and texts are Python objects as in the pandas of the program. Two other published ones, spark-privacy-preserver
+and polarfrost, run the same recursion on the whole table in a single task.
+
+A Mondrian that takes longer than ``--seconds`` is stopped. ``--keep`` puts the figures into ``scale_figures.json``, in
+place of those with the same name and number of rows; ``scale_page.py`` writes the page.
 
 The rows have the nine columns of the Adult table with invented distributions. The loss of a release is the mean over
 rows and columns of (width of the interval) / (range of the column), or (values in the set − 1) / (values − 1).
@@ -17,11 +21,13 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import json
+import math
 import os
 import shutil
-import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -33,6 +39,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import scale_page
 import sfumato as sf
 
 if TYPE_CHECKING:
@@ -99,7 +106,7 @@ def _quantiles(sample: pd.DataFrame) -> tuple[str, list[float]]:
 def _anonymized(rows: pd.DataFrame, k: int) -> pd.DataFrame:
     import pandas as pd
 
-    rows = rows[NAMES].reset_index(drop=True)
+    rows = rows[NAMES].reset_index(drop=True).astype(dict.fromkeys(VALUES, object))
     labels = {name: np.empty(len(rows), dtype=object) for name in NAMES}
     for part in _parts(rows, k):
         for name in NAMES:
@@ -159,6 +166,12 @@ def in_memory(spark: SparkSession, source: Path, target: Path, k: int) -> None:
     sf.Boxes(k=k).release(f"{source}/*.parquet", schema=roles, engine="memory", into=target)
 
 
+def with_duckdb(spark: SparkSession, source: Path, target: Path, k: int) -> None:
+    """Release rows by boxes, with DuckDB in 4 GB."""
+    roles = dict.fromkeys(NAMES, "quasi")
+    sf.Boxes(k=k).release(f"{source}/*.parquet", schema=roles, engine=sf.DuckDB(memory="4GB"), into=target)
+
+
 def measured(target: Path, rows: int) -> dict[str, float]:
     """Return the smallest group, the mean group and the loss of a release, from its files."""
     import duckdb
@@ -177,10 +190,14 @@ def measured(target: Path, rows: int) -> dict[str, float]:
     return {"least": least, "mean group": count / groups, "loss": loss}
 
 
-def processor_seconds() -> int:
+def processor_seconds() -> float:
     """Return the processor time of this process and of all that descend from it: Java and the Python workers."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,cputimes="], capture_output=True, text=True, check=True).stdout
-    spent = {int(pid): (int(parent), int(used)) for pid, parent, used in map(str.split, listed.splitlines())}
+    spent: dict[int, tuple[int, float]] = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # the process has ended meanwhile
+            fields = file.read_text().rpartition(")")[2].split()
+            ticks = int(fields[11]) + int(fields[12])  # of the process, and of the system for it
+            spent[int(file.parent.name)] = int(fields[1]), ticks / os.sysconf("SC_CLK_TCK")
 
     def is_ours(pid: int) -> bool:
         while pid in spent and pid != os.getpid():
@@ -190,22 +207,57 @@ def processor_seconds() -> int:
     return sum(used for pid, (_, used) in spent.items() if is_ours(pid))
 
 
-def compare(spark: SparkSession, names: Sequence[str], rows: int, k: int, *, is_told: bool) -> None:
-    """Release the same rows in each way, and print seconds and losses."""
+def compare(
+    spark: SparkSession, names: Sequence[str], rows: int, k: int, limit: float = math.inf
+) -> Iterator[dict[str, Any]]:
+    """Release the same rows in each way; yield seconds and losses."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "in"
         make_rows(source, rows)
         for name in names:
-            target = Path(folder) / name
+            target, title = Path(folder) / name, TITLES[name]
             start, used = time.perf_counter(), processor_seconds()
-            RUNS[name](spark, source, target, k)
-            took = {"seconds": time.perf_counter() - start, "of processor": processor_seconds() - used}
-            if is_told:
-                found = {"rows": rows, **took, **measured(target, rows)}
-                print(name, json.dumps({key: round(value, 4) for key, value in found.items()}), flush=True)
+            ended = _ended(spark, partial(RUNS[name], spark, source, target, k), limit)
+            found = {"name": title, "rows": rows, "seconds": time.perf_counter() - start}
+            found["processor"] = processor_seconds() - used
+            yield found | (measured(target, rows) if ended else {})
 
 
-RUNS: dict[str, Run] = {"spark": on_spark, "memory": in_memory, "mondrian": mondrian}
+def _ended(spark: SparkSession, work: Callable[[], None], limit: float) -> bool:
+    """Do the work; return whether it ended, and was not cancelled, within so many seconds."""
+    late = threading.Event()
+
+    def cancel() -> None:
+        late.set()
+        spark.sparkContext.cancelAllJobs()
+
+    clock = threading.Timer(limit, cancel)
+    if math.isfinite(limit):
+        clock.start()
+    try:
+        work()
+    except Exception:
+        if not late.is_set():
+            raise
+    finally:
+        clock.cancel()
+    return not late.is_set()
+
+
+def keep(found: Sequence[dict[str, Any]]) -> None:
+    """Put runs in the place of those with the same name and number of rows."""
+    known = scale_page.kept().get("mondrian", {}).get("runs", [])
+    runs = {(run["name"], run["rows"]): run for run in (*known, *found)}
+    scale_page.keep("mondrian", {"runs": list(runs.values())})
+
+
+RUNS: dict[str, Run] = {"memory": in_memory, "duckdb": with_duckdb, "spark": on_spark, "mondrian": mondrian}
+TITLES = {
+    "memory": "boxes in memory, verified and written",
+    "duckdb": "boxes with DuckDB, verified and written",
+    "spark": "boxes on Spark, verified and written",
+    "mondrian": "Mondrian on Spark",
+}
 
 
 def main() -> None:
@@ -215,6 +267,8 @@ def main() -> None:
     parser.add_argument("--k", type=int, default=5)
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--only", default=",".join(RUNS))
+    parser.add_argument("--seconds", type=float, default=1800.0)
+    parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
     if find_spec("pyspark") is None or shutil.which("java") is None:
         print("not measured: Java or PySpark is not installed (pip install 'sfumato[spark]')")
@@ -225,8 +279,11 @@ def main() -> None:
     spark = SparkSession.builder.master(options.master).config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     names = options.only.split(",")
-    compare(spark, names, FILES * 250, options.k, is_told=False)  # starts the workers and compiles
-    compare(spark, names, options.rows // FILES * FILES, options.k, is_told=True)
+    list(compare(spark, names, FILES * 250, options.k))  # starts the workers and compiles
+    for found in compare(spark, names, options.rows // FILES * FILES, options.k, options.seconds):
+        print(json.dumps(found), flush=True)
+        if options.keep:
+            keep([found])
     spark.stop()
 
 

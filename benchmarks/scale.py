@@ -1,32 +1,38 @@
-"""What a release of Boxes costs by rows, columns and k, in memory and with DuckDB, and what a cluster would need.
+"""What a release of Boxes costs by rows, columns and k, in memory and with DuckDB.
 
-    python benchmarks/scale.py [--quick] [--largest ROWS] [--page FILE]
+    python benchmarks/scale.py [--quick] [--largest ROWS] [--minutes 30] [--keep] [--page FILE]
 
 Each release runs in a process of its own on Parquet files of Gaussian rows with correlation 0.5. Times are those of the
 wall clock and of all processors, from the start of the release to its files being in place; memory is the peak of the
-process. Exponents are slopes of log time over log size. ``--page`` writes the results as Markdown.
+process. ``--minutes`` bounds the whole: a release that would not end in time is left out or stopped, and one that fails
+does not keep the others from being measured; both are listed. ``--keep`` puts the results into ``scale_figures.json``
+after each release. ``--page`` does so too, and writes the page from all kept figures (see ``scale_page.py``).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
-import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import textwrap
-from dataclasses import dataclass
+import time
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import scale_page
+
 CHUNK = 1_000_000
 MEMORY = "4GB"
-WIDE_ROWS = 10_000_000  # also measured with ten columns
+PACE = 2e-6  # seconds per cell, before anything is measured
+MAKING = 5e-7  # seconds for one cell of the rows that are made
+MARGIN = 1.5  # a release may take so many times the time that the releases before it suggest
 RELEASE = """
     import json, resource, sys, time, warnings
     import sfumato as sf
@@ -44,17 +50,76 @@ RELEASE = """
 """
 
 
-@dataclass(frozen=True)
-class Run:
-    """One release, and what it cost."""
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One release to measure."""
 
-    engine: str
+    engine: str = "duckdb"
     rows: int
-    columns: int
-    k: int
-    wall: float  # seconds
-    processor: float  # seconds of all processors
-    memory: float  # bytes
+    columns: int = 4
+    k: int = 5
+
+    @property
+    def cells(self) -> int:
+        """Number of cells of the table."""
+        return self.rows * self.columns
+
+    def __str__(self) -> str:
+        return f"{self.engine:7} {self.rows:>11,} x {self.columns:<3} k = {self.k:<3}"
+
+
+@dataclass(kw_only=True)
+class Measurements:
+    """The releases that were measured so far, and those that could not be."""
+
+    folder: Path
+    deadline: float
+    keep: bool
+    page: Path | None
+    runs: list[dict[str, object]] = field(default_factory=list)
+    missing: list[dict[str, object]] = field(default_factory=list)
+    largest: int = 0  # cells of the largest release that was measured
+    pace: float = PACE  # seconds per cell, from that release
+
+    def add(self, case: Case) -> None:
+        """Measure a case if there is time, and write what is known."""
+        reason = self._reason(case)
+        if reason:
+            self.missing.append({**asdict(case), "reason": f"not measured: {reason}"})
+            print(f"{case} not measured: {reason}", flush=True)
+        if self.keep:
+            found = {"memory": MEMORY, "runs": self.runs, "missing": self.missing}
+            scale_page.keep("scale", found)
+        if self.page:
+            self.page.write_text(scale_page.page(), encoding="utf-8")
+
+    def _reason(self, case: Case) -> str:
+        """Measure a case; return why it could not be measured, or nothing."""
+        if self.deadline - time.monotonic() < case.cells * (MAKING + self.pace):
+            return "no time left"
+        source = self.folder / f"rows-{case.rows}-{case.columns}"
+        try:
+            if not source.exists():
+                make_rows(source, case.rows, case.columns)
+            found = released(case, source, self.folder, timeout=max(self.deadline - time.monotonic(), 1.0))
+        except subprocess.TimeoutExpired:
+            return "stopped, no time left"
+        except subprocess.CalledProcessError as error:
+            print(error.stderr[-2000:], file=sys.stderr, flush=True)
+            return f"failed: {(error.stderr.strip().splitlines() or ['without a message'])[-1][:200]}"
+        except OSError as error:
+            return f"failed: {error.strerror}"
+        finally:
+            if case.rows > CHUNK:  # the smallest rows are released many times
+                shutil.rmtree(source, ignore_errors=True)
+        self.runs.append({**asdict(case), **found})
+        if case.cells >= self.largest:
+            self.largest, self.pace = case.cells, MARGIN * found["wall"] / case.cells
+        print(
+            f"{case} {found['wall']:7.1f} s, {found['processor']:7.1f} s of processor, {found['memory'] / 1e9:5.2f} GB",
+            flush=True,
+        )
+        return ""
 
 
 def make_rows(folder: Path, rows: int, columns: int) -> None:
@@ -68,107 +133,55 @@ def make_rows(folder: Path, rows: int, columns: int) -> None:
         pq.write_table(table, folder / f"part{number:04d}.parquet")
 
 
-def measure(engine: str, rows: int, columns: int, k: int, folder: Path) -> Run:
-    """Release rows in a process of its own; the files are removed afterwards."""
-    source = folder / f"rows-{rows}-{columns}"
-    if not source.exists():
-        make_rows(source, rows, columns)
+def released(case: Case, source: Path, folder: Path, *, timeout: float) -> dict[str, float]:
+    """Release rows in a process of its own; return what it cost."""
     with tempfile.TemporaryDirectory(dir=folder) as target:
-        arguments = [f"{source}/*.parquet", f"{target}/out", str(columns), str(k), engine, MEMORY]
+        arguments = [f"{source}/*.parquet", f"{target}/out", str(case.columns), str(case.k), case.engine, MEMORY]
         ended = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(RELEASE), *arguments], capture_output=True, text=True, check=False
+            [sys.executable, "-c", textwrap.dedent(RELEASE), *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=timeout,
         )
-    if ended.returncode:
-        raise SystemExit(ended.stderr[-2000:])
-    found = json.loads(ended.stdout.splitlines()[-1])
-    assert found["rows"] == rows
-    run = Run(engine, rows, columns, k, found["wall"], found["processor"], found["memory"])
-    print(
-        f"{engine:7} {rows:>11,} x {columns:<3} k = {k:<3} {run.wall:7.1f} s, {run.processor:7.1f} s of processor, "
-        f"{run.memory / 1e9:5.2f} GB",
-        flush=True,
-    )
-    return run
+    found: dict[str, float] = json.loads(ended.stdout.splitlines()[-1])
+    if found.pop("rows") != case.rows:
+        raise subprocess.CalledProcessError(1, "release", stderr="rows were lost")
+    return found
 
 
-def exponent(runs: list[Run], size: str) -> float:
-    """Return the slope of log time over log size."""
-    sizes = np.log([getattr(run, size) for run in runs])
-    return float(np.polyfit(sizes, np.log([run.processor for run in runs]), 1)[0]) if len(runs) > 1 else math.nan
-
-
-def cluster_hours(run: Run, rows: int, machines: int, cores: int) -> float:
-    """Return the hours for many rows on a cluster, from the processor time per row measured here.
-
-    Blocks are independent, so they are shared out evenly; reading and writing is taken to grow with the rows. This is a
-    calculation, not a measurement.
-    """
-    return run.processor / run.rows * rows / (machines * cores) / 3600.0
-
-
-def page(runs: list[Run], slopes: dict[str, float]) -> str:
-    """Return the results as Markdown."""
-    largest = max((run for run in runs if run.engine == "duckdb"), key=lambda run: run.rows)
-    lines = [
-        "# Cost by rows, columns and k",
-        "",
-        f"Written by `python benchmarks/scale.py --page docs/scale.md` on a machine with {os.cpu_count()} processors.",
-        "Releases of `Boxes` with a kept correlation, from Parquet files of Gaussian rows, each in its own process,",
-        f"verification and writing included. The DuckDB engine was given {MEMORY}.",
-        "",
-        "| engine | rows | columns | k | seconds | seconds of processor | peak memory |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {run.engine} | {run.rows:,} | {run.columns} | {run.k} | {run.wall:.1f} | {run.processor:.1f} "
-        f"| {run.memory / 1e9:.2f} GB |"
-        for run in runs
-    ]
-    lines += ["", "Time (of all processors) grows with", ""]
-    lines += [f"- {name}: exponent {slope:.2f}" for name, slope in slopes.items()]
-    lines += [
-        "",
-        "## A thousand million rows",
-        "",
-        "Calculated, not measured: blocks are independent, so the processor time per row of the largest run above",
-        "is shared out over the cores of a cluster. Moving rows over a network is not included.",
-        "",
-        "| cluster | 10⁹ rows × 4 columns |",
-        "|---|---|",
-    ]
-    for machines, cores in ((1, 16), (8, 16), (32, 16)):
-        minutes = 60 * cluster_hours(largest, 10**9, machines, cores)
-        lines.append(f"| {machines} machines with {cores} cores | {minutes:.0f} minutes |")
-    return "\n".join(lines) + "\n"
+def cases(smallest: int, largest: int) -> list[Case]:
+    """Return what to measure: what others are compared with first, and the longest releases last."""
+    middle = [smallest * factor for factor in (1, 3, 10) if smallest * factor <= largest]
+    found = [Case(rows=rows) for rows in middle]
+    found += [Case(rows=rows, engine="memory") for rows in middle[:2]]
+    found += [Case(rows=smallest, columns=columns) for columns in (2, 8, 16)]
+    found += [Case(rows=smallest, k=k) for k in (2, 20, 100)]
+    found += [Case(rows=smallest * 10, columns=10)] if smallest * 10 <= largest else []
+    return found + [Case(rows=smallest * factor) for factor in (100, 30) if smallest * factor <= largest]
 
 
 def main() -> None:
-    """Measure, print and, if asked for, write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
+    """Measure, print and, if asked for, keep the figures and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows, at most 300,000")
     parser.add_argument("--largest", type=int, default=10_000_000)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--keep", action="store_true")
     parser.add_argument("--page", type=Path)
     options = parser.parse_args()
-    sizes = [100_000, 300_000] if options.quick else [1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000]
-    sizes = [size for size in sizes if size <= max(options.largest, 300_000)]
-    middle = sizes[0]
+    smallest, largest = (100_000, 300_000) if options.quick else (1_000_000, max(options.largest, 1_000_000))
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        by_rows = [measure("duckdb", rows, 4, 5, place) for rows in sizes]
-        by_columns = [measure("duckdb", middle, columns, 5, place) for columns in (2, 4, 8, 16)]
-        by_k = [measure("duckdb", middle, 4, k, place) for k in (2, 5, 20, 100)]
-        in_memory = [measure("memory", rows, 4, 5, place) for rows in sizes[:2]]
-        wide = [measure("duckdb", WIDE_ROWS, 10, 5, place)] if sizes[-1] >= WIDE_ROWS else []
-    slopes = {
-        "rows": exponent(by_rows, "rows"),
-        "columns": exponent(by_columns, "columns"),
-        "k": exponent(by_k, "k"),
-        "rows in memory": exponent(in_memory, "rows"),
-    }
-    for name, slope in slopes.items():
-        print(f"time by {name}: exponent {slope:.2f}")
-    if options.page:
-        options.page.write_text(page([*by_rows, *wide, *by_columns, *by_k, *in_memory], slopes), encoding="utf-8")
+        measured = Measurements(
+            folder=Path(folder),
+            deadline=time.monotonic() + 60.0 * options.minutes,
+            keep=options.keep or options.page is not None,
+            page=options.page,
+        )
+        for case in cases(smallest, largest):
+            measured.add(case)
+    if not measured.runs:
+        raise SystemExit("nothing was measured")
 
 
 if __name__ == "__main__":

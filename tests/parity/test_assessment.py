@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,7 @@ import pytest
 import sfumato as sf
 from sfumato import assessment
 from sfumato.cli.app import run
+from sfumato.engines.stored.parts import draw_groups
 from sfumato.errors import GuaranteeNotMet, OptionError
 
 ROWS = 6000
@@ -110,9 +113,70 @@ def test_people_are_sampled_with_their_own_rows(source, tmp_path, monkeypatch):
     linked = [one.assessment["correct nearest matches"].value for one in (weak, strong)]
     assert linked[0] > 0.9
     assert linked[1] < 0.2
-    assert weak.assessment.sampled_rows == 1000
+    assert weak.assessment.sampled_rows == weak.assessment.sampled_groups == pytest.approx(1000, abs=3)
     assert weak.assessment.passed is False
     assert sf.read_release(tmp_path / "2.0").table.rows == ROWS
+
+
+def rows_in(report: str) -> dict[str, str]:
+    """Return the number of rows that a report shows for each score."""
+    cells = r"<tr><td>([^<]*)</td>(?:\s*<td[^>]*>[^<]*</td>){2}\s*<td>(?:lower|higher)</td><td[^>]*>([\d,]+)</td>"
+    return dict(re.findall(cells, report))
+
+
+def test_the_report_has_the_assessment_with_its_sample_and_its_counts(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(assessment, "SAMPLED", 1500)
+    others = people(9, 1000)
+    made = sf.release_and_assess(sf.Boxes(k=5), source, others, schema=ROLES, engine=SMALL, into=tmp_path, seed=1)
+    report = html.unescape((tmp_path / "report.html").read_text())
+    assert made.release.assessment is made.assessment
+    assert f"{made.assessment.verdict}." in report
+    judged = made.assessment
+    assert judged.sampled_rows == pytest.approx(1500, abs=150)
+    sampled = f"{judged.sampled_rows:,}"
+    assert (
+        f"random sample of {sampled} rows: shares are within ±{judged.sampling_error:.3f} (99 % confidence)" in report
+    )
+    assert "6,000 released rows were compared with 6,000 original rows" in " ".join(report.split())
+    shown = rows_in(report)
+    assert set(shown) == {score.name for score in made.assessment.scores}
+    assert shown["copies, all columns"] == shown["smallest group"] == shown["unique released rows"] == "6,000"
+    assert shown["correct nearest matches"] == sampled
+    assert sf.read_release(tmp_path).table.rows == ROWS  # checksums hold
+
+
+def test_people_are_sampled_with_those_who_are_released_alike(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(assessment, "SAMPLED", 1000)
+    judged = sf.release_and_assess(sf.Boxes(k=5), source, schema=ROLES, engine=SMALL, into=tmp_path, seed=1).assessment
+    assert judged["people who fit a box, fewest"].value >= 5  # 1 if rows were drawn one by one
+    assert judged["correct nearest matches"].value < 0.5
+    assert judged.sampled_groups < judged.sampled_rows / 4.9
+    assert judged.sampling_error == pytest.approx((np.log(200) / (2 * judged.sampled_groups)) ** 0.5)
+    assert "among all rows, matches are rarer" in str(judged)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
+def test_rows_of_all_groups_are_drawn_with_the_same_probability(share):
+    labels = np.repeat(np.arange(1400), [1] * 1000 + [5] * 399 + [2000])
+    times = np.zeros(len(labels))
+    for seed in range(40):
+        drawn = draw_groups(labels, share, 100, np.random.default_rng(seed))
+        times[drawn.rows] += 1
+        whole = np.bincount(labels[drawn.rows], minlength=1400)[1000:1399]
+        assert set(whole) <= {0, 5}  # groups are drawn as a whole
+        assert drawn.draws == round(share * (1000 + 399 + 2000))
+    for rows in (slice(0, 1000), slice(1000, 2995), slice(2995, None)):  # alone, in groups, in the large group
+        assert times[rows].mean() / 40 == pytest.approx(share, rel=0.08)
+
+
+def test_a_report_without_an_assessment_or_without_a_sample_says_nothing_of_it(source, tmp_path):
+    sf.Boxes(k=5).release(source, schema=ROLES, engine=SMALL, into=tmp_path / "plain")
+    assert "Assessment" not in (tmp_path / "plain" / "report.html").read_text()
+    sf.release_and_assess(sf.Boxes(k=5), people(rows=200), schema=ROLES, engine="memory", into=tmp_path / "whole")
+    whole = (tmp_path / "whole" / "report.html").read_text()
+    assert "Assessment" in whole
+    assert "no other people" in whole
+    assert "random sample" not in whole
 
 
 def test_a_required_assessment_is_made_before_anything_is_written(source, tmp_path):

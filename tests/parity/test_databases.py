@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -176,7 +177,10 @@ class TestPostgres:
         assert run_sql(server, "SELECT age_low FROM released").num_rows == ROWS
         assert run(command) == 2
         assert "must not exist" in capsys.readouterr().err
-        assert run([*command, "--replace", "--engine", "duckdb", "--memory", "1GB"]) == 0
+        assert run([*command, "--replace", "--engine", "duckdb", "--memory", "1GB", "--json"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert shown["table"] == "released"
+        assert "folder" not in shown
 
     def test_a_password_on_the_command_line_is_refused(self, capsys):
         url = "postgresql://me:secret@localhost/x"

@@ -154,7 +154,7 @@ def command(
                 made_there, judged = made.release, made.assessment
             else:
                 made_there, judged = anonymizer.release(given_source, **options), None
-        show_written(made_there, into or out, judged, as_json=json)
+        show_written(made_there, out, judged, table=into, as_json=json)
         return
     fitted = source.fitted_source(given_source, schema=schema, roles=role)
     source.say_roles(fitted.schema)
@@ -183,7 +183,7 @@ def write_and_show(
     folder = released.write(out, report=html.render(released, summary), csv_formulas=csv_formulas)
     console.say(f"· written to {out}")
     with console.after(f"the release is complete in {out}"):
-        _show(released, folder, summary, judged, as_json=as_json)
+        _show(released, {"folder": str(folder)}, summary, judged, as_json=as_json)
 
 
 def _destination(out: str, into: str | None, *, replace: bool) -> Destination:
@@ -191,29 +191,38 @@ def _destination(out: str, into: str | None, *, replace: bool) -> Destination:
     from sfumato.release.destination import Folder
 
     if source.is_url(out):
+        if into is None:
+            raise OptionError(
+                "-o with the URL of a database needs the name of the new table.", found="no --into", fix="--into TABLE"
+            )
         return source.database(out, table=into, replace=replace)
     if into is not None or replace:
         raise OptionError("--into and --replace need -o with the URL of a database.", found="a folder")
     return Folder(out)
 
 
-def show_written(released: Release, out: str, judged: Assessment | None = None, *, as_json: bool) -> None:
+def show_written(
+    released: Release, out: str, judged: Assessment | None = None, *, table: str | None, as_json: bool
+) -> None:
     """Print what :func:`write_and_show` prints, of a release that its engine has written."""
     from sfumato.report.summary import summarize
 
-    console.say(f"· written to {out}")
-    with console.after(f"the release is complete in {out}"):
-        _show(released, Path(out).expanduser().absolute(), summarize(released), judged, as_json=as_json)
+    place = {"table": table} if table else {"folder": str(Path(out).expanduser().absolute())}
+    console.say(f"· written to {table or out}")
+    with console.after(f"the release is complete in {table or out}"):
+        _show(released, place, summarize(released), judged, as_json=as_json)
 
 
-def _show(released: Release, folder: Path, summary: Summary, judged: Assessment | None, *, as_json: bool) -> None:
+def _show(
+    released: Release, place: dict[str, str], summary: Summary, judged: Assessment | None, *, as_json: bool
+) -> None:
     from sfumato.report import terminal
 
     manifest = released.manifest
     assert manifest is not None
     searches, rules = released.diagnostics.searches, released.diagnostics.rules
     if as_json:
-        shown = {"folder": str(folder), "manifest": manifest, "estimates": summary.estimates}
+        shown: dict[str, Any] = {**place, "manifest": manifest, "estimates": summary.estimates}
         shown |= {"usefulness": summary.usefulness}
         console.show_json(shown | {"searches": searches, "rules": rules, "assessment": judged and judged.to_plain()})
         return

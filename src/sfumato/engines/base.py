@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+    from sfumato.measures.assess import Assessment
     from sfumato.methods.base import Plan
     from sfumato.methods.claims import Claim, Evidence, Finding
     from sfumato.methods.diagnostics import Diagnostics
@@ -149,8 +150,13 @@ class Session(ABC, Generic[Source, Rows]):
         """Return what the plan reports to the custodian."""
 
     @abstractmethod
-    def write(self, rows: Rows, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
-        """Return the release; if ``into`` is given, also write it there, all or nothing."""
+    def write(
+        self, rows: Rows, manifest: Manifest, diagnostics: Diagnostics, into: Any, assessment: Assessment | None = None
+    ) -> Release:
+        """Return the release; if ``into`` is given, also write it there, all or nothing.
+
+        The report shows the ``assessment`` if there is one.
+        """
 
     def compare(self, source: Source, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
         """Compare all rows of the source with released rows, by their keys."""
@@ -159,12 +165,25 @@ class Session(ABC, Generic[Source, Rows]):
             fix="engine='duckdb', or a sample of the table in memory",
         )
 
-    def paired_sample(self, rows: Rows, size: int, generator: np.random.Generator) -> Evidence:
-        """Return random released rows, at most ``size``, with the original row of each."""
+    def paired_sample(
+        self, rows: Rows, size: int, together: Sequence[str], generator: np.random.Generator
+    ) -> PairedSample:
+        """Return about ``size`` random released rows, with the original row of each.
+
+        Rows that are equal in the released columns ``together`` are drawn as a group.
+        """
         raise OptionError(
             f"The engine {self.name!r} does not assess a release while it makes it.",
             fix="engine='duckdb', or release first and then assess",
         )
+
+
+@dataclass(frozen=True, repr=False)
+class PairedSample:
+    """Released rows that were drawn at random, in groups, with the original row of each."""
+
+    pairs: Evidence
+    draws: int  # groups that were drawn independently
 
 
 class RowKeys(Protocol):

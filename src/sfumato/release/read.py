@@ -60,6 +60,12 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
     >>> round(estimate.low, 2), round(estimate.high, 2)
     (26.67, 36.67)
     """
+    if isinstance(source, str) and "://" in source:
+        raise ReadError(
+            "A release is read from a folder or a file.",
+            found="the URL of a database or server",
+            fix="in Python: sf.read_release(sf.Database(url, table=…))",
+        )
     if isinstance(source, str | Path):
         source = Path(source).expanduser()
         if os.path.isdir(source):  # noqa: PTH112  (false for names that are too long)

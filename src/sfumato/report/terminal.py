@@ -83,7 +83,9 @@ def identifying(found: QuasiIdentifiers, *, at_most: int = 12) -> RenderableType
     """Show the first ``at_most`` minimal sets of columns that identify people, with reasons, and what was searched."""
     size = found.max_size if found.complete else max(found.covered_size, *(len(one.columns) for one in found), 0)
     if found.found:
-        head = f"\n{len(found):,} minimal sets of up to {size} columns single out {found.alpha:.0%} of people:"
+        sets = "1 minimal set" if len(found) == 1 else f"{len(found):,} minimal sets"
+        columns = "1 column singles" if size == 1 else f"{size} columns single"
+        head = f"\n{sets} of up to {columns} out {found.alpha:.0%} of people:"
     elif found.complete:
         head = f"\nNo set of up to {size} quasi-identifiers singles out {found.alpha:.0%} of people."
     else:

@@ -164,7 +164,10 @@ def matching_files(path: str | Path) -> list[Path]:
         location = location.expanduser()
     if is_there(location):
         return [location]
-    found = _matching(location) if glob.has_magic(str(location)) else []
+    is_pattern = glob.has_magic(str(location))
+    found = _matching(location) if is_pattern else []
+    if is_pattern and not found:
+        raise ReadError(f"No file matches the pattern {shown(str(path))!r}.", fix="check the folder and the pattern")
     if not found:
         raise ReadError(f"There is no file {shown(str(path))!r}.", fix="check the path")
     return found

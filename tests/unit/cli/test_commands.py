@@ -366,6 +366,14 @@ class TestProgram:
         assert run(["conceal"]) == 2
         assert "conceal" in capfd.readouterr().err
 
+    def test_what_is_missing_is_named_as_it_is_given(self, people, tmp_path, capfd):
+        assert run(["inspect", str(tmp_path / "*.parquet")]) == 3
+        assert "No file matches the pattern '*.parquet'" in capfd.readouterr().err
+        assert run(["release", str(people), "-o", "postgresql://me@host/clinic", "--k", "5"]) == 2
+        assert "try:   --into TABLE" in capfd.readouterr().err
+        assert run(["estimate", "postgresql://me@host/clinic", "mean(age)"]) == 3
+        assert "sf.read_release(sf.Database(" in capfd.readouterr().err
+
     def test_the_installed_program_ends_with_the_same_codes(self, tmp_path):
         program = Path(sys.executable).parent / "sfumato"
         absent = [program, "inspect", tmp_path / "absent.csv"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from dataclasses import fields
 
@@ -9,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import sfumato as sf
+from sfumato.assessment import assess
 from sfumato.errors import OptionError, RequestError, TableError
-from sfumato.measures.assess import assess
+from sfumato.measures.assess import ComparisonOptions
 from sfumato.measures.privacy.attacks.risk import Risk
 from sfumato.measures.registry import MEASURES
 from sfumato.measures.scores import Score
@@ -208,3 +211,10 @@ def test_every_measure_can_be_imported_by_its_word():
 
     for measure in MEASURES.values():
         assert callable(getattr(import_module(f"sfumato.measures.{measure.module}"), measure.function))
+
+
+@pytest.mark.parametrize("function", [sf.assess, sf.release_and_assess])
+def test_every_option_of_a_comparison_is_an_argument_with_the_same_default(function):
+    arguments = inspect.signature(function).parameters
+    for field in fields(ComparisonOptions):
+        assert arguments[field.name].default == field.default

@@ -392,7 +392,7 @@ def test_what_is_no_table_is_refused(file, content, name, error, words):
 
 
 def test_a_missing_file_a_folder_and_a_pattern_without_files_are_refused(tmp_path):
-    for path, words in [("no.csv", "no file"), ("", "folder"), ("*.csv", "no file")]:
+    for path, words in [("no.csv", "no file"), ("", "folder"), ("*.csv", "No file matches")]:
         with pytest.raises(ReadError, match=words):
             read(tmp_path / path)
 

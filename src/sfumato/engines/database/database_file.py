@@ -24,7 +24,7 @@ class DatabaseFile(Driver):
     path: Path
 
     def _named(self, error: Exception) -> SfumatoError:
-        message = f"{self.product} must be able to do this in {self.path.name}."
+        message = f"{self.product} could not do this in {self.path.name}."
         if isinstance(error, OSError):
             return RequestError(message, found=error.strerror or type(error).__name__, fix="another file")
         return self._reason(message, error)

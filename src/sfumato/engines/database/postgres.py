@@ -137,12 +137,12 @@ class Postgres(Driver):
         known = REASONS.get(state) or REASONS.get(state[:2])
         if known:
             kind = ReadError if state[:2] in ("53", "57", "40") else RequestError
-            return kind("PostgreSQL must be able to do this.", found=known[0], fix=known[1])
+            return kind("PostgreSQL could not do this.", found=known[0], fix=known[1])
         if not state and "connect" in str(error).lower():
             fix = "check the URL, the service file and that the server runs"
-            return ReadError("PostgreSQL must be able to do this.", found="no connection to the server", fix=fix)
+            return ReadError("PostgreSQL could not do this.", found="no connection to the server", fix=fix)
         found = f"SQLSTATE {state}" if state else "the connection was lost"
-        return ReadError("PostgreSQL must be able to do this.", found=found, fix="look into the log of the server")
+        return ReadError("PostgreSQL could not do this.", found=found, fix="look into the log of the server")
 
 
 def _schema(cursor: Any, query: str) -> list[pa.Field]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import numpy as np
 import pyarrow as pa
 
+from sfumato.engines.base import PairedSample
 from sfumato.engines.memory import cells_only, in_random_order
 from sfumato.engines.stored.numbering import RandomNumbering
 from sfumato.errors import CannotRelease, GuaranteeNotMet
@@ -21,7 +22,7 @@ from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
 from sfumato.release.stored import StoredTable
 from sfumato.release.target import part_name
-from sfumato.table.positions import chosen_within
+from sfumato.table.groups import group_labels
 from sfumato.table.write import write_whole
 
 if TYPE_CHECKING:
@@ -93,18 +94,42 @@ class Parts:
             )
         return Evidence(released, self.blocks.read(part.block), np.load(self.origins / f"{part.number}.npy"))
 
-    def sample(self, size: int, generator: np.random.Generator) -> Evidence:
-        """Return random released rows of all parts, at most ``size``, with the original row of each."""
-        chosen = np.sort(generator.choice(self.rows, min(size, self.rows), replace=False, shuffle=False))
-        released, original, start = [], [], 0
+    def sample(self, size: int, together: Sequence[str], generator: np.random.Generator) -> PairedSample:
+        """Return about ``size`` random released rows of all parts, with the original row of each.
+
+        Every row has the same probability. Rows that are equal in the columns ``together`` are drawn as a group, so
+        that people are seen among those with whom they share their released values; a group of more than a hundredth of
+        ``size`` is thinned like the whole.
+        """
+        share, most = min(size / self.rows, 1.0), max(size // 100, 1)
+        released, original, draws = [], [], 0
         for part in self.parts:
-            here = chosen_within(chosen, start, part.rows)
-            start += part.rows
-            if here.size:
-                evidence = self.evidence(part)
-                released.append(evidence.released.take(here))
-                original.append(evidence.original.take(evidence.origin[here]))
-        return Evidence(_joined(released), _joined(original), np.arange(len(chosen)))
+            evidence = self.evidence(part)
+            drawn = draw_groups(group_labels(evidence.released, together), share, most, generator)
+            draws += drawn.draws
+            released.append(evidence.released.take(drawn.rows))
+            original.append(evidence.original.take(evidence.origin[drawn.rows]))
+        pairs = Evidence(_joined(released), _joined(original), np.arange(sum(table.rows for table in released)))
+        return PairedSample(pairs, draws)
+
+
+@dataclass(frozen=True, repr=False)
+class DrawnRows:
+    """Positions of rows that were drawn, in ascending order, and the number of independent draws."""
+
+    rows: NDArray[np.int64]
+    draws: int
+
+
+def draw_groups(labels: NDArray[np.int64], share: float, most: int, generator: np.random.Generator) -> DrawnRows:
+    """Draw a share of the groups as a whole; of groups with more than ``most`` rows, a share of the rows."""
+    sizes = np.bincount(labels)
+    unit = np.where(sizes <= most, np.arange(len(sizes)), -1)[labels]  # what is drawn: a group, or a row by itself
+    unit[unit < 0] = len(sizes) + np.flatnonzero(unit < 0)
+    names, inverse = np.unique(unit, return_inverse=True)
+    wanted = np.zeros(len(names), dtype=bool)
+    wanted[generator.choice(len(names), max(round(share * len(names)), 1), replace=False, shuffle=False)] = True
+    return DrawnRows(np.flatnonzero(wanted[inverse]), int(wanted.sum()))
 
 
 def _joined(tables: Sequence[Table]) -> Table:
