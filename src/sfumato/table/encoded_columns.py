@@ -223,7 +223,7 @@ def _limits(present: NDArray[np.float64], rows: int) -> tuple[float, float]:
     if not present.size:
         return 0.0, 0.0
     few = min(EXTREMES, max(1, rows // 20), present.size)
-    ends = np.partition(present, (few - 1, present.size - few))
+    ends = np.sort(present)  # faster than a partition at both ends
     low, high = _mean(ends[:few]), _mean(ends[-few:])
     return min(low, high), max(low, high)  # rounding errors may put two means of the same values in another order
 

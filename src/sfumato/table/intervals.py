@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.errors import OptionError
 from sfumato.table.groups import group_labels
 
 if TYPE_CHECKING:
@@ -68,6 +69,18 @@ def missing_name(name: str) -> str:
 def interval_names(name: str, *, counts_missing: bool = False) -> tuple[str, ...]:
     """Return the names of the columns that a numeric column is released as."""
     return (low_name(name), high_name(name), *([missing_name(name)] if counts_missing else []))
+
+
+def require_free_names(intervals: Collection[str], names: Collection[str]) -> None:
+    """Raise if a column of the table has a name that is needed to release these columns as intervals of boxes."""
+    made = {part for name in intervals for part in interval_names(name, counts_missing=True)} | {BOX}
+    clash = sorted(made & set(names))
+    if clash:
+        raise OptionError(
+            "The names of the columns that are released for boxes must not be in use.",
+            found=f"{', '.join(map(repr, clash))} already in the table",
+            fix="rename the column",
+        )
 
 
 def is_interval(name: str, released: Collection[str]) -> bool:

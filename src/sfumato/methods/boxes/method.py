@@ -26,7 +26,7 @@ from sfumato.schema.columns import Role, nearest
 from sfumato.schema.schema import Schema
 from sfumato.statistics.language import parse
 from sfumato.survey.questions import MissingIn
-from sfumato.table.intervals import BOX, interval_names
+from sfumato.table.intervals import require_free_names
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -360,12 +360,4 @@ class Boxes(Method):
             for name in named if isinstance(named, Mapping) else ():
                 if name not in numbers:
                     raise OptionError("domain and snap must name numeric quasi-identifiers.", found=repr(name))
-        names = [column.name for column in schema.columns]
-        made = [part for name in numbers for part in interval_names(name, counts_missing=True)] + [BOX]
-        clash = sorted(set(made) & set(names))
-        if clash:
-            raise OptionError(
-                "The names of the columns that are released for boxes must not be in use.",
-                found=f"{', '.join(map(repr, clash))} already in the table",
-                fix="rename the column",
-            )
+        require_free_names(numbers, [column.name for column in schema.columns])

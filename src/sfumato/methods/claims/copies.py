@@ -119,9 +119,18 @@ def _possible_copies(released: Table, original: Table) -> NDArray[np.int64]:
     for name in released.names:
         if rows.size and pt.is_floating(released.arrow.schema.field(name).type):
             made, known = _single(released.numbers(name)[rows]), _single(original.numbers(name))
-            found = pc.is_in(pa.array(made), value_set=pa.array(known)).to_numpy(zero_copy_only=False)
+            found = pc.is_in(pa.array(made), value_set=pa.array(_repeated(made, known))).to_numpy(zero_copy_only=False)
             rows = rows[found | np.isnan(made)]
     return rows
+
+
+def _repeated(made: NDArray[np.float32], known: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the numbers that occur more than once in the two together: all that they share, and often few.
+
+    Sorting is faster than hashing all of the known numbers.
+    """
+    both = np.sort(np.concatenate([made, known]))
+    return np.unique(both[1:][both[1:] == both[:-1]])
 
 
 def rounded(table: Table) -> Table:

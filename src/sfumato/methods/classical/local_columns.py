@@ -18,6 +18,7 @@ from sfumato.schema.hierarchy import ROOT
 from sfumato.schema.trees import tree_for
 from sfumato.table.intervals import interval_names
 from sfumato.table.kinds import Kind
+from sfumato.table.number_columns import number_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,19 +75,9 @@ class LocalColumn:
             return (Recoded(self.name, cells.take(place), Kind.NOMINAL),)
         faces = (np.concatenate([ends[side] for ends in self.ends]) for side in (0, 1))
         return tuple(
-            Recoded(name, self._typed(face).take(place), self.kind)
+            Recoded(name, number_column(face, self.kind, self.type).take(place), self.kind)
             for name, face in zip(self.released_names, faces, strict=True)
         )
-
-    def _typed(self, face: NDArray[np.float64]) -> pa.Array:
-        """Return numbers as cells of the column's type."""
-        empty = np.isnan(face)
-        if self.kind is Kind.CONTINUOUS:
-            return pa.array(face, mask=empty)
-        whole = pa.array(np.where(empty, 0.0, face).astype(np.int64), mask=empty)
-        if pa.types.is_date(self.type):
-            return whole.cast(pa.int32()).cast(pa.date32())
-        return whole.cast(self.type) if pa.types.is_timestamp(self.type) else whole
 
 
 def local_column(columns: QuasiColumns, name: str, loss: Loss) -> LocalColumn:

@@ -16,6 +16,7 @@ from sfumato.params import Share, Whole, option
 from sfumato.schema.columns import Role
 from sfumato.survey.questions import PointsOf
 from sfumato.survey.survey import blocks_wanted
+from sfumato.table.number_columns import number_column
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.survey.quantile_sketches import Points
     from sfumato.survey.survey import Survey
+    from sfumato.table.kinds import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +120,7 @@ class TopBottomPlan(Plan):
             numbers = block.numbers(name)
             beyond = np.flatnonzero((numbers < low) | (numbers > high))
             if beyond.size:
-                columns[name] = _replaced(columns[name], numbers, low, high)
+                columns[name] = _replaced(columns[name], numbers, low, high, block.kinds[name])
         released = Table(pa.table(columns), {name: block.kinds[name] for name in self.names})
         return Outcome(released, np.arange(block.rows))
 
@@ -136,7 +138,9 @@ def _reached(cumulated: NDArray[np.float64], rows: float) -> int:
     return min(int(np.searchsorted(cumulated, rows - 1e-9)), len(cumulated) - 1)
 
 
-def _replaced(column: pa.ChunkedArray, numbers: NDArray[np.float64], low: float, high: float) -> pa.ChunkedArray:
+def _replaced(
+    column: pa.ChunkedArray, numbers: NDArray[np.float64], low: float, high: float, kind: Kind
+) -> pa.ChunkedArray:
     """Return the column with cells beyond the limits replaced by a cell that equals the limit, so that types stay."""
     cells = column.combine_chunks()
     place = np.arange(len(numbers))
@@ -146,14 +150,9 @@ def _replaced(column: pa.ChunkedArray, numbers: NDArray[np.float64], low: float,
             place[beyond] = at[0]
     taken = cells.take(pa.array(place))
     is_left = ((numbers < low) & ~(numbers == low).any()) | ((numbers > high) & ~(numbers == high).any())
-    return pa.chunked_array([taken]) if not is_left.any() else _clipped(taken, numbers, low, high)
+    return pa.chunked_array([taken]) if not is_left.any() else _clipped(taken, numbers, low, high, kind)
 
 
-def _clipped(cells: pa.Array, numbers: NDArray[np.float64], low: float, high: float) -> pa.ChunkedArray:
+def _clipped(cells: pa.Array, numbers: NDArray[np.float64], low: float, high: float, kind: Kind) -> pa.ChunkedArray:
     """Return the limits as cells of the column's type, for a block that holds no row at a limit."""
-    clipped, missing = np.clip(numbers, low, high), np.isnan(numbers)
-    kind = cells.type
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return pa.chunked_array([pa.array(clipped, mask=missing).cast(kind)])
-    whole = pa.array(np.where(missing, 0.0, clipped).astype(np.int64), mask=missing)
-    return pa.chunked_array([(whole.cast(pa.int32()) if pa.types.is_date32(kind) else whole).cast(kind)])
+    return pa.chunked_array([number_column(np.clip(numbers, low, high), kind, cells.type).cast(cells.type, safe=False)])

@@ -28,6 +28,7 @@ OF_CHANCE = 0.1  # default tolerance, as a share of 1/√rows, the size of chanc
 # per component: of the log₂(rows!) bits of a permutation, every previous component then determines fewer than 4
 ROWS_PER_COMPONENT = 10
 ROUNDS = 100  # largest number of rounds, each of which proposes as many exchanges as there are rows
+WELL_CONDITIONED = 0.01  # from this ratio of the smallest to the largest variance, products are as exact as needed
 DEGENERATE = 1e-6  # a smallest singular value below this means that swapped columns have become collinear
 
 
@@ -108,6 +109,10 @@ def whitened(scores: NDArray[np.float64], generator: np.random.Generator) -> NDA
     """Return the nearest scores with mean 0, variance 1 and no correlation: √rows times the polar factor."""
     rows = len(scores)
     centred = scores - scores.mean(axis=0)
+    variances, vectors = np.linalg.eigh(centred.T @ centred / rows)
+    if variances[0] > WELL_CONDITIONED * variances[-1]:
+        # the polar factor S (SᵀS)^-½, ten times as fast as by singular vectors; no digit that matters is lost
+        return np.asarray(centred @ ((vectors / np.sqrt(variances)) @ vectors.T))
     left, singular, right = np.linalg.svd(centred, full_matrices=False)
     if singular[-1] < DEGENERATE * np.sqrt(rows):
         # with few rows, swapped columns can coincide; a random direction is added to make them independent

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from sfumato.statistics.bounds.attain import Lines
 
-MAX_RATIO_CELLS = 80
-RATIO_PATIENCE = 16
+MAX_RATIO_CELLS = 200
+RATIO_PATIENCE = 40
 MAX_RATIOS = 12  # largest number of ratios that are tried for the upper end of a negative correlation
 FIRST_RATIO_STEP = 0.02  # distance of the first two ratios, in ln t
 
@@ -123,6 +123,21 @@ class _RatioBounds:
             return 1.0
         return _correlation_bound(r, self._excess(r, ratio, choice.moments.mean, slack * least)[0].bound, least)
 
+    def loose_bound(
+        self, outer: float, r: float, ratio: float, choice: Choice, search: LocalSearch, slack: float
+    ) -> UpperBound:
+        """Return a bound that exceeds r by more than wanted, with the choice to which it belongs.
+
+        The bound divides the excess by the least denominator of all choices. Divided by the denominator of that choice,
+        the excess is a better guess of the maximum (a step of Dinkelbach's method).
+        """
+        found, pair = self._excess(r, ratio, choice.moments.mean, slack * self._least_mean_square(ratio))
+        near = search.at(*self.problem.points(*pair.lines(found.gamma, found.eta)))
+        x, y = np.diag(near.moments.covariance)
+        mean_square = near.moments.weight * float(ratio * x + y / ratio) / 2.0
+        step = max(found.bound, 0.0) / mean_square if mean_square > 0.0 else math.inf
+        return UpperBound(outer, min(outer, r + step + slack), near)
+
     def upper_bound_below_zero(self, r: float, choice: Choice, search: LocalSearch, slack: float) -> UpperBound:
         """Compute an upper bound of R_t over all choices for the best t, if r < 0.
 
@@ -158,7 +173,7 @@ class _RatioBounds:
         pair = LinearPair(first, second)
         return supremum(self.problem, pair, eta, gamma, enough, self.deadline), pair
 
-    def bound_over_all(self, r: float, choice: Choice, slack: float) -> float:
+    def bound_over_all(self, r: float, choice: Choice, search: LocalSearch, slack: float) -> UpperBound:
         """Compute an upper bound of r over all choices with C > 0: r ≤ R_t · cosh(h) if the ratio is within e^±h of t.
 
         (Chords of the root √(Vx Vy) lie below it.) The possible ratios are therefore covered by cells: a small one
@@ -166,8 +181,8 @@ class _RatioBounds:
         """
         low, high = math.log(self.least[1] / self.most[0]) / 2.0, math.log(self.most[1] / self.least[0]) / 2.0
         margin = 1e-12 * (1.0 + max(abs(low), abs(high)))
-        low, high, middle, near = low - margin, high + margin, math.log(_ratio(choice)), math.sqrt(max(slack, 1e-15))
-        edges = sorted({min(max(edge, low), high) for edge in (low, middle - near, middle + near, high)})
+        low, high, middle, around = low - margin, high + margin, math.log(_ratio(choice)), math.sqrt(max(slack, 1e-15))
+        edges = sorted({min(max(edge, low), high) for edge in (low, middle - around, middle + around, high)})
         target = r + slack
 
         def bounded(left: float, right: float) -> float:
@@ -184,7 +199,7 @@ class _RatioBounds:
             gaps.append(-worst - target)
             if (
                 gaps[-1] <= slack
-                or right - left < near / 2.0
+                or right - left < around / 2.0
                 or is_stuck(gaps, RATIO_PATIENCE)
                 or self.deadline.is_over
             ):
@@ -192,7 +207,11 @@ class _RatioBounds:
             cut = (left + right) / 2.0
             heapq.heapreplace(heap, (max(worst, -bounded(left, cut)), left, cut))
             heapq.heappush(heap, (max(worst, -bounded(cut, right)), cut, right))
-        return -heap[0][0]
+        worst, left, right = heap[0]
+        outer = min(-worst, 1.0)
+        if outer <= target + slack:
+            return UpperBound(outer, outer)
+        return self.loose_bound(outer, target, math.exp((left + right) / 2.0), choice, search, slack)
 
 
 def highest_correlation(problem: ScaledBoxes, slack: float, deadline: Deadline) -> End:
@@ -219,8 +238,7 @@ def highest_correlation(problem: ScaledBoxes, slack: float, deadline: Deadline) 
             return ratios.upper_bound_below_zero(at, choice, search, slack / 2.0)
         if min(ratios.least) <= 0.0 or at >= 1.0:
             return UpperBound(1.0, 1.0)
-        outer = min(ratios.bound_over_all(max(at, 0.0), choice, slack / 4.0), 1.0)
-        return UpperBound(outer, outer)
+        return ratios.bound_over_all(max(at, 0.0), choice, search, slack / 4.0)
 
     search = LocalSearch(problem, value, lines, slack / 100.0, deadline)
     end = tighten(search, upper_bound, slack)

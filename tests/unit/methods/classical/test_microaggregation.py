@@ -127,6 +127,12 @@ class TestOptions:
         with pytest.raises(OptionError, match="'box'"):
             sf.Microaggregate(k=3, values="range").release(table, schema={"x": "quasi", "box": "other"})
 
+    @pytest.mark.parametrize("role", ["quasi", "other"])
+    def test_a_column_called_box_is_refused_beside_the_numbers_of_boxes(self, role):
+        frame = pd.DataFrame({"box": np.arange(20.0), "x": np.arange(20.0)})
+        with pytest.raises(sf.SfumatoError, match="'box' already in the table"):
+            sf.Microaggregate(k=5, values="range").release(frame, schema={"box": role, "x": "quasi"})
+
 
 class TestSearch:
     def test_it_is_reported_and_better_than_its_start(self):

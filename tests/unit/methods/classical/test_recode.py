@@ -252,6 +252,20 @@ def test_local_recoding_covers_every_value(seed, k, loss):
     assert np.bincount(slow_groups(release)).min() >= k
 
 
+@pytest.mark.parametrize("kind", ["global", "local"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_are_recoded_in_their_unit(kind, unit):
+    times = pd.to_datetime(
+        ["2017-07-19 06:35", "2017-07-20 18:13", "2017-07-24 09:43", "2017-07-23 12:56", "2017-07-19 13:12"]
+    )
+    frame = pd.DataFrame({"time": times.astype(f"datetime64[{unit}]"), "height": [60.0, 41.0, 47.0, 48.0, 46.0]})
+    after = sf.Recode(k=5, kind=kind).release(frame, schema={"time": "quasi", "height": "quasi"}).to_pandas()
+    assert (after["time_low"] <= times.min()).all()
+    assert (after["time_low"] >= times.min() - pd.Timedelta("1D")).all()
+    assert (after["time_high"] >= times.max()).all()
+    assert (after["time_high"] <= times.max() + pd.Timedelta("1D")).all()
+
+
 def test_a_local_plan_can_be_pickled_and_says_that_nodes_overlap():
     fitted = FittedTable.of(as_table(people(2)), ROLES)
     plan = sf.Recode(k=3, kind="local").plan(MemorySurvey(fitted.table), fitted.schema, Randomness(1))

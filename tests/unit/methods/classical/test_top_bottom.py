@@ -45,6 +45,17 @@ def test_dates_are_coded_as_dates():
     assert days.nunique() == 42
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("block_rows", [None, 5])
+def test_times_are_coded_in_their_unit_also_in_a_block_without_a_row_at_the_limit(unit, block_rows):
+    times = pd.date_range("2020-01-01", periods=50, freq="7h").astype(f"datetime64[{unit}]")
+    frame = pd.DataFrame({"time": times, "row": range(50)})
+    roles = {"time": "quasi", "row": "other"}
+    release = sf.TopBottom(k=5).release(frame, schema=roles, engine=Memory(block_rows=block_rows))
+    after = release.to_pandas().sort_values("row")["time"].reset_index(drop=True)
+    assert (after == frame["time"].clip(times[4], times[45])).all()
+
+
 def test_categories_alone_are_refused():
     with pytest.raises(sf.SfumatoError, match="numeric"):
         sf.TopBottom().release({"city": ["Ulm", "Rom"] * 5}, schema={"city": "quasi"})

@@ -19,7 +19,7 @@ from sfumato.methods.diagnostics import Trace
 from sfumato.methods.search_budget import SearchBudget, require_search
 from sfumato.params import GROUP_SIZES, Checked, Choice, OrNone, Whole, option
 from sfumato.schema.columns import Role
-from sfumato.table.intervals import BOX, interval_names
+from sfumato.table.intervals import BOX, interval_names, require_free_names
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -126,14 +126,9 @@ class Microaggregate(Method):
             passed=tuple(column.name for column in schema.columns if column.name not in quasi),
             randomness=randomness,
         )
-        made = set(plan.shown) - set(quasi)
-        clash = sorted(made & {column.name for column in schema.columns})
-        if clash:
-            raise OptionError(
-                "The names of the columns that are released for ranges must not be in use.",
-                found=f"{', '.join(map(repr, clash))} already in the table",
-                fix="rename the column",
-            )
+        if self.values == "range":
+            numbers = [number.name for number in plan.space.encoder.numbers]
+            require_free_names(numbers, [column.name for column in schema.columns])
         return plan
 
 
