@@ -1,6 +1,8 @@
 """The public names, for type checkers. Written by `make generated`."""
 
 from sfumato.assessment import assess as assess
+from sfumato.comparison.compare import compare as compare
+from sfumato.comparison.records import Comparison as Comparison
 from sfumato.disclosure.anonymity_budget import anonymity_budget as anonymity_budget
 from sfumato.disclosure.group_model_records import GroupModels as GroupModels
 from sfumato.disclosure.group_models import group_models as group_models
@@ -40,6 +42,8 @@ from sfumato.methods.spectral.pica import PartitionedIca as PartitionedIca
 from sfumato.methods.spectral.svd_swap import SvdSwap as SvdSwap
 from sfumato.pipeline import AssessedRelease as AssessedRelease
 from sfumato.pipeline import release_and_assess as release_and_assess
+from sfumato.recommendation.recommend import recommend as recommend
+from sfumato.recommendation.records import Recommendation as Recommendation
 from sfumato.release.read import read_release as read_release
 from sfumato.release.release import Release as Release
 from sfumato.release.synthetic import combined_estimate as combined_estimate

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from sfumato.errors import OptionError
 
 KEY = "option"  # key in the metadata of a field
+GROUP_SIZES = (3, 5, 10, 20, 50)  # the strengths of an option k
 LARGEST = 2**63  # whole numbers of options must fit into 64 bits
 
 
@@ -218,6 +219,7 @@ class Option:
     range: Range
     unit: str  # empty if the range describes it
     reported: bool  # whether a manifest may show it
+    strengths: tuple[Any, ...] = ()  # values from the weakest to the strongest protection; empty for most options
 
 
 def option(
@@ -227,13 +229,16 @@ def option(
     default: Any = MISSING,
     unit: str = "",
     reported: bool = False,
+    strengths: tuple[Any, ...] = (),
 ) -> Any:
     """Return a dataclass field that is an option.
 
     ``reported`` allows a manifest to show the value. It is false by default, because values that may come from the
-    original data, such as a declared range, a path or a seed, must never be shown.
+    original data, such as a declared range, a path or a seed, must never be shown. ``strengths`` makes the option
+    the one by which a method protects more or less (:func:`strength_of`): sensible values, from the weakest protection
+    to the strongest, that :func:`sfumato.compare` tries.
     """
-    declared = Option(meaning=meaning, range=range, unit=unit, reported=reported)
+    declared = Option(meaning=meaning, range=range, unit=unit, reported=reported, strengths=strengths)
     if isinstance(default, Mapping | list):
         raise TypeError("the default of an option must be immutable")
     return dataclasses.field(default=default, metadata={KEY: declared})
@@ -269,6 +274,11 @@ def options_of(kind: type) -> tuple[NamedOption, ...]:
             if isinstance(field, dataclasses.Field) and KEY in field.metadata and name not in found:
                 found[name] = NamedOption(name=name, declared=field.metadata[KEY], default=field.default)
     return tuple(found.values())
+
+
+def strength_of(kind: type) -> NamedOption | None:
+    """Return the option by which a class protects more or less; None if it has none. Its own options come first."""
+    return next((named for named in options_of(kind) if named.declared.strengths), None)
 
 
 def check_options(record: object) -> None:

@@ -194,15 +194,27 @@ class TestErrors:
 
 class TestCommands:
     @pytest.mark.parametrize("debug", ["", "1"], ids=["plain", "debugging"])
-    @pytest.mark.parametrize("command", ["inspect", "release", "estimate"])
+    @pytest.mark.parametrize("command", ["inspect", "release", "estimate", "schema", "recommend", "compare"])
     def test_no_command_shows_a_cell_of_what_it_refuses(self, tmp_path, capfd, monkeypatch, command, debug):
         monkeypatch.setenv("SFUMATO_DEBUG", debug)
         for path in broken_files(tmp_path).values():
-            further = {"release": ["--k", "2", "-o", str(tmp_path / "out")], "estimate": ["mean(a)"], "inspect": []}
-            run([command, str(path), *further[command]])
+            out = ["-o", str(tmp_path / "out")]
+            further = {"release": ["--k", "2", *out], "estimate": ["mean(a)"], "compare": ["--methods", "noise", *out]}
+            run([command, str(path), *further.get(command, [])])
             shown = capfd.readouterr()
             assert not traces(shown.out + shown.err)
         assert not (tmp_path / "out").exists()
+
+    def test_schemas_and_recommendations_show_no_cell(self, tmp_path, capfd):
+        from sfumato.table.write import write
+
+        write(people().arrow, tmp_path / "people.csv")
+        for command in ("schema", "recommend"):
+            for further in ([], ["--json"]):
+                assert run([command, str(tmp_path / "people.csv"), "--sensitive", "diagnosis", *further]) == 0
+        shown = capfd.readouterr()
+        assert "diagnosis" in shown.out
+        assert not traces(shown.out + shown.err)
 
     def test_inspecting_shows_no_cell(self, tmp_path, capfd):
         from sfumato.table.write import write

@@ -20,25 +20,46 @@ from typing import NoReturn
 
 import typer
 
-from sfumato.cli import assess, console, demo, estimate, inspect, methods, release, verify
+from sfumato.cli import (
+    assess,
+    compare,
+    console,
+    demo,
+    estimate,
+    inspect,
+    methods,
+    recommend,
+    release,
+    run_project,
+    schema,
+    tree,
+    verify,
+)
 from sfumato.errors import SfumatoError, names_memory_errors
 from sfumato.version import __version__
 
 app = typer.Typer(
     name="sfumato",
     help="Anonymize tables of people and keep the statistics that matter accurate.",
+    epilog="Start with `sfumato schema FILE > schema.toml`, edit the roles, then `sfumato recommend FILE --schema "
+    "schema.toml`. `sfumato COMMAND --help` shows an example of each command.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("inspect")(inspect.command)
+app.command("schema")(schema.command)
+app.command("tree")(tree.command)
+app.command("recommend")(recommend.command)
 app.command("methods")(methods.command)
 app.command("release")(release.command)
+app.command("run")(run_project.command)
 app.command("verify")(verify.command)
 app.command("estimate")(estimate.command)
 app.command("assess")(assess.command)
+app.command("compare")(compare.command)
 app.command("demo")(demo.command)
 
 

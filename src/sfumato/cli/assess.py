@@ -58,6 +58,8 @@ def command(
 
     Compares the release with its original. Attacks are measured only with --reference. A table that does not fit into
     memory is measured on a random sample; copies and groups are counted on all rows.
+
+    Example: sfumato assess patients.csv out --reference others.csv
     """
     from sfumato.assessment import assess
     from sfumato.engines.registry import engine_for

@@ -165,9 +165,9 @@ def say_error(message: str, found: str | None, fix: str | None) -> None:
         say(f"try:   {fix}")
 
 
-def say_progress() -> None:
-    """Print the log messages of the library while a command runs."""
-    logger = logging.getLogger("sfumato")
+def say_progress(name: str = "sfumato") -> None:
+    """Print the log messages of the library, or of one of its parts, while a command runs."""
+    logger = logging.getLogger(name)
     if not any(isinstance(handler, _Progress) for handler in logger.handlers):
         logger.addHandler(_Progress())
     logger.setLevel(logging.INFO)

@@ -56,6 +56,8 @@ def command(
 
     Each estimate has an interval that is guaranteed to contain the true value. The original is not needed. From columns
     with noise the statistic is recovered, with a standard error and no guarantee.
+
+    Example: sfumato estimate out "corr(age, income)" "mean(income | sex = f)"
     """
     from sfumato.errors import OptionError
     from sfumato.release.read import read_release

@@ -68,6 +68,8 @@ def command(
 
     With --models: the largest k and ℓ and the smallest t for which the table as it is satisfies k-anonymity,
     ℓ-diversity and t-closeness; with --population also an estimate of how many people of it are unique.
+
+    Example: sfumato inspect patients.csv --role diagnosis=sensitive
     """
     start = time.perf_counter()
     from sfumato.disclosure.inspection import inspect

@@ -18,6 +18,8 @@ def command(
     """List the methods, or explain one with all its options.
 
     Every option can be given to `sfumato release` as --option NAME=VALUE.
+
+    Example: sfumato methods boxes
     """
     from sfumato.methods.registry import METHODS, method_class
     from sfumato.report import terminal
@@ -47,6 +49,7 @@ def described(kind: Any) -> dict[str, Any]:
                 "value": one.declared.range.describe(one.declared.unit),
                 "unit": one.declared.unit,
                 "meaning": one.declared.meaning,
+                "strengths": list(one.declared.strengths),
             }
             for one in options_of(kind)
         ],

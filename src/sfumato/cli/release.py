@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import json as json_values
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
-from sfumato.cli import console, source
-from sfumato.cli.search import watched
+from sfumato.cli import source
+from sfumato.cli.perform import perform
+from sfumato.cli.request import Request
 from sfumato.errors import OptionError
-from sfumato.params import require_choice
-
-if TYPE_CHECKING:
-    from sfumato.measures.assess import Assessment
-    from sfumato.release.destination import Destination
-    from sfumato.release.release import Release
-    from sfumato.report.summary import Summary
 
 
 def command(
     *,
-    file: str = source.FILE,
-    out: str = typer.Option(
-        ...,
+    file: str | None = source.OPTIONAL_FILE,
+    out: str | None = typer.Option(
+        None,
         "-o",
         "--out",
         metavar="DIR",
@@ -34,8 +27,13 @@ def command(
     query: str | None = source.QUERY,
     into: str | None = typer.Option(None, "--into", metavar="TABLE", help="Table to write, if -o is a URL."),
     replace: bool = typer.Option(False, "--replace", help="Replace the table that --into names, if it exists."),
-    method: str = typer.Option("boxes", "--method", help="Method name: boxes, generalize, …; see `sfumato methods`."),
-    k: int | None = typer.Option(None, "--k", help="Smallest number of records in a group."),
+    method: str | None = typer.Option(
+        None,
+        "--method",
+        help="Method by name or class: boxes (default), generalize, Noise, …; see `sfumato methods`. auto: the one "
+        "that `sfumato recommend` names.",
+    ),
+    k: int | None = typer.Option(None, "-k", "--k", help="Smallest number of records in a group."),
     l: int | None = typer.Option(None, "--l", help="Smallest number of different sensitive values in a group."),
     keep: list[str] = typer.Option(
         [], "--keep", metavar="STATISTIC", help='Statistic to keep accurate, e.g. "corr(age, income)"; repeatable.'
@@ -86,19 +84,28 @@ def command(
     ),
     schema: str | None = source.SCHEMA,
     role: list[str] = source.ROLE,
+    quasi: list[str] = source.QUASI,
+    sensitive: list[str] = source.SENSITIVE,
+    other: list[str] = source.OTHER,
+    project: str | None = typer.Option(
+        None,
+        "--project",
+        metavar="TOML",
+        help="Take input, schema, method, options and target from a project file; what is given here counts more.",
+    ),
     seed: int | None = typer.Option(
         None, "--seed", help="For tests only, and secret: whoever knows it can undo random steps."
     ),
-    engine: str = source.ENGINE,
+    engine: str | None = source.ENGINE_OR_NONE,
     master: str | None = typer.Option(
         None, "--master", metavar="URL", help="Cluster of the engine spark, e.g. spark://host:7077 or 'local[4]'."
     ),
     memory: str | None = source.MEMORY,
-    csv_formulas: str = typer.Option(
-        "escape",
+    csv_formulas: str | None = typer.Option(
+        None,
         "--csv-formulas",
         metavar="keep|escape",
-        help="Text in released.csv that spreadsheets take for a formula (= + - @): put ' before it, or keep it.",
+        help="Text in released.csv that spreadsheets take for a formula (= + - @): escape it (default), or keep it.",
     ),
     separator: str | None = source.SEPARATOR,
     encoding: str | None = source.ENCODING,
@@ -110,14 +117,13 @@ def command(
 ) -> None:
     """Anonymize a table, verify the result and write it.
 
-    Writes released.parquet, released.csv, manifest.json and report.html into DIR, all or nothing.
-    """
-    from sfumato.engines.registry import engine_for
-    from sfumato.methods.registry import make_method
-    from sfumato.pipeline import release_and_assess
-    from sfumato.release.destination import Folder
+    Writes released.parquet, released.csv, manifest.json and report.html into DIR, all or nothing. Next to it, and no
+    part of the release, is DIR.toml, the project file that makes the same release again (`sfumato run DIR.toml`).
 
-    require_choice(csv_formulas, name="--csv-formulas", choices=("keep", "escape"))
+    Example: sfumato release patients.csv -o out -k 5 --quasi age,zip --sensitive diagnosis --keep "mean(age)"
+    """
+    from sfumato.cli.project import read_project
+
     given: dict[str, Any] = {
         "k": k,
         "l": l,
@@ -129,111 +135,30 @@ def command(
     given |= {"search": search, "overlap": overlap, "rules": list(rule) or None}
     given |= {"population": population, "beta": beta, "answers": dict(map(_answer, answer)) or None}
     chosen = {name: value for name, value in given.items() if value is not None} | dict(map(_option, option))
-    for one in require:
-        require_choice(one, name="--require", choices=("assessment",))
-    anonymizer = make_method(method, **chosen)
-    destination = _destination(out, into, replace=replace)
-    destination.require_free()
-    reading = source.Reading(
-        separator=separator, encoding=encoding, decimal=decimal, missing=missing, header=header, names=names
+    request = Request(
+        input=file,
+        target=out,
+        method=method,
+        options=chosen,
+        schema=schema,
+        roles=source.given_roles(role, quasi, sensitive, other),
+        reading=source.reading_of(separator, encoding, decimal, missing, header, names),
+        table=table,
+        query=query,
+        into=into,
+        replace=replace or None,
+        assess=assess or None,
+        reference=reference,
+        holdout=holdout,
+        require=require,
+        engine=engine,
+        master=master,
+        memory=memory,
+        csv_formulas=csv_formulas,
     )
-    console.say_progress()
-    judges = bool(assess or require or reference is not None or holdout is not None)
-    given_source = source.source_of(file, reading, table=table, query=query)
-    chosen_engine = engine_for(engine, given_source, memory=memory, master=master)
-    if chosen_engine.name != "memory" or not isinstance(destination, Folder):
-        console.say_compiling()
-        options: dict[str, Any] = {"schema": source.schema_of(schema, role), "seed": seed}
-        options |= {"engine": chosen_engine, "into": destination}
-        with watched(anonymizer) as anonymizer:
-            if judges:
-                others = reference and source.table(reference, reading)
-                made = release_and_assess(
-                    anonymizer, given_source, others, holdout=holdout, require=bool(require), **options
-                )
-                made_there, judged = made.release, made.assessment
-            else:
-                made_there, judged = anonymizer.release(given_source, **options), None
-        show_written(made_there, out, judged, table=into, as_json=json)
-        return
-    fitted = source.fitted_source(given_source, schema=schema, roles=role)
-    source.say_roles(fitted.schema)
-    console.say_compiling()
-    others = reference and source.table(reference, reading)
-    judged = None
-    with watched(anonymizer) as anonymizer:
-        if judges:
-            made = release_and_assess(anonymizer, fitted, others, holdout=holdout, seed=seed, require=bool(require))
-            released, judged = made.release, made.assessment
-            if holdout is not None:
-                console.say(f"· {judged.reference_rows:,} rows held out as the reference and not released")
-        else:
-            released = anonymizer.release(fitted, seed=seed, engine=chosen_engine)
-    write_and_show(released, out, judged, as_json=json, csv_formulas=csv_formulas)
-
-
-def write_and_show(
-    released: Release, out: str, judged: Assessment | None = None, *, as_json: bool, csv_formulas: str = "escape"
-) -> None:
-    """Write the bundle; print how columns are released, the findings and the kept statistics."""
-    from sfumato.report import html
-    from sfumato.report.summary import summarize
-
-    summary = summarize(released)
-    folder = released.write(out, report=html.render(released, summary), csv_formulas=csv_formulas)
-    console.say(f"· written to {out}")
-    with console.after(f"the release is complete in {out}"):
-        _show(released, {"folder": str(folder)}, summary, judged, as_json=as_json)
-
-
-def _destination(out: str, into: str | None, *, replace: bool) -> Destination:
-    """Return the folder, or the table of a database, that the release is written to."""
-    from sfumato.release.destination import Folder
-
-    if source.is_url(out):
-        if into is None:
-            raise OptionError(
-                "-o with the URL of a database needs the name of the new table.", found="no --into", fix="--into TABLE"
-            )
-        return source.database(out, table=into, replace=replace)
-    if into is not None or replace:
-        raise OptionError("--into and --replace need -o with the URL of a database.", found="a folder")
-    return Folder(out)
-
-
-def show_written(
-    released: Release, out: str, judged: Assessment | None = None, *, table: str | None, as_json: bool
-) -> None:
-    """Print what :func:`write_and_show` prints, of a release that its engine has written."""
-    from sfumato.report.summary import summarize
-
-    place = {"table": table} if table else {"folder": str(Path(out).expanduser().absolute())}
-    console.say(f"· written to {table or out}")
-    with console.after(f"the release is complete in {table or out}"):
-        _show(released, place, summarize(released), judged, as_json=as_json)
-
-
-def _show(
-    released: Release, place: dict[str, str], summary: Summary, judged: Assessment | None, *, as_json: bool
-) -> None:
-    from sfumato.report import terminal
-
-    manifest = released.manifest
-    assert manifest is not None
-    searches, rules = released.diagnostics.searches, released.diagnostics.rules
-    if as_json:
-        shown: dict[str, Any] = {**place, "manifest": manifest, "estimates": summary.estimates}
-        shown |= {"usefulness": summary.usefulness}
-        console.show_json(shown | {"searches": searches, "rules": rules, "assessment": judged and judged.to_plain()})
-        return
-    parts = [terminal.treatments(manifest), terminal.findings(released.findings)]
-    parts += [terminal.estimates(summary.estimates)] if summary.estimates else []
-    parts += [terminal.usefulness(summary.usefulness)] if summary.usefulness.concerns else []
-    parts += [terminal.searches(searches)] if searches else []
-    parts += [terminal.rules(rules)] if rules else []
-    parts += [terminal.assessment(judged)] if judged else []
-    for part in parts:
-        console.show(part, "")
+    if project is not None:
+        request = request.over(read_project(project))
+    perform(request, seed=seed, as_json=json)
 
 
 def _answer(text: str) -> tuple[str, str]:

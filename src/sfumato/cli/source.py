@@ -21,18 +21,28 @@ if TYPE_CHECKING:
     from sfumato.table.sources import TableSource
     from sfumato.table.table import Table
 
-FILE = typer.Argument(
-    ...,
-    metavar="FILE",
-    help="CSV, TSV, JSON Lines, Parquet, Arrow or Feather file, a pattern such as 'part-*.csv', or the URL of a "
-    "database.",
+FILE_HELP = (
+    "CSV, TSV, JSON Lines, Parquet, Arrow or Feather file, a pattern such as 'part-*.csv', or the URL of a database."
 )
+FILE = typer.Argument(..., metavar="FILE", help=FILE_HELP)
+OPTIONAL_FILE = typer.Argument(None, metavar="[FILE]", help=f"{FILE_HELP} Not needed with --project.")
 SCHEMA = typer.Option(None, "--schema", metavar="TOML", help="Schema file with the roles of the columns.")
 ROLE = typer.Option(
     [],
     "--role",
     metavar="COLUMN=ROLE",
     help="Role of a column: identifier, quasi, sensitive, other or weight; repeatable.",
+)
+QUASI = typer.Option(
+    [],
+    "--quasi",
+    metavar="A,B,C",
+    help="Quasi-identifiers: columns that others may know; patterns such as 'lab_*' are allowed. Other columns get a "
+    "suggested role.",
+)
+SENSITIVE = typer.Option([], "--sensitive", metavar="A,B,C", help="Sensitive columns, or patterns.")
+OTHER = typer.Option(
+    [], "--other", metavar="A,B,C", help="Columns that need no protection, or patterns; '*' stands for all the rest."
 )
 SEPARATOR = typer.Option(None, "--separator", help="Character between cells; detected automatically by default.")
 ENCODING = typer.Option(None, "--encoding", help="Encoding of a text file; detected automatically by default.")
@@ -54,20 +64,46 @@ NAMES = typer.Option(
 class Reading:
     """How to read a text file, as given on the command line."""
 
-    separator: str | None
-    encoding: str | None
-    decimal: str | None
-    missing: Sequence[str]
-    header: bool | None
-    names: str | None  # separated by commas; quotes enclose a name with a comma
+    separator: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    missing: Sequence[str] = ()
+    header: bool | None = None
+    names: str | None = None  # separated by commas; quotes enclose a name with a comma
+
+
+READING = Reading()  # everything is detected
+
+
+def reading_of(
+    separator: str | None,
+    encoding: str | None,
+    decimal: str | None,
+    missing: Sequence[str],
+    header: bool | None,
+    names: str | None,
+) -> Reading | None:
+    """Return how to read a text file; None if nothing was given."""
+    found = Reading(
+        separator=separator, encoding=encoding, decimal=decimal, missing=tuple(missing), header=header, names=names
+    )
+    return None if found == READING else found
+
+
+def reading_words(reading: Reading | None) -> list[str]:
+    """Return how to read a text file as arguments of a command."""
+    if reading is None:
+        return []
+    given = [("--separator", reading.separator), ("--encoding", reading.encoding), ("--decimal", reading.decimal)]
+    given += [("--missing", text) for text in reading.missing] + [("--names", reading.names)]
+    header = [] if reading.header is None else ["--header" if reading.header else "--no-header"]
+    return [word for flag, value in given if value is not None for word in (flag, value)] + header
 
 
 TABLE = typer.Option(None, "--table", metavar="NAME", help="Table to read, if FILE is the URL of a database.")
-ENGINE = typer.Option(
-    "auto",
-    "--engine",
-    help="Engine that does the work: auto, memory, duckdb for tables larger than memory, or spark for clusters.",
-)
+ENGINE_HELP = "Engine that does the work: auto, memory, duckdb for tables larger than memory, or spark for clusters."
+ENGINE = typer.Option("auto", "--engine", help=ENGINE_HELP)
+ENGINE_OR_NONE = typer.Option(None, "--engine", help=ENGINE_HELP)
 MEMORY = typer.Option(
     None, "--memory", metavar="SIZE", help="Memory that the process keeps to, e.g. 4GB; for the engine duckdb."
 )
@@ -140,8 +176,8 @@ def fitted_source(given: TableSource, *, schema: str | None, roles: Sequence[str
     return FittedTable.of(given.read(), schema_of(schema, roles))
 
 
-def schema_of(schema: str | None, roles: Sequence[str]) -> Schema:
-    """Return the schema in a file, with the roles of the command line."""
+def schema_of(schema: str | Schema | None, roles: Sequence[str]) -> Schema:
+    """Return the schema, or that in a file, with the roles of the command line."""
     from sfumato.schema.columns import Role
     from sfumato.schema.schema import Schema
 
@@ -150,6 +186,17 @@ def schema_of(schema: str | None, roles: Sequence[str]) -> Schema:
         for name, role in map(_role, roles)
     }
     return Schema.of(schema).with_roles(chosen)
+
+
+def given_roles(
+    role: Sequence[str], quasi: Sequence[str], sensitive: Sequence[str], other: Sequence[str] = ()
+) -> list[str]:
+    """Return all roles of the command line as ``COLUMN=ROLE``."""
+    lists = {"quasi": quasi, "sensitive": sensitive, "other": other}
+    return [
+        *role,
+        *(f"{name}={word}" for word, given in lists.items() for names in given for name in listed(names)),
+    ]
 
 
 def say_roles(schema: Schema) -> None:

@@ -17,6 +17,8 @@ def command(
     Compares every file with its checksum and recounts every promise on the released rows. Promises that need the
     original were verified when the release was made, and are listed as such. Ends with 1 if a promise does not hold,
     and with 3 if a file was changed.
+
+    Example: sfumato verify out
     """
     from sfumato.release.read import verify_bundle
     from sfumato.report import terminal

@@ -45,7 +45,7 @@ HEAD = """\
 def read_columns(path: str | Path) -> tuple[Column, ...]:
     """Read the columns of a TOML file; paths of trees are relative to its folder."""
     file_path = Path(path).expanduser()
-    content = _content(file_path)
+    content = toml_content(file_path)
     unknown = [key for key in content if key != "columns"]
     if unknown or not isinstance(content.get("columns"), dict):
         raise SchemaError(
@@ -71,11 +71,17 @@ def write_columns(columns: Iterable[Column], path: str | Path) -> None:
     Reasons become comments, and paths of trees become relative to the folder of the file.
     """
     file_path = Path(path).expanduser()
-    text = HEAD + "".join(_entry(column, file_path.parent) for column in columns)
+    text = columns_text(columns, file_path.parent)
     write_whole(file_path, lambda file: file.write(text.encode("utf-8")))
 
 
-def _content(file_path: Path) -> dict[str, Any]:
+def columns_text(columns: Iterable[Column], folder: Path) -> str:
+    """Return columns as the text of a TOML file in this folder."""
+    return HEAD + "".join(_entry(column, folder) for column in columns)
+
+
+def toml_content(file_path: Path, *, what: str = "schema file") -> dict[str, Any]:
+    """Return the content of a TOML file; errors quote nothing of it."""
     where, refused = "", None
     try:
         return tomllib.loads(content(file_path).decode("utf-8"))
@@ -90,7 +96,7 @@ def _content(file_path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         where = "a number with too many digits, or values nested too deeply"
     if refused is not None:
-        raise SchemaError("The schema file cannot be read.", found=refused.message.rstrip("."), fix=refused.fix)
+        raise SchemaError(f"The {what} cannot be read.", found=refused.message.rstrip("."), fix=refused.fix)
     raise SchemaError(f"{file_path.name} must be TOML.", found=where)
 
 
@@ -126,27 +132,29 @@ def _resolved_tree(tree: str, folder: Path | None) -> str:
 
 def _entry(column: Column, folder: Path) -> str:
     reason = re.sub(r"[^ -~\u00a0-\ud7ff]+", " ", column.reason)  # a comment must stay on one line
-    lines = [f"[columns.{_key(column.name)}]", f"role = {_text(column.role)}" + (f"  # {reason}" if reason else "")]
+    comment = f"  # {reason}" if reason else ""
+    lines = [f"[columns.{toml_key(column.name)}]", f"role = {toml_text(column.role)}{comment}"]
     if column.kind is not None:
-        lines.append(f"kind = {_text(column.kind)}")
+        lines.append(f"kind = {toml_text(column.kind)}")
     if column.order:
-        lines.append(f"order = [{', '.join(map(_text, column.order))}]")
+        lines.append(f"order = [{', '.join(map(toml_text, column.order))}]")
     if column.domain is not None:
         lines.append(f"domain = [{column.domain[0]!r}, {column.domain[1]!r}]")
     if column.tree is not None:
         tree = column.tree if BUILT_IN.match(column.tree) else os.path.relpath(column.tree, folder)
-        lines.append(f"tree = {_text(tree)}")
+        lines.append(f"tree = {toml_text(tree)}")
     if column.words:
-        lines += ["", f"[columns.{_key(column.name)}.words]"]
-        lines += [f"{_key(word)} = [{', '.join(map(repr, corners))}]" for word, corners in column.words.items()]
+        lines += ["", f"[columns.{toml_key(column.name)}.words]"]
+        lines += [f"{toml_key(word)} = [{', '.join(map(repr, corners))}]" for word, corners in column.words.items()]
     return "\n" + "\n".join(lines) + "\n"
 
 
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+def toml_key(name: str) -> str:
+    """Format a key of a TOML file, with quotes if it needs them."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_text(name)
 
 
-def _text(text: str) -> str:
+def toml_text(text: str) -> str:
     """Format a TOML basic string, with quotes, backslashes and control characters escaped."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda sign: f"\\u{ord(sign[0]):04x}", escaped) + '"'

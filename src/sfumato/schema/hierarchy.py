@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -92,6 +93,16 @@ class Tree:
     def leaves(self) -> tuple[str, ...]:
         """The values, ordered so that every subtree is contiguous."""
         return self.names[0]
+
+    @property
+    def lines(self) -> list[tuple[str, ...]]:
+        """One line per value, with its node on every level: what :meth:`of` builds a tree from."""
+        names = [[level[node] for node in self._node_of(k, np.arange(self.size))] for k, level in enumerate(self.names)]
+        return list(zip(*names, strict=True))
+
+    def write(self, file: TextIO, *, separator: str = ";") -> None:
+        """Write the tree as the text of a file that :meth:`read` reads."""
+        csv.writer(file, delimiter=separator, lineterminator="\n").writerows(self.lines)
 
     def ancestors(self, value: str) -> tuple[str, ...]:
         """Return the nodes above a value, from the nearest to the root."""

@@ -12,7 +12,8 @@ from typing import Any
 from sfumato.errors import SchemaError
 from sfumato.schema.columns import Column, Role, nearest
 from sfumato.schema.conversion import converted, require_fit
-from sfumato.schema.files import columns_of, read_columns, write_columns
+from sfumato.schema.files import columns_of, columns_text, read_columns, write_columns
+from sfumato.schema.patterns import expanded, guarded, is_pattern, matches, role_by_name_or_pattern
 from sfumato.schema.suggest import suggest
 from sfumato.table.facts import ColumnFacts, facts_of
 from sfumato.table.frames import as_table
@@ -27,7 +28,8 @@ class Schema:
     """The columns of a table with their roles.
 
     Functions that take a ``schema`` accept a Schema, a mapping of columns to roles, or the path of a TOML file. Use
-    :meth:`for_table` to get a role for every column of a table.
+    :meth:`for_table` to get a role for every column of a table. A name such as ``lab_*`` stands for all columns that
+    match it and are not named themselves.
 
     Parameters
     ----------
@@ -137,15 +139,18 @@ class Schema:
         ask : callable
             ``ask(names, count_distinct)`` returns the :class:`ColumnFacts` of columns.
         """
+        by_pattern = expanded(self.columns, names)
         for column in self.columns:
-            if column.name not in names:
+            if column.name not in names and not (is_pattern(column.name) and _stands_for_some(column.name, names)):
                 raise SchemaError(
                     f"Column {column.name!r} is in the schema but not in the table.",
                     found=nearest(column.name, names),
                     fix="correct the name in the schema",
                 )
         suggested = suggest([name for name in names if name not in self], ask)
-        return Schema(tuple(self[name] if name in self else suggested[name] for name in names))
+        found = {name: guarded(column, suggested[name]) for name, column in by_pattern.items()}
+        found = suggested | found | {name: self[name] for name in names if name in self}
+        return Schema(tuple(found[name] for name in names))
 
     def require_fit(self, ask: AskFacts) -> None:
         """Raise a SchemaError unless declared domains, fuzzy sets and weights fit the cells.
@@ -177,16 +182,27 @@ class Schema:
         """
         write_columns(self.columns, path)
 
+    def to_toml(self, folder: str | Path = ".") -> str:
+        """Return the text of a schema file.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Folder of the file, to which paths of trees are relative. Default: the current folder.
+        """
+        return columns_text(self.columns, Path(folder))
+
     def with_roles(self, roles: Mapping[str, Role]) -> Schema:
         """Return the schema with these roles.
 
         Parameters
         ----------
         roles : mapping of str to Role
-            New roles by column. Columns that are not in the schema are added.
+            New roles by column, or by a pattern such as ``lab_*``. Columns that are not in the schema are added.
         """
+        new = {column.name: role_by_name_or_pattern(column.name, roles) for column in self.columns}
         changed = tuple(
-            replace(column, role=roles.get(column.name, column.role), reason="") if column.name in roles else column
+            column if (role := new[column.name]) is None else replace(column, role=role, reason="")
             for column in self.columns
         )
         added = tuple(Column(name=name, role=role) for name, role in roles.items() if name not in self)
@@ -201,6 +217,10 @@ class Schema:
             The role of the columns to remove.
         """
         return Schema(tuple(column for column in self.columns if column.role is not role))
+
+
+def _stands_for_some(pattern: str, names: Sequence[str]) -> bool:
+    return any(matches(pattern, name) for name in names)
 
 
 @dataclass(frozen=True, repr=False)

@@ -93,6 +93,40 @@ def prefix_tree(values: pa.Array) -> Tree:
     return _tree([[texts[position] for position in order], *prefixes])
 
 
+def frequency_tree(values: pa.Array, rows: Sequence[int], thresholds: Sequence[int]) -> Tree:
+    """Merge rare values: level by level, all values that fewer rows have than the next threshold become one node.
+
+    ``rows`` are the rows that have each value. Values are ordered by their frequency, the most frequent first.
+    """
+    if not thresholds or thresholds[0] < 1 or any(a >= b for a, b in pairwise(thresholds)):
+        raise SchemaError("The thresholds of frequencies must increase.", found=f"{len(thresholds)} thresholds")
+    texts = values.cast(pa.string()).to_pylist()
+    order = sorted(range(len(texts)), key=lambda position: -rows[position])
+    levels = [
+        [texts[position] if rows[position] >= least else f"(fewer than {least:,} rows)" for position in order]
+        for least in thresholds
+    ]
+    return _tree([[texts[position] for position in order], *levels])
+
+
+def value_tree(values: pa.Array) -> Tree:
+    """Put every value into a group of its own, to be edited: the second column of the file is the group."""
+    texts = values.sort().cast(pa.string()).to_pylist()
+    return _tree([texts, texts])
+
+
+def suggested_widths(low: float, high: float, *, whole: bool) -> tuple[float, ...]:
+    """Return four widths of steps for numbers from low to high: the first is a sixteenth of the range, rounded up.
+
+    >>> suggested_widths(18, 85, whole=True)
+    (5, 10, 20, 40)
+    """
+    least = max((high - low) / 16.0, 1.0 if whole else 1e-12)
+    power = 10.0 ** math.floor(math.log10(least))
+    first = next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= least * (1.0 - 1e-9))
+    return tuple(int(first * factor) if whole else first * factor for factor in (1, 2, 4, 8))
+
+
 def _tree(levels: list[list[str]]) -> Tree:
     return Tree.of([(*line, ROOT) for line in zip(*levels, strict=True)])
 

@@ -9,6 +9,7 @@ import pytest
 import sfumato as sf
 from sfumato.measures.measured_release import MeasuredRelease
 from sfumato.measures.privacy import linkage
+from sfumato.measures.privacy.attacks import fellegi_sunter
 from sfumato.measures.privacy.attacks.downcoding import downcoded, minimal_parts
 from sfumato.measures.privacy.attacks.fellegi_sunter import LEVELS, fellegi_sunter_scores, learnt
 from sfumato.measures.privacy.attacks.suppression import reconstruct, suppression_scores
@@ -55,6 +56,27 @@ class TestFellegiSunter:
         nearest = next(score for score in linkage.linkage_scores(found) if score.name == "correct nearest matches")
         assert linked > 0.5
         assert linked > 2.0 * nearest.value
+
+    def test_a_round_of_learning_is_that_of_the_book(self, monkeypatch):
+        monkeypatch.setattr(fellegi_sunter, "ROUNDS", 1)
+        draw = np.random.default_rng(5)
+        levels, counts, rate = draw.integers(0, LEVELS, (40, 3)), draw.integers(1, 9, 40).astype(float), 0.1
+
+        def shares(weights):
+            tally = np.full((3, LEVELS), 0.01)
+            for pattern, weight in zip(levels, weights, strict=True):
+                for column, level in enumerate(pattern):
+                    tally[column, level] += weight
+            return tally / tally.sum(axis=1, keepdims=True)
+
+        other, start = shares(counts), np.array(fellegi_sunter.STARTED)
+        beliefs = []
+        for pattern in levels:
+            likelihood = np.prod([start[level] / other[column, level] for column, level in enumerate(pattern)])
+            beliefs.append(rate * likelihood / (rate * likelihood + 1.0 - rate))
+        found = learnt(levels, counts, rate)
+        np.testing.assert_allclose(found.other, other)
+        np.testing.assert_allclose(found.true, shares(counts * np.array(beliefs)))
 
     def test_probabilities_are_learnt_from_patterns_alone(self):
         draw = np.random.default_rng(4)

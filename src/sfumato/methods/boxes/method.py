@@ -21,7 +21,7 @@ from sfumato.methods.boxes.rules import Rule, Rules
 from sfumato.methods.boxes.sensitivities import ACCURACY, kept_statistics, sensitivities
 from sfumato.methods.routes import one_block
 from sfumato.methods.search_budget import SearchBudget, require_search
-from sfumato.params import Checked, Choice, OrNone, Share, Whole, option, require_number
+from sfumato.params import GROUP_SIZES, Checked, Choice, OrNone, Share, Whole, option, require_number
 from sfumato.schema.columns import Role, nearest
 from sfumato.schema.schema import Schema
 from sfumato.statistics.language import parse
@@ -106,7 +106,13 @@ class Boxes(Method):
         "protected by l": "columns that have at least l different values in every box",
     }
 
-    k: int = option(Whole(at_least=2), "Smallest number of records that share a box.", unit="records", reported=True)
+    k: int = option(
+        Whole(at_least=2),
+        "Smallest number of records that share a box.",
+        unit="records",
+        reported=True,
+        strengths=GROUP_SIZES,
+    )
     l: int | None = option(
         OrNone(Whole(at_least=1)),
         "Smallest number of different values of each sensitive column in a box, at most k. Without a sensitive column "

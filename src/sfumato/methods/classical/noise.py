@@ -91,6 +91,7 @@ class Noise(MatrixMethod):
         default=0.1,
         unit="variances of the data",
         reported=True,
+        strengths=(0.05, 0.1, 0.25, 0.5, 1.0),
     )
     correct: bool = option(
         Flag(),

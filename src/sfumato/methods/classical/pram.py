@@ -62,6 +62,7 @@ class Pram(Method):
         default=0.8,
         unit="probability",
         reported=True,
+        strengths=(0.95, 0.9, 0.8, 0.6, 0.4),
     )
     matrix: Mapping[str, Matrix] | None = option(
         OrNone(

@@ -66,6 +66,7 @@ class PrivateSample(Method):
         "probability δ.",
         default=1.0,
         reported=True,
+        strengths=(4.0, 2.0, 1.0, 0.5, 0.25),
     )
     delta: float | None = option(
         OrNone(Probability()),

@@ -20,7 +20,7 @@ from sfumato.methods.classical.level_judge import LOSSES, Loss
 from sfumato.methods.recodings.options import importance_option, search_option
 from sfumato.methods.recodings.promises import require_rows
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
-from sfumato.params import Checked, Choice, Number, OrNone, Probability, Share, Whole, option
+from sfumato.params import GROUP_SIZES, Checked, Choice, Number, OrNone, Probability, Share, Whole, option
 from sfumato.table.frames import as_table
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class Recode(Method):
         "Smallest number of rows that must be equal in the quasi-identifiers; with a population, of its rows.",
         unit="rows",
         reported=True,
+        strengths=GROUP_SIZES,
     )
     kind: Kind = option(
         Choice(KINDS),

@@ -17,7 +17,7 @@ from sfumato.methods.recodings.options import importance_option, search_option
 from sfumato.methods.recodings.promises import require_rows
 from sfumato.methods.recodings.quasi_columns import require_known
 from sfumato.methods.recodings.value_groupings import Groupings
-from sfumato.params import Choice, Share, Whole, option
+from sfumato.params import GROUP_SIZES, Choice, Share, Whole, option
 from sfumato.schema.columns import Role
 from sfumato.table.groups import group_labels
 from sfumato.table.table import Table
@@ -60,6 +60,7 @@ class Suppress(Method):
         "Smallest number of rows that must be equal in the quasi-identifiers; a suppressed cell is a value.",
         unit="rows",
         reported=True,
+        strengths=GROUP_SIZES,
     )
     kind: Kind = option(
         Choice(KINDS),

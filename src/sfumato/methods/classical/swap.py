@@ -70,6 +70,7 @@ class Swap(Method):
         default=0.1,
         unit="share of the rows",
         reported=True,
+        strengths=(0.02, 0.05, 0.1, 0.2, 0.4),
     )
     share: float = option(
         Share(),

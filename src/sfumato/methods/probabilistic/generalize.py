@@ -25,7 +25,7 @@ from sfumato.methods.recodings.buckets import SHOWN, Shown
 from sfumato.methods.recodings.options import importance_option
 from sfumato.methods.recodings.promises import require_rows, truth_of
 from sfumato.methods.recodings.recoding import RecodingPlan
-from sfumato.params import Checked, Choice, OrNone, Probability, Whole, option
+from sfumato.params import GROUP_SIZES, Checked, Choice, OrNone, Probability, Whole, option
 from sfumato.schema.schema import Schema
 from sfumato.survey.survey import Survey, blocks_wanted
 
@@ -74,6 +74,7 @@ class Generalize(Method):
         "Smallest number of people of the population that each row must match in the quasi-identifiers.",
         unit="people",
         reported=True,
+        strengths=GROUP_SIZES,
     )
     population: float | None = option(
         OrNone(Checked("whole number of people, at least k", lambda value, name: require_population(value))),

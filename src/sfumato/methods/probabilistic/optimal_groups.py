@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.kernels import grouping_1d
 from sfumato.methods.probabilistic.columnwise import ColumnwiseMethod, Goal
 from sfumato.methods.recodings.buckets import SHOWN, Buckets, Shown
-from sfumato.params import Choice, OrNone, Whole, option
+from sfumato.params import GROUP_SIZES, Choice, OrNone, Whole, option
 from sfumato.survey.quantile_sketches import all_points
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ class OptimalGroups(ColumnwiseMethod):
     name: ClassVar[str] = "optimal-groups"
     noted: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
 
-    k: int = option(Whole(at_least=1), "Smallest number of rows in a group.", unit="rows", reported=True)
+    k: int = option(
+        Whole(at_least=1), "Smallest number of rows in a group.", unit="rows", reported=True, strengths=GROUP_SIZES
+    )
     cost: Cost = option(
         Choice(tuple(COSTS)),
         'What is minimised: the sum of squared distances to the group mean ("squared") or of distances to the group '

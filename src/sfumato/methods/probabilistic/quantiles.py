@@ -17,7 +17,7 @@ from sfumato.errors import OptionError
 from sfumato.methods.probabilistic.columnwise import ColumnwiseMethod, Goal
 from sfumato.methods.probabilistic.optimal_groups import TIES, Ties
 from sfumato.methods.recodings.buckets import SHOWN, Buckets, Shown, merged_to, quantile_ends
-from sfumato.params import Choice, OrNone, Probability, Whole, option
+from sfumato.params import GROUP_SIZES, Choice, OrNone, Probability, Whole, option
 from sfumato.survey.quantile_sketches import Points, Reservoir, sample_size
 from sfumato.survey.questions import Answers, ExtremesOf, MissingIn, PointsOf, Question
 from sfumato.survey.survey import Survey, is_whole
@@ -56,6 +56,7 @@ class Quantiles(ColumnwiseMethod):
         default=None,
         unit="rows",
         reported=True,
+        strengths=GROUP_SIZES,
     )
     buckets: int | None = option(
         OrNone(Whole(at_least=1)),

@@ -12,7 +12,7 @@ from sfumato.errors import CannotRelease
 from sfumato.methods.claims import KAnonymity
 from sfumato.methods.matrix import BLOCK_ROWS, MatrixMethod, MatrixPlan, MatrixSetup
 from sfumato.methods.spectral.bases import principal
-from sfumato.params import Whole, option
+from sfumato.params import GROUP_SIZES, Whole, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +38,7 @@ class HistogramMethod(MatrixMethod):
         default=5,
         unit="rows",
         reported=True,
+        strengths=GROUP_SIZES,
     )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> HistogramPlan:

@@ -59,6 +59,7 @@ class PartitionedIca(SwapMethod):
         'Average number of rows in a cluster, or "auto" for the smallest size that is private.',
         default=200,
         reported=True,
+        strengths=(60, 100, 200, 400, 800),
     )
     floor: int = option(
         Whole(at_least=2),

@@ -45,6 +45,7 @@ class SwapMethod(MatrixMethod):
         default=0.0,
         unit="rows",
         reported=True,
+        strengths=(0.0, 0.005, 0.01, 0.02, 0.05),
     )
     marginals: Marginals = option(
         Choice(MARGINALS),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -60,22 +60,31 @@ def learnt(levels: NDArray[np.int64], counts: NDArray[np.float64], rate: float) 
     ``rate`` is the share of pairs that are true: one of as many as there are rows. A level that no pair has keeps a
     small probability (Laplace's rule), so that weights stay finite.
     """
-    columns = levels.shape[1]
-    other = _shares(levels, counts)
-    true = np.tile(STARTED, (columns, 1))
-    places = np.arange(columns)
+    indicators = _indicators(levels)
+    other = _shares(indicators, counts)
+    true = np.tile(STARTED, (levels.shape[1], 1))
     for _ in range(ROUNDS):
-        odds = np.log(rate / (1.0 - rate)) + (np.log(true) - np.log(other))[places, levels].sum(axis=1)
+        odds = np.log(rate / (1.0 - rate)) + indicators @ (np.log(true) - np.log(other)).ravel()
         belief = 1.0 / (1.0 + np.exp(-np.clip(odds, -700.0, 700.0)))
-        before, true = true, _shares(levels, counts * belief)
+        before, true = true, _shares(indicators, counts * belief)
         if np.abs(true - before).max() < CONVERGED:
             break
     return Weights(true, other)
 
 
-def _shares(levels: NDArray[np.int64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
+def _indicators(levels: NDArray[np.int64]) -> Any:
+    """Return a sparse matrix of patterns by levels of columns: a product with it is a step of the EM algorithm."""
+    from scipy.sparse import csr_array
+
+    patterns, columns = levels.shape
+    index = (levels + LEVELS * np.arange(columns)).astype(np.int32).ravel()
+    starts = np.arange(patterns + 1, dtype=np.int32) * columns
+    return csr_array((np.ones(index.size), index, starts), shape=(patterns, LEVELS * columns))
+
+
+def _shares(indicators: Any, counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the share of each level in each column, with a little of every level."""
-    found = 0.01 + np.stack([np.bincount(column, counts, minlength=LEVELS) for column in levels.T])
+    found = 0.01 + (counts @ indicators).reshape(-1, LEVELS)
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 

@@ -17,7 +17,7 @@ from sfumato.methods.classical.microaggregation.grouping import COLUMNWISE, GROU
 from sfumato.methods.classical.microaggregation.space import Space
 from sfumato.methods.diagnostics import Trace
 from sfumato.methods.search_budget import SearchBudget, require_search
-from sfumato.params import Checked, Choice, OrNone, Whole, option
+from sfumato.params import GROUP_SIZES, Checked, Choice, OrNone, Whole, option
 from sfumato.schema.columns import Role
 from sfumato.table.intervals import BOX, interval_names, require_free_names
 from sfumato.table.kinds import Kind
@@ -67,7 +67,9 @@ class Microaggregate(Method):
         "groups": "what a group is made of: whole rows, or the values of one column",
     }
 
-    k: int = option(Whole(at_least=2), "Smallest number of rows in a group.", unit="rows", reported=True)
+    k: int = option(
+        Whole(at_least=2), "Smallest number of rows in a group.", unit="rows", reported=True, strengths=GROUP_SIZES
+    )
     kind: str = option(
         Choice(KINDS),
         'How groups are formed. "mdav": k rows around the outermost rows, in quadratic time; "vmdav": the same with k '

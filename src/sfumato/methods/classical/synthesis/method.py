@@ -21,7 +21,7 @@ from sfumato.methods.classical.synthesis.trees import fit_trees
 from sfumato.methods.classical.synthesis.variables import Problem, matrix_of, variables_of
 from sfumato.methods.imputation import imputed
 from sfumato.methods.matrix import BLOCK_ROWS, LOGS, MatrixPlan, MatrixSetup, matrix_setup
-from sfumato.params import Choice, Flag, Whole, option
+from sfumato.params import GROUP_SIZES, Choice, Flag, Whole, option
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -107,6 +107,7 @@ class Synthesize(Method):
         default=5,
         unit="rows",
         reported=True,
+        strengths=GROUP_SIZES,
     )
     order: int = option(
         Whole(at_least=1),

@@ -1,0 +1,198 @@
+"""Make a release that was requested: choose the method, make, verify and write it, and print what was found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.cli import console, source
+from sfumato.cli.search import watched
+from sfumato.errors import OptionError
+from sfumato.params import require_choice
+
+if TYPE_CHECKING:
+    from sfumato.cli.request import Request
+    from sfumato.engines.base import Engine
+    from sfumato.measures.assess import Assessment
+    from sfumato.methods.base import Method
+    from sfumato.release.destination import Destination
+    from sfumato.release.release import Release
+    from sfumato.report.summary import Summary
+    from sfumato.schema.schema import Schema
+
+AUTO = "auto"  # in place of a method: the recommended one
+DEFAULT_METHOD = "boxes"
+
+
+def perform(request: Request, *, seed: int | None, as_json: bool) -> None:
+    """Make the release, verify it, write it with its project file, and print what was found."""
+    from sfumato.cli.project import write_project
+    from sfumato.engines.registry import engine_for
+    from sfumato.release.destination import Folder
+
+    file, out = _required(request)
+    require_choice(request.csv_formulas or "escape", name="--csv-formulas", choices=("keep", "escape"))
+    for one in request.require:
+        require_choice(one, name="--require", choices=("assessment",))
+    method = None if request.method == AUTO else _method(request)  # a mistake is said before any work
+    destination = _destination(out, request.into, replace=bool(request.replace))
+    destination.require_free()
+    console.say_progress()
+    given = source.source_of(file, request.reading or source.READING, table=request.table, query=request.query)
+    engine = engine_for(request.engine or "auto", given, memory=request.memory, master=request.master)
+    if method is None:
+        request = _recommended(request, given, engine)
+        method = _method(request)
+    if engine.name != "memory" or not isinstance(destination, Folder):
+        _made_by_engine(request, method, given, engine, destination, seed=seed, as_json=as_json)
+        schema = request.roles_schema
+    else:
+        schema = _made_in_memory(request, method, given, engine, seed=seed, as_json=as_json)
+    if isinstance(destination, Folder):
+        write_project(replace(request, schema=None, columns=schema, roles=()))
+
+
+def _required(request: Request) -> tuple[str, str]:
+    if request.input is None:
+        raise OptionError("A release needs an input.", found="none", fix="sfumato release FILE -o DIR, or --project")
+    if request.target is None:
+        raise OptionError("A release needs a folder to write to.", found="none", fix="-o DIR")
+    return request.input, request.target
+
+
+def _method(request: Request) -> Method:
+    from sfumato.methods.registry import make_method
+
+    return make_method(request.method or DEFAULT_METHOD, **request.options)
+
+
+def _recommended(request: Request, given: Any, engine: Engine) -> Request:
+    """Return the request with the recommended method and options; those that were given stay."""
+    from sfumato.recommendation.recommend import recommend
+
+    wanted: dict[str, Any] = {name: request.options.get(name) for name in ("k", "l", "population")}
+    keep = request.options.get("keep") or ()
+    found = recommend(given, keep, schema=request.roles_schema, engine=engine, **wanted)
+    console.say(f"· method {found.method}, recommended because:")
+    for reason in found.reasons:
+        console.say(f"·   {reason}")
+    return replace(request, method=found.method, options={**found.options, **request.options})
+
+
+def _made_by_engine(
+    request: Request,
+    method: Method,
+    given: Any,
+    engine: Engine,
+    destination: Destination,
+    *,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    from sfumato.pipeline import release_and_assess
+
+    console.say_compiling()
+    options: dict[str, Any] = {"schema": request.roles_schema, "seed": seed, "engine": engine, "into": destination}
+    judged = None
+    with watched(method) as anonymizer:
+        if request.judges:
+            others = request.reference and source.table(request.reference, request.reading or source.READING)
+            made = release_and_assess(
+                anonymizer, given, others, holdout=request.holdout, require=bool(request.require), **options
+            )
+            released, judged = made.release, made.assessment
+        else:
+            released = anonymizer.release(given, **options)
+    show_written(released, request.target or "", judged, table=request.into, as_json=as_json)
+
+
+def _made_in_memory(
+    request: Request, method: Method, given: Any, engine: Engine, *, seed: int | None, as_json: bool
+) -> Schema:
+    """Make and write the release; return the schema with a role for every column."""
+    from sfumato.pipeline import release_and_assess
+    from sfumato.schema.schema import FittedTable
+
+    fitted = FittedTable.of(given.read(), request.roles_schema)
+    source.say_roles(fitted.schema)
+    console.say_compiling()
+    others = request.reference and source.table(request.reference, request.reading or source.READING)
+    judged = None
+    with watched(method) as anonymizer:
+        if request.judges:
+            made = release_and_assess(
+                anonymizer, fitted, others, holdout=request.holdout, seed=seed, require=bool(request.require)
+            )
+            released, judged = made.release, made.assessment
+            if request.holdout is not None:
+                console.say(f"· {judged.reference_rows:,} rows held out as the reference and not released")
+        else:
+            released = anonymizer.release(fitted, seed=seed, engine=engine)
+    formulas = request.csv_formulas or "escape"
+    write_and_show(released, request.target or "", judged, as_json=as_json, csv_formulas=formulas)
+    return fitted.schema
+
+
+def write_and_show(
+    released: Release, out: str, judged: Assessment | None = None, *, as_json: bool, csv_formulas: str = "escape"
+) -> None:
+    """Write the bundle; print how columns are released, the findings and the kept statistics."""
+    from sfumato.report import html
+    from sfumato.report.summary import summarize
+
+    summary = summarize(released)
+    folder = released.write(out, report=html.render(released, summary), csv_formulas=csv_formulas)
+    console.say(f"· written to {out}")
+    with console.after(f"the release is complete in {out}"):
+        _show(released, {"folder": str(folder)}, summary, judged, as_json=as_json)
+
+
+def _destination(out: str, into: str | None, *, replace: bool) -> Destination:
+    """Return the folder, or the table of a database, that the release is written to."""
+    from sfumato.release.destination import Folder
+
+    if source.is_url(out):
+        if into is None:
+            raise OptionError(
+                "-o with the URL of a database needs the name of the new table.", found="no --into", fix="--into TABLE"
+            )
+        return source.database(out, table=into, replace=replace)
+    if into is not None or replace:
+        raise OptionError("--into and --replace need -o with the URL of a database.", found="a folder")
+    return Folder(out)
+
+
+def show_written(
+    released: Release, out: str, judged: Assessment | None = None, *, table: str | None, as_json: bool
+) -> None:
+    """Print what :func:`write_and_show` prints, of a release that its engine has written."""
+    from sfumato.report.summary import summarize
+
+    place = {"table": table} if table else {"folder": str(Path(out).expanduser().absolute())}
+    console.say(f"· written to {table or out}")
+    with console.after(f"the release is complete in {table or out}"):
+        _show(released, place, summarize(released), judged, as_json=as_json)
+
+
+def _show(
+    released: Release, place: dict[str, str], summary: Summary, judged: Assessment | None, *, as_json: bool
+) -> None:
+    from sfumato.report import terminal
+
+    manifest = released.manifest
+    assert manifest is not None
+    searches, rules = released.diagnostics.searches, released.diagnostics.rules
+    if as_json:
+        shown: dict[str, Any] = {**place, "manifest": manifest, "estimates": summary.estimates}
+        shown |= {"usefulness": summary.usefulness}
+        console.show_json(shown | {"searches": searches, "rules": rules, "assessment": judged and judged.to_plain()})
+        return
+    parts = [terminal.treatments(manifest), terminal.findings(released.findings)]
+    parts += [terminal.estimates(summary.estimates)] if summary.estimates else []
+    parts += [terminal.usefulness(summary.usefulness)] if summary.usefulness.concerns else []
+    parts += [terminal.searches(searches)] if searches else []
+    parts += [terminal.rules(rules)] if rules else []
+    parts += [terminal.assessment(judged)] if judged else []
+    for part in parts:
+        console.show(part, "")

@@ -1,0 +1,1 @@
+"""Compare methods and strengths on one table: each releases the same people and is assessed against the same others."""

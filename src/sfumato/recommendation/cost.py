@@ -1,0 +1,73 @@
+"""What a release will cost, found by a release of some of the rows.
+
+Groups of k of n rows cover as much of a table as groups of k m / n of m sampled rows. The widths of intervals grow as
+(k / n)^(1/d) with d protected columns, which corrects for the rounding of k m / n; time grows as n log n.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sfumato.assessment import sampled
+from sfumato.engines.stored.memory import CELL, COPIES, OWN
+from sfumato.errors import SfumatoError
+from sfumato.methods.registry import make_method
+from sfumato.randomness import Randomness
+from sfumato.recommendation.records import Cost, ExpectedWidth
+from sfumato.report.summary import shown_estimates
+from sfumato.schema.columns import Role
+from sfumato.schema.schema import FittedTable, Schema
+
+if TYPE_CHECKING:
+    from sfumato.release.release import Release
+    from sfumato.table.table import Table
+
+TRIED, WARM = 4000, 200  # rows of the trial, and of a first one that compiles kernels
+LEAST_K = 2
+
+
+def expected_cost(method: str, options: Mapping[str, Any], sample: Table, schema: Schema, rows: int) -> Cost:
+    """Release a random part of a sample of the table, and scale what it takes to all rows."""
+    memory = OWN + rows * len(schema.columns) * CELL * COPIES
+    tried = sampled(sample, TRIED, Randomness().stream("cost"))
+    k = max(LEAST_K, round(options["k"] * tried.rows / rows))
+    smaller = dict(options) | {"k": k} | ({"l": min(options["l"], k)} if "l" in options else {})
+    try:
+        _released(method, smaller, sampled(tried, WARM, Randomness().stream("warm")), schema)
+        start = time.perf_counter()
+        release = _released(method, smaller, tried, schema)
+        seconds = time.perf_counter() - start
+    except SfumatoError as error:
+        if tried.rows == rows:
+            raise
+        note = f"widths and time are not known: {error.message}"
+        return Cost(seconds=math.nan, memory=memory, widths=(), tried_rows=0, note=note)
+    growth = rows * math.log(rows + 1.0) / (tried.rows * math.log(tried.rows + 1.0))
+    scale = (options["k"] / rows * tried.rows / k) ** (1.0 / max(len(schema.names(Role.QUASI)), 1))
+    whole = tried.rows == rows
+    note = "from a release of all rows" if whole else f"from a release of {tried.rows:,} rows"
+    return Cost(
+        seconds=round(seconds * growth, 3),
+        memory=memory,
+        widths=_widths(release, scale),
+        tried_rows=tried.rows,
+        note=note,
+    )
+
+
+def _released(method: str, options: Mapping[str, Any], table: Table, schema: Schema) -> Release:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make_method(method, **options).release(FittedTable(table, schema), engine="memory")
+
+
+def _widths(release: Release, scale: float) -> tuple[ExpectedWidth, ...]:
+    """Return the widths of the intervals of kept statistics, or else of means."""
+    numbers = [replace(one.numbers) for one in shown_estimates(release)]
+    found = [(one.name, (one.high - one.low) * scale) for one in numbers]
+    return tuple(ExpectedWidth(statistic=name, width=width) for name, width in found if math.isfinite(width))

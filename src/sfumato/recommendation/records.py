@@ -1,0 +1,127 @@
+"""A recommendation: a method with options, the reasons in words, the command, and what it is expected to cost."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato.methods.registry import make_method
+from sfumato.release.plain_values import plain
+
+if TYPE_CHECKING:
+    from sfumato.methods.base import Method
+
+FLAGS = ("k", "l", "population")  # options with a flag of their own; others are given by --option
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedWidth:
+    """How wide the guaranteed interval of a statistic is expected to be, in the unit of the statistic."""
+
+    statistic: str
+    width: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a release is expected to cost, from a release of some of the rows."""
+
+    seconds: float
+    memory: int  # bytes
+    widths: tuple[ExpectedWidth, ...]
+    tried_rows: int  # rows that were released to find out; 0 if that failed
+    note: str  # how the numbers were found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternative:
+    """Another method, and what speaks for it."""
+
+    method: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommendation:
+    """A recommended method, as :func:`sfumato.recommend` returns it.
+
+    Attributes
+    ----------
+    method : str
+        Registry name of the method.
+    options : mapping
+        Its options.
+    reasons : tuple of str
+        Why this method and these options, in sentences.
+    command : str
+        The command that makes the release.
+    cost : Cost
+        Expected time, memory and widths of intervals.
+    alternatives : tuple of Alternative
+        Other methods, and what speaks for them.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [20, 21, 22, 40, 41, 42] * 10, "income": [10.0, 12.0, 11.0, 30.0, 31.0, 35.0] * 10}
+    >>> found = sf.recommend(people, keep=["mean(income)"], schema={"age": "quasi", "income": "quasi"})
+    >>> found.to_method().k
+    5
+    """
+
+    method: str
+    options: Mapping[str, Any]
+    reasons: tuple[str, ...]
+    command: str
+    cost: Cost
+    alternatives: tuple[Alternative, ...]
+
+    def to_method(self) -> Method:
+        """Return the method with its options; its ``release`` makes the release."""
+        return make_method(self.method, **self.options)
+
+    def to_plain(self) -> dict[str, object]:
+        """Return the recommendation as a dictionary that can be written as JSON."""
+        return {
+            "method": self.method,
+            "options": {name: plain(value) for name, value in self.options.items()},
+            "reasons": list(self.reasons),
+            "command": self.command,
+            "cost": {
+                "seconds": self.cost.seconds,
+                "memory": self.cost.memory,
+                "widths": [{"statistic": one.statistic, "width": plain(one.width)} for one in self.cost.widths],
+                "tried_rows": self.cost.tried_rows,
+                "note": self.cost.note,
+            },
+            "alternatives": [{"method": one.method, "reason": one.reason} for one in self.alternatives],
+        }
+
+    def __str__(self) -> str:
+        cost = f"about {self.cost.seconds:.1f} s and {self.cost.memory / 1e9:.1f} GB of memory ({self.cost.note})"
+        widths = [f"  {one.statistic}: about {one.width:.3g} wide" for one in self.cost.widths]
+        others = [f"  {one.method}: {one.reason}" for one in self.alternatives]
+        return "\n".join(
+            [
+                self.command,
+                "",
+                *(f"- {reason}" for reason in self.reasons),
+                "",
+                f"Cost: {cost}",
+                *(["Guaranteed intervals:", *widths] if widths else []),
+                *(["Or:", *others] if others else []),
+            ]
+        )
+
+
+def command_line(file: str, method: str, options: Mapping[str, Any], arguments: Sequence[str]) -> str:
+    """Return the command that releases a file with these options; ``arguments`` say how it is read and which roles."""
+    words = ["sfumato", "release", file, *arguments, "-o", "out", "--method", method]
+    for name, value in options.items():
+        if name == "keep":
+            words += [word for one in value for word in ("--keep", str(one))]
+        else:
+            words += [f"--{name}", str(value)] if name in FLAGS else ["--option", f"{name}={value}"]
+    return shlex.join(words)

@@ -1,0 +1,166 @@
+"""A comparison goes on where it stopped, survives methods that fail and workers that die, and shows no cell."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.comparison import attempt as attempting
+from sfumato.comparison import workers
+from sfumato.comparison.attempt import Attempt, Split
+from sfumato.comparison.records import ComparedMethod
+from sfumato.comparison.trials import trials_of
+from sfumato.errors import OptionError, RequestError, SfumatoError
+from sfumato.schema.schema import FittedTable
+from sfumato.table.frames import as_table
+
+CANARY, NUMBER = "CANARY31", 771177.25
+ROLES = {"name": "identifier", "age": "quasi", "income": "quasi", "city": "quasi"}
+
+
+def people(rows=80):
+    numbers = np.random.default_rng(3)
+    incomes = numbers.normal(100.0, 10.0, rows)
+    incomes[5] = NUMBER
+    return {
+        "name": [f"{CANARY} {row}" for row in range(rows)],
+        "age": numbers.integers(18, 80, rows),
+        "income": incomes,
+        "city": numbers.choice(["Ulm", "Rom"], rows).tolist(),
+    }
+
+
+class Counted:
+    """Attempts that cost nothing; the table is never looked at."""
+
+    def __init__(self, *, dies_after=1000, is_final=True):
+        self.made, self.dies_after, self.is_final = [], dies_after, is_final
+
+    def __call__(self, trial, split):
+        if len(self.made) >= self.dies_after:
+            raise KeyboardInterrupt
+        self.made.append((trial.name, tuple(split.others.arrow.column("age").to_pylist())))
+        row = ComparedMethod(method=trial.method.name, strength=trial.strength, options=trial.options, reason="A test.")
+        return Attempt(row=row, is_final=self.is_final)
+
+
+def compared(monkeypatch, counted, folder, table=None, **options):
+    monkeypatch.setattr(workers, "attempt", counted)
+    options = {"strengths": 2, "schema": ROLES, "jobs": 1, "into": folder} | options
+    return sf.compare(people() if table is None else table, ["noise", "swap"], **options)
+
+
+class TestGoesOn:
+    def test_where_it_was_interrupted_with_the_same_people_held_out(self, monkeypatch, tmp_path):
+        first, second, third = Counted(dies_after=3), Counted(), Counted()
+        with pytest.raises(KeyboardInterrupt):
+            compared(monkeypatch, first, tmp_path / "map")
+        assert len(list((tmp_path / "map" / "trials").iterdir())) == 3
+        found = compared(monkeypatch, second, tmp_path / "map")
+        assert [name for name, _ in first.made + second.made] == [row.name for row in found.rows]
+        assert len({others for _, others in first.made + second.made}) == 1
+        assert compared(monkeypatch, third, tmp_path / "map") == found
+        assert third.made == []
+
+    def test_but_not_after_the_table_the_roles_or_the_split_changed(self, monkeypatch, tmp_path):
+        compared(monkeypatch, Counted(), tmp_path)
+        changed = people()
+        changed["age"][0] += 1
+        for options in (
+            {"table": changed},
+            {"schema": ROLES | {"city": "sensitive"}},
+            {"holdout": 0.4},
+            {"seed": 1},
+        ):
+            again = Counted()
+            compared(monkeypatch, again, tmp_path, **options)
+            assert len(again.made) == 4, options
+
+    def test_an_unexpected_error_is_tried_again(self, monkeypatch, tmp_path):
+        compared(monkeypatch, Counted(is_final=False), tmp_path)
+        again = Counted()
+        compared(monkeypatch, again, tmp_path)
+        assert len(again.made) == 4
+
+    def test_a_broken_file_is_made_again(self, monkeypatch, tmp_path):
+        compared(monkeypatch, Counted(), tmp_path)
+        next((tmp_path / "trials").iterdir()).write_text('{"method": ')
+        again = Counted()
+        compared(monkeypatch, again, tmp_path)
+        assert len(again.made) == 1
+
+
+class TestRefusals:
+    def test_a_folder_with_other_files(self, monkeypatch, tmp_path):
+        (tmp_path / "letter.txt").write_text("dear")
+        with pytest.raises(RequestError, match="empty or hold a comparison"):
+            compared(monkeypatch, Counted(), tmp_path)
+
+    def test_the_folder_of_a_release(self, monkeypatch, tmp_path):
+        sf.Noise().release(people(), schema=ROLES, into=tmp_path / "out")
+        with pytest.raises(RequestError, match="empty or hold a comparison"):
+            compared(monkeypatch, Counted(), tmp_path / "out")
+
+    def test_too_few_people(self):
+        with pytest.raises(OptionError, match="at least 20 rows"):
+            sf.compare(people(30), ["noise"], schema=ROLES)
+
+
+class TestAttempt:
+    def split(self):
+        fitted = FittedTable.of(as_table(people()), ROLES)
+        return Split(fitted, fitted.table)
+
+    def test_an_error_of_the_package_is_the_reason(self, monkeypatch):
+        def refuse(*arguments, **options):
+            raise SfumatoError("Groups must have rows.", found="none", fix="a smaller k")
+
+        monkeypatch.setattr(attempting, "release_and_assess", refuse)
+        made = attempting.attempt(trials_of(["noise"], 1)[0], self.split())
+        assert made.is_final
+        assert made.row.reason == "Groups must have rows. Found: none. Try: a smaller k."
+
+    def test_an_error_of_a_library_is_not_quoted(self, monkeypatch):
+        def fail(*arguments, **options):
+            raise ValueError(f"could not convert {CANARY}")
+
+        monkeypatch.setattr(attempting, "release_and_assess", fail)
+        made = attempting.attempt(trials_of(["noise"], 1)[0], self.split())
+        assert not made.is_final
+        assert "ValueError in fail" in made.row.reason
+        assert CANARY not in made.row.reason
+
+
+def test_processes_survive_a_death_and_no_cell_is_written(tmp_path, monkeypatch, caplog):
+    killed = []
+    started = workers._Process.started.__func__
+
+    def watched(cls, split):
+        process = started(cls, split)
+        if not killed:
+            killed.append(process.running.pid)
+            os.kill(process.running.pid, signal.SIGKILL)
+        return process
+
+    monkeypatch.setattr(workers._Process, "started", classmethod(watched))
+    with caplog.at_level("INFO", logger="sfumato.comparison"):
+        found = sf.compare(
+            people(), ["noise", "shuffle", sf.Boxes(k=60)], strengths=1, schema=ROLES, jobs=2, into=tmp_path
+        )
+    reasons = [row.reason for row in found.rows if row.reason]
+    assert len([reason for reason in reasons if "process ended" in reason]) == 1
+    measured = [row for row in found.rows if row.utility is not None]
+    assert measured
+    assert all(0.0 <= risk <= 1.0 for row in measured for risk in (row.reference_risk, row.attack_risk))
+    texts = [file.read_text() for file in tmp_path.rglob("*") if file.is_file()]
+    texts += [caplog.text, str(found), repr(found), found._repr_html_()]
+    assert not [text for text in texts if CANARY in text or "771177" in text]
+    kept = len(list((tmp_path / "trials").iterdir()))
+    assert kept == len(found.rows) - 1, "what died is not kept"
+    assert json.loads((tmp_path / "comparison.json").read_text())["reference_rows"] == 40
+    assert "prefers-color-scheme" in (tmp_path / "report.html").read_text()

@@ -1,0 +1,144 @@
+"""Recommendations: the method follows from roles, kinds, size and statistics, and the command does what it says."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.cli.app import run
+from sfumato.errors import SchemaError, StatisticError, TableError
+from sfumato.recommendation.choice import Situation, Wanted, choose
+from sfumato.schema.schema import Schema
+from sfumato.statistics.language import parse
+from sfumato.table.kinds import Kind
+from sfumato.table.write import write
+
+KINDS = {"age": Kind.WHOLE, "income": Kind.CONTINUOUS, "sex": Kind.NOMINAL, "ill": Kind.NOMINAL, "name": Kind.TEXT}
+
+
+def chosen(roles, rows=1000, keep=(), **wanted):
+    table = Situation(rows=rows, schema=Schema.of(roles), kinds=KINDS)
+    return choose(table, Wanted(keep=tuple(map(parse, keep)), **wanted))
+
+
+class TestChoice:
+    def test_boxes_for_statistics_that_must_be_kept(self):
+        found = chosen({"age": "quasi", "sex": "quasi", "ill": "sensitive"}, keep=["mean(age)"], population=10**6)
+        assert (found.method, found.options) == ("boxes", {"k": 5, "l": 2, "keep": ["mean(age)"]})
+        assert any("certain to contain" in reason for reason in found.reasons)
+
+    def test_generalize_among_a_population(self):
+        found = chosen({"age": "quasi", "sex": "quasi"}, population=10**6)
+        assert (found.method, found.options) == ("generalize", {"k": 5, "population": 10**6})
+
+    def test_recode_if_all_have_trees(self):
+        trees = {"age": {"role": "quasi", "tree": "steps:5,10"}, "sex": {"role": "quasi", "tree": "prefix"}}
+        assert chosen(trees).method == "recode"
+        assert chosen(trees | {"sex": "quasi"}).method == "boxes"
+
+    def test_the_optimum_of_a_single_number(self):
+        assert chosen({"age": "quasi", "income": "other"}).method == "optimal-groups"
+        assert chosen({"age": "quasi", "income": "sensitive"}).method == "boxes"
+        assert chosen({"sex": "quasi"}).method == "boxes"
+
+    def test_smaller_groups_in_a_small_table_unless_asked_for(self):
+        roles = {"age": "quasi", "sex": "quasi"}
+        assert chosen(roles, rows=49).options["k"] == 3
+        assert chosen(roles, rows=50).options["k"] == 5
+        assert chosen(roles, rows=49, k=7).options["k"] == 7
+
+    def test_l_is_at_most_k(self):
+        roles = {"age": "quasi", "sex": "quasi", "ill": "sensitive"}
+        assert chosen(roles, k=2, l=4).options == {"k": 2, "l": 2}
+
+    def test_too_many_columns_for_the_rows_are_said(self):
+        roles = {"age": "quasi", "sex": "quasi"}
+        assert not [reason for reason in chosen(roles, rows=20).reasons if "too few to cut" in reason]
+        assert [reason for reason in chosen(roles, rows=9).reasons if "too few to cut" in reason]
+
+    def test_reasons_name_all_roles(self):
+        found = " ".join(chosen({"age": "quasi", "sex": "quasi", "ill": "sensitive", "name": "identifier"}).reasons)
+        assert "2 quasi-identifiers are protected: age, sex." in found
+        assert "1 identifier is removed: name." in found
+
+    def test_nothing_to_protect_is_an_error(self):
+        with pytest.raises(SchemaError):
+            chosen({"age": "other"})
+        with pytest.raises(TableError):
+            chosen({"age": "quasi"}, rows=5)
+
+
+def people(rows=300):
+    numbers = np.random.default_rng(2)
+    ages = numbers.integers(18, 90, rows)
+    return {
+        "age": ages,
+        "income": 100.0 + 4.0 * ages + numbers.normal(0, 20, rows),
+        "sex": numbers.choice(["f", "m"], rows).tolist(),
+        "ill": numbers.choice(["flu", "cold", "none"], rows).tolist(),
+    }
+
+
+ROLES = {"age": "quasi", "income": "quasi", "sex": "quasi", "ill": "sensitive"}
+
+
+class TestCost:
+    def test_widths_are_those_of_the_release(self):
+        found = sf.recommend(people(), ["corr(age, income)"], schema=ROLES)
+        real = found.to_method().release(people(), schema=ROLES).estimate("corr(age, income)")
+        assert found.cost.tried_rows == 300
+        assert found.cost.widths[0].width == pytest.approx(real.high - real.low, rel=0.05)
+        assert found.cost.seconds > 0.0
+
+    def test_widths_of_a_large_table_are_foreseen_from_a_part(self, monkeypatch):
+        from sfumato.recommendation import cost
+
+        monkeypatch.setattr(cost, "TRIED", 1000)
+        foreseen = sf.recommend(people(4000), ["mean(income)"], schema=ROLES, k=12).cost
+        real = sf.Boxes(k=12, l=2, keep=["mean(income)"]).release(people(4000), schema=ROLES).estimate("mean(income)")
+        assert foreseen.tried_rows == 1000
+        assert foreseen.widths[0].width == pytest.approx(real.high - real.low, rel=0.5)
+
+    def test_an_unknown_column_is_an_error(self):
+        with pytest.raises(StatisticError):
+            sf.recommend(people(), ["mean(salary)"], schema=ROLES)
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(pa.table(people()), tmp_path / "people.csv")
+    return "people.csv"
+
+
+class TestCommand:
+    def test_the_recommended_command_makes_the_release(self, file, capsys):
+        words = ["--role", "ill=sensitive", "--quasi", "age,income,sex", "--keep", "corr(age, income)", "--json"]
+        assert run(["recommend", file, *words]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["method"] == "boxes"
+        assert found["reasons"]
+        assert found["cost"]["widths"][0]["statistic"] == "corr(age, income)"
+        assert run(shlex.split(found["command"])[1:]) == 0
+        assert json.loads((Path("out") / "manifest.json").read_text())["options"]["k"] == 5
+
+    def test_method_auto_uses_it_and_keeps_what_was_given(self, file, capsys):
+        words = ["--quasi", "age,income,sex", "--sensitive", "ill", "--keep", "mean(income)", "-k", "7"]
+        assert run(["release", file, "-o", "out", "--method", "auto", *words, "--json"]) == 0
+        shown = capsys.readouterr()
+        assert "method boxes, recommended because:" in shown.err
+        options = json.loads(shown.out)["manifest"]["options"]
+        assert (options["k"], options["keep"]) == (7, ["mean(income)"])
+
+    def test_a_person_can_read_it(self, file, capsys):
+        assert run(["recommend", file, "--quasi", "age", "--other", "*"]) == 0
+        text = capsys.readouterr().out
+        assert text.startswith("sfumato release people.csv")
+        assert "optimal-groups" in text
+        assert "Cost: about" in text
