@@ -22,8 +22,10 @@ NEGLIGIBLE = 1e-9  # a singular value below this share of the largest is a round
 ICA_ROUNDS = 100  # normal data never converge, and any rotation of them will do
 ICA_TOLERANCE = 1e-4
 # With fewer rows per component FastICA finds directions in which a single row stands out (overlearning: Särelä and
-# Vigário, 2003), and never converges; the components that are left over stay principal
+# Vigário, 2003), and never converges. With hundreds of components that takes most of the time, so the components
+# that are left over stay principal; a few components cost little, and are all rotated as TL does
 ICA_ROWS_PER_COMPONENT = 4
+ALL_ROTATED = 60
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,12 +76,13 @@ def invariant(matrix: NDArray[np.float64]) -> Basis:
 def independent(matrix: NDArray[np.float64], generator: np.random.Generator) -> Basis:
     """Return the basis of independent components, by symmetric FastICA with contrast log cosh (Hyvärinen; TL §5.1).
 
-    Only as many of the leading components are made independent as the rows can tell, rows ÷ ICA_ROWS_PER_COMPONENT.
+    Of more than ALL_ROTATED components only as many leading ones are made independent as the rows can tell, one per
+    ICA_ROWS_PER_COMPONENT rows.
     """
     basis = principal(matrix)
-    leading = min(basis.rank, len(matrix) // ICA_ROWS_PER_COMPONENT)
-    if leading < 2:
+    if basis.rank < 2:
         return basis
+    leading = min(basis.rank, max(ALL_ROTATED, len(matrix) // ICA_ROWS_PER_COMPONENT))
     rotation = np.eye(basis.rank)
     rotation[:leading, :leading] = unmixing(basis.scores[:, :leading], generator).rotation
     return basis.rotated(rotation)

@@ -16,9 +16,9 @@ from sfumato.engines.memory import Memory
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.classical.synthesis.donors import Donors
 from sfumato.methods.classical.synthesis.method import MODELS
+from sfumato.methods.classical.synthesis.predictors import correlation_ratio, first_axis
 from sfumato.methods.classical.synthesis.ranks import correlation_root
 from sfumato.methods.classical.synthesis.tables import mutual_information
-from sfumato.methods.classical.synthesis.trees import first_axis
 from sfumato.table.table import Table
 
 KINDS = tuple(MODELS)
@@ -162,6 +162,24 @@ class TestWhatIsKept:
     def test_trees_keep_relations_of_three_columns_and_copulas_do_not(self, exclusive):
         assert self.gap(synthetic(exclusive, kind="trees")) > 1.7
         assert abs(self.gap(synthetic(exclusive, kind="copula"))) < 0.3
+
+    def test_trees_find_the_related_column_among_more_than_a_tree_uses(self):
+        numbers = np.random.default_rng(8).normal(size=(2000, 40))
+        columns = {f"v{place}": numbers[:, place] for place in range(40)}
+        columns["bent"] = numbers[:, 5] ** 2 + 0.1 * numbers[:, 6]
+        made = synthetic(Table.from_arrow(pa.table(columns)), kind="trees")
+        squares = made.numbers("v5") ** 2
+        assert np.corrcoef(squares, made.numbers("bent"))[0, 1] > 0.8
+        assert abs(np.corrcoef(made.numbers("v7") ** 2, made.numbers("bent"))[0, 1]) < 0.1  # control
+
+    def test_relations_are_seen_whatever_their_shape(self):
+        draw = np.random.default_rng(9)
+        numbers, noise = draw.normal(size=(2, 5000))
+        by_value = np.argsort(np.argsort(numbers)) // 250
+        by_size = np.argsort(np.argsort(np.abs(numbers))) // 250
+        assert correlation_ratio(numbers, by_value) > 0.95
+        assert correlation_ratio(numbers, by_size) > 0.9
+        assert correlation_ratio(noise, by_value) < 0.02
 
     def test_tables_keep_the_joint_distribution_of_as_many_columns_as_their_order(self):
         coins = np.random.default_rng(6).integers(0, 2, (2, 4000)).astype(bool)

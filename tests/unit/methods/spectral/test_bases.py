@@ -61,10 +61,13 @@ def test_mixed_independent_sources_are_found_again():
 
 
 def test_components_that_few_rows_cannot_tell_stay_principal():
-    wide = np.random.default_rng(5).normal(size=(40, 30))  # 29 components; ten of them have four rows each
+    wide = np.random.default_rng(5).normal(size=(100, 90))  # 90 components of 100 rows
     basis, plain = independent(wide, np.random.default_rng(1)), principal(wide)
-    assert np.allclose(basis.scores[:, 10:], plain.scores[:, 10:])
-    assert not np.allclose(basis.scores[:, :10], plain.scores[:, :10])
+    assert np.allclose(basis.scores[:, 60:], plain.scores[:, 60:])
+    assert not np.allclose(basis.scores[:, :60], plain.scores[:, :60])
+    small = np.random.default_rng(5).normal(size=(40, 30))  # a few components are all rotated, however few the rows
+    turned = independent(small, np.random.default_rng(1)).scores
+    assert not np.isclose(turned, principal(small).scores).all(axis=0).any()
     tall = MATRICES["tall"]  # with rows enough all of them are rotated
     scores = principal(tall).scores
     assert np.allclose(build("independent", tall).scores, scores @ unmixing(scores, np.random.default_rng(1)).rotation)

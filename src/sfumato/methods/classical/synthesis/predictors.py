@@ -1,0 +1,136 @@
+"""What a tree of one variable is fitted to: earlier variables as numbers, the most related ones if there are many.
+
+A nominal predictor with many values makes trees slow or impossible. Its values are put in the order of the variable
+that is predicted, which is the best order for one cut of a number (Breiman et al., 1984). Numbers are put into bins of
+equally many rows, so that sorting them costs the same however many rows there are.
+
+With all earlier variables as predictors the work would grow with the square of the number of columns. A tree therefore
+uses at most MOST of them: those with the largest correlation ratio η², the share of their variance between groups of
+rows with similar values of the predicted variable. The distance from the median counts too, so that a U shape is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.methods.classical.synthesis.variables import Codes, Numbers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.methods.classical.synthesis.variables import Variable
+
+MOST = 20  # predictors of a tree
+BINS = 1000  # of a number
+GROUPS = 20  # of rows with similar values of the predicted variable
+SAMPLE = 5_000  # rows, about, on which relations are measured
+ROUNDS = 30  # of the iteration for the first axis of two nominal columns
+
+
+@dataclass(frozen=True, repr=False)
+class Levels:
+    """A variable as whole numbers: its codes, or the bins of its numbers."""
+
+    edges: NDArray[np.float64] | None  # between the bins of numbers; None for codes
+
+    @classmethod
+    def of(cls, variable: Variable) -> Levels:
+        """Choose the bins."""
+        return cls(_edges(own_values(variable), BINS) if isinstance(variable, Numbers) else None)
+
+    def __call__(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        return values if self.edges is None else np.searchsorted(self.edges, values)
+
+
+@dataclass(frozen=True, repr=False)
+class Predictor:
+    """An earlier variable as numbers: the scores of its codes, or the bins of its numbers as they are."""
+
+    place: int  # of the variable
+    scores: NDArray[np.float64] | None  # one per code; None for numbers
+
+    def column(self, levels: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the numbers of rows with these levels."""
+        return (levels if self.scores is None else self.scores[levels]).astype(np.float32)
+
+
+def own_values(variable: Variable) -> NDArray[Any]:
+    """Return the values of a predictor; a row without a number has 0, as it has where it is synthetic."""
+    return np.where(variable.known, variable.values, 0.0) if isinstance(variable, Numbers) else variable.values
+
+
+def matrix_of(predictors: Sequence[Predictor], levels: Sequence[NDArray[np.int64]]) -> NDArray[np.float32]:
+    """Return the columns of the predictors for rows with these levels, one array per variable."""
+    return np.column_stack([one.column(levels[one.place]) for one in predictors])
+
+
+def most_related(
+    variables: Sequence[Variable], levels: Sequence[NDArray[np.int64]], target: Variable, wanted: NDArray[Any]
+) -> tuple[Predictor, ...]:
+    """Return the predictors of a variable: all earlier ones, or those that are most related to it."""
+    found = [
+        Predictor(place, _scores(one, levels[place], target, wanted) if isinstance(one, Codes) else None)
+        for place, one in enumerate(variables)
+    ]
+    if len(found) <= MOST:
+        return tuple(found)
+    some = slice(None, None, max(1, len(wanted) // SAMPLE))
+    groups = wanted[some]
+    groups = groups if isinstance(target, Codes) else np.searchsorted(_edges(groups, GROUPS), groups)
+    strength = [correlation_ratio(one.column(levels[one.place][some]), groups) for one in found]
+    return tuple(found[place] for place in sorted(np.argsort(strength, kind="stable")[-MOST:].tolist()))
+
+
+def correlation_ratio(numbers: NDArray[Any], groups: NDArray[np.int64]) -> float:
+    """Return the largest η² of numbers, or of their distances from the median, between groups: from 0 to 1."""
+    counts = np.maximum(np.bincount(groups), 1)
+    ratios = []
+    for one in (numbers, np.abs(numbers - np.median(numbers))):
+        centred = one - one.mean(dtype=np.float64)
+        total = float(centred @ centred)
+        between = float((np.bincount(groups, weights=centred) ** 2 / counts).sum())
+        ratios.append(between / total if total > 0.0 else 0.0)
+    return max(ratios)
+
+
+def _edges(numbers: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
+    """Return the edges between at most so many bins; a number that is equal to an edge is below it."""
+    values = np.unique(numbers)
+    if len(values) <= bins:
+        return values[:-1]
+    ordered = np.sort(numbers)
+    return np.unique(ordered[np.arange(1, bins) * len(ordered) // bins])
+
+
+def _scores(predictor: Codes, values: NDArray[Any], target: Variable, wanted: NDArray[Any]) -> NDArray[np.float64]:
+    """Return a number for each code of a predictor, in the order of the variable that is predicted."""
+    if predictor.ordered:
+        return np.arange(predictor.size, dtype=np.float64)
+    counts = np.maximum(np.bincount(values, minlength=predictor.size), 1)
+    if isinstance(target, Numbers):
+        return np.asarray(np.bincount(values, weights=wanted, minlength=predictor.size) / counts)
+    pairs = np.bincount(values * target.size + wanted, minlength=predictor.size * target.size)
+    return first_axis(pairs.reshape(predictor.size, target.size).astype(np.float64))
+
+
+def first_axis(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the scores of the rows on the first axis of a correspondence analysis, by reciprocal averaging.
+
+    If the table has two columns, their order is that of the shares in the second column.
+    """
+    rows, columns = table.sum(axis=1), table.sum(axis=0)
+    by_row, by_column = table / np.maximum(rows, 1.0)[:, None], table / np.maximum(columns, 1.0)
+    scores = np.arange(len(columns), dtype=np.float64)  # a fixed start, so that the result does not depend on chance
+    found = by_row @ scores
+    for _ in range(ROUNDS):
+        found = by_row @ scores
+        found -= (rows @ found) / max(rows.sum(), 1.0)
+        length = np.sqrt(rows @ found**2)
+        if length <= 1e-12 * np.sqrt(max(rows.sum(), 1.0)):
+            break
+        scores = by_column.T @ (found / length)
+    return np.asarray(found)
