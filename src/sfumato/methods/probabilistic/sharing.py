@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from sfumato.params import require_int
 
 
@@ -33,22 +35,20 @@ def real_shares(budget: float, sizes: Mapping[str, int], importance: Mapping[str
     """Solve LT equation (1), clipped to the range from 1 to the size of each column: d_i = w_i·s.
 
     The scale s is the one that uses up the budget. LT removes columns with fewer values than their share one by one.
-    Here the scale is found by bisection, which also handles columns whose share would be less than one value.
+    Here Σ log d_i is written as a function of log s. Its slope is the number of columns whose share is neither one
+    value nor all of them, so it is a polygon, whose corners are sorted.
     """
-    wanted = min(math.log(budget), sum(math.log(size) for size in sizes.values()))
-
-    def shares(scale: float) -> dict[str, float]:
-        return {name: min(float(size), max(1.0, importance[name] * scale)) for name, size in sizes.items()}
-
-    low = min(1.0 / one for one in importance.values())
-    high = max(size / importance[name] for name, size in sizes.items())
-    for _ in range(64):  # as exact as floating point is
-        middle = math.sqrt(low * high)
-        if sum(math.log(share) for share in shares(middle).values()) <= wanted:
-            low = middle
-        else:
-            high = middle
-    return shares(low)
+    most = np.array([float(size) for size in sizes.values()])
+    weight = np.array([importance[name] for name in sizes])
+    wanted = min(math.log(budget), float(np.log(most).sum()))
+    corners = np.concatenate([-np.log(weight), np.log(most / weight)])  # where a share leaves one value, and has all
+    order = np.argsort(corners, kind="stable")
+    slopes = np.cumsum(np.where(order < len(most), 1, -1))
+    heights = np.concatenate([[0.0], np.cumsum(slopes[:-1] * np.diff(corners[order]))])
+    at = int(np.searchsorted(heights, wanted, side="right")) - 1
+    rest = (wanted - heights[at]) / slopes[at] if slopes[at] else 0.0
+    scale = math.exp(corners[order[at]] + rest)
+    return dict(zip(sizes, np.clip(weight * scale, 1.0, most).tolist(), strict=True))
 
 
 def _filled(

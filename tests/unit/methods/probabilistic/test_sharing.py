@@ -55,3 +55,22 @@ def test_shares_are_proportional_to_importance_where_nothing_binds():
 def test_importance_must_be_positive_numbers_by_column(wrong):
     with pytest.raises(OptionError):
         require_importance(wrong)
+
+
+@given(
+    st.integers(1, 10**9),
+    st.lists(st.tuples(st.integers(1, 10**4), st.sampled_from([0.1, 0.5, 1.0, 1.0, 3.0])), min_size=1, max_size=8),
+)
+def test_real_shares_are_those_of_a_bisection(budget, columns):
+    sizes = {f"c{place}": size for place, (size, _) in enumerate(columns)}
+    importance = {f"c{place}": weight for place, (_, weight) in enumerate(columns)}
+
+    def shares(scale: float) -> dict[str, float]:
+        return {name: min(float(size), max(1.0, importance[name] * scale)) for name, size in sizes.items()}
+
+    low, high = 1e-6, 1e6
+    for _ in range(200):
+        middle = math.sqrt(low * high)
+        used = math.prod(shares(middle).values())
+        low, high = (middle, high) if used <= budget else (low, middle)
+    assert real_shares(budget, sizes, importance) == pytest.approx(shares(low), rel=1e-6)
