@@ -25,6 +25,7 @@ from sfumato.kernels.covering import NO_TREES, Trees, has_tree
 from sfumato.kernels.faces import HULLS, CellFaces, cut_faces
 from sfumato.kernels.jit import jit
 from sfumato.kernels.node_cuts import child_gain, commonest_first, move_child_before
+from sfumato.kernels.open_axes import open_axes
 from sfumato.kernels.sorting import select, sort
 from sfumato.kernels.tally import HIGH, LEADING, LOW, ROWS, WEIGHT, add, clear, leading, least_cost, width
 
@@ -224,45 +225,51 @@ def pressures_of(tally, set_start):
 @jit
 def fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
     """Cut a small cell: try all cuts along the leading axes, order ``rows`` by the best; position 0 if none helps."""
-    values, weights, set_start = problem.values, problem.weights, problem.set_start
-    count, axes, k = len(rows), values.shape[1], problem.k
+    count, k = len(rows), problem.k
     open_tally(tally, bits, bounds)
     for row in rows:
-        add(tally, bits, values, weights, set_start, problem.trees, row)
-    tried = leading(pressures_of(tally, set_start), LEADING)
+        add(tally, bits, problem.values, problem.weights, problem.set_start, problem.trees, row)
+    pressures = pressures_of(tally, problem.set_start)
+    tried = leading(pressures, LEADING)
+    own = open_axes(problem, rows, pressures, bounds)
+    values, weights, set_start, bounds, trees = own.values, own.weights, own.set_start, own.bounds, problem.trees
+    tally = np.empty((ROWS, len(own.axis)))
+    order, best_order = np.arange(count), np.arange(count)
     best, chosen, at = np.inf, -1, 0
     checked = problem.l > 1 and problem.protected.shape[1] > 0
-    for axis in range(axes):
+    for local in range(len(own.axis)):
+        axis = own.axis[local]
         if not tried[axis]:
             continue
         is_set = is_category(problem, axis)
         for place in range(count):
-            keys[place] = values[rows[place], axis]
-        sort(keys, rows)
-        if has_tree(problem.trees, axis):
-            commonest_first(problem.trees, axis, keys, rows)
-        is_cell = axis < bounds.shape[1]
+            keys[place] = values[order[place], local]
+        sort(keys, order)
+        if has_tree(trees, axis):
+            commonest_first(trees, axis, keys, order)
+        is_cell = local < bounds.shape[1]
         open_tally(tally, bits, bounds)
         for position in range(1, count - k + 1):
-            add(tally, bits, values, weights, set_start, problem.trees, rows[position - 1])
+            add(tally, bits, values, weights, set_start, trees, order[position - 1])
             costs[position] = np.inf
             if may_cut(keys, k, position, is_set):
                 if is_cell:
-                    tally[HIGH, axis] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[0]
+                    tally[HIGH, local] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[0]
                 costs[position] = least_cost(tally, set_start, position // k)
         open_tally(tally, bits, bounds)
         for position in range(count - 1, k - 1, -1):
-            add(tally, bits, values, weights, set_start, problem.trees, rows[position])
+            add(tally, bits, values, weights, set_start, trees, order[position])
             if position > count - k or costs[position] >= best:
                 continue
             if is_cell:
-                tally[LOW, axis] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[1]
+                tally[LOW, local] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[1]
             cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
-            if cost < best and (not checked or both_diverse(problem, rows, position)):
+            if cost < best and (not checked or both_diverse(problem, rows[order], position)):
                 best, chosen, at = cost, axis, position
         if chosen == axis:
-            best_rows[:] = rows
+            best_order[:] = order
     if chosen >= 0:
+        best_rows[:] = rows[best_order]
         rows[:] = best_rows
     return at, chosen
 
