@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from sfumato.assessment import assess
 from sfumato.engines.memory import MemorySurvey
 from sfumato.kernels.prediction import Prediction, prediction
-from sfumato.measures.assess import assess
 from sfumato.measures.measured_release import MeasuredRelease
 from sfumato.measures.privacy.linkage import Linkage, matched
 from sfumato.measures.privacy.reference import ReferenceTest, compare_with_reference

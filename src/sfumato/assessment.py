@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from sfumato.engines.registry import engine_for
 from sfumato.errors import OptionError, names_memory_errors
-from sfumato.measures import assess as in_memory
-from sfumato.measures.measured_release import MeasuredRelease, Metric
+from sfumato.measures.assess import ComparisonOptions, assessed, compared
 from sfumato.measures.privacy.equal_rows import CellKeys
 from sfumato.randomness import Randomness
 from sfumato.release.release import Release
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from sfumato.engines.base import Engine, Session
     from sfumato.measures.assess import Assessment
+    from sfumato.measures.measured_release import Metric
     from sfumato.release.manifest import Manifest
     from sfumato.schema.schema import Schema
 
@@ -97,15 +97,15 @@ def assess(
     >>> assessment["change in means"].value < 0.1
     True
     """
-    chosen = engine_for(engine, original)
-    options: dict[str, Any] = {"measures": measures, "columns": columns, "metric": metric, "seed": seed}
+    chosen, options = engine_for(engine, original), ComparisonOptions(columns=columns, metric=metric, seed=seed)
+    whole = release if isinstance(release, Release) else Release(as_table(release))
     if chosen.name == "memory":
-        return in_memory.assess(original, release, reference, origin=origin, schema=schema, **options)
+        subject = compared(original, whole, reference, options, origin=origin, schema=schema)
+        return assessed(subject, measures=measures, manifest=whole.manifest)
     if origin is not None:
         raise OptionError("An origin needs the original in memory.", found=f"engine {chosen.name!r}")
-    whole = release if isinstance(release, Release) else Release(as_table(release))
     with chosen.session(None) as running:
-        return _of_samples(running, original, whole, reference, **options)
+        return _of_samples(running, original, whole, reference, measures, options)
 
 
 def _of_samples(
@@ -113,27 +113,22 @@ def _of_samples(
     original: Any,
     release: Release,
     reference: Any,
-    *,
     measures: Sequence[str] | None,
-    columns: Sequence[str] | None,
-    metric: Metric,
-    seed: int | None,
+    options: ComparisonOptions,
 ) -> Assessment:
     """Assess separate samples of the original and the release, and compare all rows."""
-    randomness, manifest = Randomness(seed), release.manifest
+    randomness, manifest = Randomness(options.seed), release.manifest
     schema = None if manifest is None else {column.name: str(column.role) for column in manifest.columns}
     source = running.open(original, schema).unprotected
     people = running.survey(source, randomness).sample.table
-    subject = in_memory.compared(
+    subject = compared(
         sampled(people, SAMPLED, randomness.stream("sampled people")),
         Release(sampled(release.table, SAMPLED, randomness.stream("sampled release")), manifest),
         reference_sample(reference, randomness),
-        columns=columns,
-        metric=metric,
-        seed=seed,
+        options,
     )
     counted = running.compare(source, release.table.parts(), CellKeys.of(subject))
-    return in_memory.assessed(subject, measures=measures, method=_method(manifest), counted=counted)
+    return assessed(subject, measures=measures, manifest=manifest, counted=counted)
 
 
 def assessed_in_session(
@@ -142,25 +137,20 @@ def assessed_in_session(
     work: Any,
     manifest: Manifest,
     reference: Any,
-    *,
-    columns: Sequence[str] | None,
-    metric: Metric,
-    seed: int | None,
+    options: ComparisonOptions,
 ) -> Assessment:
     """Assess released rows while their origin is known: a sample of people with their rows, and counts of all rows."""
-    randomness = Randomness(seed)
+    randomness = Randomness(options.seed)
     pairs = running.paired_sample(work, SAMPLED, randomness.stream("sampled people"))
-    subject: MeasuredRelease = in_memory.compared(
+    subject = compared(
         pairs.original,
         Release(pairs.released, manifest),
         reference_sample(reference, randomness),
-        columns=columns,
-        metric=metric,
+        options,
         origin=pairs.origin,
-        seed=seed,
     )
     counted = running.compare(source, work.released_table.parts(), CellKeys.of(subject))
-    return in_memory.assessed(subject, method=manifest.method, counted=counted)
+    return assessed(subject, manifest=manifest, counted=counted)
 
 
 def reference_sample(reference: Any, randomness: Randomness) -> Table | None:
@@ -179,7 +169,3 @@ def sampled(table: Table, size: int, generator: np.random.Generator) -> Table:
         start += part.rows
         taken += [part.take(here).arrow] if here.size else []
     return Table(pa.concat_tables(taken).unify_dictionaries(), table.kinds)
-
-
-def _method(manifest: Manifest | None) -> str:
-    return manifest.method if manifest else "unknown method"

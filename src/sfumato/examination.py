@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.disclosure import quasi_identifiers as search
 from sfumato.disclosure import uniqueness as counts
+from sfumato.disclosure.quasi_identifiers import SetSearchOptions, counted_quasi_identifiers
 from sfumato.disclosure.surveyed import surveyed_quasi_identifiers, surveyed_uniqueness
 from sfumato.engines.memory import MemorySurvey
 from sfumato.engines.registry import engine_for
@@ -37,15 +37,11 @@ class Examined:
     schema: Schema
     table: Table | None = None
 
-    def quasi_identifiers(
-        self, columns: Sequence[str], alpha: float, max_size: int, **options: Any
-    ) -> QuasiIdentifiers:
+    def quasi_identifiers(self, options: SetSearchOptions) -> QuasiIdentifiers:
         """Search the quasi-identifiers, by exact counts in memory and by sketches elsewhere."""
-        by: By = "rows" if options.get("population") is None else "population"
-        options |= {"alpha": alpha, "max_size": max_size, "by": by, "columns": columns}
         if self.table is not None:
-            return search.quasi_identifiers(self.table, schema=self.schema, **options)
-        return surveyed_quasi_identifiers(self.survey, self.schema if by == "population" else None, **options)
+            return counted_quasi_identifiers(self.table, self.schema, options)
+        return surveyed_quasi_identifiers(self.survey, self.schema if options.by == "population" else None, options)
 
 
 @contextmanager
@@ -196,13 +192,20 @@ def quasi_identifiers(
     >>> found.reasons[0]
     'age, height together identify people at α = 0.5: 6 of 6 rows (100.0%) have a combination of values that no...'
     """
-    options: dict[str, Any] = {"columns": columns, "domain_sizes": domain_sizes, "seed": seed}
-    options |= {"seconds": seconds, "progress": progress}
+    options = SetSearchOptions(
+        population=population,
+        alpha=alpha,
+        max_size=max_size,
+        by=by,
+        columns=columns,
+        sample=sample,
+        domain_sizes=domain_sizes,
+        seed=seed,
+        seconds=seconds,
+        progress=progress,
+    )
     chosen = engine_for(engine, table)
     if chosen.name == IN_MEMORY:
-        return search.quasi_identifiers(table, population, alpha, max_size, by, sample=sample, schema=schema, **options)
+        return counted_quasi_identifiers(table, schema, options)
     with examined(table, schema, chosen) as found:
-        declared = None if schema is None else found.schema
-        return surveyed_quasi_identifiers(
-            found.survey, declared, population, alpha, max_size, by, sketch=sample, **options
-        )
+        return surveyed_quasi_identifiers(found.survey, None if schema is None else found.schema, options)

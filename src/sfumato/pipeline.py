@@ -31,7 +31,7 @@ from sfumato.table.intervals import original_name
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine, Session, Verified, Work
-    from sfumato.measures.assess import Assessment
+    from sfumato.measures.assess import Assessment, ComparisonOptions
     from sfumato.measures.measured_release import Metric
     from sfumato.methods.base import Method, Plan
     from sfumato.release.release import Release
@@ -142,9 +142,11 @@ def release_and_assess(
     >>> made.release.table.rows, made.assessment.reference_rows
     (150, 150)
     """
+    from sfumato.measures.assess import ComparisonOptions
+
     if holdout is not None and reference is not None:
         raise OptionError("Give a reference or a holdout, not both.", found="both", fix="leave one of them out")
-    options: dict[str, Any] = {"columns": columns, "metric": metric, "seed": seed}
+    options = ComparisonOptions(columns=columns, metric=metric, seed=seed)
     chosen = engine_for(engine, table)
     if chosen.name != "memory":
         if holdout is not None:
@@ -153,11 +155,11 @@ def release_and_assess(
                 found=f"engine {chosen.name!r}",
                 fix="a reference, or --engine memory",
             )
-        judge = partial(_judged_in_parts, reference=reference, require=require, **options)
+        judge = partial(_judged_in_parts, reference=reference, require=require, options=options)
         made = _released(method, table, schema, seed, chosen, into, judge)
-        assert made.assessment is not None
-        return AssessedRelease(replace(made.release, assessment=made.assessment), made.assessment)
-    judged = _judged_in_memory(method, table, reference, holdout, schema, **options)
+        assert made.release.assessment is not None
+        return AssessedRelease(made.release, made.release.assessment)
+    judged = _judged_in_memory(method, table, reference, holdout, schema, options)
     if require:
         require_passed(judged.assessment)
     if destination := destination_of(into):
@@ -172,12 +174,12 @@ def _judged_in_memory(
     reference: Any,
     holdout: float | None,
     schema: Schema | Mapping[str, Any] | str | Path | None,
-    **options: Any,
+    options: ComparisonOptions,
 ) -> AssessedRelease:
-    from sfumato.measures.assess import assess
+    from sfumato.measures.assess import assessed, compared
     from sfumato.measures.holdout import split_holdout
 
-    seed = options["seed"]
+    seed = options.seed
     fitted = table if isinstance(table, FittedTable) else FittedTable.of(as_table(table), schema)
     if not isinstance(table, FittedTable):
         _warn_of_suggestions(fitted.schema, schema)
@@ -186,16 +188,24 @@ def _judged_in_memory(
         fitted = FittedTable(kept, fitted.schema)
     made = _released(method, fitted, None, seed, engine_for("memory", fitted), None)
     origin = made.work.evidence.origin
-    judged = assess(fitted.table, made.release, reference, origin=origin, schema=fitted.schema, **options)
+    subject = compared(fitted.table, made.release, reference, options, origin=origin, schema=fitted.schema)
+    judged = assessed(subject, manifest=made.release.manifest)
     return AssessedRelease(replace(made.release, assessment=judged), judged)
 
 
 def _judged_in_parts(
-    running: Session[Any, Any], source: Any, work: Any, manifest: Manifest, *, require: bool, **options: Any
+    running: Session[Any, Any],
+    source: Any,
+    work: Any,
+    manifest: Manifest,
+    *,
+    reference: Any,
+    require: bool,
+    options: ComparisonOptions,
 ) -> Assessment:
     from sfumato.assessment import assessed_in_session
 
-    judged = assessed_in_session(running, source, work, manifest, **options)
+    judged = assessed_in_session(running, source, work, manifest, reference, options)
     if require:
         require_passed(judged)
     return judged
@@ -217,7 +227,6 @@ class _Released:
 
     release: Release
     work: Any
-    assessment: Assessment | None = None
 
 
 def _released(
@@ -278,7 +287,7 @@ def _made(
         notes=plan.notes,
     )
     judged = None if judge is None else judge(engine, source, work, manifest)
-    return _Released(engine.write(work, manifest, engine.diagnose(plan, work), into), work, judged)
+    return _Released(engine.write(work, manifest, engine.diagnose(plan, work), into, judged), work)
 
 
 def _warn_of_suggestions(schema: Schema, given: Schema | Mapping[str, Any] | str | Path | None) -> None:

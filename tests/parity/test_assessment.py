@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -113,6 +115,38 @@ def test_people_are_sampled_with_their_own_rows(source, tmp_path, monkeypatch):
     assert weak.assessment.sampled_rows == 1000
     assert weak.assessment.passed is False
     assert sf.read_release(tmp_path / "2.0").table.rows == ROWS
+
+
+def rows_in(report: str) -> dict[str, str]:
+    """Return the number of rows that a report shows for each score."""
+    cells = r"<tr><td>([^<]*)</td>(?:\s*<td[^>]*>[^<]*</td>){2}\s*<td>(?:lower|higher)</td><td[^>]*>([\d,]+)</td>"
+    return dict(re.findall(cells, report))
+
+
+def test_the_report_has_the_assessment_with_its_sample_and_its_counts(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(assessment, "SAMPLED", 1500)
+    others = people(9, 1000)
+    made = sf.release_and_assess(sf.Boxes(k=5), source, others, schema=ROLES, engine=SMALL, into=tmp_path, seed=1)
+    report = html.unescape((tmp_path / "report.html").read_text())
+    assert made.release.assessment is made.assessment
+    assert f"{made.assessment.verdict}." in report
+    assert "random sample of 1,500 rows: shares are within ±0.042 (99 % confidence)" in report
+    assert "6,000 released rows were compared with 6,000 original rows" in " ".join(report.split())
+    shown = rows_in(report)
+    assert set(shown) == {score.name for score in made.assessment.scores}
+    assert shown["copies, all columns"] == shown["smallest group"] == shown["unique released rows"] == "6,000"
+    assert shown["correct nearest matches"] == "1,500"
+    assert sf.read_release(tmp_path).table.rows == ROWS  # checksums hold
+
+
+def test_a_report_without_an_assessment_or_without_a_sample_says_nothing_of_it(source, tmp_path):
+    sf.Boxes(k=5).release(source, schema=ROLES, engine=SMALL, into=tmp_path / "plain")
+    assert "Assessment" not in (tmp_path / "plain" / "report.html").read_text()
+    sf.release_and_assess(sf.Boxes(k=5), people(rows=200), schema=ROLES, engine="memory", into=tmp_path / "whole")
+    whole = (tmp_path / "whole" / "report.html").read_text()
+    assert "Assessment" in whole
+    assert "no other people" in whole
+    assert "random sample" not in whole
 
 
 def test_a_required_assessment_is_made_before_anything_is_written(source, tmp_path):

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.measures.assess import Assessment, assess
+from sfumato.assessment import assess
+from sfumato.measures.assess import Assessment
 from sfumato.methods.classical.noise import Noise
 from sfumato.methods.spectral import PartitionedIca, SvdSwap
 from sfumato.pipeline import release_and_assess

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
-from sfumato.measures.assess import LEVEL, assess
+from sfumato.assessment import assess
+from sfumato.measures.assess import LEVEL
 from sfumato.measures.registry import MEASURES
 from sfumato.methods.classical.noise import Noise
 from sfumato.table.table import Table

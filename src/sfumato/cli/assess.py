@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 
@@ -61,7 +61,7 @@ def command(
     """
     from sfumato.assessment import assess
     from sfumato.engines.registry import engine_for
-    from sfumato.measures.assess import assessed, compared
+    from sfumato.measures.assess import ComparisonOptions, assessed, compared
     from sfumato.measures.measured_release import METRICS
     from sfumato.measures.privacy.prediction import most_exposed, people_of
     from sfumato.release.read import read_release
@@ -75,16 +75,16 @@ def command(
     given = source.source_of(file, reading, table=table, query=query)
     chosen = engine_for(engine, given, memory=memory)
     others = reference and source.table(reference, reading)
-    options: dict[str, Any] = {"columns": list(column) or None, "seed": seed}
-    options["metric"] = cast("Metric", require_choice(metric, name="--metric", choices=METRICS))
+    chosen_metric = cast("Metric", require_choice(metric, name="--metric", choices=METRICS))
+    options = ComparisonOptions(columns=list(column) or None, metric=chosen_metric, seed=seed)
     if chosen.name != "memory":
         _require_no_pictures(pictures is not None or worst > 0, chosen.name)
-        assessment = assess(given, read_release(release), others, engine=chosen, **options)
+        assessment = assess(given, read_release(release), others, engine=chosen, **vars(options))
         _show(assessment, (), as_json=json)
         return
     original, released = given.read(), read_release(release)
-    subject = compared(original, released, others, **options)
-    assessment = assessed(subject, method=released.manifest.method if released.manifest else "unknown method")
+    subject = compared(original, released, others, options)
+    assessment = assessed(subject, manifest=released.manifest)
     if pictures is not None:
         _draw(subject, Path(pictures), assessment.method)
     exposed = most_exposed(people_of(subject), worst) if worst else ()

@@ -112,6 +112,7 @@ def _identifying(
 
     ``end`` is the time at which the search must end, or None.
     """
+    from sfumato.disclosure.quasi_identifiers import SetSearchOptions
     from sfumato.schema.columns import Role
 
     columns = opened.schema.names(Role.QUASI)
@@ -121,7 +122,16 @@ def _identifying(
     console.say_compiling()
     most = min(max_size, len(columns))
     limit = None if end is None else _left(end)
-    return opened.quasi_identifiers(columns, alpha, most, population=population, seconds=limit)
+    return opened.quasi_identifiers(
+        SetSearchOptions(
+            columns=columns,
+            population=population,
+            alpha=alpha,
+            max_size=most,
+            by="rows" if population is None else "population",
+            seconds=limit,
+        )
+    )
 
 
 def _show_models(

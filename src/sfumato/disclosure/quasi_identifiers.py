@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -123,38 +123,50 @@ class QuasiIdentifiers:
         return tuple(name for name in self.columns if name in named)
 
 
-def quasi_identifiers(
-    table: Any,
-    population: float | None = None,
-    alpha: float = 0.2,
-    max_size: int | None = None,
-    by: By = "rows",
-    *,
-    columns: Sequence[str] | None = None,
-    sample: int | None = None,
-    domain_sizes: Mapping[str, int] | None = None,
-    schema: SchemaLike = None,
-    seed: int | None = None,
-    seconds: float | None = None,
-    progress: Progress | None = None,
-) -> QuasiIdentifiers:
-    """Find all minimal quasi-identifiers of a table in memory; see :func:`sfumato.quasi_identifiers`."""
-    by = cast(By, require_choice(by, name="by", choices=("rows", "population")))
-    alpha = require_probability(alpha, name="alpha")
-    limit = math.inf if seconds is None else require_number(seconds, name="seconds", above=0.0)
-    source = as_table(table)
-    if seconds is not None:
+@dataclass(frozen=True, kw_only=True)
+class SetSearchOptions:
+    """What is searched, and for how long, wherever the rows are; :func:`sfumato.quasi_identifiers` explains each."""
+
+    population: float | None = None
+    alpha: float = 0.2
+    max_size: int | None = None
+    by: By = "rows"
+    columns: Sequence[str] | None = None
+    sample: int | None = None
+    domain_sizes: Mapping[str, int] | None = None
+    seed: int | None = None
+    seconds: float | None = None
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        require_choice(self.by, name="by", choices=("rows", "population"))
+        require_probability(self.alpha, name="alpha")
+        if self.max_size is not None:
+            require_int(self.max_size, name="max_size", at_least=1)
+        if self.seconds is not None:
+            require_number(self.seconds, name="seconds", above=0.0)
+
+    @property
+    def limit(self) -> float:
+        """The time limit in seconds, infinite without one."""
+        return math.inf if self.seconds is None else self.seconds
+
+
+def counted_quasi_identifiers(table: Any, schema: SchemaLike, options: SetSearchOptions) -> QuasiIdentifiers:
+    """Find the quasi-identifiers of a table in memory, by counting its rows."""
+    source, alpha, by = as_table(table), options.alpha, options.by
+    if options.seconds is not None:
         compile_kernels()
     start = time.perf_counter()
     question = _Question.of(
         source,
-        columns,
-        max_size,
-        population=population,
-        sizes=domain_sizes,
+        options.columns,
+        options.max_size,
+        population=options.population,
+        sizes=options.domain_sizes,
         schema=schema,
-        sample=_Sample(sample, seed),
-        deadline=start + CODING_SHARE * limit,
+        sample=_Sample(options.sample, options.seed),
+        deadline=start + CODING_SHARE * options.limit,
     )
     least_alone, least_domain = alpha * question.asked, domain_for(alpha, question.population)
     found: list[Uniqueness] = []
@@ -170,8 +182,8 @@ def quasi_identifiers(
         wanted=question.wanted,
         max_size=question.max_size,
         judge=judge,
-        progress=progress,
-        deadline=start + limit,
+        progress=options.progress,
+        deadline=start + options.limit,
     ).run()
     found.sort(key=lambda one: (len(one.columns), -one.share(by), one.columns))
     return QuasiIdentifiers(

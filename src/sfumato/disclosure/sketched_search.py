@@ -9,20 +9,19 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, groupby, islice
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from sfumato.disclosure.anonymity_budget import require_population
 from sfumato.disclosure.column_sets import number_of_sets
-from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
+from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers, SetSearchOptions
 from sfumato.disclosure.set_search import Progress
 from sfumato.disclosure.uniqueness import By, Uniqueness, stay_alone, unique_bound
 from sfumato.errors import OptionError, TableError
-from sfumato.params import require_choice, require_int, require_probability
 from sfumato.survey.combination_sketches import CombinationSketch, CombinationSketches
 from sfumato.table.frames import as_table
 
@@ -76,6 +75,7 @@ def sketched_quasi_identifiers(
     [('id',)]
     """
     salt = secrets.token_bytes(16)
+    options = SetSearchOptions(columns=columns, population=population, alpha=alpha, max_size=max_size, by=by)
 
     def sketched(sets: Sequence[tuple[str, ...]]) -> Sequence[CombinationSketch]:
         found = CombinationSketches(sets, sketch, salt)
@@ -83,36 +83,29 @@ def sketched_quasi_identifiers(
             found.update(as_table(part))
         return found.each
 
-    return search_sketches(sketched, columns, population, alpha, max_size, by=by)
+    return search_sketches(sketched, options)
 
 
 def search_sketches(
     sketched: Callable[[Sequence[tuple[str, ...]]], Sequence[CombinationSketch]],
-    columns: Sequence[str],
-    population: float | None,
-    alpha: float,
-    max_size: int,
-    *,
-    by: By,
-    domain_sizes: Mapping[str, int] | None = None,
-    seconds: float | None = None,
-    progress: Progress | None = None,
+    options: SetSearchOptions,
 ) -> QuasiIdentifiers:
-    """Search the sets of up to ``max_size`` columns; ``sketched`` makes their sketches in one pass over the rows.
+    """Search the sets of the columns in the options; ``sketched`` makes their sketches in one pass over the rows.
 
-    ``domain_sizes`` are estimated from the sketches if they are not given. A search that is limited in time makes only
+    Domain sizes are estimated from the sketches if they are not given. A search that is limited in time makes only
     passes that, at the pace so far, end in time.
     """
+    columns, most = tuple(options.columns or ()), options.max_size
     search = _Search(
         sketched=sketched,
-        columns=tuple(columns),
-        most=min(require_int(max_size, name="max_size", at_least=1), len(columns)),
-        alpha=require_probability(alpha, name="alpha"),
-        by=cast(By, require_choice(by, name="by", choices=("rows", "population"))),
-        people=None if population is None else require_population(population),
-        sizes=dict(domain_sizes or {}),
-        deadline=math.inf if seconds is None else time.perf_counter() + seconds,
-        progress=progress,
+        columns=columns,
+        most=len(columns) if most is None else min(most, len(columns)),
+        alpha=options.alpha,
+        by=options.by,
+        people=None if options.population is None else require_population(options.population),
+        sizes=dict(options.domain_sizes or {}),
+        deadline=time.perf_counter() + options.limit,
+        progress=options.progress,
     )
     return search.run()
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sfumato.disclosure.sketched_search import search_sketches
-from sfumato.disclosure.uniqueness import By, Uniqueness, describe, domain_sizes_of, population_of, require_columns
+from sfumato.disclosure.uniqueness import Uniqueness, describe, domain_sizes_of, population_of, require_columns
 from sfumato.randomness import Randomness
 from sfumato.survey.questions import CombinationsOf, DistinctIn, GroupSizesOf
 
 if TYPE_CHECKING:
-    from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
-    from sfumato.disclosure.set_search import Progress
+    from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers, SetSearchOptions
     from sfumato.schema.schema import Schema
     from sfumato.survey.combination_sketches import CombinationSketch
     from sfumato.survey.survey import Survey
@@ -50,37 +50,26 @@ def surveyed_uniqueness(
 def surveyed_quasi_identifiers(
     survey: Survey,
     schema: Schema | None,
-    population: float | None = None,
-    alpha: float = 0.2,
-    max_size: int | None = None,
-    by: By = "rows",
-    *,
-    columns: Sequence[str] | None = None,
-    sketch: int | None = None,
-    domain_sizes: Mapping[str, int] | None = None,
-    seed: int | None = None,
-    seconds: float | None = None,
-    progress: Progress | None = None,
+    options: SetSearchOptions,
 ) -> QuasiIdentifiers:
     """Find the minimal sets of columns that identify people; each share has the error of its sketch.
 
-    ``sketch`` is the number of combinations that are kept of each set of columns.
+    The ``sample`` of the options is the number of combinations that are kept of each set of columns.
     """
+    columns, given = options.columns, options.domain_sizes
     names = require_columns(survey.kinds, survey.rows, tuple(survey.kinds) if columns is None else columns)
-    people = population_of(survey.rows, population)
-    salt = Randomness(seed).stream("sketched combinations").bytes(16)
+    people = population_of(survey.rows, options.population)
+    salt = Randomness(options.seed).stream("sketched combinations").bytes(16)
 
     def sketched(sets: Sequence[tuple[str, ...]]) -> Sequence[CombinationSketch]:
-        question = CombinationsOf(tuple(sets), sketch or SKETCH, salt)
+        question = CombinationsOf(tuple(sets), options.sample or SKETCH, salt)
         found: tuple[CombinationSketch, ...] = survey.ask([question])[question]
         return found
 
-    needed = by == "population" or domain_sizes or schema is not None
-    sizes = _domains(survey, schema, names, domain_sizes) if needed else None
-    most = len(names) if max_size is None else max_size
-    return search_sketches(
-        sketched, names, people, alpha, most, by=by, domain_sizes=sizes, seconds=seconds, progress=progress
-    )
+    needed = options.by == "population" or given or schema is not None
+    sizes = _domains(survey, schema, names, given) if needed else None
+    searched = replace(options, columns=names, population=people, domain_sizes=sizes)
+    return search_sketches(sketched, searched)
 
 
 def _domains(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+    from sfumato.measures.assess import Assessment
     from sfumato.methods.base import Plan
     from sfumato.methods.claims import Claim, Evidence, Finding
     from sfumato.methods.diagnostics import Diagnostics
@@ -149,8 +150,13 @@ class Session(ABC, Generic[Source, Rows]):
         """Return what the plan reports to the custodian."""
 
     @abstractmethod
-    def write(self, rows: Rows, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
-        """Return the release; if ``into`` is given, also write it there, all or nothing."""
+    def write(
+        self, rows: Rows, manifest: Manifest, diagnostics: Diagnostics, into: Any, assessment: Assessment | None = None
+    ) -> Release:
+        """Return the release; if ``into`` is given, also write it there, all or nothing.
+
+        The report shows the ``assessment`` if there is one.
+        """
 
     def compare(self, source: Source, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
         """Compare all rows of the source with released rows, by their keys."""

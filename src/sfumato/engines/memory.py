@@ -56,6 +56,7 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.measures.assess import Assessment
     from sfumato.methods.base import Plan
     from sfumato.methods.claims import Claim
     from sfumato.methods.diagnostics import Diagnostics
@@ -235,8 +236,15 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
     def diagnose(self, plan: Plan, rows: MemoryWork) -> Diagnostics:
         return plan.diagnostics(rows.trace, rows.evidence)
 
-    def write(self, rows: MemoryWork, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
-        release = Release(rows.evidence.released, manifest, diagnostics=diagnostics)
+    def write(
+        self,
+        rows: MemoryWork,
+        manifest: Manifest,
+        diagnostics: Diagnostics,
+        into: Any,
+        assessment: Assessment | None = None,
+    ) -> Release:
+        release = Release(rows.evidence.released, manifest, diagnostics=diagnostics, assessment=assessment)
         if destination := destination_of(into):
             destination.write(release)
         return release

@@ -90,6 +90,16 @@ class Assessment:
         """Half-width of the 99 % interval of a share that was measured on the sample (Hoeffding); 0 without one."""
         return math.sqrt(math.log(2.0 / 0.01) / (2.0 * self.sampled_rows)) if self.sampled_rows else 0.0
 
+    @property
+    def sample_note(self) -> str:
+        """Which scores are of a random sample, its size and its error, as one sentence; empty without a sample."""
+        if not self.sampled_rows:
+            return ""
+        return (
+            f"Measured on a random sample of {self.sampled_rows:,} rows: shares are within ±{self.sampling_error:.3f} "
+            "(99 % confidence). Copies, groups and unique people are counted on all rows."
+        )
+
     def __getitem__(self, name: str) -> Score:
         """Return the score with this name."""
         for score in self.scores:
@@ -155,12 +165,7 @@ class Assessment:
             f"{self.method}: {self.original_rows:,} rows, {self.released_rows:,} released, {reference}, "
             f"{self.columns} columns compared"
         )
-        parts = [self.verdict, head]
-        if self.sampled_rows:
-            parts.append(
-                f"measured on a random sample of {self.sampled_rows:,} rows, shares within ±{self.sampling_error:.3f} "
-                "(99 % confidence); copies, groups and unique people counted on all rows"
-            )
+        parts = [self.verdict, head, *([self.sample_note] if self.sample_note else [])]
         for family in ("privacy", "utility"):
             parts += ["", family.capitalize(), *_aligned([s for s in self.scores if s.family == family])]
         if self.worst_attack is not None:
@@ -181,43 +186,32 @@ class Assessment:
             f"<th>{head}</th>" for head in ("", "score", "value", "95 % interval", "better", "rows", "test")
         )
         omitted = "".join(f"<br>Not measured: {escape(one.name)} ({escape(one.reason)})" for one in self.omitted)
-        return f"<p><strong>{escape(self.verdict)}</strong>{omitted}</p><table><tr>{heads}</tr>{rows}</table>"
+        sampled = f"<br>{escape(self.sample_note)}" if self.sample_note else ""
+        return f"<p><strong>{escape(self.verdict)}</strong>{sampled}{omitted}</p><table><tr>{heads}</tr>{rows}</table>"
 
 
-def assess(
-    original: Any,
-    release: Any,
-    reference: Any = None,
-    *,
-    measures: Sequence[str] | None = None,
-    columns: Sequence[str] | None = None,
-    metric: Metric = "standardised",
-    origin: NDArray[np.int64] | None = None,
-    schema: Schema | None = None,
-    seed: int | None = None,
-) -> Assessment:
-    """Measure a release whose original fits into memory; see :func:`sfumato.assess`."""
-    manifest = release.manifest if isinstance(release, Release) else None
-    return assessed(
-        compared(original, release, reference, columns=columns, metric=metric, origin=origin, schema=schema, seed=seed),
-        measures=measures,
-        method=manifest.method if manifest else "unknown method",
-    )
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions:
+    """How rows are compared, wherever they are; :func:`sfumato.assess` explains each option."""
+
+    columns: Sequence[str] | None = None
+    metric: Metric = "standardised"
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        require_choice(self.metric, name="metric", choices=METRICS)
 
 
 def compared(
     original: Any,
     release: Any,
-    reference: Any = None,
+    reference: Any,
+    options: ComparisonOptions,
     *,
-    columns: Sequence[str] | None = None,
-    metric: Metric = "standardised",
     origin: NDArray[np.int64] | None = None,
     schema: Schema | None = None,
-    seed: int | None = None,
 ) -> MeasuredRelease:
-    """Return the input of :func:`assess` in the form that single measures and their pictures use."""
-    require_choice(metric, name="metric", choices=METRICS)
+    """Return the rows in the form that single measures and their pictures use."""
     manifest = release.manifest if isinstance(release, Release) else None
     table = _as_released(original, manifest)
     return MeasuredRelease(
@@ -225,11 +219,11 @@ def compared(
         released=release.table if isinstance(release, Release) else as_table(release),
         reference=None if reference is None else _as_released(reference, manifest),
         origin=origin,
-        columns=None if columns is None else tuple(columns),
+        columns=None if options.columns is None else tuple(options.columns),
         quasi=manifest.names(Role.QUASI) if manifest else None,
-        metric=metric,
+        metric=options.metric,
         trees=_trees(schema, table),
-        randomness=Randomness(seed),
+        randomness=Randomness(options.seed),
     )
 
 
@@ -237,7 +231,7 @@ def assessed(
     subject: MeasuredRelease,
     *,
     measures: Sequence[str] | None = None,
-    method: str,
+    manifest: Manifest | None,
     counted: ComparedRows | None = None,
 ) -> Assessment:
     """Take the measures of a release, and list those that could not be taken.
@@ -256,7 +250,7 @@ def assessed(
         else:
             taken[name] = tuple(MEASURES[name](subject))
     return Assessment(
-        method=method,
+        method=manifest.method if manifest else "unknown method",
         original_rows=subject.original.rows if counted is None else counted.original_rows,
         released_rows=subject.released.rows if counted is None else counted.released_rows,
         reference_rows=0 if subject.reference is None else subject.reference.rows,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.disclosure.quasi_identifiers import quasi_identifiers
 from sfumato.disclosure.sketched_search import estimated, sketched_quasi_identifiers
 from sfumato.disclosure.uniqueness import uniqueness
 from sfumato.errors import OptionError, TableError
+from sfumato.examination import quasi_identifiers
 from sfumato.survey.combination_sketches import CombinationSketch
 from sfumato.table.frames import as_table
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.disclosure.quasi_identifiers import quasi_identifiers, uniqueness_lattice
+from sfumato.disclosure.quasi_identifiers import uniqueness_lattice
 from sfumato.disclosure.uniqueness import uniqueness
 from sfumato.errors import OptionError
+from sfumato.examination import quasi_identifiers
 
 
 @st.composite

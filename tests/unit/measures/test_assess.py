@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.assessment import assess
 from sfumato.errors import OptionError, RequestError, TableError
-from sfumato.measures.assess import assess
 from sfumato.measures.privacy.attacks.risk import Risk
 from sfumato.measures.registry import MEASURES
 from sfumato.measures.scores import Score

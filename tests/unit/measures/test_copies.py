@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.measures.assess import assess
+from sfumato.assessment import assess
 from sfumato.measures.privacy.copies import chance_of
 from sfumato.methods.boxes import Boxes
 from sfumato.release.release import Release

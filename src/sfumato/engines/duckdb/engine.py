@@ -28,11 +28,9 @@ from sfumato.release.comparison import Comparison
 from sfumato.release.verify import Recount, require_held
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from sfumato.engines.base import RowKeys
     from sfumato.methods.base import Plan
-    from sfumato.methods.claims import Claim, Evidence
+    from sfumato.methods.claims import Claim
     from sfumato.schema.columns import Column
     from sfumato.survey.equal_rows import ComparedRows
     from sfumato.table.table import Table
@@ -121,11 +119,7 @@ class _Session(StoredSession):
         return Verified.of(findings, seen[0])
 
     def compare(self, source: StoredTableSource, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
-        people = (keys.original(rows) for _, rows in source.stored.tables(self.memory_for(source.stored).batch_rows))
-        return compared(people, (keys.released(rows) for rows in released), self.folder, self.connection)
-
-    def paired_sample(self, rows: ReleasedRows, size: int, generator: np.random.Generator) -> Evidence:
-        return rows.parts.sample(size, generator)
+        return compared(self.keys_of(source, keys), map(keys.released, released), self.folder, self.connection)
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         progress = Progress(what, len(items))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sfumato.engines.base import Engine, Session, Verified
+from sfumato.engines.duckdb.compare import compared
+from sfumato.engines.duckdb.connection import connected
+from sfumato.engines.machine import processors
 from sfumato.engines.spark.blocks import route_rows
 from sfumato.engines.spark.cluster import Cluster
 from sfumato.engines.spark.queries import SparkQueries
@@ -26,9 +29,12 @@ from sfumato.params import require_int
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sfumato.engines.base import RowKeys
     from sfumato.methods.base import Plan
     from sfumato.methods.claims import Claim
     from sfumato.schema.columns import Column
+    from sfumato.survey.equal_rows import ComparedRows
+    from sfumato.table.table import Table
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -119,6 +125,11 @@ class _Session(StoredSession):
 
     def verify(self, claims: Sequence[Claim[Any]], rows: ReleasedRows) -> Verified:
         return recounted(claims, rows.parts, self.cluster)
+
+    def compare(self, source: StoredTableSource, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
+        """Compare the rows on the driver, which reads them from the shared files."""
+        with connected(self.folder, self.memory.database, processors()) as connection:
+            return compared(self.keys_of(source, keys), map(keys.released, released), self.folder, connection)
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         return self.cluster.each(work, items, what)

@@ -15,7 +15,6 @@ from sfumato.release.stored import StoredTable
 from sfumato.release.target import PARQUET
 
 if TYPE_CHECKING:
-    from sfumato.release.manifest import Manifest
     from sfumato.table.kinds import Kind
 
 
@@ -43,9 +42,10 @@ class ReleasedRows:
         trace = Trace.merged([part.trace for part in self.parts.parts])
         return Diagnostics(searches=trace.searches, rules=trace.rules)
 
-    def write(self, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
+    def write(self, release: Release, into: Any) -> Release:
         """Return the release; a folder ``into`` takes over the files, all or nothing."""
-        release = Release(self.parts.table(), manifest, diagnostics=diagnostics)
+        manifest = release.manifest
+        assert manifest is not None
         destination = destination_of(into)
         if not isinstance(destination, Folder):
             if destination:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,15 +15,21 @@ from sfumato.engines.stored.parts import Blocks, PartWriter
 from sfumato.engines.stored.relation import Relation, Rows
 from sfumato.engines.stored.released import ReleasedRows
 from sfumato.engines.stored.survey import Queries, StoredSurvey
+from sfumato.release.release import Release
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+    from sfumato.engines.base import RowKeys
+    from sfumato.measures.assess import Assessment
     from sfumato.methods.base import Plan
+    from sfumato.methods.claims import Evidence
     from sfumato.methods.diagnostics import Diagnostics
     from sfumato.randomness import Randomness
     from sfumato.release.manifest import Manifest
-    from sfumato.release.release import Release
     from sfumato.schema.columns import Column
 
 T = TypeVar("T")
@@ -86,8 +92,23 @@ class StoredSession(Session[StoredTableSource, Any]):
     def diagnose(self, plan: Plan, rows: ReleasedRows) -> Diagnostics:
         return rows.diagnostics()
 
-    def write(self, rows: ReleasedRows, manifest: Manifest, diagnostics: Diagnostics, into: Any) -> Release:
-        return rows.write(manifest, diagnostics, into)
+    def write(
+        self,
+        rows: ReleasedRows,
+        manifest: Manifest,
+        diagnostics: Diagnostics,
+        into: Any,
+        assessment: Assessment | None = None,
+    ) -> Release:
+        return rows.write(Release(rows.released_table, manifest, diagnostics=diagnostics, assessment=assessment), into)
+
+    def paired_sample(self, rows: ReleasedRows, size: int, generator: np.random.Generator) -> Evidence:
+        return rows.parts.sample(size, generator)
+
+    def keys_of(self, source: StoredTableSource, keys: RowKeys) -> Iterator[pa.Table]:
+        """Yield the keys of all original rows, which are read in batches."""
+        for _, rows in source.stored.tables(self.memory_for(source.stored).batch_rows):
+            yield keys.original(rows)
 
     def memory_for(self, rows: Rows) -> MemoryPlan:
         """Return how the memory is divided for these columns."""

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.assessment import assess
 from sfumato.engines.memory import MemorySurvey
 from sfumato.errors import CannotRelease, OptionError, TableError
 from sfumato.kernels.prediction import prediction
-from sfumato.measures.assess import assess
 from sfumato.methods.spectral import PartitionedIca, RecursiveHistogram, SpectralHistogram, SvdSwap
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
