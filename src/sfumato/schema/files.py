@@ -71,8 +71,13 @@ def write_columns(columns: Iterable[Column], path: str | Path) -> None:
     Reasons become comments, and paths of trees become relative to the folder of the file.
     """
     file_path = Path(path).expanduser()
-    text = HEAD + "".join(_entry(column, file_path.parent) for column in columns)
+    text = columns_text(columns, file_path.parent)
     write_whole(file_path, lambda file: file.write(text.encode("utf-8")))
+
+
+def columns_text(columns: Iterable[Column], folder: Path) -> str:
+    """Return columns as the text of a TOML file in this folder."""
+    return HEAD + "".join(_entry(column, folder) for column in columns)
 
 
 def _content(file_path: Path) -> dict[str, Any]:

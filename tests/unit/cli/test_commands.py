@@ -182,6 +182,7 @@ class TestRelease:
             "released.csv",
             "manifest.json",
             "report.html",
+            "report.json",
         }
         assert "4-anonymous" in shown.out
         assert "person_id" in shown.err, "what was removed is said"

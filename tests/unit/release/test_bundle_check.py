@@ -55,7 +55,7 @@ class TestAGoodBundle:
             "every original value lies inside its released range",
             "no row lost or duplicated; none suppressed",
         }
-        assert {file.name for file in checked.files} == {"released.parquet", "released.csv", "report.html"}
+        assert {file.name for file in checked.files} == {"released.parquet", "released.csv", "report.html", "report.json"}
 
     def test_may_be_written_again_by_whoever_received_it(self, folder, tmp_path):
         again = sf.read_release(folder).write(tmp_path / "again")
@@ -79,7 +79,7 @@ class TestAGoodBundle:
 
 
 class TestAnEditedBundle:
-    @pytest.mark.parametrize("name", ["released.csv", "report.html"])
+    @pytest.mark.parametrize("name", ["released.csv", "report.html", "report.json"])
     def test_a_changed_file_is_refused_and_named(self, folder, name):
         with (folder / name).open("ab") as file:
             file.write(b"\n")

@@ -1,0 +1,120 @@
+"""The picture of two columns: the boxes themselves, or where boxes overlap too much, how many people are where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+
+from sfumato.report.number_texts import number
+from sfumato.report.style import SHADES, shade_of
+from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.table.intervals import high_name, low_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.table.table import Table
+
+MOST_BOXES = 4000  # in the picture, so that the page stays small
+WIDTH, HEIGHT = 960, 600  # of the picture, in its own units
+COLUMNS, ROWS = 32, 20  # fields of a map
+CROWDED = 4.0  # mean number of boxes over a point that has any, from which they are not drawn
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Picture:
+    """Two columns as SVG paths, one path per shade, the lightest first."""
+
+    x: str
+    y: str
+    paths: tuple[tuple[int, str], ...]  # number of the shade, path
+    x_ends: tuple[str, str]
+    y_ends: tuple[str, str]
+    drawn: int
+    boxes: int
+    is_map: bool  # whether fields of a map are drawn, and not boxes
+
+
+def draw(table: Table, x: str, y: str) -> Picture | None:
+    """Draw two columns, more people per area darker; return None if no row has values in both columns."""
+    intervals = CountedBoxes.of(table, [x, y])
+    present = ~np.isnan(intervals.low).any(axis=1)
+    low, high, rows = intervals.low[present], intervals.high[present], intervals.count[present]
+    if not rows.size:
+        return None
+    start, end = low.min(axis=0), high.max(axis=0)
+    scale = np.array([WIDTH, HEIGHT]) / np.where(end > start, end - start, 1.0)
+    left, right = (low - start) * scale, (high - start) * scale
+    fields = _fields(left, right, rows.astype(np.float64))
+    covered = max(int((fields > 0.0).sum()), 1) / (COLUMNS * ROWS) * WIDTH * HEIGHT
+    is_map = bool((right - left).prod(axis=1).sum() / covered > CROWDED)
+    corners, sizes, density = _map(fields) if is_map else _boxes(left, right, rows)
+    chosen = slice(None) if is_map else slice(None, None, -(-rows.size // MOST_BOXES))
+    return Picture(
+        x=x,
+        y=y,
+        paths=_paths(corners[chosen], sizes[chosen], shade_of(density)[chosen]),
+        x_ends=_ends(table, x),
+        y_ends=_ends(table, y),
+        drawn=len(corners[chosen]),
+        boxes=int(rows.size),
+        is_map=is_map,
+    )
+
+
+def _fields(left: NDArray[np.float64], right: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the people in each field of a map, if those of a box are spread evenly over it."""
+    across, upward = (
+        _overlaps(left[:, axis], right[:, axis], np.linspace(0.0, size, parts + 1))
+        for axis, size, parts in ((0, WIDTH, COLUMNS), (1, HEIGHT, ROWS))
+    )
+    return np.asarray((across * rows[:, None]).T @ upward)
+
+
+def _overlaps(
+    low: NDArray[np.float64], high: NDArray[np.float64], edges: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    width = np.maximum(high - low, 1e-9)
+    low = np.minimum(low, edges[-1] - 1e-9)  # a box without width at the end is in the last part
+    shared = np.minimum(low[:, None] + width[:, None], edges[1:]) - np.maximum(low[:, None], edges[:-1])
+    shares = np.maximum(shared, 0.0)
+    return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300))
+
+
+def _map(fields: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    wide, tall = WIDTH // COLUMNS, HEIGHT // ROWS
+    column, row = np.nonzero(fields >= 0.5)  # half a person and more
+    corners = np.column_stack([column * wide, HEIGHT - (row + 1) * tall]).astype(np.int64)
+    return corners, np.tile(np.array([wide, tall], dtype=np.int64), (len(corners), 1)), fields[column, row]
+
+
+def _boxes(
+    left: NDArray[np.float64], right: NDArray[np.float64], rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    corners = np.rint(left).astype(np.int64)
+    sizes = np.maximum(np.rint(right - left), 1).astype(np.int64)
+    corners[:, 1] = HEIGHT - corners[:, 1] - sizes[:, 1]
+    area = sizes.prod(axis=1)
+    largest_first = np.argsort(-area, kind="stable")  # so that small ones stay visible
+    return corners[largest_first], sizes[largest_first], (rows / area)[largest_first]
+
+
+def _paths(corners: NDArray[np.int64], sizes: NDArray[np.int64], shade: NDArray[np.int64]) -> tuple[tuple[int, str], ...]:
+    made = []
+    for position in range(len(SHADES)):
+        mine = shade == position
+        rectangles = np.column_stack([corners[mine], sizes[mine]]).tolist()
+        if rectangles:
+            made.append((position, "".join(f"M{x} {y}h{w}v{h}h-{w}z" for x, y, w, h in rectangles)))
+    return tuple(made)
+
+
+def _ends(table: Table, name: str) -> tuple[str, str]:
+    """Return the ends of an axis as text; dates are written as dates."""
+    low = pc.min(table.arrow.column(low_name(name))).as_py()
+    high = pc.max(table.arrow.column(high_name(name))).as_py()
+    first, last = (number(end) if isinstance(end, int | float) else str(end)[:10] for end in (low, high))
+    return first, last
