@@ -13,6 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.release.release import Release
+from sfumato.report.html import Report
 from sfumato.table.table import Table
 from tests.fuzz.case import Case
 from tests.fuzz.cells import holds, members

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 import sfumato as sf
 from sfumato.release.read import read_release, verify_bundle
+from sfumato.report.html import Report
 from tests.fuzz.case import Case
 from tests.fuzz.options import build, made_method
 from tests.fuzz.promises import broken_promises, traces
@@ -126,7 +127,9 @@ def _counted_rows(case: Case, estimate: Any) -> NDArray[np.bool_] | None:
 
 def bundle_faults(case: Case, folder: Path, *, with_report: bool) -> list[str]:
     """Whether a written release reads back, is verified, and shows no planted cell."""
-    written = case.release.write(folder / "out", **({} if with_report else {"report": Report(page="<p>none</p>", numbers="{}")}))
+    written = case.release.write(
+        folder / "out", **({} if with_report else {"report": Report(page="<p>none</p>", numbers="{}")})
+    )
     faults = []
     rows = case.release.table.arrow
     if not read_release(written).table.arrow.cast(rows.schema).equals(rows):  # Parquet has no whole seconds

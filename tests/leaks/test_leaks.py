@@ -110,8 +110,22 @@ class TestWhatIsShown:
 
     def test_the_page_holds_no_cell(self, release, tmp_path):
         folder = release.write(tmp_path / "out")
-        assert not traces((folder / "report.html").read_text())
-        assert not traces((folder / "manifest.json").read_text())
+        for name in ("report.html", "report.json", "manifest.json"):
+            assert not traces((folder / name).read_text()), name
+
+    def test_distributions_of_the_original_hold_no_cell_of_a_few_people(self, release, tmp_path):
+        """The planted word is a category of one person, and the planted number an end of a column."""
+        numbers = np.random.default_rng(4).normal(100.0, 10.0, 300)
+        columns = {
+            "income": np.concatenate([numbers, [NUMBER]]),
+            "diagnosis": ["flu", "cold"] * 150 + [CANARY],
+            "note": ["a", "b", CANARY] + ["a"] * 298,
+        }
+        roles = {"income": "quasi", "diagnosis": "quasi", "note": "quasi"}
+        made = sf.Boxes(k=3, suppress=0.05).release(pa.table(columns), schema=roles, seed=SEED)
+        assert {one.column for one in made.before} == set(columns)
+        shown = " ".join(str((one.labels, one.shares, one.bins and one.bins.edges)) for one in made.before)
+        assert not traces(shown + repr(made.before))
 
     def test_identifiers_are_in_no_file(self, release, tmp_path):
         folder = release.write(tmp_path / "out")

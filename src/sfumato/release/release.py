@@ -284,8 +284,8 @@ class Release:
     ) -> Path:
         """Write the release into ``folder``, all or nothing: its rows, its manifest and its report.
 
-        The files are released.parquet, released.csv, manifest.json, report.html and report.json, which holds all numbers
-        of the report. Rows in parts have a folder released.parquet and no released.csv.
+        The files are released.parquet, released.csv, manifest.json, report.html and report.json, which holds all
+        numbers of the report. Rows in parts have a folder released.parquet and no released.csv.
 
         Parameters
         ----------

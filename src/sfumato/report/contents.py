@@ -28,7 +28,7 @@ MEANINGS = {
     "change in variances": "How far the variance of a column moves, relative to it.",
     "change in correlations": "How far the correlation of two columns moves.",
     "change in rank correlations": "The same for ranks, which outliers do not dominate.",
-    "change in distributions, median": "Largest difference between the two cumulative distributions of a column, 0 to 1.",
+    "change in distributions, median": "Largest difference of the two cumulative distributions of a column, 0 to 1.",
     "change in distributions, largest": "The same, in the column that changes most.",
     "rows per group, mean": "How many rows look alike, on average.",
     "rows that a row resembles, mean": "How many rows look like a random row, on average.",
@@ -40,8 +40,8 @@ MEANINGS = {
     "propensity (0: like the original)": "How well a model tells released from original rows: 0 not at all, 1 always.",
     "overlap of regression intervals, mean": "How much confidence intervals of regressions overlap: 1 is the same.",
     "accuracy of classifiers": "How often a model trained on the release predicts the original correctly.",
-    "kernel components that differ": "A component is a nonlinear combination of columns in which people vary most; so many "
-    "of them have another distribution than in the original.",
+    "kernel components that differ": "A component is a nonlinear combination of columns in which people vary most; so "
+    "many of them have another distribution than in the original.",
     "shift of kernel components, largest": "Largest difference between the distributions of a component, 0 to 1.",
 }
 

@@ -74,9 +74,7 @@ def _fields(left: NDArray[np.float64], right: NDArray[np.float64], rows: NDArray
     return np.asarray((across * rows[:, None]).T @ upward)
 
 
-def _overlaps(
-    low: NDArray[np.float64], high: NDArray[np.float64], edges: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _overlaps(low: NDArray[np.float64], high: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
     width = np.maximum(high - low, 1e-9)
     low = np.minimum(low, edges[-1] - 1e-9)  # a box without width at the end is in the last part
     shared = np.minimum(low[:, None] + width[:, None], edges[1:]) - np.maximum(low[:, None], edges[:-1])
@@ -102,7 +100,9 @@ def _boxes(
     return corners[largest_first], sizes[largest_first], (rows / area)[largest_first]
 
 
-def _paths(corners: NDArray[np.int64], sizes: NDArray[np.int64], shade: NDArray[np.int64]) -> tuple[tuple[int, str], ...]:
+def _paths(
+    corners: NDArray[np.int64], sizes: NDArray[np.int64], shade: NDArray[np.int64]
+) -> tuple[tuple[int, str], ...]:
     made = []
     for position in range(len(SHADES)):
         mine = shade == position

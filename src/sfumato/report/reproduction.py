@@ -51,7 +51,11 @@ def reproduction(manifest: Manifest) -> Reproduction:
     kind = _class(manifest.method)
     declared = {one.name: one for one in options_of(kind)} if kind else {}
     defaults = {name: plain(one.default) for name, one in declared.items() if one.default is not MISSING}
-    chosen = {name: value for name, value in manifest.options.items() if name not in defaults or _differ(value, defaults[name])}
+    chosen = {
+        name: value
+        for name, value in manifest.options.items()
+        if name not in defaults or _differ(value, defaults[name])
+    }
     return Reproduction(
         method=manifest.method,
         summary=" ".join((kind.__doc__ or "").partition("\n\n")[0].split()) if kind else "",
@@ -66,7 +70,9 @@ def reproduction(manifest: Manifest) -> Reproduction:
         ),
         command=_command(manifest.method, chosen),
         python=_python(kind.__name__ if kind else manifest.method, chosen),
-        schema=columns_text((Column(name=c.name, role=c.role, kind=c.kind, domain=c.domain) for c in manifest.columns), Path()),
+        schema=columns_text(
+            (Column(name=c.name, role=c.role, kind=c.kind, domain=c.domain) for c in manifest.columns), Path()
+        ),
     )
 
 

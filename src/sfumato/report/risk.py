@@ -62,7 +62,11 @@ OUTSIDE, GUESS, CHANCE = "people who never took part", "guessing", "chance"
 # score: question, reference (None: one of all rows), what the reference is
 QUESTIONS: dict[str, tuple[str, float | None, str]] = {
     "copies, all columns": ("How many people have their row in the release, cell by cell?", 0.0, OUTSIDE),
-    "copies, quasi-identifiers": ("How many people have their quasi-identifiers in the release as they are?", 0.0, OUTSIDE),
+    "copies, quasi-identifiers": (
+        "How many people have their quasi-identifiers in the release as they are?",
+        0.0,
+        OUTSIDE,
+    ),
     "distance below the reference": ("How many people are nearer to the release than other people are?", 0.0, OUTSIDE),
     "ambiguity below the reference": (
         "For how many people is the nearest row a clearer match than for other people?",
@@ -79,15 +83,23 @@ QUESTIONS: dict[str, tuple[str, float | None, str]] = {
     "members detected by nearest row": ("How many people are certain to be in the table, by near rows?", 0.01, GUESS),
     "members detected by density ratio": ("How many people are certain to be in the table, by density?", 0.01, GUESS),
     "inference of a column": ("How much better are values inferred than those of other people?", 0.0, OUTSIDE),
-    "inference of a column, largest": ("How much better are values inferred, in the column where it is most?", 0.0, OUTSIDE),
+    "inference of a column, largest": (
+        "How much better are values inferred, in the column where it is most?",
+        0.0,
+        OUTSIDE,
+    ),
     "linkability": ("How much better are two halves of a person joined than those of other people?", 0.0, OUTSIDE),
     "singling out": ("How much better do descriptions fit exactly one person than for other people?", 0.0, OUTSIDE),
-    "correct nearest matches": ("How many people does an intruder who knows all their values match to their row?", None, CHANCE),
+    "correct nearest matches": (
+        "How many people does an intruder who knows all their values match to their row?",
+        None,
+        CHANCE,
+    ),
     "correct Fellegi–Sunter links": ("How many people does record linkage match to their row?", None, CHANCE),
     "generalized cells undone": ("How many generalized cells can be narrowed down again?", 0.0, CHANCE),
     "suppressed cells guessed": ("How many suppressed cells can be guessed?", 0.0, CHANCE),
     "noise stripped by SVD": ("How much of the noise can be removed again?", 0.0, CHANCE),
-}  # fmt: skip
+}
 
 
 def gauges(assessment: Assessment) -> tuple[Gauge, ...]:

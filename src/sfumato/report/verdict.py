@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from sfumato.report.widths import ShownStatistic
 
 Tone = Literal["good", "caution", "bad"]
+PASSED = {
+    "privacy": "it reveals no more about its people than a sample of other people would",
+    "utility": "it differs no more from the original than a sample of other people would",
+}
 MOST_NAMED = 8  # columns that a sentence names
 
 
@@ -88,21 +92,19 @@ def promises(release: Release) -> tuple[Promise, ...]:
     return tuple(sorted(made, key=lambda promise: promise.kind != "privacy"))
 
 
-def decisions(
-    release: Release, statistics: Sequence[ShownStatistic], usefulness: Usefulness
-) -> tuple[str, ...]:
+def decisions(release: Release, statistics: Sequence[ShownStatistic], usefulness: Usefulness) -> tuple[str, ...]:
     """Return what no program can decide, with the facts that the decision needs."""
     return tuple(_decisions(release, statistics, usefulness)) if release.manifest else ()
 
 
 def _alike(manifest: Manifest) -> Iterator[str]:
     for claim in manifest.claims:
-        values = claim.parameters or {}
-        if claim.name == "KAnonymity" and isinstance(values.get("k"), int):
-            others = values["k"] - 1
+        k = (claim.parameters or {}).get("k")
+        if claim.name == "KAnonymity" and isinstance(k, int):
+            others = k - 1
             yield (
-                f"In the columns that others may know, each of the {manifest.rows_out:,} released rows looks exactly like "
-                f"at least {others:,} other{'s' if others != 1 else ''}."
+                f"In the columns that others may know, each of the {manifest.rows_out:,} released rows looks exactly "
+                f"like at least {others:,} other{'s' if others != 1 else ''}."
             )
             break
     if manifest.suppressed:
@@ -114,8 +116,7 @@ def _tested(assessment: Assessment | None) -> Iterator[str]:
         yield "Attacks were not tried on it: this report contains no assessment."
         return
     tested = [score for score in assessment.scores if score.passed is not None]
-    for family, about in (("privacy", "it reveals no more about its people than a sample of other people would"),
-                          ("utility", "it differs no more from the original than a sample of other people would")):  # fmt: skip
+    for family, about in PASSED.items():
         mine = [score for score in tested if score.family == family]
         lost = [score for score in mine if score.passed is False]
         if lost:

@@ -55,7 +55,12 @@ class TestAGoodBundle:
             "every original value lies inside its released range",
             "no row lost or duplicated; none suppressed",
         }
-        assert {file.name for file in checked.files} == {"released.parquet", "released.csv", "report.html", "report.json"}
+        assert {file.name for file in checked.files} == {
+            "released.parquet",
+            "released.csv",
+            "report.html",
+            "report.json",
+        }
 
     def test_may_be_written_again_by_whoever_received_it(self, folder, tmp_path):
         again = sf.read_release(folder).write(tmp_path / "again")
