@@ -128,7 +128,7 @@ def test_the_report_has_the_assessment_with_its_sample_and_its_counts(source, tm
     monkeypatch.setattr(assessment, "SAMPLED", 1500)
     others = people(9, 1000)
     made = sf.release_and_assess(sf.Boxes(k=5), source, others, schema=ROLES, engine=SMALL, into=tmp_path, seed=1)
-    report = html.unescape((tmp_path / "report.html").read_text())
+    report = html.unescape((tmp_path / "report.html").read_text()).replace("<wbr>", "")
     assert made.release.assessment is made.assessment
     assert f"{made.assessment.verdict}." in report
     assert "random sample of 1,500 rows: shares are within ±0.042 (99 % confidence)" in report

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from sfumato.report.summary import Summary
 
 LONGEST = 26  # letters of a part of a name that fit into a narrow table
-SEAM = re.compile(
-    r"(?<=[_./(,;:=~+|-])(?=\w)|(?<=[a-zäöü])(?=[A-Z])"
-)  # where a long name may continue on the next line
+SEAM = re.compile(r"(?<=[_./(,;:=~+|])(?=\w)|(?<=[a-zäöü])(?=[A-Z])")  # where a long name may continue on the next line
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -72,15 +70,15 @@ def seams(text: object) -> Markup:
 
 
 def code(text: object) -> Markup:
-    """Return text in which words between backquotes are code.
+    """Return text with seams in which words between backquotes are code.
 
     >>> str(code("run `sfumato verify`"))
     'run <code>sfumato verify</code>'
     """
     pieces = str(text).split("`")
     whole = len(pieces) % 2 == 1
-    marked = (Markup("<code>{}</code>").format(p) if whole and i % 2 else escape(p) for i, p in enumerate(pieces))
-    return Markup("").join(marked) if whole else escape(str(text))
+    marked = (Markup("<code>{}</code>").format(seams(p)) if whole and i % 2 else seams(p) for i, p in enumerate(pieces))
+    return Markup("").join(marked) if whole else seams(text)
 
 
 def _is_long(part: object) -> bool:

@@ -161,7 +161,7 @@ CRASH = """
 )
 def test_wherever_a_crash_strikes_the_folder_is_the_old_one_or_the_new_one(released, there, step, at, expected):
     old = state(there)
-    source = released.write(there.parent / "new")
+    source = read_release(released.write(there.parent / "first")).write(there.parent / "new")  # as the script has it
     new = state(source)
     script = textwrap.dedent(CRASH)
     ended = subprocess.run([sys.executable, "-c", script, there, source, step, str(at)], check=False)
