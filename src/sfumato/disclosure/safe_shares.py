@@ -2,7 +2,8 @@
 
 Bins of numbers have round ends, which are not taken from the rows, and the first and the last bin are open. Each bin
 holds at least ``least`` people. Shares are rounded to a step that stands for at least ``least`` people, so that one
-person more or less is not visible. Categories that fewer people have are counted together.
+person more or less is not visible. Categories that fewer people have are counted together, and the report numbers the
+others, because their names are cells.
 """
 
 from __future__ import annotations

@@ -56,8 +56,7 @@ class Release:
     assessment : Assessment or None
         The assessment, if :func:`sfumato.release_and_assess` made the release. It is shown in the report.
     before : tuple of SafeShares
-        Distributions of the original columns for the report: rounded shares of people in bins that hold at least k of
-        them. Empty if the release was read from a folder, or if its promise leaves no room for them.
+        Distributions of the original for the report, as rounded shares; empty if it was read from a folder.
 
     Examples
     --------
@@ -274,18 +273,10 @@ class Release:
             )
         return self.diagnostics.optimality
 
-    def write(
-        self,
-        folder: str | Path,
-        *,
-        report: Report | None = None,
-        beside: Mapping[str, bytes] | None = None,
-        csv_formulas: str = "escape",
-    ) -> Path:
+    def write(self, folder: str | Path, *, report: Report | None = None, csv_formulas: str = "escape") -> Path:
         """Write the release into ``folder``, all or nothing: its rows, its manifest and its report.
 
-        The files are released.parquet, released.csv, manifest.json, report.html and report.json, which holds all
-        numbers of the report. Rows in parts have a folder released.parquet and no released.csv.
+        The files are released.parquet, released.csv (not of rows in parts), manifest.json, report.html and report.json.
 
         Parameters
         ----------
@@ -293,8 +284,6 @@ class Release:
             It must not exist, be empty, or contain an older release, which is then replaced as a whole.
         report : Report, optional
             The report, if it has been made already. By default it is made here.
-        beside : mapping of str to bytes, optional
-            Pictures to write as well: ``boxes.png`` or ``statistics.png`` and their contents. None by default.
         csv_formulas : {"escape", "keep"}, default "escape"
             What to do with text in released.csv that begins with ``=``, ``+``, ``-`` or ``@``, which spreadsheets take
             for a formula: put an apostrophe before it, or keep it. released.parquet is always exact.
@@ -320,7 +309,7 @@ class Release:
         files = self.report_files(report)
         if isinstance(self.table, StoredTable):
             return write_copies(self.table.files, self.manifest, files, folder)
-        return write(self.table, self.manifest, {**files, **(beside or {})}, folder, csv_formulas=csv_formulas)
+        return write(self.table, self.manifest, files, folder, csv_formulas=csv_formulas)
 
     def report_files(self, report: Report | None = None) -> dict[str, bytes]:
         """Return the files of the report by name; ``report`` if it has been made already."""

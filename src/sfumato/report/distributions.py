@@ -1,8 +1,11 @@
-"""Distributions of columns before and after a release, as shares of people in bins; no cell and no small count."""
+"""Distributions of columns before and after a release, as shares of people in bins; no cell and no small count.
+
+Names of categories are cells, so categories are numbered: by frequency, or in their order if they have one.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,7 +86,23 @@ def _distribution(
         return _of_numbers(rows, name, before, least, step)
     if rows.kinds[name] is Kind.TEXT:
         return None
-    return _of_categories(release, rows, name, before, least, step)
+    found = _of_categories(release, rows, name, before, least, step)
+    return None if found is None else _numbered(found, rows.kinds[name])
+
+
+def _numbered(found: Distribution, kind: Kind) -> Distribution:
+    """Return the distribution with numbers in place of the names of categories; those of booleans are no secret."""
+    if kind is Kind.BOOLEAN:
+        return found
+    what = "in order" if kind is Kind.ORDERED else "most frequent"
+    labels = (
+        one.label if one.label == OTHERS else f"{_ordinal(place)} {what}" for place, one in enumerate(found.bins, 1)
+    )
+    return replace(found, bins=tuple(replace(one, label=label) for one, label in zip(found.bins, labels, strict=True)))
+
+
+def _ordinal(number: int) -> str:
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number, 'th') }"
 
 
 def _of_numbers(rows: Table, name: str, before: SafeShares | None, least: int, step: float) -> Distribution | None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from sfumato.errors import OptionError, RequestError
-from sfumato.release import target
+from sfumato.release import bundle, target
+from sfumato.release.read import read_release
 
 FILES = {"released.parquet", "released.csv", "manifest.json", "report.html", "report.json"}
 
@@ -49,7 +50,8 @@ class TestWriting:
         assert set(state(released.write(tmp_path / "out"))) == FILES
 
     def test_an_older_release_is_replaced_as_a_whole(self, released, older, tmp_path):
-        older.write(tmp_path / "out", beside={"boxes.png": b"picture"})
+        files = {**older.report_files(), "boxes.png": b"picture"}
+        bundle.write(older.table, older.manifest, files, tmp_path / "out")
         assert set(state(released.write(tmp_path / "out"))) == FILES
 
     def test_it_is_replaced_even_where_folders_cannot_be_exchanged(self, released, older, tmp_path, monkeypatch):
@@ -128,7 +130,7 @@ def test_a_first_write_that_fails_leaves_no_folder_above_it_either(released, tmp
 CRASH = """
     import os, sys
     from pathlib import Path
-    from sfumato.release import target
+    from sfumato.release import bundle, target
     from sfumato.release.read import read_release
 
     folder, source, step, at = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])

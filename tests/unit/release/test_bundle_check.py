@@ -13,7 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import GuaranteeNotMet, ReadError
-from sfumato.release.bundle import sha256
+from sfumato.release.bundle import sha256, write
 from sfumato.release.claim_records import RECORDED, ClaimRecord
 from sfumato.release.manifest import SEAL, _seal
 from sfumato.release.read import verify_bundle
@@ -67,7 +67,8 @@ class TestAGoodBundle:
         assert verify_bundle(again).holds
 
     def test_pictures_are_bound_too(self, released, tmp_path):
-        folder = released.write(tmp_path / "out", beside={"boxes.png": b"picture"})
+        files = {**released.report_files(), "boxes.png": b"picture"}
+        folder = write(released.table, released.manifest, files, tmp_path / "out")
         assert verify_bundle(folder).holds
         (folder / "boxes.png").write_bytes(b"another picture")
         with pytest.raises(ReadError, match=r"boxes\.png changed"):
