@@ -40,6 +40,7 @@ class Distribution:
     bins: tuple[Bin, ...]
     step: float
     largest: float  # share of any bin
+    numbered: str = ""  # how categories are numbered: "by frequency" or "in their order"; empty for numbers
 
     @classmethod
     def of(
@@ -94,11 +95,13 @@ def _numbered(found: Distribution, kind: Kind) -> Distribution:
     """Return the distribution with numbers in place of the names of categories; those of booleans are no secret."""
     if kind is Kind.BOOLEAN:
         return found
-    what = "in order" if kind is Kind.ORDERED else "most frequent"
-    labels = (
-        one.label if one.label == OTHERS else f"{_ordinal(place)} {what}" for place, one in enumerate(found.bins, 1)
+    labels = (one.label if one.label == OTHERS else _ordinal(place) for place, one in enumerate(found.bins, 1))
+    numbered = "in their order" if kind is Kind.ORDERED else "by frequency"
+    return replace(
+        found,
+        numbered=numbered,
+        bins=tuple(replace(one, label=label) for one, label in zip(found.bins, labels, strict=True)),
     )
-    return replace(found, bins=tuple(replace(one, label=label) for one, label in zip(found.bins, labels, strict=True)))
 
 
 def _ordinal(number: int) -> str:

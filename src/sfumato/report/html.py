@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from sfumato.report.summary import Summary
 
 LONGEST = 26  # letters of a part of a name that fit into a narrow table
-SEAM = re.compile(r"(?<=[_./(,;:=~+|])(?=\w)|(?<=[a-zäöü])(?=[A-Z])")  # where a long name may continue on the next line
+SEAM = re.compile(
+    r"(?<=[_/(;:=~+|])(?=\w)|(?<=[.,])(?=[^\W\d])|(?<=[a-zäöü])(?=[A-Z])"
+)  # where a long name may continue on the next line
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MOST_BOXES = 4000  # in the picture, so that the page stays small
 WIDTH, HEIGHT = 960, 600  # of the picture, in its own units
 COLUMNS, ROWS = 32, 20  # fields of a map
+OUTSIDE, ZOOM = 0.03, 2.0  # share of people that a picture may leave out at an end, if it grows by this factor
 CROWDED = 4.0  # mean number of boxes over a point that has any, from which they are not drawn
 
 
@@ -36,6 +37,7 @@ class Picture:
     drawn: int
     boxes: int
     is_map: bool  # whether fields of a map are drawn, and not boxes
+    is_zoomed: bool  # whether boxes reach beyond the picture
 
 
 def draw(table: Table, x: str, y: str) -> Picture | None:
@@ -45,9 +47,12 @@ def draw(table: Table, x: str, y: str) -> Picture | None:
     low, high, rows = intervals.low[present], intervals.high[present], intervals.count[present]
     if not rows.size:
         return None
-    start, end = low.min(axis=0), high.max(axis=0)
-    scale = np.array([WIDTH, HEIGHT]) / np.where(end > start, end - start, 1.0)
-    left, right = (low - start) * scale, (high - start) * scale
+    start, end, is_zoomed = _view(low, high, rows, may_zoom=not intervals.calendars)
+    size = np.array([WIDTH, HEIGHT])
+    scale = size / np.where(end > start, end - start, 1.0)
+    seen = ((high >= start) & (low <= end)).all(axis=1)
+    left, right = (np.clip((ends[seen] - start) * scale, 0, size) for ends in (low, high))
+    rows = rows[seen]
     fields = _fields(left, right, rows.astype(np.float64))
     covered = max(int((fields > 0.0).sum()), 1) / (COLUMNS * ROWS) * WIDTH * HEIGHT
     is_map = bool((right - left).prod(axis=1).sum() / covered > CROWDED)
@@ -57,12 +62,31 @@ def draw(table: Table, x: str, y: str) -> Picture | None:
         x=x,
         y=y,
         paths=_paths(corners[chosen], sizes[chosen], shade_of(density)[chosen]),
-        x_ends=_ends(table, x),
-        y_ends=_ends(table, y),
+        x_ends=(number(start[0], 4), number(end[0], 4)) if is_zoomed else _ends(table, x),
+        y_ends=(number(start[1], 4), number(end[1], 4)) if is_zoomed else _ends(table, y),
         drawn=len(corners[chosen]),
         boxes=int(rows.size),
         is_map=is_map,
+        is_zoomed=is_zoomed,
     )
+
+
+def _view(
+    low: NDArray[np.float64], high: NDArray[np.float64], rows: NDArray[np.int64], *, may_zoom: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+    """Return the ends of the picture: of all boxes, or without the outermost people if these take most of the room."""
+    start, end = low.min(axis=0), high.max(axis=0)
+    inner = [(_quantile(low[:, a], rows, OUTSIDE), _quantile(high[:, a], rows, 1.0 - OUTSIDE)) for a in (0, 1)]
+    first, last = (np.array(ends) for ends in zip(*inner, strict=True))
+    if may_zoom and bool((end - start > ZOOM * (last - first)).any()) and bool((last > first).all()):
+        return first, last, True
+    return start, end, False
+
+
+def _quantile(ends: NDArray[np.float64], rows: NDArray[np.int64], share: float) -> float:
+    order = np.argsort(ends, kind="stable")
+    reached = np.searchsorted(np.cumsum(rows[order]), share * rows.sum())
+    return float(ends[order][min(int(reached), len(ends) - 1)])
 
 
 def _fields(left: NDArray[np.float64], right: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -58,7 +58,7 @@ def reproduction(manifest: Manifest) -> Reproduction:
     }
     return Reproduction(
         method=manifest.method,
-        summary=" ".join((kind.__doc__ or "").partition("\n\n")[0].split()) if kind else "",
+        summary=" ".join((kind.__doc__ or "").partition("\n\n")[0].replace("``", "`").split()) if kind else "",
         options=tuple(
             ShownOption(
                 name=name,

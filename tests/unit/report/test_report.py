@@ -238,6 +238,13 @@ class TestPicture:
         assert fields.sum() == pytest.approx(1000.0)
         assert np.ptp(fields) == pytest.approx(0.0, abs=1e-6)
 
+    def test_a_single_box_far_out_does_not_press_all_others_into_a_corner(self):
+        low = np.vstack([np.random.default_rng(2).uniform(size=(200, 2)) * 10.0, [[500.0, 800.0]]])
+        found = picture.draw(pair(low, low + 0.5), "x", "y")
+        assert found.is_zoomed
+        assert float(found.x_ends[1]) < 11.0
+        assert not picture.draw(pair(low[:-1], low[:-1] + 0.5), "x", "y").is_zoomed
+
     def test_days_are_written_as_days(self):
         days = pa.array([0, 10], pa.int32()).cast(pa.date32())
         table = Table.from_arrow(pa.table({"born_low": days, "born_high": days, "x_low": [1, 2], "x_high": [2, 3]}))
