@@ -6,7 +6,6 @@ import datetime
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,7 +40,7 @@ def test_ends_are_round_numbers_and_not_cells(numbers):
         return
     unit = 10.0 ** (np.floor(np.log10(np.diff(bins.edges).min())) - 2.0)  # bins may be several steps wide
     assert np.allclose(np.array(bins.edges) / unit, np.rint(np.array(bins.edges) / unit), atol=1e-6)
-    assert unit < 1e-4 or not np.isclose(cells[:, None], bins.edges, atol=unit / 1e3, rtol=0.0).any()
+    assert not np.isin(cells, bins.edges).any()
 
 
 def table(**given) -> Table:
