@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LONGEST = 26  # letters of a part of a name that fit into a narrow table
 SEAM = re.compile(
-    r"(?<=[_/(;:=~+|])(?=\w)|(?<=[.,])(?=[^\W\d])|(?<=[a-zäöü])(?=[A-Z])"
+    r"(?<=[_/;:=~+|])(?=\w)|(?<=\w\()(?=\w)|(?<=[.,])(?=[^\W\d])|(?<=[a-zäöü])(?=[A-Z])"
 )  # where a long name may continue on the next line
 
 
