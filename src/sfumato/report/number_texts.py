@@ -17,7 +17,7 @@ def number(value: float, digits: int = 6) -> str:
     """
     if math.isnan(value):
         return "not defined"
-    return f"{value:.{digits}g}".replace("inf", "∞").replace("-", "−")
+    return f"{value + 0.0:.{digits}g}".replace("inf", "∞").replace("-", "−")
 
 
 def quantity_text(value: Any, unit: str) -> str:

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow.compute as pc
 
+from sfumato.disclosure.safe_shares import round_step
 from sfumato.report.number_texts import number
 from sfumato.report.style import SHADES, shade_of
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.table.intervals import high_name, low_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.statistics.dates import Calendar
     from sfumato.table.table import Table
 
 MOST_BOXES = 4000  # in the picture, so that the page stays small
@@ -62,8 +62,8 @@ def draw(table: Table, x: str, y: str) -> Picture | None:
         x=x,
         y=y,
         paths=_paths(corners[chosen], sizes[chosen], shade_of(density)[chosen]),
-        x_ends=(number(start[0], 4), number(end[0], 4)) if is_zoomed else _ends(table, x),
-        y_ends=(number(start[1], 4), number(end[1], 4)) if is_zoomed else _ends(table, y),
+        x_ends=_texts(start[0], end[0], intervals.calendars.get(x)),
+        y_ends=_texts(start[1], end[1], intervals.calendars.get(y)),
         drawn=len(corners[chosen]),
         boxes=int(rows.size),
         is_map=is_map,
@@ -74,13 +74,22 @@ def draw(table: Table, x: str, y: str) -> Picture | None:
 def _view(
     low: NDArray[np.float64], high: NDArray[np.float64], rows: NDArray[np.int64], *, may_zoom: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
-    """Return the ends of the picture: of all boxes, or without the outermost people if these take most of the room."""
+    """Return the ends of the picture: of all boxes, or without the outermost people if these take most of the room.
+
+    Ends are rounded outward, because those of the boxes may be cells of the original.
+    """
     start, end = low.min(axis=0), high.max(axis=0)
     inner = [(_quantile(low[:, a], rows, OUTSIDE), _quantile(high[:, a], rows, 1.0 - OUTSIDE)) for a in (0, 1)]
     first, last = (np.array(ends) for ends in zip(*inner, strict=True))
     if may_zoom and bool((end - start > ZOOM * (last - first)).any()) and bool((last > first).all()):
-        return first, last, True
-    return start, end, False
+        return *_outward(first, last), True
+    return *_outward(start, end), False
+
+
+def _outward(start: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    span = np.where(end > start, end - start, np.maximum(np.abs(end), 1.0))
+    steps = np.array([round_step(float(one) / 25.0) for one in span])
+    return np.floor(start / steps) * steps, np.ceil(end / steps) * steps
 
 
 def _quantile(ends: NDArray[np.float64], rows: NDArray[np.int64], share: float) -> float:
@@ -136,9 +145,9 @@ def _paths(
     return tuple(made)
 
 
-def _ends(table: Table, name: str) -> tuple[str, str]:
-    """Return the ends of an axis as text; dates are written as dates."""
-    low = pc.min(table.arrow.column(low_name(name))).as_py()
-    high = pc.max(table.arrow.column(high_name(name))).as_py()
-    first, last = (number(end) if isinstance(end, int | float) else str(end)[:10] for end in (low, high))
+def _texts(start: float, end: float, calendar: Calendar | None) -> tuple[str, str]:
+    """Return the ends of an axis as text; of dates, the month."""
+    if calendar is None:
+        return number(start), number(end)
+    first, last = (str(calendar.nearest(moment))[:7] for moment in (start, end))
     return first, last

@@ -245,10 +245,15 @@ class TestPicture:
         assert float(found.x_ends[1]) < 11.0
         assert not picture.draw(pair(low[:-1], low[:-1] + 0.5), "x", "y").is_zoomed
 
-    def test_days_are_written_as_days(self):
+    def test_the_ends_of_an_axis_are_no_cells(self):
+        low = np.random.default_rng(2).uniform(size=(200, 2)) * 777.12345
+        found = picture.draw(pair(low, low + 0.123), "x", "y")
+        assert found.x_ends == ("0", "800")
+
+    def test_dates_are_written_as_months(self):
         days = pa.array([0, 10], pa.int32()).cast(pa.date32())
         table = Table.from_arrow(pa.table({"born_low": days, "born_high": days, "x_low": [1, 2], "x_high": [2, 3]}))
-        assert picture.draw(table, "born", "x").x_ends == ("1970-01-01", "1970-01-11")
+        assert picture.draw(table, "born", "x").x_ends == ("1970-01", "1970-01")
 
     def test_columns_without_any_value_give_no_picture(self):
         nothing = pa.nulls(3, pa.float64())
