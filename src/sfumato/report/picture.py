@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_BOXES = 4000  # in the picture, so that the page stays small
 WIDTH, HEIGHT = 960, 600  # of the picture, in its own units
 COLUMNS, ROWS = 32, 20  # fields of a map
-OUTSIDE, ZOOM = 0.03, 2.0  # share of people that a picture may leave out at an end, if it grows by this factor
+OUTSIDE, ZOOM = 0.05, 2.0  # share of people that a picture may leave out at an end, if it grows by this factor
 CROWDED = 4.0  # mean number of boxes over a point that has any, from which they are not drawn
 
 

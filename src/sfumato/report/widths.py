@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from sfumato.statistics.estimate import Estimate
     from sfumato.statistics.statistic import Statistic
 
-NARROW, USABLE, WIDE = 0.1, 0.3, 1.0  # half-width of an interval ÷ spread, up to which it is called so
+NARROW, USABLE, WIDE = 0.1, 0.25, 0.5  # half-width of an interval ÷ spread, up to which it is called so
+TAIL = 0.05  # share of people at either end who count as the next ones: a few wide boxes are no spread
 MOST_ROWS = 1_000_000  # released rows from which the spread is computed; of more, every n-th
 
 
@@ -96,4 +97,7 @@ def _scale(release: Release, statistic: Statistic) -> float:
     matrix = np.column_stack([Intervals.of(release.table, name).midpoints for name in columns])
     matrix = matrix[:: -(-len(matrix) // MOST_ROWS)]
     complete = matrix[~np.isnan(matrix).any(axis=1)]
-    return statistic.scale(Moments.of(complete, names=columns)) if len(complete) > 1 else math.nan
+    if len(complete) < 2:
+        return math.nan
+    low, high = np.quantile(complete, [TAIL, 1.0 - TAIL], axis=0)
+    return statistic.scale(Moments.of(np.clip(complete, low, high), names=columns))
