@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.disclosure.safe_shares import SafeShares, least_people, safe_shares
 from sfumato.engines.registry import engine_for
 from sfumato.errors import (
     CannotRelease,
@@ -27,7 +28,7 @@ from sfumato.schema.schema import FittedTable, Schema
 from sfumato.survey.questions import GroupSizesOf
 from sfumato.survey.survey import Survey, is_whole
 from sfumato.table.frames import as_table
-from sfumato.table.intervals import original_name
+from sfumato.table.intervals import original_name, original_names
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine, Session, Verified, Work
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
 
 log = logging.getLogger("sfumato")
+SHOWN_COLUMNS, SHOWN_ROWS = 40, 200_000  # columns whose distributions the report shows, and people that they count
 
 
 @names_memory_errors
@@ -287,7 +289,20 @@ def _made(
         notes=plan.notes,
     )
     judged = None if judge is None else judge(engine, source, work, manifest)
-    return _Released(engine.write(work, manifest, engine.diagnose(plan, work), into, judged), work)
+    before = _before(plan, survey, manifest, randomness)
+    written = engine.write(work, manifest, engine.diagnose(plan, work), into, assessment=judged, before=before)
+    return _Released(written, work)
+
+
+def _before(plan: Plan, survey: Survey, manifest: Manifest, randomness: Randomness) -> tuple[SafeShares, ...]:
+    """Return distributions of the original that the report may show; none if a promise covers every output."""
+    if any(claim.covers_every_output for claim in plan.claims):
+        return ()
+    sample = survey.sample.table
+    if sample.rows > SHOWN_ROWS:
+        sample = sample.take(randomness.stream("rows for the report").choice(sample.rows, SHOWN_ROWS, replace=False))
+    known = [name for name in original_names([one.name for one in manifest.released]) if name in sample.kinds]
+    return safe_shares(sample, known[:SHOWN_COLUMNS], least_people(manifest.options.get("k")))
 
 
 def _warn_of_suggestions(schema: Schema, given: Schema | Mapping[str, Any] | str | Path | None) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.release.release import Release
+from sfumato.report.html import Report
 from sfumato.table.table import Table
 from tests.fuzz.case import Case
 from tests.fuzz.cells import holds, members
@@ -168,8 +169,8 @@ class TestTheChecksCanFail:
         assert unnoticed_changes(tmp_path / "out") == []
         with pytest.raises(sf.SfumatoError):
             sf.read_release(tmp_path / "out")
-        plain = Release.write
-        monkeypatch.setattr(Release, "write", lambda self, folder, report: plain(self, folder, report=f"<p>{CANARY}"))
+        plain, planted = Release.write, Report(page=f"<p>{CANARY}", numbers="{}")
+        monkeypatch.setattr(Release, "write", lambda self, folder, report: plain(self, folder, report=planted))
         assert bundle_faults(case, tmp_path / "other", with_report=False)
 
     @pytest.mark.parametrize("verdict", ["broken", "foreign", "refused"])

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 import sfumato as sf
 from sfumato.release.read import read_release, verify_bundle
+from sfumato.report.html import Report
 from tests.fuzz.case import Case
 from tests.fuzz.options import build, made_method
 from tests.fuzz.promises import broken_promises, traces
@@ -126,14 +127,16 @@ def _counted_rows(case: Case, estimate: Any) -> NDArray[np.bool_] | None:
 
 def bundle_faults(case: Case, folder: Path, *, with_report: bool) -> list[str]:
     """Whether a written release reads back, is verified, and shows no planted cell."""
-    written = case.release.write(folder / "out", **({} if with_report else {"report": "<p>none</p>"}))
+    written = case.release.write(
+        folder / "out", **({} if with_report else {"report": Report(page="<p>none</p>", numbers="{}")})
+    )
     faults = []
     rows = case.release.table.arrow
     if not read_release(written).table.arrow.cast(rows.schema).equals(rows):  # Parquet has no whole seconds
         faults.append("bundle: other rows are read back")
     if not verify_bundle(written).holds:
         faults.append("bundle: it does not verify")
-    for name in ("manifest.json", "report.html"):
+    for name in ("manifest.json", "report.html", "report.json"):
         faults += [f"{name}: {trace}" for trace in traces((written / name).read_text(), words_only=True)]
     text = (written / "released.csv").read_text()
     if any(cell in text for cell in case.original.identifying):

@@ -5,6 +5,7 @@ The value is planted where it must not be released: in an identifier, a suppress
 
 from __future__ import annotations
 
+import json
 import logging
 import traceback
 from dataclasses import fields
@@ -110,8 +111,24 @@ class TestWhatIsShown:
 
     def test_the_page_holds_no_cell(self, release, tmp_path):
         folder = release.write(tmp_path / "out")
-        assert not traces((folder / "report.html").read_text())
-        assert not traces((folder / "manifest.json").read_text())
+        for name in ("report.html", "report.json", "manifest.json"):
+            assert not traces((folder / name).read_text()), name
+
+    def test_distributions_of_the_original_hold_no_cell_of_a_few_people(self, tmp_path):
+        """The planted word is a category of one person, and the planted number an end of a column."""
+        numbers = np.random.default_rng(4).normal(100.0, 10.0, 300)
+        columns = {
+            "income": np.concatenate([numbers, [NUMBER]]),
+            "diagnosis": ["flu", "cold"] * 150 + [CANARY],
+            "note": ["a", "b", CANARY] + ["a"] * 298,
+        }
+        roles = {"income": "quasi", "diagnosis": "quasi", "note": "quasi"}
+        made = sf.Boxes(k=3, suppress=0.05).release(pa.table(columns), schema=roles, seed=SEED)
+        assert {one.column for one in made.before} == {"income", "diagnosis"}, "nothing can be said of the notes"
+        shown = " ".join(str((one.labels, one.shares, one.bins and one.bins.edges)) for one in made.before)
+        assert not traces(shown + repr(made.before))
+        numbers = json.loads((made.write(tmp_path / "out") / "report.json").read_text())["columns"]
+        assert not traces(str([one["distribution"] for one in numbers if one["name"] != "note"]))
 
     def test_identifiers_are_in_no_file(self, release, tmp_path):
         folder = release.write(tmp_path / "out")

@@ -138,11 +138,11 @@ def write_and_show(
     released: Release, out: str, judged: Assessment | None = None, *, as_json: bool, csv_formulas: str = "escape"
 ) -> None:
     """Write the bundle; print how columns are released, the findings and the kept statistics."""
-    from sfumato.report import html
+    from sfumato.report.html import Report
     from sfumato.report.summary import summarize
 
     summary = summarize(released)
-    folder = released.write(out, report=html.render(released, summary), csv_formulas=csv_formulas)
+    folder = released.write(out, report=Report.of(released, summary), csv_formulas=csv_formulas)
     console.say(f"· written to {out}")
     with console.after(f"the release is complete in {out}"):
         _show(released, {"folder": str(folder)}, summary, judged, as_json=as_json)

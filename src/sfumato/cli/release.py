@@ -117,8 +117,9 @@ def command(
 ) -> None:
     """Anonymize a table, verify the result and write it.
 
-    Writes released.parquet, released.csv, manifest.json and report.html into DIR, all or nothing. Next to it, and no
-    part of the release, is DIR.toml, the project file that makes the same release again (`sfumato run DIR.toml`).
+    Writes released.parquet, released.csv, manifest.json, report.html and report.json into DIR, all or nothing. Next to
+    it, and no part of the release, is DIR.toml, the project file that makes the same release again (`sfumato run
+    DIR.toml`).
 
     Example: sfumato release patients.csv -o out -k 5 --quasi age,zip --sensitive diagnosis --keep "mean(age)"
     """

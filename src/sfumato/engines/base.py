@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+    from sfumato.disclosure.safe_shares import SafeShares
     from sfumato.measures.assess import Assessment
     from sfumato.methods.base import Plan
     from sfumato.methods.claims import Claim, Evidence, Finding
@@ -151,11 +152,18 @@ class Session(ABC, Generic[Source, Rows]):
 
     @abstractmethod
     def write(
-        self, rows: Rows, manifest: Manifest, diagnostics: Diagnostics, into: Any, assessment: Assessment | None = None
+        self,
+        rows: Rows,
+        manifest: Manifest,
+        diagnostics: Diagnostics,
+        into: Any,
+        *,
+        assessment: Assessment | None = None,
+        before: tuple[SafeShares, ...] = (),
     ) -> Release:
         """Return the release; if ``into`` is given, also write it there, all or nothing.
 
-        The report shows the ``assessment`` if there is one.
+        The report shows the ``assessment`` if there is one, and the distributions ``before`` the release.
         """
 
     def compare(self, source: Source, released: Iterable[Table], keys: RowKeys) -> ComparedRows:

@@ -56,6 +56,7 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.disclosure.safe_shares import SafeShares
     from sfumato.measures.assess import Assessment
     from sfumato.methods.base import Plan
     from sfumato.methods.claims import Claim
@@ -242,9 +243,12 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
         manifest: Manifest,
         diagnostics: Diagnostics,
         into: Any,
+        *,
         assessment: Assessment | None = None,
+        before: tuple[SafeShares, ...] = (),
     ) -> Release:
-        release = Release(rows.evidence.released, manifest, diagnostics=diagnostics, assessment=assessment)
+        released = rows.evidence.released
+        release = Release(released, manifest, diagnostics=diagnostics, assessment=assessment, before=before)
         if destination := destination_of(into):
             destination.write(release)
         return release

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from sfumato.errors import OptionError, ReadError, RequestError
 from sfumato.release import target as place
 from sfumato.release.manifest import Manifest
-from sfumato.release.target import CSV, MANIFEST, PARQUET, REPORT
+from sfumato.release.target import CSV, MANIFEST, PARQUET
 from sfumato.table.write import write as write_table
 from sfumato.table.write import write_whole
 
@@ -33,28 +33,27 @@ PRIVATE = 0o700  # nobody else reads a bundle that is not complete
 def write(
     table: Table,
     manifest: Manifest,
-    report: bytes,
+    report: Mapping[str, bytes],
     folder: str | Path,
     *,
-    beside: Mapping[str, bytes] | None = None,
     csv_formulas: str = "escape",
 ) -> Path:
     """Write released rows, manifest and report into ``folder``, all or nothing, and return its absolute path.
 
     The folder must not exist, be empty, or contain an older bundle, which is then replaced as a whole and keeps its
-    modes. A symbolic link stays, and the folder that it leads to is written. ``beside`` maps the file names of pictures
-    to their contents.
+    modes. A symbolic link stays, and the folder that it leads to is written. ``report`` maps the names of the files of
+    the report to their contents.
     """
 
     def fill(fresh: Path) -> None:
         for name in (PARQUET, CSV):
             write_table(table.arrow, fresh / name, formulas=csv_formulas)
-        _seal(fresh, manifest, {REPORT: report, **(beside or {})})
+        _seal(fresh, manifest, report)
 
     return _put(fill, folder)
 
 
-def write_parts(parts: Path, manifest: Manifest, report: bytes, folder: str | Path) -> Path:
+def write_parts(parts: Path, manifest: Manifest, report: Mapping[str, bytes], folder: str | Path) -> Path:
     """Move a folder of parts of the released rows, with manifest and report, into ``folder``, all or nothing.
 
     ``parts`` must be on the same disk as ``folder``. There is no released.csv: rows in parts are too many for one file.
@@ -62,19 +61,19 @@ def write_parts(parts: Path, manifest: Manifest, report: bytes, folder: str | Pa
 
     def fill(fresh: Path) -> None:
         parts.rename(fresh / PARQUET)
-        _seal(fresh, manifest, {REPORT: report})
+        _seal(fresh, manifest, report)
 
     return _put(fill, folder)
 
 
-def write_copies(files: Sequence[Path], manifest: Manifest, report: bytes, folder: str | Path) -> Path:
+def write_copies(files: Sequence[Path], manifest: Manifest, report: Mapping[str, bytes], folder: str | Path) -> Path:
     """Write copies of the parts of a release, with manifest and report, into ``folder``, all or nothing."""
 
     def fill(fresh: Path) -> None:
         (fresh / PARQUET).mkdir()
         for number, file in enumerate(files):
             shutil.copyfile(file, fresh / PARQUET / place.part_name(number))
-        _seal(fresh, manifest, {REPORT: report})
+        _seal(fresh, manifest, report)
 
     return _put(fill, folder)
 

@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.disclosure.safe_shares import SafeShares
 from sfumato.errors import RequestError, names_memory_errors
 from sfumato.methods.diagnostics import Diagnostics, Optimality
 from sfumato.params import require_choice
@@ -15,6 +16,7 @@ from sfumato.release.analysis import Analysis, as_record, by_text, weight_column
 from sfumato.release.bundle import write, write_copies
 from sfumato.release.frames import released_columns
 from sfumato.release.stored import StoredTable
+from sfumato.release.target import NUMBERS, REPORT
 from sfumato.statistics.language import parse
 from sfumato.statistics.parser import require_name
 from sfumato.table.intervals import original_names
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.measures.assess import Assessment
     from sfumato.methods.claims import Finding
     from sfumato.release.manifest import Manifest
+    from sfumato.report.html import Report
     from sfumato.statistics.bounds import EstimateBudget
     from sfumato.statistics.estimate import Estimate, RegressionEstimate
     from sfumato.statistics.recovered_estimate import RecoveredEstimate
@@ -52,6 +55,8 @@ class Release:
         process that made the release, and it is never written.
     assessment : Assessment or None
         The assessment, if :func:`sfumato.release_and_assess` made the release. It is shown in the report.
+    before : tuple of SafeShares
+        Distributions of the original for the report, as rounded shares; empty if it was read from a folder.
 
     Examples
     --------
@@ -70,6 +75,7 @@ class Release:
     manifest: Manifest | None = None
     diagnostics: Diagnostics = field(default=Diagnostics(), kw_only=True)
     assessment: Assessment | None = field(default=None, kw_only=True)
+    before: tuple[SafeShares, ...] = field(default=(), kw_only=True)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -267,24 +273,17 @@ class Release:
             )
         return self.diagnostics.optimality
 
-    def write(
-        self,
-        folder: str | Path,
-        *,
-        report: str | None = None,
-        beside: Mapping[str, bytes] | None = None,
-        csv_formulas: str = "escape",
-    ) -> Path:
-        """Write released.parquet, released.csv, manifest.json and report.html into ``folder``, all or nothing.
+    def write(self, folder: str | Path, *, report: Report | None = None, csv_formulas: str = "escape") -> Path:
+        """Write the release into ``folder``, all or nothing: its rows, its manifest and its report.
+
+        The files are released.parquet, released.csv (not of rows in parts), manifest.json, report.html and report.json.
 
         Parameters
         ----------
         folder : str or Path
             It must not exist, be empty, or contain an older release, which is then replaced as a whole.
-        report : str, optional
-            The HTML page, if it has been rendered already. By default it is rendered here.
-        beside : mapping of str to bytes, optional
-            Pictures to write as well: ``boxes.png`` or ``statistics.png`` and their contents. None by default.
+        report : Report, optional
+            The report, if it has been made already. By default it is made here.
         csv_formulas : {"escape", "keep"}, default "escape"
             What to do with text in released.csv that begins with ``=``, ``+``, ``-`` or ``@``, which spreadsheets take
             for a formula: put an apostrophe before it, or keep it. released.parquet is always exact.
@@ -300,23 +299,24 @@ class Release:
         >>> release = sf.Boxes(k=2).release({"age": [20, 21, 40, 41]}, schema={"age": "quasi"})
         >>> folder = release.write("out")
         >>> sorted(path.name for path in folder.iterdir())
-        ['manifest.json', 'released.csv', 'released.parquet', 'report.html']
+        ['manifest.json', 'released.csv', 'released.parquet', 'report.html', 'report.json']
         """
         require_choice(csv_formulas, name="csv_formulas", choices=("keep", "escape"))
         if self.manifest is None:
             raise RequestError(
                 "Only a release with a manifest can be written.", fix="write the release that a method returned"
             )
-        page = (self.rendered() if report is None else report).encode()
+        files = self.report_files(report)
         if isinstance(self.table, StoredTable):
-            return write_copies(self.table.files, self.manifest, page, folder)
-        return write(self.table, self.manifest, page, folder, beside=beside, csv_formulas=csv_formulas)
+            return write_copies(self.table.files, self.manifest, files, folder)
+        return write(self.table, self.manifest, files, folder, csv_formulas=csv_formulas)
 
-    def rendered(self) -> str:
-        """Return the report of the release as an HTML page."""
-        from sfumato.report.html import render  # report is a layer above: imported only when called
+    def report_files(self, report: Report | None = None) -> dict[str, bytes]:
+        """Return the files of the report by name; ``report`` if it has been made already."""
+        from sfumato.report.html import Report  # report is a layer above: imported only when called
 
-        return render(self)
+        made = Report.of(self) if report is None else report
+        return {REPORT: made.page.encode(), NUMBERS: made.numbers.encode()}
 
     def to_arrow(self, *, midpoints: bool = False, ends: bool | None = None) -> pa.Table:
         """Return the released rows as an Arrow table.

@@ -18,9 +18,10 @@ from pathlib import Path
 
 from sfumato.errors import OptionError, RequestError
 
-PARQUET, CSV, MANIFEST, REPORT = "released.parquet", "released.csv", "manifest.json", "report.html"
+PARQUET, CSV, MANIFEST = "released.parquet", "released.csv", "manifest.json"
+REPORT, NUMBERS = "report.html", "report.json"  # the report as a page, and all its numbers
 PICTURES = ("boxes.png", "statistics.png")  # optional
-NAMES = (PARQUET, CSV, MANIFEST, REPORT, *PICTURES)  # the files of a bundle; no other file is ever deleted
+NAMES = (PARQUET, CSV, MANIFEST, REPORT, NUMBERS, *PICTURES)  # the files of a bundle; no other file is ever deleted
 
 PART = re.compile(r"part-\d{5,}\.parquet")  # a file in a folder ``released.parquet``, if the rows are in parts
 

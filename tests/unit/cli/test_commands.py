@@ -182,6 +182,7 @@ class TestRelease:
             "released.csv",
             "manifest.json",
             "report.html",
+            "report.json",
         }
         assert "4-anonymous" in shown.out
         assert "person_id" in shown.err, "what was removed is said"
@@ -344,7 +345,16 @@ class TestDemo:
             low, high = compared["estimate"]["low"], compared["estimate"]["high"]
             assert low is None or low <= compared["truth"]
             assert high is None or compared["truth"] <= high
-        assert {"boxes.png", "statistics.png"} < {path.name for path in (tmp_path / "out").iterdir()}
+
+    def test_no_true_value_is_written_next_to_the_release(self, tmp_path, capfd):
+        assert run(["demo", "-o", str(tmp_path / "out"), "--json"]) == 0
+        shown = json.loads(capfd.readouterr().out)
+        files = {path.name: path.read_bytes().decode(errors="replace") for path in (tmp_path / "out").iterdir()}
+        assert set(files) == {"released.parquet", "released.csv", "manifest.json", "report.html", "report.json"}
+        text = files["report.html"] + files["report.json"] + files["manifest.json"]
+        for compared in shown["statistics"]:
+            assert f"{compared['truth']:.5g}" not in text
+            assert f"{compared['truth']:.8g}" not in text
 
     def test_can_be_run_twice(self, tmp_path, capfd):
         for _ in range(2):

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from sfumato.errors import OptionError, RequestError
-from sfumato.release import target
+from sfumato.release import bundle, target
+from sfumato.release.read import read_release
 
-FILES = {"released.parquet", "released.csv", "manifest.json", "report.html"}
+FILES = {"released.parquet", "released.csv", "manifest.json", "report.html", "report.json"}
 
 
 def state(folder: Path) -> dict[str, bytes] | None:
@@ -49,7 +50,8 @@ class TestWriting:
         assert set(state(released.write(tmp_path / "out"))) == FILES
 
     def test_an_older_release_is_replaced_as_a_whole(self, released, older, tmp_path):
-        older.write(tmp_path / "out", beside={"boxes.png": b"picture"})
+        files = {**older.report_files(), "boxes.png": b"picture"}
+        bundle.write(older.table, older.manifest, files, tmp_path / "out")
         assert set(state(released.write(tmp_path / "out"))) == FILES
 
     def test_it_is_replaced_even_where_folders_cannot_be_exchanged(self, released, older, tmp_path, monkeypatch):
@@ -128,7 +130,7 @@ def test_a_first_write_that_fails_leaves_no_folder_above_it_either(released, tmp
 CRASH = """
     import os, sys
     from pathlib import Path
-    from sfumato.release import target
+    from sfumato.release import bundle, target
     from sfumato.release.read import read_release
 
     folder, source, step, at = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
@@ -161,7 +163,7 @@ CRASH = """
 )
 def test_wherever_a_crash_strikes_the_folder_is_the_old_one_or_the_new_one(released, there, step, at, expected):
     old = state(there)
-    source = released.write(there.parent / "new")
+    source = read_release(released.write(there.parent / "first")).write(there.parent / "new")  # as the script has it
     new = state(source)
     script = textwrap.dedent(CRASH)
     ended = subprocess.run([sys.executable, "-c", script, there, source, step, str(at)], check=False)

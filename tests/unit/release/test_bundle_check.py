@@ -13,7 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import GuaranteeNotMet, ReadError
-from sfumato.release.bundle import sha256
+from sfumato.release.bundle import sha256, write
 from sfumato.release.claim_records import RECORDED, ClaimRecord
 from sfumato.release.manifest import SEAL, _seal
 from sfumato.release.read import verify_bundle
@@ -55,14 +55,20 @@ class TestAGoodBundle:
             "every original value lies inside its released range",
             "no row lost or duplicated; none suppressed",
         }
-        assert {file.name for file in checked.files} == {"released.parquet", "released.csv", "report.html"}
+        assert {file.name for file in checked.files} == {
+            "released.parquet",
+            "released.csv",
+            "report.html",
+            "report.json",
+        }
 
     def test_may_be_written_again_by_whoever_received_it(self, folder, tmp_path):
         again = sf.read_release(folder).write(tmp_path / "again")
         assert verify_bundle(again).holds
 
     def test_pictures_are_bound_too(self, released, tmp_path):
-        folder = released.write(tmp_path / "out", beside={"boxes.png": b"picture"})
+        files = {**released.report_files(), "boxes.png": b"picture"}
+        folder = write(released.table, released.manifest, files, tmp_path / "out")
         assert verify_bundle(folder).holds
         (folder / "boxes.png").write_bytes(b"another picture")
         with pytest.raises(ReadError, match=r"boxes\.png changed"):
@@ -79,7 +85,7 @@ class TestAGoodBundle:
 
 
 class TestAnEditedBundle:
-    @pytest.mark.parametrize("name", ["released.csv", "report.html"])
+    @pytest.mark.parametrize("name", ["released.csv", "report.html", "report.json"])
     def test_a_changed_file_is_refused_and_named(self, folder, name):
         with (folder / name).open("ab") as file:
             file.write(b"\n")

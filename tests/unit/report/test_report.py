@@ -7,6 +7,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -18,10 +19,10 @@ from sfumato.disclosure.inspection import ColumnInspection, Inspection
 from sfumato.methods.claims import Finding
 from sfumato.release.manifest import ColumnRecord, Manifest, ReleasedColumn
 from sfumato.release.release import Release
-from sfumato.report import figures, html, terminal
+from sfumato.report import figures, html, picture, terminal
 from sfumato.report.plain_json import to_json
 from sfumato.report.style import SHADES, shade_of
-from sfumato.report.summary import boxed_columns, pictured_columns, shown_estimates, treatment
+from sfumato.report.summary import Summary, boxed_columns, pictured_columns, shown_estimates, treatment
 from sfumato.schema.columns import Role
 from sfumato.statistics.estimate import Estimate
 from sfumato.table.kinds import Kind
@@ -101,18 +102,27 @@ def released_as(*names: str, **measured) -> Manifest:
 
 
 class Page(HTMLParser):
-    """What a browser would fetch, and whether every element is closed."""
+    """What a browser would fetch, the order of headings, and whether every element is closed."""
 
-    VOID = frozenset({"meta", "rect", "circle", "path"})
+    VOID = frozenset({"meta", "rect", "circle", "path", "wbr"})
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.open: list[str] = []
         self.fetched: list[str] = []
+        self.headings: list[int] = []
+        self.unnamed: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
+        named = dict(attributes)
         self.fetched += [value for name, value in attributes if name in ("src", "href", "data")]
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if tag == "svg" and "aria-hidden" not in named and not (named.get("role") == "img" and named.get("aria-label")):
+            self.unnamed.append(tag)
+        if tag == "th" and "scope" not in named:
+            self.unnamed.append(tag)
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -126,30 +136,46 @@ class TestHtml:
         page = html.render(release())
         parsed = Page(page)
         assert parsed.open == []
-        assert parsed.fetched == []
+        assert all(target.startswith("#") for target in parsed.fetched)
         assert "default-src 'none'" in page
         assert "<script" not in page
+
+    def test_it_can_be_read_aloud(self):
+        """Headings go down one level at a time, pictures and heads of tables are named, tables have captions."""
+        page = html.render(release())
+        parsed = Page(page)
+        assert parsed.headings[0] == 1
+        assert all(after - before <= 1 for before, after in zip(parsed.headings, parsed.headings[1:], strict=False))
+        assert parsed.unnamed == []
+        assert page.count("<table") == page.count("<caption")
+        assert 'class="skip" href="#contents"' in page
+
+    def test_it_has_a_dark_face_and_one_to_print_and_sign(self):
+        page = html.render(release())
+        assert "prefers-color-scheme: dark" in page
+        assert "@media print" in page
+        assert all(f"<span>{word}</span>" in page for word in ("Name", "Role", "Place", "Date", "Signature"))
 
     def test_the_kind_of_every_promise_is_shown_and_privacy_comes_first(self):
         private = Finding(claim="5-anonymous in age", held=True, found="smallest group 5", kind="privacy")
         complete = Finding(claim="no row lost", held=True, found="40 rows")
         promised = release()
         promised = replace(promised, manifest=replace(promised.manifest, findings=(complete, private)))
-        page = re.sub(r"\s+", " ", html.render(promised))
-        assert "<strong>Privacy guarantee:</strong> 5-anonymous in age." in page
-        assert re.search("<td>privacy</td><td>5-anonymous in age</td>.*<td>integrity</td><td>no row lost</td>", page)
+        page = text_of(html.render(promised))
+        assert "Privacy guarantee: 5-anonymous in age." in page
+        assert re.search("5-anonymous in age privacy smallest group 5.*no row lost integrity 40 rows", page)
         assert "no guarantee" not in page
 
     def test_a_release_without_a_promise_of_privacy_says_so_at_the_top(self):
-        page = re.sub(r"\s+", " ", html.render(release()))
-        head, _, rest = page.partition("</header>")
-        assert "Privacy: no guarantee." in head
-        assert '<td>privacy</td><td class="broken">no guarantee</td>' in rest
+        head, _, rest = html.render(release()).partition("</header>")
+        assert "it promises no privacy" in text_of(head)
+        assert "Privacy guarantee: no guarantee." in text_of(head)
+        assert "no guarantee privacy" in text_of(rest)
 
     def test_it_shows_promises_counts_and_intervals(self):
-        page = html.render(release())
+        page = text_of(html.render(release()))
         for words in ("5-anonymous in age", "smallest group 5", "42 rows in, 40 out", "2 suppressed", "mean(age)"):
-            assert words in re.sub(r"\s+", " ", page)
+            assert words in page
 
     def test_names_of_columns_are_text_and_never_markup(self):
         page = html.render(release())
@@ -157,32 +183,87 @@ class TestHtml:
         assert "pay<b>" not in page
 
     def test_a_release_without_a_manifest_has_a_page_too(self):
-        assert "40 rows, released" in html.render(Release(release().table))
+        page = text_of(html.render(Release(release().table)))
+        assert "Release of 40 rows" in page
+        assert "Nothing is known about these rows." in page
 
+    def test_the_json_twin_holds_the_numbers_of_the_page(self):
+        made = html.Report.of(release())
+        numbers = json.loads(made.numbers)
+        assert (numbers["rows_in"], numbers["rows_out"], numbers["guarantee"]) == (42, 40, "no guarantee")
+        assert numbers["verdict"]["headline"] in text_of(made.page)
+        for statistic in numbers["statistics"]:
+            assert html.quantity_text(statistic["estimate"]["low"], "") in text_of(made.page)
+        assert numbers["groups"]["groups"] == 8
+        assert numbers["assessment"] is None
+        assert not [name for name in numbers if name.startswith("_")]
+
+    def test_thousands_of_columns_give_a_page_of_moderate_size(self):
+        many = release(names=tuple(f"a_rather_long_name_{number}" for number in range(1500)))
+        page = html.render(many, Summary((), None))
+        assert len(page.encode()) < 3_000_000
+        assert "more columns are listed in manifest.json" in page
+
+    def test_a_long_name_may_continue_on_the_next_line_at_its_seams_only(self):
+        assert str(html.seams("blood_pressure_low")) == "blood_<wbr>pressure_<wbr>low"
+        assert str(html.seams("kept")) == "kept"
+        assert 'class="long"' in html.seams("a" * 40)
+
+
+def text_of(page: str) -> str:
+    """The text of a page, without markup, with single spaces."""
+    return " ".join(unescape(re.sub("<[^>]*>", " ", page.replace("<wbr>", ""))).split())
+
+
+class TestPicture:
     def test_every_box_is_drawn_inside_the_picture(self):
-        picture = html.draw(release().table, "age", "pay<b>")
-        corners = [tuple(map(int, c)) for _, p in picture.paths for c in re.findall(r"M(\d+) (\d+)h(\d+)v(\d+)", p)]
-        assert len(corners) == picture.drawn == picture.boxes == 8
-        assert all(x + w <= html.WIDTH + 1 and y + h <= html.HEIGHT + 1 for x, y, w, h in corners)
+        found = picture.draw(release().table, "age", "pay<b>")
+        corners = [tuple(map(int, c)) for _, p in found.paths for c in re.findall(r"M(\d+) (\d+)h(\d+)v(\d+)", p)]
+        assert len(corners) == found.drawn == found.boxes == 8
+        assert all(x + w <= picture.WIDTH + 1 and y + h <= picture.HEIGHT + 1 for x, y, w, h in corners)
 
     def test_a_picture_of_very_many_boxes_stays_small(self):
-        low = np.random.default_rng(2).normal(size=(30_000, 2))
-        table = Table.from_arrow(
-            pa.table({"x_low": low[:, 0], "x_high": low[:, 0] + 0.1, "y_low": low[:, 1], "y_high": low[:, 1] + 0.1})
-        )
-        picture = html.draw(table, "x", "y")
-        assert picture.boxes == 30_000
-        assert picture.drawn <= html.MOST_BOXES
+        low = np.random.default_rng(2).uniform(size=(30_000, 2)) * 100.0
+        table = pair(low, low + 0.1)
+        found = picture.draw(table, "x", "y")
+        assert found.boxes == 30_000
+        assert found.drawn <= picture.MOST_BOXES
 
-    def test_days_are_written_as_days(self):
+    def test_boxes_that_lie_over_each_other_are_drawn_as_a_map_of_all_people(self):
+        low = np.random.default_rng(2).normal(size=(500, 2))
+        found = picture.draw(pair(low, low + 3.0), "x", "y")
+        assert found.is_map
+        assert found.drawn <= picture.COLUMNS * picture.ROWS
+        fields = picture._fields(low * 0.0, low * 0.0 + [picture.WIDTH, picture.HEIGHT], np.full(500, 2.0))
+        assert fields.sum() == pytest.approx(1000.0)
+        assert np.ptp(fields) == pytest.approx(0.0, abs=1e-6)
+
+    def test_a_single_box_far_out_does_not_press_all_others_into_a_corner(self):
+        low = np.vstack([np.random.default_rng(2).uniform(size=(200, 2)) * 10.0, [[500.0, 800.0]]])
+        found = picture.draw(pair(low, low + 0.5), "x", "y")
+        assert found.is_zoomed
+        assert float(found.x_ends[1]) < 11.0
+        assert not picture.draw(pair(low[:-1], low[:-1] + 0.5), "x", "y").is_zoomed
+
+    def test_the_ends_of_an_axis_are_no_cells(self):
+        low = np.random.default_rng(2).uniform(size=(200, 2)) * 777.12345
+        found = picture.draw(pair(low, low + 0.123), "x", "y")
+        assert found.x_ends == ("0", "800")
+
+    def test_dates_are_written_as_months(self):
         days = pa.array([0, 10], pa.int32()).cast(pa.date32())
         table = Table.from_arrow(pa.table({"born_low": days, "born_high": days, "x_low": [1, 2], "x_high": [2, 3]}))
-        assert html.draw(table, "born", "x").x_ends == ("1970-01-01", "1970-01-11")
+        assert picture.draw(table, "born", "x").x_ends == ("1970-01", "1970-01")
 
     def test_columns_without_any_value_give_no_picture(self):
         nothing = pa.nulls(3, pa.float64())
         table = Table.from_arrow(pa.table({f"{n}_{e}": nothing for n in "xy" for e in ("low", "high", "missing")}))
-        assert html.draw(table, "x", "y") is None
+        assert picture.draw(table, "x", "y") is None
+
+
+def pair(low: np.ndarray, high: np.ndarray) -> Table:
+    ends = {"x_low": low[:, 0], "x_high": high[:, 0], "y_low": low[:, 1], "y_high": high[:, 1]}
+    return Table.from_arrow(pa.table(ends))
 
 
 ESTIMATE = Estimate(
@@ -279,9 +360,3 @@ def test_the_densest_boxes_are_the_darkest():
     assert shades.argmin() == 4
     assert shades[1] == shades[3]
     assert shades.max() < len(SHADES)
-
-
-def test_notes_are_shown_without_the_signs_of_a_program():
-    assert html.listed({"columns": ["age", "sex"], "kept": [], "x": {"how": None}}) == (
-        "columns: age, sex; kept: none; x: how: none"
-    )

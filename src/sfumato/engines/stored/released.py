@@ -51,6 +51,6 @@ class ReleasedRows:
             if destination:
                 destination.write(release)
             return replace(release, table=release.table.select(release.table.names))  # the files will be removed
-        folder = write_parts(self.parts.folder, manifest, release.rendered().encode(), destination.path)
+        folder = write_parts(self.parts.folder, manifest, release.report_files(), destination.path)
         kinds = {column.name: column.kind for column in manifest.released}
         return replace(release, table=StoredTable.of(folder / PARQUET, kinds))

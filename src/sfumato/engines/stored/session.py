@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+    from sfumato.disclosure.safe_shares import SafeShares
     from sfumato.engines.base import PairedSample, RowKeys
     from sfumato.measures.assess import Assessment
     from sfumato.methods.base import Plan
@@ -97,9 +98,13 @@ class StoredSession(Session[StoredTableSource, Any]):
         manifest: Manifest,
         diagnostics: Diagnostics,
         into: Any,
+        *,
         assessment: Assessment | None = None,
+        before: tuple[SafeShares, ...] = (),
     ) -> Release:
-        return rows.write(Release(rows.released_table, manifest, diagnostics=diagnostics, assessment=assessment), into)
+        table = rows.released_table
+        release = Release(table, manifest, diagnostics=diagnostics, assessment=assessment, before=before)
+        return rows.write(release, into)
 
     def paired_sample(
         self, rows: ReleasedRows, size: int, together: Sequence[str], generator: np.random.Generator

@@ -73,6 +73,7 @@ class Claim(ABC, Generic[T]):
     """
 
     kind: ClassVar[ClaimKind]
+    covers_every_output: ClassVar[bool] = False  # whether it holds only if nothing else about the original is published
 
     @abstractmethod
     def tally(self, evidence: Evidence) -> T:

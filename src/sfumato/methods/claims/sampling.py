@@ -28,6 +28,7 @@ class SampledPrivacy(Claim[SampledGroups]):
     """
 
     kind: ClassVar[ClaimKind] = "privacy"
+    covers_every_output: ClassVar[bool] = True
 
     epsilon: float
     delta: float

@@ -1,0 +1,176 @@
+"""Distributions of columns before and after a release, as shares of people in bins; no cell and no small count.
+
+Names of categories are cells, so categories are numbered: by frequency, or in their order if they have one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.disclosure.safe_shares import BINS, OTHERS, Bins, bins_of, least_people, per_day, rounded, step_for
+from sfumato.table.intervals import ANY, Intervals, is_interval, low_name, parse_set
+from sfumato.table.kinds import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.disclosure.safe_shares import SafeShares
+    from sfumato.release.release import Release
+    from sfumato.table.table import Table
+
+MOST_ROWS = 200_000  # released rows that are counted; of more, every n-th
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Bin:
+    """A bin or a category of a column, and the rounded shares of people in it."""
+
+    label: str
+    before: float | None  # None if the distribution of the original is not known or not shown
+    after: float
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Distribution:
+    """The distribution of a column before and after the release; shares are multiples of ``step``."""
+
+    bins: tuple[Bin, ...]
+    step: float
+    largest: float  # share of any bin
+    numbered: str = ""  # how categories are numbered: "by frequency" or "in their order"; empty for numbers
+
+    @classmethod
+    def of(
+        cls, labels: tuple[str, ...], before: tuple[float, ...] | None, after: NDArray[np.float64], step: float
+    ) -> Distribution:
+        """Put labels and shares together, and round the shares after the release."""
+        shown = rounded(after, step)
+        known = before or (None,) * len(labels)
+        bins = tuple(Bin(label=a, before=b, after=c) for a, b, c in zip(labels, known, shown, strict=True))
+        return cls(bins=bins, step=step, largest=max((*shown, *(before or ()), step)))
+
+    @property
+    def has_before(self) -> bool:
+        """Whether it shows the original too."""
+        return any(one.before is not None for one in self.bins)
+
+
+def distributions(release: Release) -> dict[str, Distribution]:
+    """Return the distributions of the released columns; those with nothing to show are left out."""
+    least = least_people(release.manifest.options.get("k") if release.manifest else None)
+    step = step_for(release.table.rows, least)
+    if step is None:
+        return {}
+    before = {one.column: one for one in release.before}
+    names = list(before) or [name for name in release.names if name != "box"][: 5 * BINS]
+    rows = release.table.select(_columns(release, names))
+    if rows.rows > MOST_ROWS:  # they are in random order
+        rows = rows.take(np.arange(0, rows.rows, -(-rows.rows // MOST_ROWS)))
+    found = {name: _distribution(release, rows, name, before.get(name), least, step) for name in names}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def _columns(release: Release, names: list[str]) -> list[str]:
+    wanted = set(names)
+    return [n for n in release.table.names if n in wanted or n.rpartition("_")[0] in wanted]
+
+
+def _distribution(
+    release: Release, rows: Table, name: str, before: SafeShares | None, least: int, step: float
+) -> Distribution | None:
+    if before is not None:
+        step = max(step, before.step)
+    if is_interval(name, rows.kinds) or rows.kinds[name].is_numeric:
+        return _of_numbers(rows, name, before, least, step)
+    if rows.kinds[name] is Kind.TEXT:
+        return None
+    found = _of_categories(release, rows, name, before, least, step)
+    return None if found is None else _numbered(found, rows.kinds[name])
+
+
+def _numbered(found: Distribution, kind: Kind) -> Distribution:
+    """Return the distribution with numbers in place of the names of categories; those of booleans are no secret."""
+    if kind is Kind.BOOLEAN:
+        return found
+    labels = (one.label if one.label == OTHERS else _ordinal(place) for place, one in enumerate(found.bins, 1))
+    numbered = "in their order" if kind is Kind.ORDERED else "by frequency"
+    return replace(
+        found,
+        numbered=numbered,
+        bins=tuple(replace(one, label=label) for one, label in zip(found.bins, labels, strict=True)),
+    )
+
+
+def _ordinal(number: int) -> str:
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number, 'th') }"
+
+
+def _of_numbers(rows: Table, name: str, before: SafeShares | None, least: int, step: float) -> Distribution | None:
+    ends, spelled = Intervals.of(rows, name), low_name(name) if is_interval(name, rows.kinds) else name
+    known = np.isfinite(ends.low) & np.isfinite(ends.high)
+    whole = rows.kinds[spelled] is Kind.WHOLE
+    bins = before.bins if before else None
+    if bins is None:
+        bins = bins_of(ends.midpoints[known], least, whole=whole, per_day=per_day(rows, spelled))
+    if bins is None or not known.any():
+        return None
+    high = ends.high[known] + (1.0 if whole else 0.0)  # whole numbers up to the end, the end included
+    shares = _shares_in(bins, ends.low[known], high) * float(known.mean())
+    return Distribution.of(bins.labels, before.shares if before else None, shares, step)
+
+
+def _shares_in(bins: Bins, low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the share of each bin if values are spread evenly over their intervals."""
+    width = high - low
+    below = [np.where(width > 0.0, (e - low) / np.where(width > 0.0, width, 1.0), low < e) for e in bins.edges]
+    cumulative = [float(np.clip(one, 0.0, 1.0).mean()) for one in below]
+    return np.diff([0.0, *cumulative, 1.0])
+
+
+def _of_categories(
+    release: Release, rows: Table, name: str, before: SafeShares | None, least: int, step: float
+) -> Distribution | None:
+    after = _category_shares(release, rows, name)
+    if before is None:
+        frequent = sorted((n for n in after if after[n] * rows.rows >= least), key=lambda n: -after[n])[:BINS]
+        return _with_others(frequent, after, None, step) if frequent else None
+    theirs = dict(zip(before.labels, before.shares, strict=True))
+    shown = [label for label in before.labels if label in after and label != OTHERS]
+    return _with_others(shown, after, theirs, step) if shown else _of_categories(release, rows, name, None, least, step)
+
+
+def _with_others(
+    shown: list[str], after: dict[str, float], before: dict[str, float] | None, step: float
+) -> Distribution:
+    """Return the shares of the shown categories, and of all others together if there are any."""
+    others = sum(after.values()) - sum(after[label] for label in shown)
+    theirs = sum(before.values()) - sum(before[label] for label in shown) if before else 0.0
+    shares = [after[label] for label in shown]
+    known = [before[label] for label in shown] if before else None
+    labels = tuple(shown)
+    if others > step / 2.0 or theirs > step / 2.0:
+        labels, shares = (*shown, OTHERS), [*shares, others]
+        known = None if known is None else [*known, *rounded(np.array([theirs]), step)]
+    return Distribution.of(labels, None if known is None else tuple(known), np.array(shares), step)
+
+
+def _category_shares(release: Release, rows: Table, name: str) -> dict[str, float]:
+    """Return the share of rows with each category; a set counts for each of its members equally."""
+    coded = rows.coded(name)
+    counts = np.bincount(coded.codes, minlength=coded.size) / rows.rows
+    is_set = release.manifest is not None and name in release.manifest.sets
+    found: dict[str, float] = {}
+    spread = 0.0  # of sets that stand for any value
+    for value, share in zip(coded.values.to_pylist(), counts.tolist(), strict=True):
+        members = parse_set(str(value)) if is_set and value is not None else (value,)
+        if ANY in members:
+            spread += share
+            continue
+        for member in members:
+            if member is not None:
+                found[str(member)] = found.get(str(member), 0.0) + share / len(members)
+    total = sum(found.values())
+    return {label: share * (1.0 + spread / total) for label, share in found.items()} if total else found

@@ -1,0 +1,153 @@
+"""The picture of two columns: the boxes themselves, or where boxes overlap too much, how many people are where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.disclosure.safe_shares import round_step
+from sfumato.report.number_texts import number
+from sfumato.report.style import SHADES, shade_of
+from sfumato.statistics.counted_boxes import CountedBoxes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.statistics.dates import Calendar
+    from sfumato.table.table import Table
+
+MOST_BOXES = 4000  # in the picture, so that the page stays small
+WIDTH, HEIGHT = 960, 600  # of the picture, in its own units
+COLUMNS, ROWS = 32, 20  # fields of a map
+OUTSIDE, ZOOM = 0.05, 2.0  # share of people that a picture may leave out at an end, if it grows by this factor
+CROWDED = 4.0  # mean number of boxes over a point that has any, from which they are not drawn
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Picture:
+    """Two columns as SVG paths, one path per shade, the lightest first."""
+
+    x: str
+    y: str
+    paths: tuple[tuple[int, str], ...]  # number of the shade, path
+    x_ends: tuple[str, str]
+    y_ends: tuple[str, str]
+    drawn: int
+    boxes: int
+    is_map: bool  # whether fields of a map are drawn, and not boxes
+    is_zoomed: bool  # whether boxes reach beyond the picture
+
+
+def draw(table: Table, x: str, y: str) -> Picture | None:
+    """Draw two columns, more people per area darker; return None if no row has values in both columns."""
+    intervals = CountedBoxes.of(table, [x, y])
+    present = ~np.isnan(intervals.low).any(axis=1)
+    low, high, rows = intervals.low[present], intervals.high[present], intervals.count[present]
+    if not rows.size:
+        return None
+    start, end, is_zoomed = _view(low, high, rows, may_zoom=not intervals.calendars)
+    size = np.array([WIDTH, HEIGHT])
+    scale = size / np.where(end > start, end - start, 1.0)
+    seen = ((high >= start) & (low <= end)).all(axis=1)
+    left, right = (np.clip((ends[seen] - start) * scale, 0, size) for ends in (low, high))
+    rows = rows[seen]
+    fields = _fields(left, right, rows.astype(np.float64))
+    covered = max(int((fields > 0.0).sum()), 1) / (COLUMNS * ROWS) * WIDTH * HEIGHT
+    is_map = bool((right - left).prod(axis=1).sum() / covered > CROWDED)
+    corners, sizes, density = _map(fields) if is_map else _boxes(left, right, rows)
+    chosen = slice(None) if is_map else slice(None, None, -(-rows.size // MOST_BOXES))
+    return Picture(
+        x=x,
+        y=y,
+        paths=_paths(corners[chosen], sizes[chosen], shade_of(density)[chosen]),
+        x_ends=_texts(start[0], end[0], intervals.calendars.get(x)),
+        y_ends=_texts(start[1], end[1], intervals.calendars.get(y)),
+        drawn=len(corners[chosen]),
+        boxes=int(rows.size),
+        is_map=is_map,
+        is_zoomed=is_zoomed,
+    )
+
+
+def _view(
+    low: NDArray[np.float64], high: NDArray[np.float64], rows: NDArray[np.int64], *, may_zoom: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+    """Return the ends of the picture: of all boxes, or without the outermost people if these take most of the room.
+
+    Ends are rounded outward, because those of the boxes may be cells of the original.
+    """
+    start, end = low.min(axis=0), high.max(axis=0)
+    inner = [(_quantile(low[:, a], rows, OUTSIDE), _quantile(high[:, a], rows, 1.0 - OUTSIDE)) for a in (0, 1)]
+    first, last = (np.array(ends) for ends in zip(*inner, strict=True))
+    if may_zoom and bool((end - start > ZOOM * (last - first)).any()) and bool((last > first).all()):
+        return *_outward(first, last), True
+    return *_outward(start, end), False
+
+
+def _outward(start: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    span = np.where(end > start, end - start, np.maximum(np.abs(end), 1.0))
+    steps = np.array([round_step(float(one) / 25.0) for one in span])
+    return np.floor(start / steps) * steps, np.ceil(end / steps) * steps
+
+
+def _quantile(ends: NDArray[np.float64], rows: NDArray[np.int64], share: float) -> float:
+    order = np.argsort(ends, kind="stable")
+    reached = np.searchsorted(np.cumsum(rows[order]), share * rows.sum())
+    return float(ends[order][min(int(reached), len(ends) - 1)])
+
+
+def _fields(left: NDArray[np.float64], right: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the people in each field of a map, if those of a box are spread evenly over it."""
+    across, upward = (
+        _overlaps(left[:, axis], right[:, axis], np.linspace(0.0, size, parts + 1))
+        for axis, size, parts in ((0, WIDTH, COLUMNS), (1, HEIGHT, ROWS))
+    )
+    return np.asarray((across * rows[:, None]).T @ upward)
+
+
+def _overlaps(low: NDArray[np.float64], high: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    width = np.maximum(high - low, 1e-9)
+    low = np.minimum(low, edges[-1] - 1e-9)  # a box without width at the end is in the last part
+    shared = np.minimum(low[:, None] + width[:, None], edges[1:]) - np.maximum(low[:, None], edges[:-1])
+    shares = np.maximum(shared, 0.0)
+    return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300))
+
+
+def _map(fields: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    wide, tall = WIDTH // COLUMNS, HEIGHT // ROWS
+    column, row = np.nonzero(fields >= 0.5)  # half a person and more
+    corners = np.column_stack([column * wide, HEIGHT - (row + 1) * tall]).astype(np.int64)
+    return corners, np.tile(np.array([wide, tall], dtype=np.int64), (len(corners), 1)), fields[column, row]
+
+
+def _boxes(
+    left: NDArray[np.float64], right: NDArray[np.float64], rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    corners = np.rint(left).astype(np.int64)
+    sizes = np.maximum(np.rint(right - left), 1).astype(np.int64)
+    corners[:, 1] = HEIGHT - corners[:, 1] - sizes[:, 1]
+    area = sizes.prod(axis=1)
+    largest_first = np.argsort(-area, kind="stable")  # so that small ones stay visible
+    return corners[largest_first], sizes[largest_first], (rows / area)[largest_first]
+
+
+def _paths(
+    corners: NDArray[np.int64], sizes: NDArray[np.int64], shade: NDArray[np.int64]
+) -> tuple[tuple[int, str], ...]:
+    made = []
+    for position in range(len(SHADES)):
+        mine = shade == position
+        rectangles = np.column_stack([corners[mine], sizes[mine]]).tolist()
+        if rectangles:
+            made.append((position, "".join(f"M{x} {y}h{w}v{h}h-{w}z" for x, y, w, h in rectangles)))
+    return tuple(made)
+
+
+def _texts(start: float, end: float, calendar: Calendar | None) -> tuple[str, str]:
+    """Return the ends of an axis as text; of dates, the month."""
+    if calendar is None:
+        return number(start), number(end)
+    first, last = (str(calendar.nearest(moment))[:7] for moment in (start, end))
+    return first, last

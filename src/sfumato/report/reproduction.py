@@ -1,0 +1,121 @@
+"""The command, the options and the schema that made a release, as people write them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import SfumatoError
+from sfumato.methods.registry import method_class
+from sfumato.params import options_of
+from sfumato.release.plain_values import plain
+from sfumato.schema.columns import Column
+from sfumato.schema.files import columns_text
+
+if TYPE_CHECKING:
+    from sfumato.methods.base import Method
+    from sfumato.release.manifest import Manifest
+
+FLAGS = ("k", "l", "suppress", "edges", "epsilon", "search", "overlap", "population", "beta")  # of `sfumato release`
+REPEATED = {"keep": "--keep", "rules": "--rule"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownOption:
+    """An option of the method: its value as text, whether it is the default, and what it means."""
+
+    name: str
+    value: str
+    is_default: bool
+    meaning: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """What to type to make the release again; FILE and DIR stand for the names of file and folder."""
+
+    method: str
+    summary: str  # of the method, one paragraph
+    options: tuple[ShownOption, ...]
+    command: str
+    python: str
+    schema: str  # content of schema.toml
+
+
+def reproduction(manifest: Manifest) -> Reproduction:
+    """Return what made the release, from its manifest."""
+    kind = _class(manifest.method)
+    declared = {one.name: one for one in options_of(kind)} if kind else {}
+    defaults = {name: plain(one.default) for name, one in declared.items() if one.default is not MISSING}
+    chosen = {
+        name: value
+        for name, value in manifest.options.items()
+        if name not in defaults or _differ(value, defaults[name])
+    }
+    return Reproduction(
+        method=manifest.method,
+        summary=" ".join((kind.__doc__ or "").partition("\n\n")[0].replace("``", "`").split()) if kind else "",
+        options=tuple(
+            ShownOption(
+                name=name,
+                value=listed(value),
+                is_default=name not in chosen,
+                meaning=declared[name].declared.meaning if name in declared else "",
+            )
+            for name, value in manifest.options.items()
+        ),
+        command=_command(manifest.method, chosen),
+        python=_python(kind.__name__ if kind else manifest.method, chosen),
+        schema=columns_text(
+            (Column(name=c.name, role=c.role, kind=c.kind, domain=c.domain) for c in manifest.columns), Path()
+        ),
+    )
+
+
+def listed(value: object) -> str:
+    """Return lists and mappings of a manifest as text, without the signs of a program.
+
+    >>> listed({"columns": ["age", "sex"], "kept": [], "exact": True, "share": 0.5})
+    'columns: age, sex; kept: none; exact: yes; share: 0.5'
+    """
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name}: {listed(item)}" for name, item in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(listed, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else str(value)
+
+
+def _class(name: str) -> type[Method] | None:
+    try:
+        return method_class(name)
+    except SfumatoError:
+        return None
+
+
+def _differ(value: Any, default: Any) -> bool:
+    return bool(value != default and not (value in (None, [], {}) and default in (None, [], {})))
+
+
+def _command(method: str, chosen: Mapping[str, Any]) -> str:
+    """Return the command, one option per line."""
+    parts = [["sfumato", "release", "FILE", "-o", "DIR"], ["--schema", "schema.toml"], ["--method", method]]
+    for name, value in chosen.items():
+        if name in REPEATED and isinstance(value, list):
+            parts += [[REPEATED[name], str(one)] for one in value]
+        elif name in FLAGS and isinstance(value, str | int | float) and not isinstance(value, bool):
+            parts.append([f"--{name}", str(value)])
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            parts.append(["--option", f"{name}={text}"])
+    return " \\\n  ".join(map(shlex.join, parts))
+
+
+def _python(name: str, chosen: Mapping[str, Any]) -> str:
+    options = ", ".join(f"{option}={value!r}" for option, value in chosen.items())
+    return f'sf.{name}({options}).release("FILE", schema="schema.toml").write("DIR")'
