@@ -159,6 +159,7 @@ class TestLeftovers:
             from sfumato.release import target
             from sfumato.release.read import read_release
 
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started the tests without it
             release = read_release(sys.argv[1])
             work, calls = getattr(target, sys.argv[4]), []
 
