@@ -156,6 +156,10 @@ def _growth(runs: Sequence[Record]) -> list[str]:
     return lines if known else []
 
 
+def _minutes(minutes: float) -> str:
+    return f"{60.0 * minutes:.0f} seconds" if minutes < 2.0 else f"{minutes:.0f} minutes"
+
+
 def _cluster(runs: Sequence[Record]) -> list[str]:
     measured = of_engine(runs, "duckdb", columns=4, k=5)
     if not measured:
@@ -164,7 +168,7 @@ def _cluster(runs: Sequence[Record]) -> list[str]:
     minutes = [
         (
             f"{machines} machine{'s' * (machines > 1)} with {cores} cores",
-            f"{60 * cluster_hours(largest, 10**9, machines, cores):.0f} minutes",
+            _minutes(60.0 * cluster_hours(largest, 10**9, machines, cores)),
         )
         for machines, cores in CLUSTERS
     ]

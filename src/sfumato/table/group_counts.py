@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+LARGE = 1 << 22  # number of keys from which on a hash table of all of them would take too much memory
+PARTS = 64  # in which so many keys are encoded
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupKeys:
     """A 128-bit key for each of some groups.
@@ -66,9 +70,7 @@ class KeyedGroups:
     def of_keys(cls, keys: NDArray[np.uint64]) -> KeyedGroups:
         """Group rows that are keys already; the shape is (rows, number of 64-bit integers per key)."""
         cells = np.ascontiguousarray(keys)
-        kind = pa.binary(cells.shape[1] * cells.itemsize)
-        encoded = pa.Array.from_buffers(kind, len(cells), [None, pa.py_buffer(cells)]).dictionary_encode()
-        labels = encoded.indices.to_numpy().astype(np.int64)
+        labels = _encoded(cells) if len(cells) <= LARGE else _encoded_in_parts(cells)
         return cls(labels, GroupKeys(cells[first_rows(labels)]))
 
     @property
@@ -98,6 +100,29 @@ class GroupCounts:
     def rows(self) -> int:
         """Number of rows in all groups."""
         return int(self.counts.sum())
+
+
+def _encoded(cells: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return a dense label for each key; equal keys have the same label."""
+    kind = pa.binary(cells.shape[1] * cells.itemsize)
+    encoded = pa.Array.from_buffers(kind, len(cells), [None, pa.py_buffer(cells)]).dictionary_encode()
+    labels: NDArray[np.int64] = encoded.indices.to_numpy().astype(np.int64)
+    return labels
+
+
+def _encoded_in_parts(cells: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the same for very many keys: one part after the other, by the first bits of the keys.
+
+    The hash table of 20 million keys takes more than a gigabyte, four times the keys themselves.
+    """
+    part = (cells[:, 0] // np.uint64(2**64 // PARTS)).astype(np.uint8)
+    order = np.argsort(part, kind="stable")
+    labels, used = np.empty(len(cells), dtype=np.int64), 0
+    for rows in np.split(order, np.cumsum(np.bincount(part, minlength=PARTS))[:-1]):
+        found = _encoded(cells[rows])
+        labels[rows] = found + used
+        used += int(found.max(initial=-1)) + 1
+    return labels
 
 
 def sums(groups: KeyedGroups, counts: NDArray[np.int64]) -> NDArray[np.int64]:

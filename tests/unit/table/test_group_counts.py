@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.table import group_counts
 from sfumato.table.group_counts import GroupCounts, KeyedGroups
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -52,3 +54,14 @@ def test_rows_without_a_column_are_one_group():
     table = Table.from_arrow(pa.table({"x": [1, 2, 3]}))
     found = GroupCounts.of(KeyedGroups.of(table, ()))
     assert found.merge(found).counts.tolist() == [6]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 3)), min_size=1, max_size=60), st.integers(1, 60))
+def test_very_many_keys_are_grouped_in_parts_with_the_same_result(keys, cut):
+    cells = np.array([*keys, *keys[:cut]], dtype=np.uint64)
+    whole = KeyedGroups.of_keys(cells)
+    with mock.patch.object(group_counts, "LARGE", 0):
+        in_parts = KeyedGroups.of_keys(cells)
+    assert in_parts.size == whole.size
+    assert (in_parts.keys.values[in_parts.labels] == cells).all()
+    assert (whole.keys.values[whole.labels] == cells).all()

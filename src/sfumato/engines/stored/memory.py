@@ -7,7 +7,7 @@ from dataclasses import dataclass
 OWN = 350 * 10**6  # bytes that the libraries take before a row is read
 LEAST = 100 * 10**6  # bytes left for rows, however small the limit is
 CELL = 8  # bytes of a cell in a matrix
-COPIES = 30  # cells that a method holds for one cell of a block: matrices, weights, sorted copies, released columns
+COPIES = 40  # cells that a method holds for one cell of a block: matrices, weights, sorted copies, released columns
 LEAST_BLOCK, MOST_BLOCK = 20_000, 2_000_000  # rows of a block
 LEAST_SAMPLE, MOST_SAMPLE = 20_000, 400_000  # rows of the sample
 BATCH_CELLS = 1 << 21  # cells that are read together
