@@ -21,7 +21,7 @@ class OpenAxes(NamedTuple):
     values: NDArray[np.float64]  # (records, axes)
     weights: NDArray[np.float32]
     set_start: NDArray[np.int64]  # of the axes that are sets, which come last
-    bounds: NDArray[np.float64]  # faces of the cell along the axes that are numbers, if boxes are cells
+    bounds: NDArray[np.float64]  # faces of the cell along the first axes, if boxes are cells
 
 
 @jit
@@ -32,9 +32,10 @@ def open_axes(problem, rows, pressures, bounds):
     if len(problem.trees.start) > 0:
         is_open[:] = True
     axis = np.flatnonzero(is_open)
-    open_numbers = 0
-    while open_numbers < len(axis) and axis[open_numbers] < numbers:
-        open_numbers += 1
+    open_numbers, open_faces = 0, 0  # axes with trees are numbers, and have no faces
+    for one in axis:
+        open_numbers += one < numbers
+        open_faces += one < bounds.shape[1]
     values = np.empty((len(rows), len(axis)))
     weights = np.empty((len(rows), len(axis)), np.float32)
     for place in range(len(rows)):
@@ -45,7 +46,7 @@ def open_axes(problem, rows, pressures, bounds):
     set_start = np.empty(len(axis) - open_numbers, np.int64)
     for local in range(len(set_start)):
         set_start[local] = problem.set_start[axis[open_numbers + local] - numbers]
-    faces = np.empty((2, open_numbers if bounds.shape[1] > 0 else 0))
+    faces = np.empty((2, open_faces))
     for local in range(faces.shape[1]):
         faces[0, local], faces[1, local] = bounds[0, axis[local]], bounds[1, axis[local]]
     return OpenAxes(axis, values, weights, set_start, faces)

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import ReadError
@@ -62,6 +63,14 @@ class StoredTable(Table):
         kinds = {name: self.kinds[name] for name in names}
         parts = [part.arrow for part in self.parts(names)]
         return Table(pa.concat_tables(parts).unify_dictionaries(), kinds)
+
+    def thinned(self, names: Sequence[str], most: int) -> Table:
+        self.require(names)
+        step, first, kept = max(1, -(-self.rows // most)), 0, []
+        for part in self.parts(names):
+            kept.append(part.arrow.take(pa.array(np.arange(first, part.rows, step))))
+            first = (first - part.rows) % step
+        return Table(pa.concat_tables(kept).unify_dictionaries(), {name: self.kinds[name] for name in names})
 
     def take(self, positions: Any) -> Table:
         return Table(self.arrow, self.kinds).take(positions)

@@ -10,6 +10,7 @@ import numpy as np
 from sfumato.schema.columns import Role
 from sfumato.table.groups import group_sizes
 from sfumato.table.intervals import BOX, original_name
+from sfumato.table.table import CountedRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from sfumato.measures.assess import Assessment
     from sfumato.measures.scores import Score
     from sfumato.release.release import Release
+
+
+MOST_ROWS = 5_000_000  # rows up to which groups are counted by all their cells; groups with a number are always counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,10 +136,10 @@ def groups(release: Release) -> Groups | None:
     released, quasi = release.table.kinds, manifest.names(Role.QUASI)
     known = [column.name for column in manifest.columns]
     columns = [name for name in release.table.names if original_name(name, released, known) in quasi]
-    columns += [BOX] if BOX in released and BOX not in known else []
-    if not columns or not release.table.rows:
+    numbered = BOX in released and BOX not in known  # rows of one box are equal in all protected columns
+    if not columns or not release.table.rows or (release.table.rows > MOST_ROWS and not numbered):
         return None
-    sizes = group_sizes(release.table.select(columns), columns)
+    sizes = CountedRows.merged([release.table.counted([BOX])], [BOX]).count if numbered else _sizes(release, columns)
     shown = tuple(dict.fromkeys(original_name(name, released, known) for name in columns if name != BOX))
     return Groups(
         columns=shown,
@@ -145,6 +149,10 @@ def groups(release: Release) -> Groups | None:
         alone=int((sizes == 1).sum()),
         classes=_classes(sizes),
     )
+
+
+def _sizes(release: Release, columns: list[str]) -> NDArray[np.int64]:
+    return group_sizes(release.table.select(columns), columns)
 
 
 def _classes(sizes: NDArray[np.int64]) -> tuple[SizeClass, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.errors import SfumatoError
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments
-from sfumato.table.intervals import Intervals
+from sfumato.table.intervals import Intervals, interval_names, is_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,9 +93,10 @@ def _texts(names: set[str]) -> list[str]:
 
 
 def _scale(release: Release, statistic: Statistic) -> float:
-    columns = statistic.columns
-    matrix = np.column_stack([Intervals.of(release.table, name).midpoints for name in columns])
-    matrix = matrix[:: -(-len(matrix) // MOST_ROWS)]
+    columns, kinds = statistic.columns, release.table.kinds
+    spelled = [part for name in columns for part in (interval_names(name) if is_interval(name, kinds) else (name,))]
+    rows = release.table.thinned(spelled, MOST_ROWS)
+    matrix = np.column_stack([Intervals.of(rows, name).midpoints for name in columns])
     complete = matrix[~np.isnan(matrix).any(axis=1)]
     if len(complete) < 2:
         return math.nan

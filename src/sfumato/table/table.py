@@ -175,6 +175,19 @@ class Table:
         """Yield the rows in parts that fit into memory: here one part with all rows."""
         yield self
 
+    def thinned(self, names: Sequence[str], most: int) -> Table:
+        """Return every n-th row of these columns, with the smallest n that leaves at most so many.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of columns.
+        most : int
+            Number of rows.
+        """
+        rows = self.select(names)
+        return rows if self.rows <= most else rows.take(np.arange(0, self.rows, -(-self.rows // most)))
+
     def counted(self, names: Sequence[str]) -> CountedRows:
         """Return the rows of these columns and how often each counts: here once, and equal rows are not joined.
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
-from sfumato.kernels import faces, tally
+from sfumato.kernels import covering, faces, tally
 from sfumato.kernels import partition as kernel
+from sfumato.kernels.open_axes import open_axes
 
 small_values = st.integers(0, 6).map(float)
 
@@ -260,3 +261,18 @@ def test_the_gain_of_a_cut_beside_a_value_equals_the_slow_twin(values, weights, 
         sides = (own < atom, own <= atom) if axis == 0 else (own == atom, np.zeros(len(own), bool))
         expected = [saved_per_bit(problem, axis, rows, side) for side in sides]
         assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_open_axes_are_those_on_which_the_records_differ_and_trees_have_no_faces():
+    values = np.array([[0.0, 0.0, 7.0, 0.0], [1.0, 1.0, 7.0, 1.0], [2.0, 0.0, 7.0, 0.0]])
+    numbers_and_set = problem_of(values, sets=[2])
+    pressures, bounds = np.array([1.0, 2.0, 0.0, 3.0]), np.array([[0.0, 0.0, 0.0], [2.0, 1.0, 9.0]])
+    own = open_axes(numbers_and_set, np.array([2, 0]), pressures, bounds)
+    assert own.axis.tolist() == [0, 1, 3]
+    assert np.array_equal(own.values, values[[2, 0]][:, [0, 1, 3]])
+    assert np.array_equal(own.bounds, bounds[:, :2])
+    assert own.set_start.tolist() == [0]
+    treed = numbers_and_set._replace(trees=covering.trees_of([None, np.array([1.0]), None]))
+    own = open_axes(treed, np.array([2, 0]), pressures, bounds[:, :1])  # only the first axis has faces
+    assert own.axis.tolist() == [0, 1, 2, 3]
+    assert own.bounds.shape == (2, 1)
