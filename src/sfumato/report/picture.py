@@ -22,6 +22,7 @@ MOST_BOXES = 4000  # in the picture, so that the page stays small
 WIDTH, HEIGHT = 960, 600  # of the picture, in its own units
 COLUMNS, ROWS = 32, 20  # fields of a map
 OUTSIDE, ZOOM = 0.05, 2.0  # share of people that a picture may leave out at an end, if it grows by this factor
+CHUNK = 50_000  # boxes that are put on a map together, because each takes a cell per column and row
 CROWDED = 4.0  # mean number of boxes over a point that has any, from which they are not drawn
 
 
@@ -100,11 +101,15 @@ def _quantile(ends: NDArray[np.float64], rows: NDArray[np.int64], share: float) 
 
 def _fields(left: NDArray[np.float64], right: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the people in each field of a map, if those of a box are spread evenly over it."""
-    across, upward = (
-        _overlaps(left[:, axis], right[:, axis], np.linspace(0.0, size, parts + 1))
-        for axis, size, parts in ((0, WIDTH, COLUMNS), (1, HEIGHT, ROWS))
-    )
-    return np.asarray((across * rows[:, None]).T @ upward)
+    fields = np.zeros((COLUMNS, ROWS))
+    for first in range(0, len(rows), CHUNK):
+        some = slice(first, first + CHUNK)
+        across, upward = (
+            _overlaps(left[some, axis], right[some, axis], np.linspace(0.0, size, parts + 1))
+            for axis, size, parts in ((0, WIDTH, COLUMNS), (1, HEIGHT, ROWS))
+        )
+        fields += (across * rows[some, None]).T @ upward
+    return fields
 
 
 def _overlaps(low: NDArray[np.float64], high: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
