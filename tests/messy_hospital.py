@@ -15,8 +15,40 @@ import numpy as np
 ROWS = 2000
 PLANTED = "Kanarienvögel"  # the surname of one patient, who is named in the remark
 PLANTED_NUMBER, PLANTED_COST = "2023771177", 71177.25  # and whose record number and bill nobody else has
-SURNAMES = "Müller Schäfer Weiß Köhler Schröder Krüger Böhm Günther Jäger Möller Groß Strauß Yildiz Öztürk Nowak".split()
-GIVEN = "Jürgen Käthe Björn Sören Annegret Zoë Hüseyin Renate Günter Lucia Ayse Hannelore Uwe Jörg Silke".split()
+SURNAMES = [
+    "Müller",
+    "Schäfer",
+    "Weiß",
+    "Köhler",
+    "Schröder",
+    "Krüger",
+    "Böhm",
+    "Günther",
+    "Jäger",
+    "Möller",
+    "Groß",
+    "Strauß",
+    "Yildiz",
+    "Öztürk",
+    "Nowak",
+]
+GIVEN = [
+    "Jürgen",
+    "Käthe",
+    "Björn",
+    "Sören",
+    "Annegret",
+    "Zoë",
+    "Hüseyin",
+    "Renate",
+    "Günter",
+    "Lucia",
+    "Ayse",
+    "Hannelore",
+    "Uwe",
+    "Jörg",
+    "Silke",
+]
 SEXES = {"m": ("m", "M", "männlich"), "w": ("w", "W", "weiblich")}
 MISSING = ("n/a", "k.A.", "", "-", "unbekannt")
 # category of the diagnosis, share of the patients, mean age, mean of HbA1c, mean stay
@@ -46,7 +78,10 @@ def hospital_columns(seed: int = 14, rows: int = ROWS) -> dict[str, list[object]
     stay = np.maximum(1, numbers.poisson([DIAGNOSES[one][4] for one in picked] + (age - 60) / 15.0)).astype(int)
     cost = np.round(900.0 + 640.0 * stay * np.exp(numbers.normal(0.0, 0.25, rows)), 2)
     admitted = [date(2023, 1, 1) + timedelta(days=int(day)) for day in numbers.integers(0, 365, rows)]
-    born = [day - timedelta(days=int(365.25 * years) + int(numbers.integers(0, 365))) for day, years in zip(admitted, age, strict=True)]
+    born = [
+        day - timedelta(days=int(365.25 * years) + int(numbers.integers(0, 365)))
+        for day, years in zip(admitted, age, strict=True)
+    ]
     surname, given = numbers.choice(SURNAMES, rows).tolist(), numbers.choice(GIVEN, rows).tolist()
     record = [f"2023{number:06d}" for number in numbers.permutation(700_000)[:rows]]
     surname[7], record[7], cost[7] = PLANTED, PLANTED_NUMBER, PLANTED_COST
@@ -64,8 +99,13 @@ def hospital_columns(seed: int = 14, rows: int = ROWS) -> dict[str, list[object]
         "Entlassung": [day + timedelta(days=int(days)) for day, days in zip(admitted, stay, strict=True)],
         "Verweildauer": stay.tolist(),
         "ICD10": [f"{DIAGNOSES[one][0]}.{detail}" for one, detail in zip(picked, details, strict=True)],
-        "HbA1c": [None if lost else value for value, lost in zip(hba1c.tolist(), numbers.random(rows) < 0.06, strict=True)],
-        "Kreatinin": [None if lost else value for value, lost in zip(creatinine.tolist(), numbers.random(rows) < 0.04, strict=True)],
+        "HbA1c": [
+            None if lost else value for value, lost in zip(hba1c.tolist(), numbers.random(rows) < 0.06, strict=True)
+        ],
+        "Kreatinin": [
+            None if lost else value
+            for value, lost in zip(creatinine.tolist(), numbers.random(rows) < 0.04, strict=True)
+        ],
         "Kosten": cost.tolist(),
         "Bemerkung": [_remark(one, two, numbers) for one, two in zip(surname, given, strict=True)],
     }
@@ -79,6 +119,11 @@ def write_hospital(path: Path, columns: Mapping[str, list[object]], seed: int = 
         lines.append(";".join(_written(name, value, numbers) for name, value in zip(columns, row, strict=True)))
     path.write_bytes("\r\n".join(lines).encode("cp1252", errors="replace") + b"\r\n")
     return path
+
+
+def _with_gaps(values: np.ndarray, share: float, numbers: np.random.Generator) -> list[object]:
+    lost = numbers.random(len(values)) < share
+    return [None if gap else value for value, gap in zip(values.tolist(), lost, strict=True)]
 
 
 def _remark(surname: str, given: str, numbers: np.random.Generator) -> str:

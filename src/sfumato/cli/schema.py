@@ -29,8 +29,8 @@ def command(
 ) -> None:
     """Print a schema file with a role for every column, to edit.
 
-    Suggested roles have their reasons as comments. Dates and codes, such as postal codes and ICD-10, get a tree. The file contains names of columns and no cell. --schema of the
-    other commands reads it.
+    Suggested roles have their reasons as comments. Dates and codes, such as postal codes and ICD-10, get a tree. The
+    file contains names of columns and no cell. --schema of the other commands reads it.
 
     Example: sfumato schema patients.csv > schema.toml
     """

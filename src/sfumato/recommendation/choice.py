@@ -169,7 +169,9 @@ def _about_width(table: Situation, wanted: Wanted, k: int) -> list[str]:
     if groups >= 2.0**cut:
         return []
     wide = "columns without a kept statistic" if wanted.keep else "all columns"
-    named = "" if wanted.keep else " Name the statistics that matter by --keep: boxes are then narrow where they need it."
+    named = (
+        "" if wanted.keep else " Name the statistics that matter by --keep: boxes are then narrow where they need it."
+    )
     return [
         f"{groups:,} groups of {k} rows are too few to cut each of {cut} protected columns once, so ranges of {wide} "
         f"are wide.{named} Columns that nobody outside can know need no protection: make them sensitive or other."
@@ -180,7 +182,7 @@ def _about_trees(table: Situation) -> list[str]:
     if not table.codes:
         return []
     return [
-        f"{_named(table.codes)}: codes whose first characters tell the same more broadly. With tree = \"prefix\" in a "
+        f'{_named(table.codes)}: codes whose first characters tell the same more broadly. With tree = "prefix" in a '
         "schema file, which `sfumato schema` writes, similar codes stay together."
     ]
 

@@ -102,7 +102,7 @@ def recommend(
         command=command_line(file, choice.method, choice.options, given),
         cost=cost,
         alternatives=choice.alternatives,
-        unknown=others and _unknown(others, file, given),
+        unknown=None if others is None else _unknown(others, file, given),
     )
 
 

@@ -164,7 +164,8 @@ class Recommendation:
             f"You decide: if nobody outside can know {', '.join(self.unknown.columns)}, make them sensitive:",
             f"  {self.unknown.command}",
             *(
-                f"  {one}" + (f", instead of {was.wide}" if (was := before.get(one.statistic)) and was.width > one.width else "")
+                f"  {one}"
+                + (f", instead of {was.wide}" if (was := before.get(one.statistic)) and was.width > one.width else "")
                 for one in self.unknown.widths
             ),
             "",

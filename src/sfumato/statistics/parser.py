@@ -22,9 +22,7 @@ def require_name(name: str, names: Sequence[str]) -> None:
     fix = repr(near[0]) if near else None
     if re.search(r"\b(where|if|given|for)\b", name):
         fix = "a condition after a bar: mean(age | sex = F and income > 10)"
-    raise StatisticError(
-        f"There is no column {name!r}.", found=f"nearest name {near[0]!r}" if near else few, fix=fix
-    )
+    raise StatisticError(f"There is no column {name!r}.", found=f"nearest name {near[0]!r}" if near else few, fix=fix)
 
 
 class Cursor:

@@ -65,7 +65,9 @@ def _facts(table: Table, name: str, count_distinct: bool) -> ColumnFacts:
         high=high,
         infinite=int(pc.sum(pc.is_inf(column)).as_py() or 0) if floating and not math.isfinite(high - low) else 0,
         distinct=distinct(column) if count_distinct else None,
-        blanks=int(pc.sum(pc.count_substring(column, " ")).as_py() or 0) if count_distinct and is_text(column.type) else 0,
+        blanks=int(pc.sum(pc.count_substring(column, " ")).as_py() or 0)
+        if count_distinct and is_text(column.type)
+        else 0,
     )
 
 

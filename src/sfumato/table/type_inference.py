@@ -41,8 +41,34 @@ MARKS = frozenset(
 )
 # So is a cell with one of these, in any case, if all other cells of the column are numbers or dates.
 MARKS_AMONG_NUMBERS = frozenset(
-    "- -- * ** : .. ... na none n.a. n.d. nd k.a. ka k.w. missing unknown unk unbekannt fehlt fehlend #value! #div/0! "
-    "#ref! #num! #null!".split()
+    [
+        "-",
+        "--",
+        "*",
+        "**",
+        ":",
+        "..",
+        "...",
+        "na",
+        "none",
+        "n.a.",
+        "n.d.",
+        "nd",
+        "k.a.",
+        "ka",
+        "k.w.",
+        "missing",
+        "unknown",
+        "unk",
+        "unbekannt",
+        "fehlt",
+        "fehlend",
+        "#value!",
+        "#div/0!",
+        "#ref!",
+        "#num!",
+        "#null!",
+    ]
 ) | {"k. a.", "n. a.", "keine angabe", "nicht bekannt", "not known", "not available", "not applicable", "not done"}
 DATE_FORMATS = ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y")
 DATE = r"(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}/\d{1,2}/\d{1,2})"

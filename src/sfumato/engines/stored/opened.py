@@ -124,4 +124,3 @@ def require_finite(facts: Mapping[str, ColumnFacts]) -> None:
             found=f"infinite numbers, {', '.join(found)}",
             fix="make them missing, or remove these rows",
         )
-
