@@ -14,6 +14,7 @@ import numbers
 import textwrap
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass
+from difflib import get_close_matches
 from typing import Any, Protocol
 
 from sfumato.errors import OptionError
@@ -38,7 +39,7 @@ def require_int(value: Any, *, name: str, at_least: int | None = None, below: in
     if below is not None and abs(int(value)) >= below:
         raise OptionError(f"{name} must be below 2⁶³.", found="a larger number")
     if at_least is not None and value < at_least:
-        raise OptionError(f"{name} must be at least {at_least}.", found=str(int(value)))
+        raise OptionError(f"{name} must be at least {at_least}.", found=str(int(value)), fix=f"{at_least} or more")
     return int(value)
 
 
@@ -74,8 +75,11 @@ def require_choice(value: Any, *, name: str, choices: Collection[str]) -> str:
     """Return the value if it is one of the choices; else raise."""
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
+        near = get_close_matches(value, list(choices), n=1) if isinstance(value, str) else []
         raise OptionError(
-            f"{name} must be one of {listed}.", found=repr(value) if isinstance(value, str) else type(value).__name__
+            f"{name} must be one of {listed}.",
+            found=repr(value) if isinstance(value, str) else type(value).__name__,
+            fix=repr(near[0]) if near else None,
         )
     return value
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
 
 log = logging.getLogger("sfumato")
+MOST_NAMED = 20  # columns that an error names
 SHOWN_COLUMNS, SHOWN_ROWS = 40, 200_000  # columns whose distributions the report shows, and people that they count
 
 
@@ -263,7 +264,7 @@ def _made(
     if not isinstance(table, FittedTable):
         _warn_of_suggestions(source.schema, schema)
     protected = source.schema.without(Role.IDENTIFIER)
-    _require_workable(source.rows, protected)
+    _require_workable(source.rows, source.schema)
     survey = engine.survey(source, randomness)
     _require_whole(method, survey, engine)
     log.info("%s rows, %d columns: planning with %s", f"{source.rows:,}", len(protected.columns), method.name)
@@ -334,10 +335,16 @@ def _require_workable(rows: int, schema: Schema) -> None:
     if not rows:
         raise TableError("A table must have rows to be released.", found="no rows")
     if not schema.names(Role.QUASI):
+        columns = schema.columns
+        found = ", ".join(f"{column.name!r} {column.role}" for column in columns[:MOST_NAMED])
+        more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
+        alone = len(columns) == 1 and bool(columns[0].reason)  # one column that nobody declared: split wrongly
         raise SchemaError(
             "At least one column must be a quasi-identifier; otherwise there is nothing to protect.",
-            found=", ".join(f"{column.name!r} {column.role}" for column in schema.columns) or "no columns left",
-            fix="give the role 'quasi' to columns that others may know",
+            found=f"{found}{more}" or "no columns",
+            fix="check the separator: the table has one column"
+            if alone
+            else "--quasi NAME, or the role 'quasi' in a schema, for columns that others may know",
         )
 
 

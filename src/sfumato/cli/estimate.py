@@ -67,6 +67,7 @@ def command(
     from sfumato.statistics.estimate import Estimate
     from sfumato.statistics.recovered_estimate import RecoveredEstimate
     from sfumato.statistics.wide_boxes import OBJECTIVES, WIDE_BOXES
+    from sfumato.table.intervals import is_interval
 
     require_choice(wide_boxes, name="--wide-boxes", choices=WIDE_BOXES)
     require_choice(objective, name="--objective", choices=OBJECTIVES)
@@ -75,6 +76,11 @@ def command(
     if joint and wide_boxes == "keep":
         raise OptionError("--joint needs --wide-boxes dismiss or --wide-boxes fuzzy.", found="--wide-boxes keep")
     read = read_release(release)
+    if read.manifest is None and not any(is_interval(name, read.table.kinds) for name in read.names):
+        console.say(
+            f"warning: {release} has neither a manifest nor ranges (x_low, x_high), so these are statistics of its own "
+            "rows. To estimate those of an original, give the folder that `sfumato release` wrote."
+        )
     options: dict[str, Any] = {
         "wide_boxes": wide_boxes,
         "objective": objective,

@@ -10,6 +10,7 @@ from sfumato.cli import console, source
 from sfumato.cli.search import watched
 from sfumato.errors import OptionError
 from sfumato.params import require_choice
+from sfumato.table.files import shown
 
 if TYPE_CHECKING:
     from sfumato.cli.request import Request
@@ -30,14 +31,18 @@ def perform(request: Request, *, seed: int | None, as_json: bool) -> None:
     from sfumato.cli.project import write_project
     from sfumato.engines.registry import engine_for
     from sfumato.release.destination import Folder
+    from sfumato.release.target import MANIFEST
 
     file, out = _required(request)
+    _require_original(Path(file))
     require_choice(request.csv_formulas or "escape", name="--csv-formulas", choices=("keep", "escape"))
     for one in request.require:
         require_choice(one, name="--require", choices=("assessment",))
     method = None if request.method == AUTO else _method(request)  # a mistake is said before any work
     destination = _destination(out, request.into, replace=bool(request.replace))
     destination.require_free()
+    if isinstance(destination, Folder) and (Path(out).expanduser() / MANIFEST).exists():
+        console.say(f"· the older release in {out} will be replaced")
     console.say_progress()
     given = source.source_of(file, request.reading or source.READING, table=request.table, query=request.query)
     engine = engine_for(request.engine or "auto", given, memory=request.memory, master=request.master)
@@ -57,8 +62,22 @@ def _required(request: Request) -> tuple[str, str]:
     if request.input is None:
         raise OptionError("A release needs an input.", found="none", fix="sfumato release FILE -o DIR, or --project")
     if request.target is None:
-        raise OptionError("A release needs a folder to write to.", found="none", fix="-o DIR")
+        raise OptionError("A release needs a folder to write to.", found="none", fix="-o out")
     return request.input, request.target
+
+
+def _require_original(file: Path) -> None:
+    """Raise if the input is a release, or the rows of one."""
+    from sfumato.release.target import MANIFEST, PARQUET
+
+    folder = file if file.is_dir() else file.parent
+    is_rows = file.is_dir() or file.stem == Path(PARQUET).stem
+    if is_rows and (folder / MANIFEST).is_file() and (folder / PARQUET).exists():
+        raise OptionError(
+            f"{shown(file)} is a release already.",
+            found=f"{MANIFEST} of a release",
+            fix="give the table that it was made from; `sfumato estimate` and `sfumato assess` read releases",
+        )
 
 
 def _method(request: Request) -> Method:

@@ -29,8 +29,8 @@ def command(
 ) -> None:
     """Print a schema file with a role for every column, to edit.
 
-    Suggested roles have their reasons as comments. The file contains names of columns and no cell. --schema of the
-    other commands reads it.
+    Suggested roles have their reasons as comments. Dates and codes, such as postal codes and ICD-10, get a tree. The
+    file contains names of columns and no cell. --schema of the other commands reads it.
 
     Example: sfumato schema patients.csv > schema.toml
     """
@@ -39,15 +39,20 @@ def command(
     from sfumato.engines.registry import engine_for
     from sfumato.examination import examined
     from sfumato.schema.schema import Schema
+    from sfumato.schema.suggested_trees import with_suggested_trees
 
     reading = source.reading_of(separator, encoding, decimal, missing, header, names) or source.READING
     given = source.source_of(file, reading, table=table, query=query)
     roles = source.given_roles(role, quasi, sensitive, other)
     with examined(given, source.schema_of(schema, roles), engine_for(engine, given, memory=memory)) as opened:
-        kinds, columns = opened.survey.kinds, opened.schema.columns
+        kinds = opened.survey.kinds
+        columns = with_suggested_trees(opened.schema, opened.survey.sample.table).columns
     if json:
         console.show_json(
-            [{"name": one.name, "role": one.role, "kind": kinds[one.name], "reason": one.reason} for one in columns]
+            [
+                {"name": one.name, "role": one.role, "kind": kinds[one.name], "tree": one.tree, "reason": one.reason}
+                for one in columns
+            ]
         )
         return
     told = (replace(one, reason=f"{kinds[one.name]}; {one.reason}".removesuffix("; ")) for one in columns)

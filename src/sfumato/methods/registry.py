@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,7 +45,9 @@ def method_class(name: str) -> type[Method]:
     by_class |= {CAPITAL.sub("-", word).lower(): method_name for word, method_name in by_class.items()}
     name = name if name in METHODS else by_class.get(name, name)
     if name not in METHODS:
-        raise OptionError(f"There is no method {name!r}.", found=f"methods {', '.join(METHODS)}")
+        near = get_close_matches(name, [*METHODS, *by_class], n=1)
+        fix = f"{near[0]!r}; `sfumato methods` lists them" if near else "`sfumato methods` lists them"
+        raise OptionError(f"There is no method {name!r}.", found=f"methods {', '.join(METHODS)}", fix=fix)
     place = METHODS[name]
     found: type[Method] = getattr(import_module(place.module), place.class_name)
     return found
@@ -56,8 +59,19 @@ def make_method(name: str, **options: Any) -> Method:
     known = {option.name: option for option in options_of(method)}
     for given in options:
         if given not in known:
-            raise OptionError(f"The method {name!r} has no option {given!r}.", found=f"options {', '.join(known)}")
+            near = get_close_matches(given, known, n=1)
+            fix = f"`sfumato methods {name}` explains them"
+            raise OptionError(
+                f"The method {name!r} has no option {given!r}.",
+                found=f"options {', '.join(known)}",
+                fix=f"{near[0]!r}; {fix}" if near else fix,
+            )
     for option in known.values():
         if option.is_required and option.name not in options:
-            raise OptionError(f"The method {name!r} needs a value for {option.name!r}.", found="no value")
+            usual = option.declared.strengths[1:2] or ("VALUE",)
+            raise OptionError(
+                f"The method {name!r} needs a value for {option.name!r}.",
+                found="no value",
+                fix=f"--{option.name} {usual[0]}, or in Python {option.name}={usual[0]}",
+            )
     return method(**options)

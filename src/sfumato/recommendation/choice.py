@@ -48,6 +48,7 @@ class Situation:
     rows: int
     schema: Schema
     kinds: Mapping[str, Kind]
+    codes: tuple[str, ...] = ()  # quasi-identifiers without a tree whose values are codes
 
     @property
     def quasi(self) -> tuple[str, ...]:
@@ -89,6 +90,7 @@ def choose(table: Situation, wanted: Wanted) -> Choice:
         options["keep"] = [str(one) for one in wanted.keep]
         reasons += _about_kept(table, wanted)
     reasons += _about_width(table, wanted, k) if method == "boxes" else []
+    reasons += _about_trees(table)
     return Choice(method=method, options=options, reasons=tuple(reasons), alternatives=_alternatives(table, method))
 
 
@@ -167,9 +169,21 @@ def _about_width(table: Situation, wanted: Wanted, k: int) -> list[str]:
     if groups >= 2.0**cut:
         return []
     wide = "columns without a kept statistic" if wanted.keep else "all columns"
+    named = (
+        "" if wanted.keep else " Name the statistics that matter by --keep: boxes are then narrow where they need it."
+    )
     return [
         f"{groups:,} groups of {k} rows are too few to cut each of {cut} protected columns once, so ranges of {wide} "
-        "are wide. Columns that nobody outside can know need no protection: give them the role sensitive or other."
+        f"are wide.{named} Columns that nobody outside can know need no protection: make them sensitive or other."
+    ]
+
+
+def _about_trees(table: Situation) -> list[str]:
+    if not table.codes:
+        return []
+    return [
+        f'{_named(table.codes)}: codes whose first characters tell the same more broadly. With tree = "prefix" in a '
+        "schema file, which `sfumato schema` writes, similar codes stay together."
     ]
 
 

@@ -6,11 +6,12 @@ Groups of k of n rows cover as much of a table as groups of k m / n of m sampled
 
 from __future__ import annotations
 
+import datetime
+import logging
 import math
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.assessment import sampled
@@ -20,8 +21,10 @@ from sfumato.methods.registry import make_method
 from sfumato.randomness import Randomness
 from sfumato.recommendation.records import Cost, ExpectedWidth
 from sfumato.report.summary import shown_estimates
+from sfumato.report.widths import shown_statistics
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import FittedTable, Schema
+from sfumato.statistics.dates import MICROSECONDS_PER_DAY
 
 if TYPE_CHECKING:
     from sfumato.release.release import Release
@@ -61,13 +64,27 @@ def expected_cost(method: str, options: Mapping[str, Any], sample: Table, schema
 
 
 def _released(method: str, options: Mapping[str, Any], table: Table, schema: Schema) -> Release:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return make_method(method, **options).release(FittedTable(table, schema), engine="memory")
+    log = logging.getLogger("sfumato")
+    level = log.level
+    log.setLevel(logging.WARNING)  # the trial is not the release that was asked for, so its steps are not shown
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return make_method(method, **options).release(FittedTable(table, schema), engine="memory")
+    finally:
+        log.setLevel(level)
 
 
 def _widths(release: Release, scale: float) -> tuple[ExpectedWidth, ...]:
     """Return the widths of the intervals of kept statistics, or else of means."""
-    numbers = [replace(one.numbers) for one in shown_estimates(release)]
-    found = [(one.name, (one.high - one.low) * scale) for one in numbers]
-    return tuple(ExpectedWidth(statistic=name, width=width) for name, width in found if math.isfinite(width))
+    found = []
+    for one in shown_statistics(release, shown_estimates(release)):
+        estimate, share = one.estimate, None if one.width is None else one.width * scale
+        width = (estimate.numbers.high - estimate.numbers.low) * scale
+        if not math.isfinite(width):
+            continue
+        if isinstance(estimate.high, datetime.datetime):  # whose numbers are microseconds
+            width /= MICROSECONDS_PER_DAY
+        unit = "days" if estimate.unit == "date" else ""
+        found.append(ExpectedWidth(statistic=estimate.name, width=width, share=share, unit=unit))
+    return tuple(found)

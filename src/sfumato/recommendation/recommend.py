@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.registry import engine_for
-from sfumato.errors import names_memory_errors
+from sfumato.errors import SfumatoError, names_memory_errors
 from sfumato.examination import examined
 from sfumato.params import require_int
-from sfumato.recommendation.choice import Situation, Wanted, choose
+from sfumato.recommendation.choice import Choice, Situation, Wanted, choose
 from sfumato.recommendation.cost import expected_cost
-from sfumato.recommendation.records import Recommendation, command_line
+from sfumato.recommendation.records import Cost, Recommendation, Unknown, command_line, quoted_name
 from sfumato.schema.columns import Role
+from sfumato.schema.suggest import may_be_unknown
+from sfumato.schema.suggested_trees import with_suggested_trees
 from sfumato.statistics.language import parse
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine
+    from sfumato.examination import Examined
     from sfumato.schema.schema import Schema
     from sfumato.statistics.statistic import Statistic
 
@@ -83,23 +88,56 @@ def recommend(
         if value is not None:
             require_int(value, name=name, at_least=least)
     with examined(table, schema, engine_for(engine, table)) as opened:
-        sample, rows = opened.survey.sample.table, opened.survey.rows
-        names = opened.schema.without(Role.IDENTIFIER)
-        wanted = Wanted(
-            keep=tuple(parse(one, names=[column.name for column in names.columns]) for one in keep),
-            k=k,
-            l=l,
-            population=population,
-        )
-        choice = choose(Situation(rows=rows, schema=opened.schema, kinds=opened.survey.kinds), wanted)
-        cost = expected_cost(choice.method, choice.options, sample, opened.schema, rows)
+        names = [column.name for column in opened.schema.without(Role.IDENTIFIER).columns]
+        wanted = Wanted(keep=tuple(parse(one, names=names) for one in keep), k=k, l=l, population=population)
+        choice = choose(_situation(opened, opened.schema), wanted)
+        cost = _cost(opened, opened.schema, choice)
+        others = _with_unknown(opened, wanted) if choice.method == "boxes" else None
     file = file or (str(table) if isinstance(table, str | Path) else "FILE")
-    given = ["--schema", str(schema)] if isinstance(schema, str | Path) else []
+    given = [*(["--schema", str(schema)] if isinstance(schema, str | Path) else []), *arguments]
     return Recommendation(
         method=choice.method,
         options=choice.options,
         reasons=choice.reasons,
-        command=command_line(file, choice.method, choice.options, [*given, *arguments]),
+        command=command_line(file, choice.method, choice.options, given),
         cost=cost,
         alternatives=choice.alternatives,
+        unknown=None if others is None else _unknown(others, file, given),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WithUnknown:
+    """What is chosen, and what it costs, if columns that outsiders may not know are sensitive."""
+
+    columns: tuple[str, ...]
+    choice: Choice
+    cost: Cost
+
+
+def _with_unknown(opened: Examined, wanted: Wanted) -> _WithUnknown | None:
+    """Try the release again with the columns that outsiders may not know as sensitive ones; None if that fails."""
+    columns = tuple(column.name for column in opened.schema.columns if may_be_unknown(column))
+    if not columns or set(columns) == set(opened.schema.names(Role.QUASI)):
+        return None
+    schema = opened.schema.with_roles(dict.fromkeys(columns, Role.SENSITIVE))
+    with contextlib.suppress(SfumatoError):
+        choice = choose(_situation(opened, schema), wanted)
+        return _WithUnknown(columns=columns, choice=choice, cost=_cost(opened, schema, choice))
+    return None
+
+
+def _unknown(others: _WithUnknown, file: str, given: Sequence[str]) -> Unknown:
+    roles = ["--sensitive", ",".join(map(quoted_name, others.columns))]
+    command = command_line(file, others.choice.method, others.choice.options, [*given, *roles])
+    return Unknown(columns=others.columns, command=command, widths=others.cost.widths)
+
+
+def _situation(opened: Examined, schema: Schema) -> Situation:
+    suggested = with_suggested_trees(schema, opened.survey.sample.table)
+    codes = tuple(column.name for column in suggested.columns if column.tree == "prefix" != schema[column.name].tree)
+    return Situation(rows=opened.survey.rows, schema=schema, kinds=opened.survey.kinds, codes=codes)
+
+
+def _cost(opened: Examined, schema: Schema, choice: Choice) -> Cost:
+    return expected_cost(choice.method, choice.options, opened.survey.sample.table, schema, opened.survey.rows)

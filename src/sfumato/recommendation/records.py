@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from sfumato.methods.registry import make_method
 from sfumato.release.plain_values import plain
 from sfumato.report.reproduction import option_words
+from sfumato.report.widths import width_word
+from sfumato.statistics.estimate import ROUNDING
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method
@@ -22,6 +26,24 @@ class ExpectedWidth:
 
     statistic: str
     width: float
+    share: float | None = None  # half of it ÷ the spread of the columns; None if that is not known
+    unit: str = ""  # "days" for dates; otherwise that of the statistic
+
+    def __str__(self) -> str:
+        if self.is_exact:
+            return f"{self.statistic}: exact"
+        word = "" if self.share is None else f" ({width_word(self.share)})"
+        return f"{self.statistic}: about {self.wide}{f' {self.unit}' if self.unit else ''} wide{word}"
+
+    @property
+    def wide(self) -> str:
+        """The width in three digits."""
+        return f"{self.width:,.0f}" if self.width >= 1000.0 else f"{self.width:.3g}"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing but rounding is left of the interval."""
+        return self.width == 0.0 or (self.share is not None and self.share < ROUNDING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +66,15 @@ class Alternative:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Unknown:
+    """Columns that may be unknown to outsiders, and what the release gains if they are: a person decides."""
+
+    columns: tuple[str, ...]
+    command: str
+    widths: tuple[ExpectedWidth, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Recommendation:
     """A recommended method, as :func:`sfumato.recommend` returns it.
 
@@ -61,6 +92,8 @@ class Recommendation:
         Expected time, memory and widths of intervals.
     alternatives : tuple of Alternative
         Other methods, and what speaks for them.
+    unknown : Unknown or None
+        Protected columns that outsiders may not know, the command that makes them sensitive, and the widths then.
 
     Examples
     --------
@@ -77,6 +110,7 @@ class Recommendation:
     command: str
     cost: Cost
     alternatives: tuple[Alternative, ...]
+    unknown: Unknown | None = None
 
     def to_method(self) -> Method:
         """Return the method with its options; its ``release`` makes the release."""
@@ -92,16 +126,22 @@ class Recommendation:
             "cost": {
                 "seconds": self.cost.seconds,
                 "memory": self.cost.memory,
-                "widths": [{"statistic": one.statistic, "width": plain(one.width)} for one in self.cost.widths],
+                "widths": _plain_widths(self.cost.widths),
                 "tried_rows": self.cost.tried_rows,
                 "note": self.cost.note,
             },
             "alternatives": [{"method": one.method, "reason": one.reason} for one in self.alternatives],
+            "unknown": self.unknown
+            and {
+                "columns": list(self.unknown.columns),
+                "command": self.unknown.command,
+                "widths": _plain_widths(self.unknown.widths),
+            },
         }
 
     def __str__(self) -> str:
         cost = f"about {self.cost.seconds:.1f} s and {self.cost.memory / 1e9:.1f} GB of memory ({self.cost.note})"
-        widths = [f"  {one.statistic}: about {one.width:.3g} wide" for one in self.cost.widths]
+        widths = [f"  {one}" for one in self.cost.widths]
         others = [f"  {one.method}: {one.reason}" for one in self.alternatives]
         return "\n".join(
             [
@@ -111,9 +151,36 @@ class Recommendation:
                 "",
                 f"Cost: {cost}",
                 *(["Guaranteed intervals:", *widths] if widths else []),
+                *(self._if_unknown() if self.unknown else []),
                 *(["Or:", *others] if others else []),
             ]
         )
+
+    def _if_unknown(self) -> list[str]:
+        assert self.unknown is not None
+        before = {one.statistic: one for one in self.cost.widths}
+        return [
+            "",
+            f"You decide: if nobody outside can know {', '.join(self.unknown.columns)}, make them sensitive:",
+            f"  {self.unknown.command}",
+            *(
+                f"  {one}"
+                + (f", instead of {was.wide}" if (was := before.get(one.statistic)) and was.width > one.width else "")
+                for one in self.unknown.widths
+            ),
+            "",
+        ]
+
+
+def _plain_widths(widths: Sequence[ExpectedWidth]) -> list[dict[str, object]]:
+    return [{"statistic": one.statistic, "width": plain(one.width), "share": plain(one.share)} for one in widths]
+
+
+def quoted_name(name: str) -> str:
+    """Return the name of a column as a list on the command line holds it: in quotes if it has a comma or a quote."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow([name])
+    return text.getvalue()
 
 
 def command_line(file: str, method: str, options: Mapping[str, Any], arguments: Sequence[str]) -> str:

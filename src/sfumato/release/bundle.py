@@ -140,13 +140,13 @@ def _require_replaceable(target: Path) -> None:
     if not target.exists():
         return
     if not target.is_dir():
-        raise RequestError(f"{target.name!r} must be a folder.", found="something else", fix="another folder")
+        raise RequestError(f"{target.name!r} must be a folder.", found="a file", fix="a folder, such as -o out")
     there = {path.name for path in target.iterdir()}
     if there and not _is_bundle(target):
         raise RequestError(
             f"The folder {target.name!r} must be empty or contain an older release.",
-            found=f"{len(there)} other files",
-            fix="another folder",
+            found=f"{len(there)} other file{'s' if len(there) > 1 else ''}",
+            fix=f"a new folder, such as -o {target.name}/release",
         )
     others = place.other_files(target)
     if others:

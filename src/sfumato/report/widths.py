@@ -49,10 +49,19 @@ class ShownStatistic:
         """How useful the interval is, in a few words."""
         if self.width is None:
             return "exact" if self.estimate.numbers.high == self.estimate.numbers.low else "nothing is guaranteed"
-        steps = ((NARROW, "narrow"), (USABLE, "usable"), (WIDE, "wide"))
-        return next((word for limit, word in steps if self.width <= limit), "useless")
+        return width_word(self.width)
 
     derived = ("words",)
+
+
+def width_word(width: float) -> str:
+    """Return how useful an interval is, from its half-width ÷ spread.
+
+    >>> width_word(0.07), width_word(0.9)
+    ('narrow', 'useless')
+    """
+    steps = ((NARROW, "narrow"), (USABLE, "usable"), (WIDE, "wide"))
+    return next((word for limit, word in steps if width <= limit), "useless")
 
 
 def shown_statistics(release: Release, estimates: Sequence[Estimate]) -> tuple[ShownStatistic, ...]:

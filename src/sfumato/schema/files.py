@@ -97,7 +97,8 @@ def toml_content(file_path: Path, *, what: str = "schema file") -> dict[str, Any
         where = "a number with too many digits, or values nested too deeply"
     if refused is not None:
         raise SchemaError(f"The {what} cannot be read.", found=refused.message.rstrip("."), fix=refused.fix)
-    raise SchemaError(f"{file_path.name} must be TOML.", found=where)
+    fix = "`sfumato schema FILE > schema.toml` writes one" if what == "schema file" else None
+    raise SchemaError(f"{file_path.name} must be TOML.", found=where, fix=fix)
 
 
 def _column(name: str, entry: Any, folder: Path | None) -> Column:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from sfumato.table.table import Table
 
 # called with names of columns and whether to count distinct values; returns facts about the cells
 AskFacts = Callable[[Sequence[str], bool], Mapping[str, ColumnFacts]]
+
+FOREIGN = 2  # columns that are not in the table, if they are most of the schema: it belongs to another table
 
 
 @dataclass(frozen=True)
@@ -140,13 +144,7 @@ class Schema:
             ``ask(names, count_distinct)`` returns the :class:`ColumnFacts` of columns.
         """
         by_pattern = expanded(self.columns, names)
-        for column in self.columns:
-            if column.name not in names and not (is_pattern(column.name) and _stands_for_some(column.name, names)):
-                raise SchemaError(
-                    f"Column {column.name!r} is in the schema but not in the table.",
-                    found=nearest(column.name, names),
-                    fix="correct the name in the schema",
-                )
+        _require_all_in(self.columns, names)
         suggested = suggest([name for name in names if name not in self], ask)
         found = {name: guarded(column, suggested[name]) for name, column in by_pattern.items()}
         found = suggested | found | {name: self[name] for name in names if name in self}
@@ -217,6 +215,30 @@ class Schema:
             The role of the columns to remove.
         """
         return Schema(tuple(column for column in self.columns if column.role is not role))
+
+
+def _require_all_in(columns: Sequence[Column], names: Sequence[str]) -> None:
+    """Raise unless the table has every column that the schema names."""
+    absent = [
+        column.name
+        for column in columns
+        if column.name not in names and not (is_pattern(column.name) and _stands_for_some(column.name, names))
+    ]
+    if len(absent) >= FOREIGN and 2 * len(absent) > len(columns):
+        raise SchemaError(
+            "The schema must be that of this table.",
+            found=f"{len(absent)} of its {len(columns)} columns are not in the table, the first {absent[0]!r}",
+            fix="`sfumato schema FILE > schema.toml` writes a schema of the table",
+        )
+    if absent:
+        words = re.split(r"[\s;]+", absent[0].strip())
+        near = get_close_matches(absent[0], list(names), n=1)
+        fix = f"{near[0]!r}" if near else "`sfumato inspect FILE` lists the columns"
+        raise SchemaError(
+            f"Column {absent[0]!r} has a role but is not in the table.",
+            found=nearest(absent[0], names),
+            fix=f"commas between the names: {','.join(words)}" if set(words) <= set(names) else fix,
+        )
 
 
 def _stands_for_some(pattern: str, names: Sequence[str]) -> bool:

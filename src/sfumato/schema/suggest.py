@@ -17,6 +17,8 @@ from sfumato.table.kinds import Kind
 
 FEWEST_ROWS = 20  # with fewer cells, the number of distinct values is not informative
 NEARLY_ALL = 0.9  # share of distinct cells from which nearly all count as distinct
+LEAST_NUMBER = 10_000_000  # whole numbers from here on, all with as many digits and distinct, number people
+DATES = (18_000_101, 21_001_231)  # but these may be dates without separators
 
 # Endings of column names (lower-case words joined by _) that indicate an identifier of a person.
 _PERSON = (
@@ -25,7 +27,9 @@ _PERSON = (
     r"ssn|nin|nino|cpf|dni|nif|bsn|mrn|iban|vin|imei|passport|"
     r"e?mail|e_mail|phone|telephone|tel|mobile|fax|cellphone|telefon|"
     r"firstname|lastname|fullname|forename|surname|givenname|nickname|username|login|vorname|nachname|prenom|apellido|"
-    r"address|addr|street|adresse|ip|url|signature"
+    r"address|addr|street|adresse|ip|url|signature|"
+    r"(patienten|fall|aufnahme|akten|kranken|personal|kunden|konto|telefon|handy|versicherungs|versicherten|haus|steuer)"
+    r"_?(nummer|nr|id)|kvnr|patnr|aktenzeichen|anschrift|stra(ss|ß)e|handy|(patienten|familien|geburts)name"
 )
 _NUMBERED = (
     r"phone|telephone|mobile|fax|nhs|passport|account|card|licen[cs]e|security|insurance|policy|member|customer|patient|"
@@ -39,11 +43,23 @@ _THINGS = (
 )
 NAME = re.compile(rf"(?!(.*_)?({_THINGS})_names?$)((.*_)?names?|names?_.*)")
 
+# Column names of texts that people write, in which they may name anybody.
+WRITTEN = re.compile(
+    r"(^|.*_)(bemerkung(en)?|kommentare?|anmerkung(en)?|freitext|notiz(en)?|anamnese|arztbrief|verlauf|epikrise|"
+    r"remarks?|comments?|notes?|free_?text|narrative|memo|letter|history)(_.*|$)"
+)
+# Free text: at least so many words per cell, and a share of distinct cells
+WORDS, SHARE = 3.0, 0.2
+WRITTEN_WORDS, WRITTEN_SHARE = 1.5, 0.02  # if the name says so
+
 # Column names by what they look like, and the reason that is given for protecting them.
 _KNOWN_TO_OTHERS = (
     r"age|sex|gender|birth|birthdate|birthday|dob|born|yob|race|ethnic|ethnicity|nationality|citizenship|country|state|"
     r"region|county|city|town|zip|zipcode|plz|postcode|postal|marital|married|education|degree|occupation|job|profession|"
-    r"workclass|industry|household|religion|language|height|alter|geschlecht|edad|sexo"
+    r"workclass|industry|household|religion|language|height|alter|geschlecht|edad|sexo|geburtsdatum|geburtstag|"
+    r"geburtsjahr|geboren|wohnort|ort|stadt|bundesland|landkreis|beruf|familienstand|staatsangeh(ö|oe)rigkeit|konfession|"
+    r"admission|admitted|discharge|discharged|visit|los|length_of_stay|hospital|ward|aufnahme|aufnahmedatum|entlassung|"
+    r"entlassdatum|entlassungsdatum|verweildauer|liegedauer|station|klinik"
 )
 _SAMPLING = (
     r"fnlwgt|pweight|fweight|finalwt|perwt|hhwt|hhwgt|pwgtp|wgtp|wtmec\w*|wtint\w*|s006|(sample|sampling|survey|person|"
@@ -54,8 +70,10 @@ _SENSITIVE = (
     r"diagnosis|diagnoses|diagnose|diag|dx|icd\d*|disease|disorder|condition|symptom|hiv|aids|cancer|depression|medication|"
     r"drug|drugs|treatment|therapy|income|salary|wage|wages|earnings|einkommen|pay|expense|expenses|expenditure|spending|"
     r"cost|costs|charge|charges|debt|wealth|asset|assets|balance|tax|taxes|credit|score|grade|conviction|arrest|"
-    r"alcohol|smoker|smoking|vote|party"
+    r"alcohol|smoker|smoking|vote|party|hauptdiagnose|nebendiagnosen?|befund|medikament|therapie|kosten|gehalt|lohn|"
+    r"lab|labor|hb_?a1c|creatinine|kreatinin|cholesterol|triglycerides|glucose|h(a?e)moglobin|crp|egfr|troponin|leuko\w+"
 )
+NOT_RECOGNISED = "not recognised, therefore protected"
 LOOKS = (
     (
         re.compile(rf"({_SAMPLING})"),
@@ -98,7 +116,12 @@ def _why_quasi(name: str, facts: ColumnFacts) -> str:
     is_weight = found == LOOKS[0][1]
     if is_weight and not (facts.kind in (Kind.CONTINUOUS, Kind.WHOLE) and facts.low >= 0.0 and not facts.missing):
         found = ""  # a weight is a number for every row
-    return found or "not recognised, therefore protected"
+    return found or NOT_RECOGNISED
+
+
+def may_be_unknown(column: Column) -> bool:
+    """Return whether a suggested quasi-identifier may be unknown to outsiders: its name is not of what they know."""
+    return column.role is Role.QUASI and column.reason in (LOOKS[1][1], NOT_RECOGNISED)
 
 
 def _needs_distinct(name: str, facts: ColumnFacts) -> bool:
@@ -106,7 +129,7 @@ def _needs_distinct(name: str, facts: ColumnFacts) -> bool:
     if facts.present < FEWEST_ROWS:
         return False
     if facts.kind is Kind.WHOLE:
-        return _is_long(facts) or _is_dense(facts) or _has_personal_name(name)
+        return _is_long(facts) or _is_dense(facts) or _has_digits_of_a_number(facts) or _has_personal_name(name)
     return facts.kind in (Kind.NOMINAL, Kind.ORDERED) or _has_personal_name(name)
 
 
@@ -118,10 +141,19 @@ def _why_identifier(name: str, facts: ColumnFacts) -> str:
         return "it is free text, and nearly all cells are distinct"
     if facts.present < FEWEST_ROWS:
         return ""
+    if facts.kind is Kind.NOMINAL and _is_written(name, facts):
+        return f"it is free text, with {facts.words:.0f} words per cell, in which people may be named"
     if facts.kind in (Kind.NOMINAL, Kind.ORDERED) and not facts.is_floating:
         distinct = facts.distinct_values
         return f"{distinct:,} of its {facts.present:,} values are distinct" if _nearly_all_distinct(facts) else ""
     return _why_numbered(facts) if facts.kind is Kind.WHOLE else ""
+
+
+def _is_written(name: str, facts: ColumnFacts) -> bool:
+    """Return whether people wrote the cells: several words, and not the same ones again and again."""
+    by_name = WRITTEN.fullmatch(_words(name)) is not None
+    words, share = (WRITTEN_WORDS, WRITTEN_SHARE) if by_name else (WORDS, SHARE)
+    return facts.words >= words and facts.distinct_values >= share * facts.present
 
 
 def _words(name: str) -> str:
@@ -148,11 +180,20 @@ def _why_numbered(facts: ColumnFacts) -> str:
         return "it numbers the rows: consecutive whole numbers, all distinct"
     if _is_long(facts) and _nearly_all_distinct(facts):
         return "its whole numbers are too large for a quantity, and nearly all are distinct"
+    if _has_digits_of_a_number(facts) and facts.distinct_values == facts.present:
+        return f"its whole numbers have {len(str(int(facts.low)))} digits each, and all are distinct"
     return ""
 
 
 def _is_long(facts: ColumnFacts) -> bool:
     return max(-facts.low, facts.high) >= LARGEST_EXACT
+
+
+def _has_digits_of_a_number(facts: ColumnFacts) -> bool:
+    """Return whether all whole numbers have the same number of digits, as many as record numbers have, and no date."""
+    if not LEAST_NUMBER <= facts.low <= facts.high < LARGEST_EXACT:
+        return False
+    return len(str(int(facts.low))) == len(str(int(facts.high))) and not DATES[0] <= facts.low <= facts.high <= DATES[1]
 
 
 def _is_dense(facts: ColumnFacts) -> bool:

@@ -166,7 +166,8 @@ class CountedBoxes:
         """Return a numeric column."""
         if name not in self.names:
             found = "categories" if name in self.categories else "no such column"
-            raise StatisticError(f"Column {name!r} must be numeric.", found=found)
+            fix = f"count({name} = VALUE)" if name in self.categories else None
+            raise StatisticError(f"Column {name!r} must be numeric.", found=found, fix=fix)
         at = self.names.index(name)
         ends = self.low[:, at], self.high[:, at], self.missing[:, at]
         return NumericColumn(*ends, self.box_rows, self.count, self.missing_most[:, at], self.calendars.get(name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
@@ -9,6 +10,7 @@ from sfumato.errors import StatisticError
 from sfumato.statistics.statistic import RESERVED
 
 QUOTES = "`\"'"
+MOST_NAMED = 30  # columns that an error lists
 
 
 def require_name(name: str, names: Sequence[str]) -> None:
@@ -16,10 +18,11 @@ def require_name(name: str, names: Sequence[str]) -> None:
     if name in names:
         return
     near = get_close_matches(name, list(names), n=1, cutoff=0.5)
-    raise StatisticError(
-        f"There is no column {name!r}.",
-        found=f"nearest name {near[0]!r}" if near else f"columns {', '.join(map(repr, names))}",
-    )
+    few = f"columns {', '.join(map(repr, names))}" if len(names) <= MOST_NAMED else f"{len(names):,} other columns"
+    fix = repr(near[0]) if near else None
+    if re.search(r"\b(where|if|given|for)\b", name):
+        fix = "a condition after a bar: mean(age | sex = F and income > 10)"
+    raise StatisticError(f"There is no column {name!r}.", found=f"nearest name {near[0]!r}" if near else few, fix=fix)
 
 
 class Cursor:

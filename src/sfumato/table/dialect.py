@@ -30,14 +30,18 @@ class Dialect:
 
 def decoded(raw: bytes, encoding: str | None, *, file: str) -> bytes:
     """Decode the bytes and return the text as UTF-8 without a byte order mark."""
-    encoding = encoding_of(raw, encoding, file=file)
-    if encoding == "utf-8":
+    given, encoding = encoding, encoding_of(raw, encoding, file=file)
+    if encoding == "utf-8" and (given is None or _decodes(raw, encoding)):
         return raw.removeprefix(codecs.BOM_UTF8)
     try:
         return raw.decode(encoding).removeprefix("\ufeff").encode("utf-8")
     except ValueError:  # also a UnicodeError
         pass  # the error contains the whole text, so the ReadError must not be chained to it
-    raise ReadError(f"{file} is not text in the encoding {encoding}.", fix="pass the encoding that it was written in")
+    raise ReadError(
+        f"{file} is not text in the encoding {encoding}.",
+        found=f"text that may be {_encoding_of(raw, file=file)}",
+        fix="leave the encoding out: it is detected",
+    )
 
 
 def encoding_of(raw: bytes, given: str | None, *, file: str) -> str:

@@ -28,6 +28,7 @@ class ColumnFacts:
     high: float = math.nan
     infinite: int = 0  # number of cells with an infinite number
     distinct: int | None = None  # number of distinct values without the missing one; None if they were not counted
+    blanks: int = 0  # number of spaces in all cells of text; counted together with the distinct values
 
     @property
     def present(self) -> int:
@@ -39,6 +40,11 @@ class ColumnFacts:
         """Number of distinct values, which must have been counted."""
         assert self.distinct is not None
         return self.distinct
+
+    @property
+    def words(self) -> float:
+        """Mean number of words in a cell of text; 1 if distinct values were not counted."""
+        return 1.0 + self.blanks / max(self.present, 1)
 
 
 def facts_of(table: Table, names: Sequence[str], count_distinct: bool = False) -> dict[str, ColumnFacts]:
@@ -59,7 +65,15 @@ def _facts(table: Table, name: str, count_distinct: bool) -> ColumnFacts:
         high=high,
         infinite=int(pc.sum(pc.is_inf(column)).as_py() or 0) if floating and not math.isfinite(high - low) else 0,
         distinct=distinct(column) if count_distinct else None,
+        blanks=int(pc.sum(pc.count_substring(column, " ")).as_py() or 0)
+        if count_distinct and is_text(column.type)
+        else 0,
     )
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether cells of this type are text."""
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
 
 
 def _ends(table: Table, name: str) -> tuple[float, float]:

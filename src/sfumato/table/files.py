@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 
 from sfumato.errors import ReadError
 
 LONGEST_SHOWN = 80  # characters of a path in a message
+MOST_LISTED = 10_000  # files of a folder whose names are compared
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".arrow", ".feather", ".jsonl", ".gz")  # endings of tables
 FOLDER_FIX = "pass a file, or a pattern such as 'folder/*.parquet'"
 NOT_REGULAR = {  # what the file is → what to try
     stat.S_IFDIR: ("a folder", FOLDER_FIX),
@@ -34,8 +39,29 @@ def is_there(path: Path) -> bool:
         raise ReadError(f"{shown(path)} cannot be read: {reason}.", fix="check the path")
     what, fix = NOT_REGULAR.get(stat.S_IFMT(mode), ("", ""))
     if what:
+        fix = _table_in(path) or fix
         raise ReadError(f"{shown(path)} is {what}, not a file.", fix=fix)
     return True
+
+
+def near_name(path: Path) -> str:
+    """Return what to try instead of a path that does not exist: the file with the most similar name."""
+    with contextlib.suppress(OSError, ValueError):
+        if not path.parent.is_dir():
+            return f"check the folder: there is no {str(path.parent)[:LONGEST_SHOWN]!r}"
+        names = {one.name.lower(): one.name for one in islice(path.parent.iterdir(), MOST_LISTED)}
+        near = get_close_matches(path.name.lower(), names, n=1)
+        if near:
+            return repr(str(path.parent / names[near[0]]))
+    return "check the path"
+
+
+def _table_in(folder: Path) -> str:
+    """Return what to try instead of a folder: a table in it; empty if there is none, or if it is not a folder."""
+    with contextlib.suppress(OSError, ValueError):
+        first = next((one for one in sorted(folder.iterdir()) if one.suffix.lower() in TABLES and one.is_file()), None)
+        return "" if first is None else f"{str(folder / first.name)!r}, or a pattern such as {str(folder / '*')!r}"
+    return ""
 
 
 def content(file: Path) -> bytes:

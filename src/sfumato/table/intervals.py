@@ -79,7 +79,7 @@ def require_free_names(intervals: Collection[str], names: Collection[str]) -> No
         raise OptionError(
             "The names of the columns that are released for boxes must not be in use.",
             found=f"{', '.join(map(repr, clash))} already in the table",
-            fix="rename the column",
+            fix="rename the column; if the table is itself a release, give the table that it was made from",
         )
 
 

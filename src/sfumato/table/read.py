@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sfumato.errors import OptionError, ReadError, TableError
-from sfumato.table.files import content, is_there, shown
+from sfumato.table.files import content, is_there, near_name, shown
 from sfumato.table.isolated import invalid, invalid_columns, read_isolated
 from sfumato.table.json_lines import is_json_lines, json_lines
 from sfumato.table.sources import CELL_BYTES, COPIES, TableSource
@@ -176,7 +176,7 @@ def matching_files(path: str | Path) -> list[Path]:
     if is_pattern and not found:
         raise ReadError(f"No file matches the pattern {shown(str(path))!r}.", fix="check the folder and the pattern")
     if not found:
-        raise ReadError(f"There is no file {shown(str(path))!r}.", fix="check the path")
+        raise ReadError(f"There is no file {shown(str(path))!r}.", fix=near_name(location))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ from sfumato.table.header import Header, judge
 from sfumato.table.type_inference import Spelling, typed, unparsed_cells
 
 BLOCK_BYTES = 1 << 23  # longest possible line
+MOST_CATEGORIES = 50  # different texts of a column whose spellings are compared
+FIRST_CELLS = 10_000  # a column with more of them in its first cells is not looked at further
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +132,23 @@ def inferred(table: pa.Table, spelling: Spelling) -> pa.Table:
         text = "are text because a few cells are not numbers or dates"
         fix = "if such a cell means a missing value, name it with missing= (--missing)"
         warnings.warn(SfumatoWarning(f"Columns that {text}: {', '.join(unparsed.values())}; {fix}."), stacklevel=2)
+    _warn_of_spellings(dict(zip(table.column_names, columns, strict=True)))
     return pa.table(columns, names=table.column_names)
+
+
+def _warn_of_spellings(columns: Mapping[str, pa.ChunkedArray]) -> None:
+    """Warn about categories that are written in several ways: F, f and "F "."""
+    found = []
+    for name, cells in columns.items():
+        if pt.is_string(cells.type) and len(pc.unique(cells.slice(0, FIRST_CELLS))) <= MOST_CATEGORIES:
+            values = pc.unique(cells).drop_null()
+            merged = len(pc.unique(pc.utf8_lower(pc.utf8_trim_whitespace(values))))
+            if merged < len(values) <= MOST_CATEGORIES:
+                found.append(f"{name!r} ({len(values)} values, {merged} if they are merged)")
+    if found:
+        text = "that differ only in upper and lower case or in spaces count as different"
+        fix = "correct the file if they mean the same"
+        warnings.warn(SfumatoWarning(f"Values {text}, in {', '.join(found)}; {fix}."), stacklevel=2)
 
 
 def _is_unicode(text: str) -> bool:

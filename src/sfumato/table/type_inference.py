@@ -39,7 +39,7 @@ MARKS = frozenset(
         "NaT",
     ]
 )
-# So is a cell with one of these, if all other cells of the column are numbers or dates.
+# So is a cell with one of these, in any case, if all other cells of the column are numbers or dates.
 MARKS_AMONG_NUMBERS = frozenset(
     [
         "-",
@@ -50,16 +50,26 @@ MARKS_AMONG_NUMBERS = frozenset(
         "..",
         "...",
         "na",
-        "None",
+        "none",
         "n.a.",
-        "k.A.",
-        "#VALUE!",
-        "#DIV/0!",
-        "#REF!",
-        "#NUM!",
-        "#NULL!",
+        "n.d.",
+        "nd",
+        "k.a.",
+        "ka",
+        "k.w.",
+        "missing",
+        "unknown",
+        "unk",
+        "unbekannt",
+        "fehlt",
+        "fehlend",
+        "#value!",
+        "#div/0!",
+        "#ref!",
+        "#num!",
+        "#null!",
     ]
-)
+) | {"k. a.", "n. a.", "keine angabe", "nicht bekannt", "not known", "not available", "not applicable", "not done"}
 DATE_FORMATS = ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y")
 DATE = r"(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}/\d{1,2}/\d{1,2})"
 GROUPED = r"[+-]?[1-9]\d{{0,2}}({0}\d{{3}})+({1}\d+)?"  # thousands separator, decimal mark
@@ -201,7 +211,7 @@ def _uncommon(cells: pa.ChunkedArray, spelling: Spelling) -> pa.ChunkedArray | N
         partial(_grouped, separator="'", decimal=".", alone=True) if point else None,
         partial(_grouped, separator=".", decimal=",", alone=spelling.decimal == ",") if comma else None,
     )
-    marks = MARKS | MARKS_AMONG_NUMBERS | set(spelling.marks)
+    marks = MARKS | set(spelling.marks)
     few = cells.drop_null().slice(0, PROBE)
     for attempt in attempts:
         # try a few cells first, so that text columns are not scanned several times; they need not show a separator
@@ -215,6 +225,8 @@ def _uncommon(cells: pa.ChunkedArray, spelling: Spelling) -> pa.ChunkedArray | N
 
 def _on(cells: pa.ChunkedArray, marks: Collection[str], attempt: Attempt) -> pa.ChunkedArray | None:
     cells = without(pc.utf8_trim_whitespace(cells), marks)
+    known = pc.is_in(pc.utf8_lower(cells), value_set=pa.array(sorted(MARKS_AMONG_NUMBERS), cells.type))
+    cells = pc.if_else(known, pa.scalar(None, cells.type), cells) if pc.any(known).as_py() else cells
     return attempt(cells) if cells.null_count < len(cells) else None
 
 

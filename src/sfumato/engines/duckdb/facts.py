@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.engines.duckdb.connection import Connection
-from sfumato.engines.stored.opened import EXACTLY_COUNTED, column_facts
+from sfumato.engines.stored.opened import EXACTLY_COUNTED, blanks_sql, column_facts
 from sfumato.engines.stored.relation import Relation, quoted
-from sfumato.table.facts import ColumnFacts
+from sfumato.table.facts import ColumnFacts, is_text
 from sfumato.table.kinds import Kind
 
 
@@ -44,6 +44,8 @@ def _counts(position: int, name: str, relation: Relation, count_distinct: bool, 
     if count_distinct:
         count = f"count(DISTINCT {column})" if exact else f"approx_count_distinct({column})"
         asked.append(f"{count} AS distinct{position}")
+        if is_text(kind):
+            asked.append(f"{blanks_sql(column)} AS blanks{position}")
     return ", ".join(asked)
 
 

@@ -14,8 +14,9 @@ import pyarrow.types as pt
 from sfumato.engines.spark.files import NumberedFile, numbered_files
 from sfumato.engines.spark.source import quoted
 from sfumato.engines.stored.collectors import Collectors
-from sfumato.engines.stored.opened import EXACTLY_COUNTED, column_facts
+from sfumato.engines.stored.opened import EXACTLY_COUNTED, blanks_sql, column_facts
 from sfumato.engines.stored.survey import Queries
+from sfumato.table.facts import ColumnFacts, is_text
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from sfumato.engines.spark.cluster import Cluster
     from sfumato.engines.stored.relation import Rows
     from sfumato.survey.questions import Question
-    from sfumato.table.facts import ColumnFacts
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,6 +118,8 @@ def _counts(name: str, kind: pa.DataType, count_distinct: bool, exact: bool) -> 
         asked["infinite"] = f"count_if(abs({column}) = double('infinity'))"
     if count_distinct:
         asked["distinct"] = f"count(DISTINCT {column})" if exact else f"approx_count_distinct({column}, 0.02)"
+        if is_text(kind):
+            asked["blanks"] = blanks_sql(column)
     return asked
 
 

@@ -15,7 +15,7 @@ from sfumato.engines.stored.relation import Relation, Rows
 from sfumato.errors import TableError
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
-from sfumato.table.facts import ColumnFacts
+from sfumato.table.facts import ColumnFacts, is_text
 from sfumato.table.kinds import TEXT_ROWS, TEXT_SHARE, Kind
 from sfumato.table.table import Table
 
@@ -67,7 +67,7 @@ def kinds_of(relation: Relation, facts_of: FactsOfColumns) -> dict[str, Kind]:
     """Return the kinds of all columns, by the rules of :func:`sfumato.table.kinds.kind_of`."""
     empty = Table.from_arrow(pa.table({name: pa.array([], kind) for name, kind in relation.types.items()}))
     integers = [name for name, kind in relation.types.items() if pt.is_integer(kind)]
-    texts = [name for name, kind in relation.types.items() if _is_text(kind) and name not in relation.orders]
+    texts = [name for name, kind in relation.types.items() if is_text(kind) and name not in relation.orders]
     facts = {**facts_of(integers), **facts_of(texts, count_distinct=True)}
     return dict(empty.kinds) | {name: _kind(name, relation, facts.get(name)) for name in relation.types}
 
@@ -106,7 +106,13 @@ def column_facts(found: Mapping[str, Any], position: int, kind: Kind, stored: pa
         high=math.nan if high is None else high,
         infinite=found.get(f"infinite{position}") or 0,
         distinct=None if distinct is None else min(distinct, present),
+        blanks=int(found.get(f"blanks{position}") or 0),
     )
+
+
+def blanks_sql(column: str) -> str:
+    """Return the number of spaces in all cells of a quoted column, as SQL."""
+    return f"sum(length({column}) - length(replace({column}, ' ', '')))"
 
 
 def require_finite(facts: Mapping[str, ColumnFacts]) -> None:
@@ -118,7 +124,3 @@ def require_finite(facts: Mapping[str, ColumnFacts]) -> None:
             found=f"infinite numbers, {', '.join(found)}",
             fix="make them missing, or remove these rows",
         )
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))

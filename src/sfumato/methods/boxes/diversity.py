@@ -63,6 +63,18 @@ def chosen_l(l: int | None, k: int, rows: int, schema: Schema, answers: Answers)
     return DEFAULT_L if schema.names(Role.SENSITIVE) else 1
 
 
+def require_enough_values(l: int, schema: Schema, table: Table) -> None:
+    """Raise if a sensitive column of the whole table has fewer than ℓ values; a missing one is a value."""
+    for name in schema.names(Role.SENSITIVE):
+        values = table.coded(name).size
+        if values < l:
+            raise CannotRelease(
+                f"l = {l} needs at least {l} different values of {name!r}.",
+                found=f"{values}",
+                fix=f"--l {max(values, 1)}, or another role for {name!r}",
+            )
+
+
 def _require_affordable(name: str, distinct: Distinct, rows: int, k: int) -> None:
     uncommon = rows - int(distinct.counts.max(initial=0))
     wanted = rows // k

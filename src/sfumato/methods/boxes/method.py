@@ -11,7 +11,7 @@ from sfumato.errors import CannotRelease, OptionError, StatisticError
 from sfumato.methods.base import Method
 from sfumato.methods.boxes.all_statistics import AllStatistics
 from sfumato.methods.boxes.axes import Axes
-from sfumato.methods.boxes.diversity import DiversityRule, chosen_l, default_questions
+from sfumato.methods.boxes.diversity import DiversityRule, chosen_l, default_questions, require_enough_values
 from sfumato.methods.boxes.edges import Edges, require_snap
 from sfumato.methods.boxes.fuzzy_terms import Words, require_words
 from sfumato.methods.boxes.moments_lookup import MomentsLookup
@@ -270,6 +270,8 @@ class Boxes(Method):
             raise CannotRelease(
                 f"The table must have at least k = {self.k} rows.", found=f"{survey.rows:,} rows", fix="a smaller k"
             )
+        if self.l and survey.sample.is_whole:
+            require_enough_values(self.l, schema, survey.sample.table)
         sample, rules = self._numbered(survey.sample.table), [Rule.read(rule) for rule in self.rules]
         by_tree = self.categories == "tree"
         numeric = [column.name for column in schema.columns if sample.kinds[column.name].is_numeric]
@@ -335,7 +337,10 @@ class Boxes(Method):
             others = [name for name in one.statistic.columns if name not in numeric]
             if others:
                 raise StatisticError(
-                    f"The columns of {one.statistic} must be numeric.", found=f"{', '.join(map(repr, others))}"
+                    f"The columns of {one.statistic} must be numeric.",
+                    found=f"{', '.join(map(repr, others))}",
+                    fix=f"statistics of numbers; of categories, counts are estimated after the release: "
+                    f"count({others[0]} = VALUE)",
                 )
         return kept
 
