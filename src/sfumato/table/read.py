@@ -209,7 +209,9 @@ def file_format(file: Path) -> str:
         return "parquet"
     if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
-    is_foreign = any(start.startswith(magic) for magic in FOREIGN) or binary_format(start) or claimed_format(file.suffix)
+    is_foreign = (
+        any(start.startswith(magic) for magic in FOREIGN) or binary_format(start) or claimed_format(file.suffix)
+    )
     return "other" if is_foreign or file.suffix.lower() in (".jsonl", ".ndjson", ".json", ".parquet") else "text"
 
 

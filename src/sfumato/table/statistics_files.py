@@ -36,6 +36,7 @@ def read_statistics(raw: bytes, format: str, *, missing: Sequence[str] = ()) -> 
     for name in about.column_names:
         column = _without(_plain(cells[name]), missing)
         labels = about.variable_value_labels.get(name, {})
+        labels = {code: text for code, text in labels.items() if _occurs(code, column)}
         named = _labelled(column, labels, ordered=about.variable_measure.get(name) == "ordinal") if labels else None
         if labels and named is None:
             partly.append(name)
@@ -82,24 +83,32 @@ def _number(text: str) -> list[float]:
         return []
 
 
+def _occurs(code: Any, column: pa.Array) -> bool:
+    """Whether a labelled code is in the column; labels of codes that nobody has are not part of the table."""
+    if isinstance(code, str) != pt.is_string(column.type):
+        return False
+    cells = column if pt.is_string(column.type) else column.cast(pa.float64())
+    return bool(pc.any(pc.equal(cells, pa.scalar(code, cells.type))).as_py())
+
+
 def _labelled(column: pa.Array, labels: Mapping[Any, str], *, ordered: bool) -> pa.Array | None:
-    """Return the labels in place of the codes, in the order of the codes; None if a code has no label."""
-    codes = sorted(code for code in labels if isinstance(code, str) == pt.is_string(column.type))
-    names = _distinct([str(labels[code]).strip() or str(code) for code in codes], codes)
-    values = pa.array(codes, pa.string()) if pt.is_string(column.type) else pa.array(map(float, codes), pa.float64())
-    cells = column if pt.is_string(column.type) else column.cast(pa.float64(), safe=False)
-    found = pc.index_in(cells, value_set=values)
-    if found.null_count > column.null_count or column.null_count == len(column):
+    """Return the labels in place of the codes, in the order of the codes; None if a value has no label."""
+    codes = sorted(labels)
+    cells = column if pt.is_string(column.type) else column.cast(pa.float64())
+    found = pc.index_in(cells, value_set=pa.array(codes, cells.type))
+    if found.null_count > column.null_count:
         return None
-    used = pc.unique(found).drop_null().sort()  # labels of codes that nobody has are not part of the table
-    return pa.DictionaryArray.from_arrays(
-        pc.index_in(found, value_set=used), pa.array(names, pa.string()).take(used), ordered=ordered
-    )
+    names = _distinct([str(labels[code]).strip() or str(code) for code in codes], codes)
+    return pa.DictionaryArray.from_arrays(found, pa.array(names, pa.string()), ordered=ordered)
 
 
 def _distinct(names: list[str], codes: list[Any]) -> list[str]:
     """Return the labels with their code if several codes share one, so that categories are not merged."""
     return [
-        name if names.count(name) == 1 else f"{name} ({code:g})" if isinstance(code, float | int) else f"{name} ({code})"
+        name
+        if names.count(name) == 1
+        else f"{name} ({code:g})"
+        if isinstance(code, float | int)
+        else f"{name} ({code})"
         for name, code in zip(names, codes, strict=True)
     ]
