@@ -84,7 +84,8 @@ def treatment(column: ColumnRecord, manifest: Manifest) -> str:
     released = [one.name for one in manifest.released]
     if column.shifted_days is not None:
         then = treatment(replace(column, shifted_days=None), manifest)
-        return f"dates shifted by up to {column.shifted_days} days; {then}"
+        shifted = f"dates shifted by up to {column.shifted_days} days"
+        return shifted if then == "altered" else f"{shifted}; {then}"
     if column.pseudonym:
         return "replaced by pseudonyms"
     if column.role is Role.IDENTIFIER:
