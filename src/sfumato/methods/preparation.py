@@ -111,7 +111,7 @@ def require_possible(method: Method, schema: Schema, key: str | Path | None) -> 
     if named and not method.keeps_people:
         raise CannotRelease(
             "A pseudonym belongs to a person, so the rows must stay those of people.",
-            found=f"method {method.name!r}, whose rows are not",
+            found=f"method {method.name!r}, which mixes people or alters every column",
             fix="a method that generalizes, such as boxes, or remove the identifier",
         )
 

@@ -38,7 +38,7 @@ class DateShift:
     @classmethod
     def of(cls, given: Any, column: str) -> DateShift:
         """Return a checked shift from a shift, or from a mapping with ``by`` and ``days``."""
-        fields = {"by": given.by, "days": given.days} if isinstance(given, DateShift) else given
+        fields: Any = {"by": given.by, "days": given.days} if isinstance(given, DateShift) else given
         if (
             not isinstance(fields, Mapping)
             or not set(fields) <= {"by", "days"}

@@ -20,6 +20,7 @@ import pyarrow.types as pt
 
 from sfumato.errors import OptionError
 from sfumato.table.binary_files import require_packages
+from sfumato.table.intervals import HIGH, LOW, MISSING_COUNT
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
@@ -114,7 +115,9 @@ def export(table: Table, path: Path, labels: Mapping[str, str]) -> Exported:
     """Write a table in the format of the extension of ``path``; ``labels`` say what columns mean."""
     chosen = require_exportable(path.suffix)
     _require_room(table, chosen)
-    columns, codes, notes = {}, {}, []
+    columns: dict[str, pa.ChunkedArray] = {}
+    codes: dict[str, Mapping[int, str]] = {}
+    notes: list[str] = []
     for name in table.names:
         held = _held(table.arrow.column(name), table.kinds[name], chosen)
         columns[name] = held.cells
@@ -211,22 +214,31 @@ def _in_utc(cells: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def file_names(names: Sequence[str], chosen: ExportFormat) -> dict[str, str]:
-    """Return the name of each column in the file: plain, short, and different even if case does not count."""
+    """Return the name of each column in the file: plain, short, and different even if case does not count.
+
+    The ends ``_low``, ``_high`` and ``_missing`` stay, so that ranges are recognised.
+    """
     if not chosen.name_bytes:
         return {name: name for name in names}
-    found: dict[str, str] = {}
-    taken: set[str] = set()
-    for name in names:
-        plain = unicodedata.normalize("NFKD", name) if chosen.name_signs != r"\W" else name
-        plain = re.sub(chosen.name_signs, "_", "".join(sign for sign in plain if not unicodedata.combining(sign)))
-        if not plain[:1].isalpha() or plain.lower() in RESERVED:
-            plain = f"v{plain}"
-        new, number = _cut(plain, chosen.name_bytes, mark=""), 2
+    bases, taken = {}, set[str]()
+    ends = {name: next((end for end in (LOW, HIGH, MISSING_COUNT) if name.endswith(end)), "") for name in names}
+    for base in dict.fromkeys(name.removesuffix(ends[name]) for name in names):
+        plain, most = _plain_name(base, chosen), chosen.name_bytes - len(MISSING_COUNT)
+        new, number = _cut(plain, most, mark=""), 2
         while new.lower() in taken:
-            new, number = f"{_cut(plain, chosen.name_bytes - len(str(number)) - 1, mark='')}_{number}", number + 1
-        taken.add(new.lower())
-        found[name] = new
-    return found
+            new, number = f"{_cut(plain, most - len(str(number)) - 1, mark='')}_{number}", number + 1
+        taken |= {new.lower() + end for end in ("", LOW, HIGH, MISSING_COUNT)}
+        bases[base] = new
+    return {name: bases[name.removesuffix(ends[name])] + ends[name] for name in names}
+
+
+def _plain_name(name: str, chosen: ExportFormat) -> str:
+    if chosen.name_signs == r"\W":
+        plain = re.sub(chosen.name_signs, "_", name)
+    else:  # letters without accents
+        signs = (sign for sign in unicodedata.normalize("NFKD", name) if not unicodedata.combining(sign))
+        plain = re.sub(chosen.name_signs, "_", "".join(signs))
+    return plain if plain[:1].isalpha() and plain.lower() not in RESERVED else f"v{plain}"
 
 
 def _cut(text: str, most: int, mark: str = "…") -> str:
