@@ -320,11 +320,10 @@ class Release:
 
     def report_files(self, report: Report | None = None, formats: Sequence[str] = ()) -> dict[str, bytes]:
         """Return report and codebook by name of the file; ``report`` if it has been made already."""
-        from sfumato.report.codebook import codebook  # report is a layer above: imported only when called
-        from sfumato.report.html import Report
+        from sfumato.report.html import Report  # report is a layer above: imported only when called
 
         made = Report.of(self) if report is None else report
-        words = codebook(self, formats)
+        words = Report.codebook(self, formats)
         return {REPORT: made.page.encode(), NUMBERS: made.numbers.encode(), CODEBOOK: words.encode()}
 
     def to_arrow(self, *, midpoints: bool = False, ends: bool | None = None) -> pa.Table:

@@ -13,7 +13,7 @@ from sfumato.disclosure.safe_shares import least_people
 from sfumato.release.labels import released_labels
 from sfumato.report.summary import MOST_ROWS, treatment
 from sfumato.table.exports import EXPORTS, file_names
-from sfumato.table.intervals import original_name, original_names
+from sfumato.table.intervals import original_name, original_names, parse_set
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -64,15 +64,22 @@ def _safe(text: str) -> str:
 
 
 def _categories(release: Release, name: str) -> str:
-    """Return the released categories that at least k rows have; nothing for numbers, dates, text and pseudonyms."""
-    manifest: Manifest | None = release.manifest
-    table = release.table
-    if manifest is None or not isinstance(table, Table) or table.rows > MOST_ROWS or name in manifest.pseudonyms:
+    """Return the categories that at least k released rows have, of columns that were not altered.
+
+    Nothing is listed of numbers, dates and text. A set of several categories may name one that a single person has.
+    """
+    manifest, table = release.manifest, release.table
+    if manifest is None or not isinstance(table, Table) or table.rows > MOST_ROWS:
         return ""
-    if table.kinds[name] not in (Kind.NOMINAL, Kind.ORDERED):
+    if table.kinds[name] not in (Kind.NOMINAL, Kind.ORDERED) or name not in (*manifest.unaltered, *manifest.sets):
         return ""
     coded, least = table.coded(name), least_people(manifest.options.get("k"))
     counts = zip(coded.values.to_pylist(), np.bincount(coded.codes, minlength=coded.size), strict=True)
     found = {str(value): count for value, count in counts if value is not None}
-    often = [value for value, count in found.items() if count >= least][:MOST_CATEGORIES]
-    return " ".join(filter(None, ["; ".join(often), OTHERS if len(often) < len(found) else ""]))
+    often = [value for value, count in found.items() if count >= least and _is_single(value, name, manifest)]
+    listed = often[:MOST_CATEGORIES]
+    return " ".join(filter(None, ["; ".join(listed), OTHERS if len(listed) < len(found) else ""]))
+
+
+def _is_single(value: str, name: str, manifest: Manifest) -> bool:
+    return name not in manifest.sets or len(parse_set(value)) == 1

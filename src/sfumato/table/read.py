@@ -235,6 +235,8 @@ def _part(file: Path, options: TextOptions) -> pa.Table | Text:
         raise ReadError(f"{file.name} is empty.")
     if binary := binary_format(raw):
         return _workbook(raw, file, options) if binary is EXCEL else _statistics(raw, file, binary, options)
+    if claimed_format(file.suffix):
+        raise ReadError(f"{file.name} is not a valid {file.suffix.lower()} file.", fix="write the file again")
     for magic, (what, fix) in FOREIGN.items():
         if raw.startswith(magic):
             raise ReadError(f"{file.name} is {what}.", fix=fix)
@@ -245,7 +247,7 @@ def _part(file: Path, options: TextOptions) -> pa.Table | Text:
         _require_no_header(options, file)
         spelling = Spelling(marks=options.missing, decimal=options.decimal)
         return inferred(json_lines(raw, file), spelling)
-    if claimed_format(file.suffix) or file.suffix.lower() in (".parquet", ".pq", ".arrow", ".feather", ".ipc"):
+    if file.suffix.lower() in (".parquet", ".pq", ".arrow", ".feather", ".ipc"):
         raise ReadError(f"{file.name} is not a valid {file.suffix.lower()} file.", fix="write the file again")
     return Text.of(raw, file.name, options)
 
