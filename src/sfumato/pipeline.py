@@ -20,6 +20,7 @@ from sfumato.errors import (
     names_memory_errors,
     warn,
 )
+from sfumato.methods.preparation import prepared_source, require_one_row_each
 from sfumato.randomness import Randomness
 from sfumato.release.destination import Destination, destination_of
 from sfumato.release.manifest import Manifest
@@ -51,9 +52,10 @@ def release(
     seed: int | None = None,
     engine: str | Engine = "auto",
     into: Any = None,
+    key: str | Path | None = None,
 ) -> Release:
     """Anonymize ``table`` with ``method`` and verify the result; see :meth:`sfumato.methods.base.Method.release`."""
-    return _released(method, table, schema, seed, engine_for(engine, table), into).release
+    return _released(method, table, schema, seed, engine_for(engine, table), into, key=key).release
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,6 +98,7 @@ def release_and_assess(
     engine: str | Engine = "auto",
     into: Any = None,
     require: bool = False,
+    key: str | Path | None = None,
 ) -> AssessedRelease:
     """Anonymize a table and assess the release in one step, including correct matches.
 
@@ -129,6 +132,8 @@ def release_and_assess(
         Folder to write the release to. Default: nothing is written.
     require : bool, default False
         Whether to write nothing and to raise an error unless the assessment passes.
+    key : str or Path, optional
+        File with the secret key of pseudonyms and shifted dates; see :meth:`Boxes.release`.
 
     Returns
     -------
@@ -159,10 +164,10 @@ def release_and_assess(
                 fix="a reference, or --engine memory",
             )
         judge = partial(_judged_in_parts, reference=reference, require=require, options=options)
-        made = _released(method, table, schema, seed, chosen, into, judge)
+        made = _released(method, table, schema, seed, chosen, into, judge, key=key)
         assert made.release.assessment is not None
         return AssessedRelease(made.release, made.release.assessment)
-    judged = _judged_in_memory(method, table, reference, holdout, schema, options)
+    judged = _judged_in_memory(method, table, reference, holdout, schema, options, key)
     if require:
         require_passed(judged.assessment)
     if destination := destination_of(into):
@@ -178,6 +183,7 @@ def _judged_in_memory(
     holdout: float | None,
     schema: Schema | Mapping[str, Any] | str | Path | None,
     options: ComparisonOptions,
+    key: str | Path | None,
 ) -> AssessedRelease:
     from sfumato.measures.assess import assessed, compared
     from sfumato.measures.holdout import split_holdout
@@ -189,7 +195,7 @@ def _judged_in_memory(
     if holdout is not None:
         kept, reference = split_holdout(fitted.table, holdout, seed=seed)
         fitted = FittedTable(kept, fitted.schema)
-    made = _released(method, fitted, None, seed, engine_for("memory", fitted), None)
+    made = _released(method, fitted, None, seed, engine_for("memory", fitted), None, key=key)
     origin = made.work.evidence.origin
     subject = compared(fitted.table, made.release, reference, options, origin=origin, schema=fitted.schema)
     judged = assessed(subject, manifest=made.release.manifest)
@@ -240,6 +246,8 @@ def _released(
     engine: Engine,
     into: Any,
     judge: Callable[..., Assessment] | None = None,
+    *,
+    key: str | Path | None = None,
 ) -> _Released:
     randomness = Randomness(seed)
     if seed is not None:
@@ -248,7 +256,7 @@ def _released(
     if isinstance(into, Destination):
         into = into.following(table)
     with engine.session(into) as running:
-        return _made(method, table, schema, randomness, running, into, judge)
+        return _made(method, table, schema, randomness, running, into, judge, key)
 
 
 def _made(
@@ -259,10 +267,12 @@ def _made(
     engine: Session[Any, Any],
     into: Any,
     judge: Callable[..., Assessment] | None,
+    key: str | Path | None,
 ) -> _Released:
-    source = engine.open(table, schema)
+    opened = engine.open(table, schema)
     if not isinstance(table, FittedTable):
-        _warn_of_suggestions(source.schema, schema)
+        _warn_of_suggestions(opened.schema, schema)
+    source, prepared = prepared_source(method, opened, key, engine.prepared)
     protected = source.schema.without(Role.IDENTIFIER)
     _require_workable(source.rows, source.schema)
     survey = engine.survey(source, randomness)
@@ -271,22 +281,26 @@ def _made(
     plan = method.plan(survey, protected, randomness)
     _require_whole(plan, survey, engine)
     log.info("transforming %s", "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks")
+    require_one_row_each(prepared, plan.claims)
     work = engine.shuffle(engine.run(plan, source), plan)
     log.info("verifying %s released rows", f"{work.released_rows:,}")
-    verified = engine.verify(plan.claims, work)
+    claims = (*plan.claims, *prepared.claims)
+    verified = engine.verify(claims, work)
     _require_protected(plan, protected, work, verified)
     _warn_of_exact_weights(protected, survey, verified)
+    exact = (*verified.unaltered, *verified.constant)
+    prepared.require_kept(exact)
     manifest = Manifest.of(
         method=method,
-        schema=source.schema,
-        kinds=source.kinds,
+        schema=opened.schema,
+        kinds=opened.kinds,
         released=work.released_kinds,
         rows_in=source.rows,
         rows_out=work.released_rows,
         findings=verified.findings,
-        claims=plan.claims,
-        altered=verified.altered,
-        unaltered=(*verified.unaltered, *verified.constant),
+        claims=claims,
+        altered=tuple(dict.fromkeys((*verified.altered, *prepared.shifted_columns))),
+        unaltered=tuple(name for name in exact if name not in (*prepared.pseudonyms, *prepared.shifted_columns)),
         notes=plan.notes,
     )
     judged = None if judge is None else judge(engine, source, work, manifest)

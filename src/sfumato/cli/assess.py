@@ -51,6 +51,7 @@ def command(
     missing: list[str] = source.MISSING,
     header: bool | None = source.HEADER,
     names: str | None = source.NAMES,
+    sheet: str | None = source.SHEET,
     seed: int | None = typer.Option(None, "--seed", help="Seed for repeatable tests."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -72,7 +73,13 @@ def command(
         _require_outside(Path(pictures).resolve())
     console.say_compiling()
     reading = source.Reading(
-        separator=separator, encoding=encoding, decimal=decimal, missing=missing, header=header, names=names
+        separator=separator,
+        encoding=encoding,
+        decimal=decimal,
+        missing=missing,
+        header=header,
+        names=names,
+        sheet=sheet,
     )
     given = source.source_of(file, reading, table=table, query=query)
     chosen = engine_for(engine, given, memory=memory)

@@ -36,6 +36,7 @@ def command(
     missing: list[str] = source.MISSING,
     header: bool | None = source.HEADER,
     names: str | None = source.NAMES,
+    sheet: str | None = source.SHEET,
     seed: int | None = typer.Option(None, "--seed", help="Seed for repeatable tests."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -54,7 +55,7 @@ def command(
     chosen = None if methods is None else list(source.listed(methods))
     trials_of(chosen, strengths)  # a mistake is said before the table is read
     require_folder(out)
-    reading = source.reading_of(separator, encoding, decimal, missing, header, names) or source.READING
+    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet) or source.READING
     given = source.source_of(file, reading, table=table, query=query)
     fitted = source.fitted_source(given, schema=schema, roles=source.given_roles(role, quasi, sensitive, other))
     source.say_roles(fitted.schema)

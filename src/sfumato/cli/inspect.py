@@ -49,6 +49,7 @@ def command(
     missing: list[str] = source.MISSING,
     header: bool | None = source.HEADER,
     names: str | None = source.NAMES,
+    sheet: str | None = source.SHEET,
     models: bool = typer.Option(
         False, "--models", help="Show instead which privacy models the table satisfies: k-anonymity, ℓ-diversity, …."
     ),
@@ -80,7 +81,13 @@ def command(
     limit = require_number(seconds, name="--seconds", at_least=0.0) or None
     end = start + (limit or 0.0) - SHOWING_SECONDS
     reading = source.Reading(
-        separator=separator, encoding=encoding, decimal=decimal, missing=missing, header=header, names=names
+        separator=separator,
+        encoding=encoding,
+        decimal=decimal,
+        missing=missing,
+        header=header,
+        names=names,
+        sheet=sheet,
     )
     named = (
         *(f"{name}=quasi" for name in source.listed(quasi)),

@@ -30,6 +30,7 @@ def perform(request: Request, *, seed: int | None, as_json: bool) -> None:
     """Make the release, verify it, write it with its project file, and print what was found."""
     from sfumato.cli.project import write_project
     from sfumato.engines.registry import engine_for
+    from sfumato.release.bundle import checked_formats
     from sfumato.release.destination import Folder
     from sfumato.release.target import MANIFEST
 
@@ -43,6 +44,8 @@ def perform(request: Request, *, seed: int | None, as_json: bool) -> None:
     destination.require_free()
     if isinstance(destination, Folder) and (Path(out).expanduser() / MANIFEST).exists():
         console.say(f"· the older release in {out} will be replaced")
+    _require_key_apart(request)
+    checked_formats(request.formats or None)
     console.say_progress()
     given = source.source_of(file, request.reading or source.READING, table=request.table, query=request.query)
     engine = engine_for(request.engine or "auto", given, memory=request.memory, master=request.master)
@@ -50,12 +53,14 @@ def perform(request: Request, *, seed: int | None, as_json: bool) -> None:
         request = _recommended(request, given, engine)
         method = _method(request)
     if engine.name != "memory" or not isinstance(destination, Folder):
+        _require_plain(request, engine)
         _made_by_engine(request, method, given, engine, destination, seed=seed, as_json=as_json)
         schema = request.roles_schema
     else:
         schema = _made_in_memory(request, method, given, engine, seed=seed, as_json=as_json)
     if isinstance(destination, Folder):
-        write_project(replace(request, schema=None, columns=schema, roles=()))
+        done: dict[str, Any] = {"roles": (), "pseudonyms": (), "shift_dates": (), "by": None, "days": None}
+        write_project(replace(request, schema=None, columns=schema, **done))
 
 
 def _required(request: Request) -> tuple[str, str]:
@@ -77,6 +82,26 @@ def _require_original(file: Path) -> None:
             f"{shown(file)} is a release already.",
             found=f"{MANIFEST} of a release",
             fix="give the table that it was made from; `sfumato estimate` and `sfumato assess` read releases",
+        )
+
+
+def _require_key_apart(request: Request) -> None:
+    """Raise if the key would be in the folder of the release."""
+    if request.key is not None:
+        folder, key = (Path(path).expanduser().resolve() for path in (request.target or "", request.key))
+        if key.is_relative_to(folder):
+            raise OptionError("The key must not be in the folder of the release.", fix="--key with another folder")
+
+
+def _require_plain(request: Request, engine: Engine) -> None:
+    """Raise if something is asked for that only a release in memory into a folder has."""
+    asked = {"--pseudonyms": request.pseudonyms, "--shift-dates": request.shift_dates, "--format": request.formats}
+    given = [flag for flag, value in asked.items() if value]
+    if given:
+        raise OptionError(
+            f"{', '.join(given)}: this is done only in memory, into a folder.",
+            found=f"engine {engine.name!r}" if engine.name != "memory" else "a database",
+            fix="--engine memory and -o DIR",
         )
 
 
@@ -113,6 +138,7 @@ def _made_by_engine(
 
     console.say_compiling()
     options: dict[str, Any] = {"schema": request.roles_schema, "seed": seed, "engine": engine, "into": destination}
+    options |= {"key": request.key}
     judged = None
     with watched(method) as anonymizer:
         if request.judges:
@@ -134,6 +160,7 @@ def _made_in_memory(
     from sfumato.schema.schema import FittedTable
 
     fitted = FittedTable.of(given.read(), request.roles_schema)
+    fitted = FittedTable(fitted.table, request.prepared(fitted.schema))
     source.say_roles(fitted.schema)
     console.say_compiling()
     others = request.reference and source.table(request.reference, request.reading or source.READING)
@@ -141,27 +168,36 @@ def _made_in_memory(
     with watched(method) as anonymizer:
         if request.judges:
             made = release_and_assess(
-                anonymizer, fitted, others, holdout=request.holdout, seed=seed, require=bool(request.require)
+                anonymizer,
+                fitted,
+                others,
+                holdout=request.holdout,
+                seed=seed,
+                require=bool(request.require),
+                key=request.key,
             )
             released, judged = made.release, made.assessment
             if request.holdout is not None:
                 console.say(f"· {judged.reference_rows:,} rows held out as the reference and not released")
         else:
-            released = anonymizer.release(fitted, seed=seed, engine=engine)
-    formulas = request.csv_formulas or "escape"
-    write_and_show(released, request.target or "", judged, as_json=as_json, csv_formulas=formulas)
+            released = anonymizer.release(fitted, seed=seed, engine=engine, key=request.key)
+    written = {"csv_formulas": request.csv_formulas or "escape", "formats": request.formats or None}
+    write_and_show(released, request.target or "", judged, as_json=as_json, **written)
     return fitted.schema
 
 
 def write_and_show(
-    released: Release, out: str, judged: Assessment | None = None, *, as_json: bool, csv_formulas: str = "escape"
+    released: Release, out: str, judged: Assessment | None = None, *, as_json: bool, **written: Any
 ) -> None:
-    """Write the bundle; print how columns are released, the findings and the kept statistics."""
+    """Write the bundle; print how columns are released, the findings and the kept statistics.
+
+    ``written`` are options of :meth:`Release.write`.
+    """
     from sfumato.report.html import Report
     from sfumato.report.summary import summarize
 
     summary = summarize(released)
-    folder = released.write(out, report=Report.of(released, summary), csv_formulas=csv_formulas)
+    folder = released.write(out, report=Report.of(released, summary), **written)
     console.say(f"· written to {out}")
     with console.after(f"the release is complete in {out}"):
         _show(released, {"folder": str(folder)}, summary, judged, as_json=as_json)

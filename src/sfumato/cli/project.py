@@ -34,9 +34,22 @@ from sfumato.params import require_choice
 from sfumato.schema.files import columns_of, toml_content, toml_key, toml_text
 
 HEAD = "# A project of sfumato: `sfumato run` makes this release again. Not part of the release; it may hold secrets.\n"
-PATHS = ("input", "target", "schema", "reference")
-TEXTS = ("input", "target", "method", "schema", "table", "query", "into", "reference", "engine", "master", "memory")
-OTHERS = {"replace": bool, "assess": bool, "holdout": float, "require": list, "csv_formulas": str}
+PATHS = ("input", "target", "schema", "reference", "key")
+TEXTS = (
+    "input",
+    "target",
+    "method",
+    "schema",
+    "table",
+    "query",
+    "into",
+    "reference",
+    "engine",
+    "master",
+    "memory",
+    "key",
+)
+OTHERS = {"replace": bool, "assess": bool, "holdout": float, "require": list, "csv_formulas": str, "formats": list}
 TABLES = ("options", "reading", "columns")
 
 

@@ -31,6 +31,7 @@ def command(
     missing: list[str] = source.MISSING,
     header: bool | None = source.HEADER,
     names: str | None = source.NAMES,
+    sheet: str | None = source.SHEET,
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Recommend a method and its options.
@@ -43,7 +44,7 @@ def command(
     from sfumato.engines.registry import engine_for
     from sfumato.recommendation.recommend import recommend
 
-    reading = source.reading_of(separator, encoding, decimal, missing, header, names)
+    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet)
     given = source.source_of(file, reading or source.READING, table=table, query=query)
     roles = source.given_roles(role, quasi, sensitive, other)
     console.say_compiling()

@@ -107,19 +107,46 @@ def command(
         metavar="keep|escape",
         help="Text in released.csv that spreadsheets take for a formula (= + - @): escape it (default), or keep it.",
     ),
+    format: list[str] = typer.Option(
+        [],
+        "--format",
+        metavar="FORMAT",
+        help="Format of the released rows besides Parquet: csv (default), sav (SPSS), dta (Stata), xpt (SAS), xlsx; "
+        "repeatable.",
+    ),
+    pseudonyms: list[str] = typer.Option(
+        [], "--pseudonyms", metavar="COLUMN", help="Release an identifier as keyed pseudonyms; repeatable."
+    ),
+    key: str | None = typer.Option(
+        None,
+        "--key",
+        metavar="FILE",
+        help="Secret key of pseudonyms and shifted dates; made if it does not exist. Keep it apart from the release.",
+    ),
+    shift_dates: list[str] = typer.Option(
+        [],
+        "--shift-dates",
+        metavar="A,B,C",
+        help="Shift all dates of a person by the same random number of days, before the method. No guarantee.",
+    ),
+    by: str | None = typer.Option(
+        None, "--by", metavar="COLUMN", help="Column that tells people apart: --shift-dates."
+    ),
+    days: int | None = typer.Option(None, "--days", help="Largest shift to either side, for --shift-dates; 180."),
     separator: str | None = source.SEPARATOR,
     encoding: str | None = source.ENCODING,
     decimal: str | None = source.DECIMAL,
     missing: list[str] = source.MISSING,
     header: bool | None = source.HEADER,
     names: str | None = source.NAMES,
+    sheet: str | None = source.SHEET,
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Anonymize a table, verify the result and write it.
 
-    Writes released.parquet, released.csv, manifest.json, report.html and report.json into DIR, all or nothing. Next to
-    it, and no part of the release, is DIR.toml, the project file that makes the same release again (`sfumato run
-    DIR.toml`).
+    Writes released.parquet, released.csv, manifest.json, codebook.csv, report.html and report.json into DIR, all or
+    nothing. Next to it, and no part of the release, is DIR.toml, the project file that makes the same release again
+    (`sfumato run DIR.toml`).
 
     Example: sfumato release patients.csv -o out -k 5 --quasi age,zip --sensitive diagnosis --keep "mean(age)"
     """
@@ -143,7 +170,7 @@ def command(
         options=chosen,
         schema=schema,
         roles=source.given_roles(role, quasi, sensitive, other),
-        reading=source.reading_of(separator, encoding, decimal, missing, header, names),
+        reading=source.reading_of(separator, encoding, decimal, missing, header, names, sheet),
         table=table,
         query=query,
         into=into,
@@ -156,10 +183,20 @@ def command(
         master=master,
         memory=memory,
         csv_formulas=csv_formulas,
+        formats=tuple(format),
+        pseudonyms=_columns(pseudonyms),
+        shift_dates=_columns(shift_dates),
+        by=by,
+        days=days,
+        key=key,
     )
     if project is not None:
         request = request.over(read_project(project))
     perform(request, seed=seed, as_json=json)
+
+
+def _columns(given: list[str]) -> tuple[str, ...]:
+    return tuple(name for names in given for name in source.listed(names))
 
 
 def _answer(text: str) -> tuple[str, str]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli import source
+from sfumato.errors import OptionError
 
 if TYPE_CHECKING:
+    from sfumato.schema.columns import Column
     from sfumato.schema.schema import Schema
 
 
@@ -36,6 +38,12 @@ class Request:
     master: str | None = None
     memory: str | None = None
     csv_formulas: str | None = None
+    formats: Sequence[str] = ()  # of the released rows, besides Parquet
+    pseudonyms: Sequence[str] = ()  # identifiers that are released as pseudonyms
+    shift_dates: Sequence[str] = ()  # columns whose dates are shifted
+    by: str | None = None  # column that tells people apart, for shift_dates
+    days: int | None = None  # largest shift
+    key: str | None = None  # file of the secret key
 
     def over(self, other: Request) -> Request:
         """Return this request with what only the other one gives; options are merged."""
@@ -49,6 +57,31 @@ class Request:
     def judges(self) -> bool:
         """Whether the release is assessed."""
         return bool(self.assess or self.require or self.reference is not None or self.holdout is not None)
+
+    @property
+    def prepares(self) -> bool:
+        """Whether pseudonyms or shifted dates are asked for here, not in the schema."""
+        return bool(self.pseudonyms or self.shift_dates)
+
+    def prepared(self, schema: Schema) -> Schema:
+        """Return the schema of all columns with the pseudonyms and shifted dates that are asked for."""
+        for one in (*self.pseudonyms, *self.shift_dates):
+            _ = schema[one]  # raises if there is no such column
+        if self.shift_dates and self.by is None:
+            raise OptionError("--shift-dates needs the column that tells people apart.", fix="--by COLUMN")
+        if (self.by is not None or self.days is not None) and not self.shift_dates:
+            raise OptionError("--by and --days are for --shift-dates.", fix="--shift-dates COLUMNS")
+        columns = [self._prepared(column) for column in schema.columns]
+        return replace(schema, columns=tuple(columns))
+
+    def _prepared(self, column: Column) -> Column:
+        from sfumato.schema.columns import DAYS, DateShift, Role
+
+        if column.name in self.pseudonyms:
+            return replace(column, role=Role.IDENTIFIER, pseudonym=True, reason="")
+        if column.name in self.shift_dates:
+            return replace(column, shift=DateShift(by=self.by or "", days=self.days or DAYS))
+        return column
 
     @property
     def roles_schema(self) -> Schema:

@@ -25,6 +25,7 @@ def command(
     missing: list[str] = source.MISSING,
     header: bool | None = source.HEADER,
     names: str | None = source.NAMES,
+    sheet: str | None = source.SHEET,
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Print a schema file with a role for every column, to edit.
@@ -41,7 +42,7 @@ def command(
     from sfumato.schema.schema import Schema
     from sfumato.schema.suggested_trees import with_suggested_trees
 
-    reading = source.reading_of(separator, encoding, decimal, missing, header, names) or source.READING
+    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet) or source.READING
     given = source.source_of(file, reading, table=table, query=query)
     roles = source.given_roles(role, quasi, sensitive, other)
     with examined(given, source.schema_of(schema, roles), engine_for(engine, given, memory=memory)) as opened:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 FILE_HELP = (
-    "CSV, TSV, JSON Lines, Parquet, Arrow or Feather file, a pattern such as 'part-*.csv', or the URL of a database."
+    "CSV, TSV, JSON Lines, Parquet, Arrow, Excel, SPSS, Stata or SAS file, a pattern such as 'part-*.csv', or the URL "
+    "of a database."
 )
 FILE = typer.Argument(..., metavar="FILE", help=FILE_HELP)
 OPTIONAL_FILE = typer.Argument(None, metavar="[FILE]", help=f"{FILE_HELP} Not needed with --project.")
@@ -58,11 +59,14 @@ HEADER = typer.Option(
 NAMES = typer.Option(
     None, "--names", metavar="A,B,C", help="Names of all columns; the first line is then data unless --header is given."
 )
+SHEET = typer.Option(
+    None, "--sheet", metavar="NAME", help="Sheet of a workbook, by name or number; the first one by default."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How to read a text file, as given on the command line."""
+    """How to read a file, as given on the command line."""
 
     separator: str | None = None
     encoding: str | None = None
@@ -70,6 +74,7 @@ class Reading:
     missing: Sequence[str] = ()
     header: bool | None = None
     names: str | None = None  # separated by commas; quotes enclose a name with a comma
+    sheet: str | None = None  # of a workbook
 
 
 READING = Reading()  # everything is detected
@@ -82,10 +87,17 @@ def reading_of(
     missing: Sequence[str],
     header: bool | None,
     names: str | None,
+    sheet: str | None = None,
 ) -> Reading | None:
-    """Return how to read a text file; None if nothing was given."""
+    """Return how to read a file; None if nothing was given."""
     found = Reading(
-        separator=separator, encoding=encoding, decimal=decimal, missing=tuple(missing), header=header, names=names
+        separator=separator,
+        encoding=encoding,
+        decimal=decimal,
+        missing=tuple(missing),
+        header=header,
+        names=names,
+        sheet=sheet,
     )
     return None if found == READING else found
 
@@ -95,7 +107,8 @@ def reading_words(reading: Reading | None) -> list[str]:
     if reading is None:
         return []
     given = [("--separator", reading.separator), ("--encoding", reading.encoding), ("--decimal", reading.decimal)]
-    given += [("--missing", text) for text in reading.missing] + [("--names", reading.names)]
+    given += [("--missing", text) for text in reading.missing]
+    given += [("--names", reading.names), ("--sheet", reading.sheet)]
     header = [] if reading.header is None else ["--header" if reading.header else "--no-header"]
     return [word for flag, value in given if value is not None for word in (flag, value)] + header
 
@@ -150,6 +163,7 @@ def file_source(file: str, reading: Reading) -> FileSource:
         missing=tuple(reading.missing),
         header=reading.header,
         names=None if reading.names is None else listed(reading.names),
+        sheet=reading.sheet,
     )
     return FileSource(file, options)
 

@@ -49,6 +49,7 @@ def command(
     missing: list[str] = source.MISSING,
     header: bool | None = source.HEADER,
     names: str | None = source.NAMES,
+    sheet: str | None = source.SHEET,
 ) -> None:
     """Make a generalization tree of a column, to edit.
 
@@ -58,7 +59,7 @@ def command(
 
     Example: sfumato tree patients.csv age --by steps --levels 5,10,50 -o age.csv
     """
-    reading = source.reading_of(separator, encoding, decimal, missing, header, names) or source.READING
+    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet) or source.READING
     way = None if by is None else require_choice(by, name="--by", choices=WAYS)
     whole = source.source_of(file, reading, table=table, query=query).read()
     if column not in whole.names:

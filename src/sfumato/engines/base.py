@@ -9,7 +9,7 @@ engine is the reference. Every other engine must give the same results, or raise
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sfumato.release.comparison import Comparison
     from sfumato.release.manifest import Manifest
     from sfumato.release.release import Release
-    from sfumato.schema.schema import Schema
+    from sfumato.schema.schema import FittedTable, Schema
     from sfumato.survey.equal_rows import ComparedRows
     from sfumato.survey.survey import Survey
     from sfumato.table.kinds import Kind
@@ -126,6 +126,13 @@ class Session(ABC, Generic[Source, Rows]):
     @abstractmethod
     def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> Source:
         """Open the source and give every column its role and kind."""
+
+    def prepared(self, source: Source, prepare: Callable[[FittedTable], FittedTable]) -> Source:
+        """Return the source with the table that ``prepare`` makes of it."""
+        raise OptionError(
+            f"The engine {self.name!r} makes no pseudonyms and shifts no dates.",
+            fix="engine='memory', or prepare the table with pseudonyms and shifted dates in the database",
+        )
 
     @abstractmethod
     def survey(self, source: Source, randomness: Randomness) -> Survey:

@@ -219,6 +219,9 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
         table = source.table if isinstance(source, FittedTable) else as_table(source)
         return MemoryTable(FittedTable.of(table, schema))
 
+    def prepared(self, source: MemoryTable, prepare: Callable[[FittedTable], FittedTable]) -> MemoryTable:
+        return MemoryTable(prepare(source.fitted))
+
     def survey(self, source: MemoryTable, randomness: Randomness) -> MemorySurvey:
         source.releasable.require_finite(source.releasable.names)
         return MemorySurvey(source.releasable, self.block_rows, self.sample_rows, randomness)

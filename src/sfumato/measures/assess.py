@@ -224,7 +224,7 @@ def compared(
     table = _as_released(original, manifest)
     return MeasuredRelease(
         original=table,
-        released=release.table if isinstance(release, Release) else as_table(release),
+        released=_without_pseudonyms(release) if isinstance(release, Release) else as_table(release),
         reference=None if reference is None else _as_released(reference, manifest),
         origin=origin,
         columns=None if options.columns is None else tuple(options.columns),
@@ -305,6 +305,12 @@ def _is_available(subject: MeasuredRelease, need: Need) -> bool:
     if need == "origin":
         return subject.origin is not None
     return any(is_interval(name, subject.released.kinds) for name in subject.names)
+
+
+def _without_pseudonyms(release: Release) -> Table:
+    """Return the released rows without pseudonyms, which are no values of the original."""
+    made = release.manifest.pseudonyms if release.manifest else ()
+    return release.table.select([name for name in release.table.names if name not in made]) if made else release.table
 
 
 def _as_released(source: Any, manifest: Manifest | None) -> Table:

@@ -115,6 +115,9 @@ class Method(ABC):
 
     name: ClassVar[str]  # in the registry and on the command line, e.g. "boxes"
     noted: ClassVar[Mapping[str, str]] = {}  # names that the plan's notes may contain, with their meanings
+    keeps_people: ClassVar[bool] = (
+        False  # whether a released row is that of one person, with values that stand for hers
+    )
     in_blocks: ClassVar[str] = ""  # how a release in blocks differs from one in memory; "": the docs say what is seen
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -142,6 +145,7 @@ class Method(ABC):
         seed: int | None = None,
         engine: str | Engine = "auto",
         into: Any = None,
+        key: str | Path | None = None,
     ) -> Release:
         """Anonymize a table and verify every promise on the released rows.
 
@@ -160,6 +164,9 @@ class Method(ABC):
             Engine that runs the method, such as "memory". "auto" chooses one that fits the table.
         into : path, optional
             Folder to write the release to; either all files are written or none. Default: nothing is written.
+        key : str or Path, optional
+            File with the secret key of pseudonyms and shifted dates, if the schema asks for them. It is made if it does
+            not exist, for its owner only. Keep it apart from the release. The same key links tables of the same people.
 
         Returns
         -------
@@ -173,4 +180,4 @@ class Method(ABC):
         """
         from sfumato.pipeline import release
 
-        return release(self, table, schema=schema, seed=seed, engine=engine, into=into)
+        return release(self, table, schema=schema, seed=seed, engine=engine, into=into, key=key)

@@ -17,16 +17,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from sfumato.errors import OptionError, ReadError, RequestError
+from sfumato.errors import OptionError, ReadError, RequestError, warn
+from sfumato.params import require_choice
 from sfumato.release import target as place
+from sfumato.release.labels import released_labels
 from sfumato.release.manifest import Manifest
 from sfumato.release.target import CSV, MANIFEST, PARQUET
+from sfumato.table.exports import EXPORTS, export, require_exportable
 from sfumato.table.write import write as write_table
 from sfumato.table.write import write_whole
 
 if TYPE_CHECKING:
     from sfumato.table.table import Table
 
+FORMATS = ("csv", "parquet", "sav", "dta", "xpt", "xlsx")
+DEFAULT_FORMATS = ("csv",)  # released.parquet is always written: it is the release of record
 PRIVATE = 0o700  # nobody else reads a bundle that is not complete
 
 
@@ -36,21 +41,48 @@ def write(
     report: Mapping[str, bytes],
     folder: str | Path,
     *,
+    formats: Sequence[str] = DEFAULT_FORMATS,
     csv_formulas: str = "escape",
 ) -> Path:
     """Write released rows, manifest and report into ``folder``, all or nothing, and return its absolute path.
 
     The folder must not exist, be empty, or contain an older bundle, which is then replaced as a whole and keeps its
     modes. A symbolic link stays, and the folder that it leads to is written. ``report`` maps the names of the files of
-    the report to their contents.
+    the report to their contents. What one of the ``formats`` cannot hold gives a warning.
     """
+    notes: list[str] = []
 
     def fill(fresh: Path) -> None:
-        for name in (PARQUET, CSV):
+        for name in (PARQUET, *([CSV] if "csv" in formats else [])):
             write_table(table.arrow, fresh / name, formulas=csv_formulas)
+        labels = released_labels(manifest, table.names)
+        for name in (f"released.{format}" for format in formats if f"released.{format}" in place.EXPORTED):
+            notes.extend(export(table, fresh / name, labels).notes)
+            place.force_to_disk(fresh / name)
         _seal(fresh, manifest, report)
 
-    return _put(fill, folder)
+    written = _put(fill, folder)
+    if notes:
+        warn(f"What the rows look like elsewhere (released.parquet is exact): {' '.join(notes)}")
+    return written
+
+
+def checked_formats(formats: str | Sequence[str] | None, *, in_parts: bool = False) -> tuple[str, ...]:
+    """Return the formats of the released rows; raise if one is unknown or cannot be written here."""
+    if formats is None:
+        return () if in_parts else DEFAULT_FORMATS
+    chosen = tuple(dict.fromkeys([formats] if isinstance(formats, str) else formats))
+    for format in chosen:
+        require_choice(format, name="A format of the released rows", choices=FORMATS)
+        if f".{format}" in EXPORTS:
+            require_exportable(f".{format}")
+    if in_parts and set(chosen) - {"parquet"}:
+        raise OptionError(
+            "Rows in parts are written as Parquet only.",
+            found=f"the formats {', '.join(chosen)}",
+            fix="--format parquet, or the engine 'memory' if the table fits",
+        )
+    return chosen
 
 
 def write_parts(parts: Path, manifest: Manifest, report: Mapping[str, bytes], folder: str | Path) -> Path:

@@ -26,6 +26,7 @@ RECORDED = {
     "RiskAtMost": "sfumato.methods.claims",
     "SampledPrivacy": "sfumato.methods.claims",
     "ColumnsAllowed": "sfumato.methods.claims",
+    "Pseudonyms": "sfumato.methods.claims",
     "ProbabilisticAnonymity": "sfumato.methods.probabilistic.population_anonymity",
 }
 

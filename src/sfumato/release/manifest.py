@@ -41,6 +41,9 @@ class ColumnRecord:
     role: Role
     kind: Kind
     domain: tuple[float, float] | None = None  # declared range, which is public, in the unit of Table.numbers
+    label: str = ""  # what the column means, in words
+    pseudonym: bool = False  # whether an identifier was replaced by keyed pseudonyms
+    shifted_days: int | None = None  # largest number of days by which the dates of a person were shifted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +131,15 @@ class Manifest:
             method=method.name,
             options={name: plain(value) for name, value in reported.items()},
             columns=tuple(
-                ColumnRecord(name=column.name, role=column.role, kind=kinds[column.name], domain=column.domain)
+                ColumnRecord(
+                    name=column.name,
+                    role=column.role,
+                    kind=kinds[column.name],
+                    domain=column.domain,
+                    label=column.label,
+                    pseudonym=column.pseudonym,
+                    shifted_days=column.shift.days if column.shift else None,
+                )
                 for column in schema.columns
             ),
             released=tuple(ReleasedColumn(name=name, kind=kind) for name, kind in released.items()),
@@ -146,6 +157,11 @@ class Manifest:
     def names(self, role: Role) -> tuple[str, ...]:
         """Return the names of the original columns with this role."""
         return tuple(column.name for column in self.columns if column.role is role)
+
+    @property
+    def pseudonyms(self) -> tuple[str, ...]:
+        """The released columns that hold pseudonyms."""
+        return tuple(column.name for column in self.columns if column.pseudonym)
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -236,6 +252,9 @@ def _from_mapping(record: dict[str, Any]) -> Manifest | None:
                         role=Role(column["role"]),
                         kind=Kind(column["kind"]),
                         domain=_pair(column.get("domain")),
+                        label=column.get("label", ""),
+                        pseudonym=column.get("pseudonym", False),
+                        shifted_days=column.get("shifted_days"),
                     )
                     for column in record["columns"]
                 ),

@@ -13,10 +13,10 @@ from sfumato.errors import RequestError, names_memory_errors
 from sfumato.methods.diagnostics import Diagnostics, Optimality
 from sfumato.params import require_choice
 from sfumato.release.analysis import Analysis, as_record, by_text, weight_column
-from sfumato.release.bundle import write, write_copies
+from sfumato.release.bundle import checked_formats, write, write_copies
 from sfumato.release.frames import released_columns
 from sfumato.release.stored import StoredTable
-from sfumato.release.target import NUMBERS, REPORT
+from sfumato.release.target import CODEBOOK, NUMBERS, REPORT
 from sfumato.statistics.language import parse
 from sfumato.statistics.parser import require_name
 from sfumato.table.intervals import original_names
@@ -273,10 +273,15 @@ class Release:
             )
         return self.diagnostics.optimality
 
-    def write(self, folder: str | Path, *, report: Report | None = None, csv_formulas: str = "escape") -> Path:
-        """Write the release into ``folder``, all or nothing: its rows, its manifest and its report.
-
-        The files are released.parquet, released.csv (not of rows in parts), manifest.json, report.html and report.json.
+    def write(
+        self,
+        folder: str | Path,
+        *,
+        report: Report | None = None,
+        formats: str | Sequence[str] | None = None,
+        csv_formulas: str = "escape",
+    ) -> Path:
+        """Write the release into ``folder``, all or nothing: its rows, manifest.json, a report and a codebook.
 
         Parameters
         ----------
@@ -284,6 +289,9 @@ class Release:
             It must not exist, be empty, or contain an older release, which is then replaced as a whole.
         report : Report, optional
             The report, if it has been made already. By default it is made here.
+        formats : str or sequence of str, optional
+            Formats of the rows besides released.parquet, which is always written: "csv" (default), "sav" (SPSS), "dta"
+            (Stata), "xpt" (SAS), "xlsx" (Excel). A warning says what a format cannot hold. Rows in parts: Parquet only.
         csv_formulas : {"escape", "keep"}, default "escape"
             What to do with text in released.csv that begins with ``=``, ``+``, ``-`` or ``@``, which spreadsheets take
             for a formula: put an apostrophe before it, or keep it. released.parquet is always exact.
@@ -299,24 +307,24 @@ class Release:
         >>> release = sf.Boxes(k=2).release({"age": [20, 21, 40, 41]}, schema={"age": "quasi"})
         >>> folder = release.write("out")
         >>> sorted(path.name for path in folder.iterdir())
-        ['manifest.json', 'released.csv', 'released.parquet', 'report.html', 'report.json']
+        ['codebook.csv', 'manifest.json', 'released.csv', 'released.parquet', 'report.html', 'report.json']
         """
         require_choice(csv_formulas, name="csv_formulas", choices=("keep", "escape"))
         if self.manifest is None:
-            raise RequestError(
-                "Only a release with a manifest can be written.", fix="write the release that a method returned"
-            )
-        files = self.report_files(report)
+            raise RequestError("Only a release with a manifest can be written.", fix="the release of a method")
+        chosen = checked_formats(formats, in_parts=isinstance(self.table, StoredTable))
+        files = self.report_files(report, chosen)
         if isinstance(self.table, StoredTable):
             return write_copies(self.table.files, self.manifest, files, folder)
-        return write(self.table, self.manifest, files, folder, csv_formulas=csv_formulas)
+        return write(self.table, self.manifest, files, folder, formats=chosen, csv_formulas=csv_formulas)
 
-    def report_files(self, report: Report | None = None) -> dict[str, bytes]:
-        """Return the files of the report by name; ``report`` if it has been made already."""
+    def report_files(self, report: Report | None = None, formats: Sequence[str] = ()) -> dict[str, bytes]:
+        """Return report and codebook by name of the file; ``report`` if it has been made already."""
         from sfumato.report.html import Report  # report is a layer above: imported only when called
 
         made = Report.of(self) if report is None else report
-        return {REPORT: made.page.encode(), NUMBERS: made.numbers.encode()}
+        words = Report.codebook(self, formats)
+        return {REPORT: made.page.encode(), NUMBERS: made.numbers.encode(), CODEBOOK: words.encode()}
 
     def to_arrow(self, *, midpoints: bool = False, ends: bool | None = None) -> pa.Table:
         """Return the released rows as an Arrow table.
@@ -350,10 +358,7 @@ class Release:
     def to_pandas(self, *, midpoints: bool = False, ends: bool | None = None) -> Any:
         """Return the released rows as a pandas data frame; for parameters see :meth:`to_arrow`.
 
-        Returns
-        -------
-        pandas.DataFrame
-            Whole numbers and booleans with missing cells get nullable types.
+        Whole numbers and booleans with missing cells get nullable types.
 
         Examples
         --------
@@ -367,10 +372,7 @@ class Release:
     def to_polars(self, *, midpoints: bool = False, ends: bool | None = None) -> Any:
         """Return the released rows as a polars data frame; for parameters see :meth:`to_arrow`.
 
-        Returns
-        -------
-        polars.DataFrame
-            Ordered categories become an Enum.
+        Ordered categories become an Enum.
 
         Examples
         --------
@@ -392,7 +394,5 @@ class Release:
         return f"<div><p>{escape(repr(self))}</p>{promises}{columns}</div>"
 
     def __repr__(self) -> str:
-        shape = f"{self.table.rows:,} rows × {len(self.table.names)} columns"
-        if self.manifest is None:
-            return f"Release({shape}, without a manifest)"
-        return f"Release({shape}, {self.manifest.method}; {self.manifest.guarantee})"
+        made = f"{self.manifest.method}; {self.manifest.guarantee}" if self.manifest else "without a manifest"
+        return f"Release({self.table.rows:,} rows × {len(self.table.names)} columns, {made})"

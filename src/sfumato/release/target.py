@@ -20,8 +20,19 @@ from sfumato.errors import OptionError, RequestError
 
 PARQUET, CSV, MANIFEST = "released.parquet", "released.csv", "manifest.json"
 REPORT, NUMBERS = "report.html", "report.json"  # the report as a page, and all its numbers
+CODEBOOK = "codebook.csv"  # what the released columns mean
+EXPORTED = tuple(f"released.{format}" for format in ("sav", "dta", "xpt", "xlsx"))  # the same rows, on request
 PICTURES = ("boxes.png", "statistics.png")  # optional
-NAMES = (PARQUET, CSV, MANIFEST, REPORT, NUMBERS, *PICTURES)  # the files of a bundle; no other file is ever deleted
+NAMES = (
+    PARQUET,
+    CSV,
+    *EXPORTED,
+    MANIFEST,
+    REPORT,
+    NUMBERS,
+    CODEBOOK,
+    *PICTURES,
+)  # the files of a bundle; no other file is ever deleted
 
 PART = re.compile(r"part-\d{5,}\.parquet")  # a file in a folder ``released.parquet``, if the rows are in parts
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sfumato.errors import StatisticError
@@ -82,6 +82,12 @@ def privacy_first(findings: Iterable[Finding]) -> list[Finding]:
 def treatment(column: ColumnRecord, manifest: Manifest) -> str:
     """Describe how a column of the original is released."""
     released = [one.name for one in manifest.released]
+    if column.shifted_days is not None:
+        then = treatment(replace(column, shifted_days=None), manifest)
+        shifted = f"dates shifted by up to {column.shifted_days} days"
+        return shifted if then == "altered" else f"{shifted}; {then}"
+    if column.pseudonym:
+        return "replaced by pseudonyms"
     if column.role is Role.IDENTIFIER:
         return "removed"
     if is_interval(column.name, released):

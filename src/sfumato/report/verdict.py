@@ -58,7 +58,7 @@ def verdict(release: Release) -> Verdict:
     promises = [finding for finding in release.findings if finding.kind == "privacy"]
     broken = [finding for finding in release.findings if not finding.held]
     failed = [score for score in assessment.failed if score.family == "privacy"] if assessment else []
-    sentences = (*_alike(manifest), *_tested(assessment))
+    sentences = (*_alike(manifest), *_linked(manifest), *_tested(assessment))
     if broken:
         lost = f"{len(broken)} of {len(release.findings)} promises are broken."
         return Verdict(tone="bad", headline=f"Do not publish this release: {lost}", sentences=sentences)
@@ -111,6 +111,17 @@ def _alike(manifest: Manifest) -> Iterator[str]:
         yield f"{manifest.suppressed:,} of {manifest.rows_in:,} rows were not released."
 
 
+def _linked(manifest: Manifest) -> Iterator[str]:
+    if manifest.pseudonyms:
+        yield (
+            f"{_named(manifest.pseudonyms)} holds pseudonyms, which are no anonymity: rows of the same person can be "
+            "linked across all tables that were made with the same key."
+        )
+    shifted = [column.name for column in manifest.columns if column.shifted_days is not None]
+    if shifted:
+        yield f"Dates in {_named(shifted)} are shifted by person. This hides nobody by itself, and guarantees nothing."
+
+
 def _tested(assessment: Assessment | None) -> Iterator[str]:
     if assessment is None:
         yield "Attacks were not tried on it: this report contains no assessment."
@@ -145,6 +156,11 @@ def _decisions(release: Release, statistics: Sequence[ShownStatistic], usefulnes
     )
     if exact:
         yield f"May {_named(exact)} be published exactly as in the original?"
+    if manifest.pseudonyms:
+        yield (
+            "Who keeps the key of the pseudonyms, apart from this release? Whoever has it, or another release with the "
+            "same pseudonyms, can link people; the law treats such rows as data about persons."
+        )
     if k := manifest.options.get("k"):
         yield f"Is hiding among {k} people enough for this table and these recipients?"
     if release.assessment is None:

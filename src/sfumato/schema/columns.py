@@ -25,6 +25,33 @@ class Role(StrEnum):
 
 
 Member = TypeVar("Member", Role, Kind)
+DAYS, MOST_DAYS = 180, 36_500  # default and largest shift of dates
+
+
+@dataclass(frozen=True, kw_only=True)
+class DateShift:
+    """How dates are shifted: all dates of one person by the same random number of days."""
+
+    by: str  # column that tells people apart
+    days: int = DAYS  # largest shift, to either side
+
+    @classmethod
+    def of(cls, given: Any, column: str) -> DateShift:
+        """Return a checked shift from a shift, or from a mapping with ``by`` and ``days``."""
+        fields: Any = {"by": given.by, "days": given.days} if isinstance(given, DateShift) else given
+        if (
+            not isinstance(fields, Mapping)
+            or not set(fields) <= {"by", "days"}
+            or not isinstance(fields.get("by"), str)
+        ):
+            raise SchemaError(
+                f"The shift of column {column!r} must name the column that tells people apart.",
+                fix='shift = {by = "patient_id", days = 180}',
+            )
+        days = fields.get("days", DAYS)
+        if not isinstance(days, int) or isinstance(days, bool) or not 1 <= days <= MOST_DAYS:
+            raise SchemaError(f"The dates of column {column!r} can be shifted by 1 to {MOST_DAYS:,} days.")
+        return cls(by=fields["by"], days=days)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +66,9 @@ class Column:
     domain: tuple[float, float] | None = None  # declared range of a numeric column, in the unit of Table.numbers
     tree: str | None = None  # "calendar", "prefix", "steps:…", or path of a generalization tree
     words: Mapping[str, Corners] = field(default_factory=dict, repr=False, hash=False)  # fuzzy sets over the numbers
+    label: str = ""  # what the column means, in words, for the codebook
+    pseudonym: bool = False  # whether an identifier is released as a keyed pseudonym instead of being removed
+    shift: DateShift | None = None  # by whom and how far dates are shifted before the release
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__  # text is converted to Role and Kind, so that both can be passed
@@ -55,6 +85,16 @@ class Column:
         if self.domain is not None:
             set_field(self, "domain", _checked_domain(self.domain, self.name))
         set_field(self, "words", checked_words(self.words, self.name))
+        if not isinstance(self.label, str):
+            raise SchemaError(f"The label of column {self.name!r} must be a text.", found=type(self.label).__name__)
+        if not isinstance(self.pseudonym, bool) or (self.pseudonym and self.role is not Role.IDENTIFIER):
+            raise SchemaError(
+                f"Only an identifier can be released as a pseudonym, and {self.name!r} must say so by true or false.",
+                found=f"role {self.role}",
+                fix='role = "identifier" and pseudonym = true',
+            )
+        if self.shift is not None:
+            set_field(self, "shift", DateShift.of(self.shift, self.name))
 
 
 def nearest(name: str, names: Collection[str]) -> str:

@@ -34,7 +34,8 @@ from sfumato.schema.columns import Column, Role, nearest
 from sfumato.table.files import content
 from sfumato.table.write import write_whole
 
-KEYS = ("role", "kind", "order", "domain", "tree", "words")
+KEYS = ("role", "kind", "order", "domain", "tree", "words", "label", "pseudonym", "shift")
+PSEUDONYM = "pseudonym"  # in place of a role: an identifier that is released as a pseudonym
 BUILT_IN = re.compile(r"(calendar|prefix)$|steps:")  # trees that are not read from a file
 HEAD = """\
 # Roles: identifier (removed), quasi (protected), sensitive (kept, its diversity is protected), other (kept),
@@ -104,6 +105,8 @@ def toml_content(file_path: Path, *, what: str = "schema file") -> dict[str, Any
 def _column(name: str, entry: Any, folder: Path | None) -> Column:
     if isinstance(entry, Column):
         return replace(entry, name=name)
+    if entry == PSEUDONYM:
+        return Column(name=name, role=Role.IDENTIFIER, pseudonym=True)
     if isinstance(entry, str):
         return Column(name=name, role=Role(entry) if entry in list(Role) else entry)  # type: ignore[arg-type]
     if not isinstance(entry, Mapping):
@@ -124,6 +127,9 @@ def _column(name: str, entry: Any, folder: Path | None) -> Column:
         domain=entry.get("domain"),
         tree=None if tree is None else _resolved_tree(str(tree), folder),
         words=entry.get("words", {}),
+        label=entry.get("label", ""),
+        pseudonym=entry.get("pseudonym", False),
+        shift=entry.get("shift"),
     )
 
 
@@ -144,6 +150,12 @@ def _entry(column: Column, folder: Path) -> str:
     if column.tree is not None:
         tree = column.tree if BUILT_IN.match(column.tree) else os.path.relpath(column.tree, folder)
         lines.append(f"tree = {toml_text(tree)}")
+    if column.label:
+        lines.append(f"label = {toml_text(column.label)}")
+    if column.pseudonym:
+        lines.append("pseudonym = true")
+    if column.shift is not None:
+        lines.append(f"shift = {{by = {toml_text(column.shift.by)}, days = {column.shift.days}}}")
     if column.words:
         lines += ["", f"[columns.{toml_key(column.name)}.words]"]
         lines += [f"{toml_key(word)} = [{', '.join(map(repr, corners))}]" for word, corners in column.words.items()]

@@ -206,6 +206,16 @@ class Schema:
         added = tuple(Column(name=name, role=role) for name, role in roles.items() if name not in self)
         return Schema(changed + added)
 
+    def with_labels(self, labels: Mapping[str, str]) -> Schema:
+        """Return the schema with labels for columns that have none.
+
+        Parameters
+        ----------
+        labels : mapping of str to str
+            What columns mean, in words.
+        """
+        return Schema(tuple(replace(one, label=one.label or labels.get(one.name, "")) for one in self.columns))
+
     def without(self, role: Role) -> Schema:
         """Return the schema without the columns of one role.
 
@@ -255,7 +265,7 @@ class FittedTable:
     @classmethod
     def of(cls, table: Table, given: Schema | Mapping[str, Any] | str | Path | None = None) -> FittedTable:
         """Complete and check a schema, and convert the table."""
-        schema = Schema.of(given).completed(table.names, partial(facts_of, table))
+        schema = Schema.of(given).completed(table.names, partial(facts_of, table)).with_labels(table.labels)
         applied = schema.apply(table)
         schema.require_fit(partial(facts_of, applied))
         return cls(applied, schema)

@@ -1,9 +1,9 @@
 """Read formats whose readers crash on damaged files in a process of their own, so that a crash becomes an error.
 
-Arrow's readers of IPC files and of JSON trust what they read: a damaged length or a deeply nested value ends the whole
-process. The child process therefore reads the bytes, checks every offset, code and text, and hands back a clean Arrow
-stream. Nothing is written to disk, and no cell can appear in a message: of the child only its exit code is used, and
-the names of columns that are not valid.
+Arrow's readers of IPC files and of JSON trust what they read, and so do those of workbooks and of statistics packages:
+a damaged length or a deeply nested value ends the whole process. The child process therefore reads the bytes, checks
+every offset, code and text, and hands back a clean Arrow stream. Nothing is written to disk, and no cell can appear in
+a message: of the child only its exit code is used, the names of columns that are not valid, and its own errors.
 """
 
 from __future__ import annotations
@@ -14,20 +14,26 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from sfumato.errors import ReadError
 
-NOT_VALID, NOT_READABLE, NO_MEMORY = 4, 5, 6  # exit codes of the child; all others mean that it crashed
+NOT_VALID, NOT_READABLE, NO_MEMORY, REFUSED = 4, 5, 6, 7  # exit codes of the child; all others: it crashed
+MEMORY_SHARE = 0.8  # of the free memory that the reader of an untrusted file may take
 
 
-def read_isolated(raw: bytes, format: str, *, file: str, what: str, text: tuple[str, ...] = ()) -> pa.Table:
-    """Read "stream", "file" (both Arrow) or "json" bytes in a child process; ``text`` are fields that are strings."""
+def read_isolated(raw: bytes, format: str, *, file: str, what: str, **options: Any) -> pa.Table:
+    """Read "stream", "file" (both Arrow), "json", "excel" or statistics bytes in a child process.
+
+    ``options`` are those of the reader: ``text`` (fields of JSON that are strings), ``sheet`` or ``missing``.
+    """
     # the same modules as here, but nothing from the current folder
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-P", "-m", __name__, format, json.dumps(text)]
+    command = [sys.executable, "-P", "-m", __name__, format, json.dumps(options)]
     done = None
     with contextlib.suppress(OSError):  # also a child that ends before it has read everything
         done = subprocess.run(
@@ -39,6 +45,9 @@ def read_isolated(raw: bytes, format: str, *, file: str, what: str, text: tuple[
         return pa.ipc.open_stream(done.stdout).read_all()
     if done.returncode == NOT_VALID:
         raise invalid(json.loads(done.stdout), file=file)
+    if done.returncode == REFUSED:
+        said = json.loads(done.stdout)
+        raise ReadError(f"{file}: {said['message']}", found=said["found"], fix=said["fix"])
     if done.returncode == NO_MEMORY:
         raise ReadError(f"{file} is a broken {what} file, or too large for the memory.", fix="write the file again")
     raise ReadError(f"{file} is a broken {what} file.", fix="write the file again")
@@ -64,11 +73,24 @@ def invalid_columns(table: pa.Table) -> list[str]:
     return found
 
 
-def _read(raw: bytes, format: str, text: list[str]) -> pa.Table:
+def _read(raw: bytes, format: str, options: dict[str, Any]) -> pa.Table:
     if format == "stream":
         return pa.ipc.open_stream(raw).read_all()
     if format == "file":
         return pa.ipc.open_file(pa.BufferReader(raw)).read_all()
+    if format == "json":
+        return _read_json(raw, **options)
+    _limit_memory()
+    if format == "excel":
+        from sfumato.table.workbooks import read_workbook
+
+        return read_workbook(raw, **options)
+    from sfumato.table.statistics_files import read_statistics
+
+    return read_statistics(raw, format, **options)
+
+
+def _read_json(raw: bytes, text: Sequence[str] = ()) -> pa.Table:
     from pyarrow import json as arrow_json
 
     explicit = pa.schema([(name, pa.string()) for name in text]) if text else None
@@ -79,14 +101,25 @@ def _read(raw: bytes, format: str, text: list[str]) -> pa.Table:
     )
 
 
-def _child(format: str, text: list[str], raw: bytes, out: Any) -> int:
+def _limit_memory() -> None:
+    """Keep a reader that a file makes greedy from taking the memory of the machine; where the system allows it."""
+    with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):
+        import resource
+
+        page = os.sysconf("SC_PAGE_SIZE")
+        free = os.sysconf("SC_AVPHYS_PAGES") * page
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * page
+        resource.setrlimit(resource.RLIMIT_AS, (used + int(MEMORY_SHARE * free),) * 2)
+
+
+def _child(format: str, options: dict[str, Any], raw: bytes, out: Any) -> int:
     """Read the bytes, write a clean Arrow stream, and return the exit code."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of the memory would contain cells
     try:
-        table = _read(raw, format, text)
+        table = _read(raw, format, options)
         wrong = invalid_columns(table)
         if wrong:
             out.write(json.dumps(wrong).encode())
@@ -97,7 +130,10 @@ def _child(format: str, text: list[str], raw: bytes, out: Any) -> int:
         out.write(clean.getvalue())
     except MemoryError:
         return NO_MEMORY
-    except Exception:  # whatever the reader raises, the file is broken
+    except ReadError as error:  # of this package: it quotes no cell
+        out.write(json.dumps({"message": error.message, "found": error.found, "fix": error.fix}).encode())
+        return REFUSED
+    except BaseException:  # whatever the reader raises (a panic of Rust is no Exception), the file is broken
         return NOT_READABLE
     return 0
 

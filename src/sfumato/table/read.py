@@ -1,4 +1,4 @@
-"""Read CSV, TSV, JSON Lines, Parquet and Arrow files. The first bytes of a file determine its format, not its name.
+"""Read text files, Parquet, Arrow, workbooks and files of statistics packages. The content determines the format.
 
 Libraries quote cells in their errors. Their exceptions are therefore dropped here, and a ReadError that contains only
 the name of the file and counts is raised instead.
@@ -20,9 +20,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from sfumato.errors import OptionError, ReadError, TableError
+from sfumato.table.binary_files import EXCEL, HEAD_BYTES, BinaryFormat, binary_format, claimed_format
+from sfumato.table.dialect import Dialect
 from sfumato.table.files import content, is_there, near_name, shown
 from sfumato.table.isolated import invalid, invalid_columns, read_isolated
 from sfumato.table.json_lines import is_json_lines, json_lines
+from sfumato.table.notes import say_notes
 from sfumato.table.sources import CELL_BYTES, COPIES, TableSource
 from sfumato.table.table import Table
 from sfumato.table.text import Text, TextOptions, inferred, typed_together
@@ -31,8 +34,7 @@ from sfumato.table.type_inference import Spelling
 UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # the index of a pandas frame, which is not data
 # first bytes of unsupported formats → what the file is, and how to convert it
 FOREIGN = {
-    b"PK\x03\x04": ("a ZIP archive or a spreadsheet", "save the sheet as CSV, or unpack the archive"),
-    b"\xd0\xcf\x11\xe0": ("an old spreadsheet", "save the sheet as CSV"),
+    b"PK\x03\x04": ("a ZIP archive", "unpack the archive"),
     b"FEA1": ("a Feather file of version 1", "write it again as Feather version 2 or Parquet"),
     b"%PDF": ("a PDF document", "read a CSV, TSV, Parquet or Arrow file"),
     b"\x28\xb5\x2f\xfd": ("Zstandard-compressed", "unpack it, or compress with gzip"),
@@ -50,11 +52,16 @@ def read(
     missing: str | Sequence[str] | None = None,
     header: bool | None = None,
     names: Sequence[str] | None = None,
+    sheet: str | int | None = None,
 ) -> Table:
-    r"""Read a table from a CSV, TSV, JSON Lines, Parquet, Arrow or Feather file.
+    r"""Read a table from a text file, or from a Parquet, Arrow, Excel, SPSS, Stata or SAS file.
 
-    Text files may be compressed with gzip. The format is detected from the content of the file. Options other than
-    ``path`` apply to text files only, and each is detected automatically by default.
+    Text files (CSV, TSV, JSON Lines) may be compressed with gzip. The format is detected from the content of the file.
+    Options other than ``path`` and ``sheet`` apply to text files, and some to workbooks; each is detected by default.
+
+    Workbooks (.xlsx, .xls, .ods) need ``pip install 'sfumato[excel]'``, and files of SPSS (.sav, .zsav, .por), Stata
+    (.dta) and SAS (.sas7bdat, .xpt) need ``pip install 'sfumato[stats]'``. Value labels become categories, which are
+    ordered if SPSS calls the column ordinal; codes of missing values become missing; labels of columns are kept.
 
     Parameters
     ----------
@@ -69,13 +76,15 @@ def read(
         Decimal mark of numbers. By default each column may use a point or, if commas do not separate cells, a comma.
     missing : str or sequence of str, optional
         Texts of cells that count as missing, in addition to empty cells and the usual marks, such as ``NA``, ``NaN``,
-        ``null`` and ``?``.
+        ``null`` and ``?``. In files of statistics packages also codes, such as ``"99"``.
     header : bool, optional
         Whether the first line contains column names. Detected by default: a guess gives a :class:`SfumatoWarning`, and
         a first line that looks like a row of data is refused. Without a header, columns are named ``column_1``,
         ``column_2``, …
     names : sequence of str, optional
         Names of all columns, in order. The file then has no header unless ``header`` is True, and a header is ignored.
+    sheet : str or int, optional
+        Sheet of a workbook, by name or by number from 1. Default: the first visible sheet with cells.
 
     Returns
     -------
@@ -111,7 +120,13 @@ def read(
     marks = () if missing is None else (missing,) if isinstance(missing, str) else tuple(missing)
     named = None if names is None else (names,) if isinstance(names, str) else tuple(names)
     options = TextOptions(
-        separator=separator, encoding=encoding, decimal=decimal, missing=marks, header=header, names=named
+        separator=separator,
+        encoding=encoding,
+        decimal=decimal,
+        missing=marks,
+        header=header,
+        names=named,
+        sheet=None if sheet is None else str(sheet),
     )
     return FileSource(path, options).read()
 
@@ -190,7 +205,7 @@ def file_format(file: Path) -> str:
     reason = ""
     try:
         with file.open("rb") as opened:
-            start = opened.read(8)
+            start = opened.read(HEAD_BYTES)
     except OSError as error:
         reason = error.strerror or "it cannot be opened"
     if reason:
@@ -201,7 +216,9 @@ def file_format(file: Path) -> str:
         return "parquet"
     if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
-    is_foreign = any(start.startswith(magic) for magic in FOREIGN)
+    is_foreign = (
+        any(start.startswith(magic) for magic in FOREIGN) or binary_format(start) or claimed_format(file.suffix)
+    )
     return "other" if is_foreign or file.suffix.lower() in (".jsonl", ".ndjson", ".json", ".parquet") else "text"
 
 
@@ -223,6 +240,10 @@ def _part(file: Path, options: TextOptions) -> pa.Table | Text:
         raw = _unzipped(raw, file)
     if not raw:
         raise ReadError(f"{file.name} is empty.")
+    if binary := binary_format(raw):
+        return _workbook(raw, file, options) if binary is EXCEL else _statistics(raw, file, binary, options)
+    if claimed_format(file.suffix):
+        raise ReadError(f"{file.name} is not a valid {file.suffix.lower()} file.", fix="write the file again")
     for magic, (what, fix) in FOREIGN.items():
         if raw.startswith(magic):
             raise ReadError(f"{file.name} is {what}.", fix=fix)
@@ -236,6 +257,21 @@ def _part(file: Path, options: TextOptions) -> pa.Table | Text:
     if file.suffix.lower() in (".parquet", ".pq", ".arrow", ".feather", ".ipc"):
         raise ReadError(f"{file.name} is not a valid {file.suffix.lower()} file.", fix="write the file again")
     return Text.of(raw, file.name, options)
+
+
+def _workbook(raw: bytes, file: Path, options: TextOptions) -> Text:
+    EXCEL.require_package()
+    lines = read_isolated(raw, EXCEL.reader, file=file.name, what=EXCEL.what, sheet=options.sheet)
+    say_notes(lines, file.name)
+    return Text(lines.replace_schema_metadata(None), Dialect(separator="\t", quote=None, padded=False), file.name)
+
+
+def _statistics(raw: bytes, file: Path, binary: BinaryFormat, options: TextOptions) -> pa.Table:
+    _require_no_header(options, file)
+    binary.require_package()
+    table = read_isolated(raw, binary.reader, file=file.name, what=binary.what, missing=options.missing)
+    say_notes(table, file.name)
+    return table
 
 
 def _require_no_header(options: TextOptions, file: Path) -> None:

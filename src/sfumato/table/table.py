@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from sfumato.errors import TableError, printable
 from sfumato.table.coding import Coded, coded
 from sfumato.table.exact_numbers import write_numbers
 from sfumato.table.kinds import Kind, kind_of, plain
+from sfumato.table.notes import column_labels
 from sfumato.table.write import pandas_frame, polars_frame
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Table:
     kinds : mapping of str to Kind
         The kind of each column: ``"continuous"``, ``"whole"``, ``"ordered"``, ``"nominal"``, ``"date"``, ``"text"`` or
         ``"boolean"``.
+    labels : mapping of str to str, optional
+        What columns mean, in words, where the file says so: the variable labels of a statistics package.
 
     Examples
     --------
@@ -58,6 +61,7 @@ class Table:
 
     arrow: pa.Table
     kinds: Mapping[str, Kind]
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_arrow(cls, arrow: pa.Table, kinds: Mapping[str, Kind] | None = None) -> Table:
@@ -94,7 +98,7 @@ class Table:
             return cls(arrow.replace_schema_metadata(None), {})
         columns = [plain(column, name=name) for name, column in zip(names, arrow.columns, strict=True)]
         found = {name: given.get(name) or kind_of(column) for name, column in zip(names, columns, strict=True)}
-        return cls(pa.table(columns, names=names), found)
+        return cls(pa.table(columns, names=names), found, column_labels(arrow))
 
     @property
     def rows(self) -> int:
@@ -159,7 +163,8 @@ class Table:
             Names of columns.
         """
         self.require(names)
-        return Table(self.arrow.select(list(names)), {name: self.kinds[name] for name in names})
+        labels = {name: self.labels[name] for name in names if name in self.labels}
+        return Table(self.arrow.select(list(names)), {name: self.kinds[name] for name in names}, labels)
 
     def take(self, positions: NDArray[np.integer[Any]]) -> Table:
         """Return a table with these rows, in this order.
@@ -169,7 +174,7 @@ class Table:
         positions : array of int
             Positions of rows, from 0. A position may occur several times.
         """
-        return Table(self.arrow.take(pa.array(positions)), self.kinds)
+        return Table(self.arrow.take(pa.array(positions)), self.kinds, self.labels)
 
     def parts(self) -> Iterator[Table]:
         """Yield the rows in parts that fit into memory: here one part with all rows."""

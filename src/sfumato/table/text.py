@@ -32,6 +32,7 @@ class TextOptions:
     missing: tuple[str, ...] = ()  # in addition to the usual marks
     header: bool | None = None
     names: tuple[str, ...] | None = None  # names of the columns; the file then has no header unless header is True
+    sheet: str | None = None  # of a workbook: its name, or its number from 1
 
     def __post_init__(self) -> None:
         if self.decimal not in (None, ".", ","):

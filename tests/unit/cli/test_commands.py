@@ -181,6 +181,7 @@ class TestRelease:
             "released.parquet",
             "released.csv",
             "manifest.json",
+            "codebook.csv",
             "report.html",
             "report.json",
         }
@@ -350,8 +351,9 @@ class TestDemo:
         assert run(["demo", "-o", str(tmp_path / "out"), "--json"]) == 0
         shown = json.loads(capfd.readouterr().out)
         files = {path.name: path.read_bytes().decode(errors="replace") for path in (tmp_path / "out").iterdir()}
-        assert set(files) == {"released.parquet", "released.csv", "manifest.json", "report.html", "report.json"}
-        text = files["report.html"] + files["report.json"] + files["manifest.json"]
+        written = {"released.parquet", "released.csv", "manifest.json", "codebook.csv", "report.html", "report.json"}
+        assert set(files) == written
+        text = "".join(files[name] for name in written if not name.startswith("released"))
         for compared in shown["statistics"]:
             assert f"{compared['truth']:.5g}" not in text
             assert f"{compared['truth']:.8g}" not in text

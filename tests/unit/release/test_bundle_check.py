@@ -58,6 +58,7 @@ class TestAGoodBundle:
         assert {file.name for file in checked.files} == {
             "released.parquet",
             "released.csv",
+            "codebook.csv",
             "report.html",
             "report.json",
         }

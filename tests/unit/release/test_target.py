@@ -14,7 +14,7 @@ import pytest
 from sfumato.errors import OptionError, RequestError
 from sfumato.release import target
 
-FILES = {"released.parquet", "released.csv", "manifest.json", "report.html", "report.json"}
+FILES = {"released.parquet", "released.csv", "manifest.json", "codebook.csv", "report.html", "report.json"}
 
 
 def mode(path: Path) -> int:

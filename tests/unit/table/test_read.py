@@ -380,7 +380,7 @@ def test_parquet_parts_must_have_the_same_types(tmp_path):
         (bytes(range(256)) * 12, "t.csv", ReadError, "not text"),
         (b"PAR1" + bytes(100) + b"PAR1", "t.parquet", ReadError, "broken Parquet"),
         (b"ARROW1" + bytes(100), "t.arrow", ReadError, "broken Arrow"),
-        (b"PK\x03\x04" + bytes(100), "t.xlsx", ReadError, "spreadsheet"),
+        (b"PK\x03\x04" + bytes(100), "t.xlsx", ReadError, "not a valid .xlsx"),
         (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-6], "t.csv.gz", ReadError, "complete gzip"),
         (gzip.compress(b"", mtime=0), "t.csv.gz", ReadError, "is empty"),
     ],

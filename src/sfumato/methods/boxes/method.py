@@ -95,6 +95,7 @@ class Boxes(Method):
     """
 
     name: ClassVar[str] = "boxes"
+    keeps_people: ClassVar[bool] = True
     in_blocks: ClassVar[str] = (
         "the first cuts are chosen from a sample; each block is then cut as in memory, so no box crosses a block"
     )

@@ -15,6 +15,7 @@ from sfumato.methods.claims.groups import (
 )
 from sfumato.methods.claims.marginals import MarginalsKept
 from sfumato.methods.claims.moments import MomentsKept
+from sfumato.methods.claims.pseudonyms import DatesShifted, Pseudonyms
 from sfumato.methods.claims.risk import KMap, PopulationGroups, RiskAtMost, rows_for_risk
 from sfumato.methods.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.methods.claims.sampling import SampledPrivacy
@@ -29,6 +30,7 @@ __all__ = [
     "ClaimKind",
     "ColumnsAllowed",
     "Containment",
+    "DatesShifted",
     "DeclaredCloseness",
     "Diversity",
     "EachColumnAnonymous",
@@ -41,6 +43,7 @@ __all__ = [
     "MomentsKept",
     "NoUniqueRowCopied",
     "PopulationGroups",
+    "Pseudonyms",
     "RecursiveDiversity",
     "RiskAtMost",
     "RowsAccountedFor",

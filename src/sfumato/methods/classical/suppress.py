@@ -52,6 +52,7 @@ class Suppress(Method):
     """
 
     name: ClassVar[str] = "suppress"
+    keeps_people: ClassVar[bool] = True
     noted: ClassVar[Mapping[str, str]] = {"suppression": "how cells were chosen", "importance": "of each column"}
 
     k: int = option(

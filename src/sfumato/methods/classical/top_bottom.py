@@ -47,6 +47,7 @@ class TopBottom(Method):
     """
 
     name: ClassVar[str] = "top-bottom"
+    keeps_people: ClassVar[bool] = True
     noted: ClassVar[Mapping[str, str]] = {"coded columns": "columns whose largest and smallest numbers were replaced"}
 
     k: int = option(

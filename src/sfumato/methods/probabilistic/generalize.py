@@ -56,6 +56,7 @@ class Generalize(Method):
     """
 
     name: ClassVar[str] = "generalize"
+    keeps_people: ClassVar[bool] = True
     in_blocks: ClassVar[str] = "ranges are chosen from the joint counts of a sample; the promise is counted on all rows"
     noted: ClassVar[Mapping[str, str]] = {
         "combinations before": "number of possible combinations of values",

@@ -52,6 +52,7 @@ class OptimalGroups(ColumnwiseMethod):
     """
 
     name: ClassVar[str] = "optimal-groups"
+    keeps_people: ClassVar[bool] = True
     noted: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
 
     k: int = option(

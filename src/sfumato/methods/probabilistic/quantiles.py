@@ -48,6 +48,7 @@ class Quantiles(ColumnwiseMethod):
     """
 
     name: ClassVar[str] = "quantiles"
+    keeps_people: ClassVar[bool] = True
     noted: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
 
     k: int | None = option(

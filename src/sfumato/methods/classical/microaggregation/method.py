@@ -62,6 +62,7 @@ class Microaggregate(Method):
     """
 
     name: ClassVar[str] = "mdav"
+    keeps_people: ClassVar[bool] = True
     noted: ClassVar[Mapping[str, str]] = {
         "aggregated": "columns that are released with the values of groups",
         "groups": "what a group is made of: whole rows, or the values of one column",
