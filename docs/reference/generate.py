@@ -1,27 +1,28 @@
-"""Write the files that are generated from the code: ``__init__.pyi`` and the reference pages of methods and engines.
+"""Write the files that are generated from the code: ``__init__.pyi`` and the pages of the reference.
 
 ``make generated`` runs it; a test fails if one of the files is out of date.
 """
 
 from __future__ import annotations
 
-import inspect
-import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import sfumato
+from sfumato.measures.registry import MEASURES
 from sfumato.methods.registry import METHODS, method_class
-from sfumato.params import options_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from command_page import commands_page
 from engine_parity import Parity, parity
+from method_pages import measure_page, measures_page, method_page, methods_page
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUB = REPOSITORY / "src" / "sfumato" / "__init__.pyi"
-METHODS_PAGE = Path(__file__).parent / "methods.md"
-ENGINES_PAGE = Path(__file__).parent / "engines.md"
+HERE = Path(__file__).parent
 
 
 def stub() -> str:
@@ -32,23 +33,6 @@ def stub() -> str:
     lines += ["from sfumato.version import __version__ as __version__", ""]
     lines += ["NAMES: dict[str, str]", "__all__: list[str]", "", "def public_names() -> dict[str, str]: ..."]
     return "\n".join(lines) + "\n"
-
-
-def methods_page() -> str:
-    """Return the page with every method and all its options, as Markdown."""
-    lines = ["# Methods and their options", "", "Written by `make generated` from the code; do not edit by hand."]
-    lines += ["Terms are defined in the [glossary](../glossary.md).", ""]
-    for name in METHODS:
-        kind = method_class(name)
-        text = inspect.getdoc(kind) or ""
-        summary = text.partition("\nParameters\n")[0].partition("\nExamples\n")[0].strip()
-        summary = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", summary)
-        lines += [f"## {kind.__name__}", "", f"On the command line: `--method {name}`.", "", summary, ""]
-        lines += ["| option | value | meaning |", "|---|---|---|"]
-        for one in options_of(kind):
-            lines.append(f"| `{one.name}` | {one.range_and_default} | {one.declared.meaning} |")
-        lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
 
 
 def engines_page() -> str:
@@ -79,8 +63,26 @@ def _in_blocks(name: str, found: Parity) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-FILES = {STUB: stub, METHODS_PAGE: methods_page, ENGINES_PAGE: engines_page}
+FILES: dict[Path, Callable[[], str]] = {
+    STUB: stub,
+    HERE / "methods.md": methods_page,
+    HERE / "measures.md": measures_page,
+    HERE / "engines.md": engines_page,
+    HERE / "commands.md": commands_page,
+}
+FILES |= {HERE / "methods" / f"{name}.md": partial(method_page, name) for name in METHODS}
+FILES |= {HERE / "measures" / f"{name}.md": partial(measure_page, name) for name in MEASURES}
+
+
+def write() -> None:
+    """Write all files, and remove pages of methods and measures that are no more."""
+    for path, make in FILES.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(make(), encoding="utf-8")
+    for page in (*HERE.glob("methods/*.md"), *HERE.glob("measures/*.md")):
+        if page not in FILES:
+            page.unlink()
+
 
 if __name__ == "__main__":
-    for path, make in FILES.items():
-        path.write_text(make(), encoding="utf-8")
+    write()
