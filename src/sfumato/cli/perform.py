@@ -12,10 +12,10 @@ from sfumato.errors import OptionError
 from sfumato.params import require_choice
 
 if TYPE_CHECKING:
-    from sfumato.cli.request import Request
     from sfumato.engines.base import Engine
     from sfumato.measures.assess import Assessment
     from sfumato.methods.base import Method
+    from sfumato.project.request import Request
     from sfumato.release.destination import Destination
     from sfumato.release.release import Release
     from sfumato.report.summary import Summary
@@ -27,8 +27,8 @@ DEFAULT_METHOD = "boxes"
 
 def perform(request: Request, *, seed: int | None, as_json: bool) -> None:
     """Make the release, verify it, write it with its project file, and print what was found."""
-    from sfumato.cli.project import write_project
     from sfumato.engines.registry import engine_for
+    from sfumato.project.files import write_project
     from sfumato.release.destination import Folder
 
     file, out = _required(request)
@@ -50,7 +50,8 @@ def perform(request: Request, *, seed: int | None, as_json: bool) -> None:
     else:
         schema = _made_in_memory(request, method, given, engine, seed=seed, as_json=as_json)
     if isinstance(destination, Folder):
-        write_project(replace(request, schema=None, columns=schema, roles=()))
+        said = write_project(replace(request, schema=None, columns=schema, roles=()))
+        console.say(f"· {said}")
 
 
 def _required(request: Request) -> tuple[str, str]:

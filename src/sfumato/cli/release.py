@@ -9,8 +9,8 @@ import typer
 
 from sfumato.cli import source
 from sfumato.cli.perform import perform
-from sfumato.cli.request import Request
 from sfumato.errors import OptionError
+from sfumato.project.request import Request
 
 
 def command(
@@ -123,7 +123,7 @@ def command(
 
     Example: sfumato release patients.csv -o out -k 5 --quasi age,zip --sensitive diagnosis --keep "mean(age)"
     """
-    from sfumato.cli.project import read_project
+    from sfumato.project.files import read_project
 
     given: dict[str, Any] = {
         "k": k,
