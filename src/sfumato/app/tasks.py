@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
     from sfumato.methods.base import Method
     from sfumato.recommendation.records import Recommendation
+    from sfumato.release.release import Release
     from sfumato.report.contents import Contents
     from sfumato.report.distributions import Distribution
     from sfumato.report.risk import SizeClass
@@ -222,9 +223,9 @@ class CheckStatistics(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """A release that was written: everything that its report shows, and its place on the risk–utility map."""
+    """A release that was written: what the page shows of it, and its place on the risk–utility map."""
 
-    contents: Contents
+    contents: Contents  # those of its report, and attacks
     schema: Schema  # with a role for every column
     trial: Comparison | None  # of one run; None if no attack was asked for
 
@@ -252,8 +253,23 @@ class MakeRelease(Task):
         release = _watched(method, held.report).release(fitted, seed=self.seed, engine="memory")
         shown = contents(release)
         release.write(self.folder, report=Report.showing(shown))
-        trial = compare(fitted, [method], strengths=1, jobs=1, seed=self.seed) if self.attacked else None
-        return Made(contents=shown, schema=fitted.schema, trial=trial)
+        if not self.attacked:
+            return Made(contents=shown, schema=fitted.schema, trial=None)
+        trial = compare(fitted, [method], strengths=1, jobs=1, seed=self.seed)
+        return Made(contents=_with_attacks(shown, release, trial), schema=fitted.schema, trial=trial)
+
+
+def _with_attacks(shown: Contents, release: Release, trial: Comparison) -> Contents:
+    """Return what the page shows of a release with the attacks on one of a part of the table."""
+    from sfumato.report.contents import utility_changes
+    from sfumato.report.risk import gauges
+    from sfumato.report.verdict import verdict
+
+    found = trial.rows[0].assessment
+    if found is None:  # the trial made no release, and says why
+        return shown
+    judged = verdict(replace(release, assessment=found))
+    return replace(shown, verdict=judged, assessment=found, gauges=gauges(found), changes=utility_changes(found))
 
 
 def _watched(method: Method, report: Callable[[float], None]) -> Method:

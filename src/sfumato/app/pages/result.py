@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -15,9 +14,7 @@ from sfumato.app.recipes import command_of, python_of
 from sfumato.app.visitors import Run
 from sfumato.comparison.records import Comparison
 from sfumato.report.comparison_page import map_context
-from sfumato.report.contents import utility_changes
 from sfumato.report.picture import HEIGHT, WIDTH
-from sfumato.report.risk import gauges
 
 
 async def page(request: Request) -> Response:
@@ -25,9 +22,7 @@ async def page(request: Request) -> Response:
     run = run_of(request)
     if run.made is None:
         return shown(request, "failed_run.html.j2", 200 if run.job.failure else 404, run=run, failure=run.job.failure)
-    contents, trial = run.made.contents, _assessment(run)
-    if trial is not None:  # attacks on a release of a part of the table, shown in the form of the report
-        contents = replace(contents, assessment=trial, gauges=gauges(trial), changes=utility_changes(trial))
+    contents = run.made.contents
     return shown(
         request,
         "result.html.j2",
@@ -82,7 +77,3 @@ def run_of(request: Request) -> Run:
     if run is None:
         raise HTTPException(404)
     return run
-
-
-def _assessment(run: Run) -> Any:
-    return run.made.trial.rows[0].assessment if run.made and run.made.trial else None

@@ -41,13 +41,14 @@ function prepareUpload() {
 async function show(address, isNew) {
   const answer = await fetch(address, { headers: { accept: "text/html" } });
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  for (const part of ["main", ".steps", ".bar"]) {
+  for (const part of ["main", ".steps", ".topbar"]) {
     const here = document.querySelector(part), there = page.querySelector(part);
     if (here && there) here.replaceWith(there);
   }
   document.title = page.title;
   if (isNew) history.pushState(null, "", answer.url);
-  document.querySelector("main").focus();
+  document.querySelector("main").focus({ preventScroll: true });
+  if (isNew) scrollTo(0, 0);
   prepare();
 }
 
