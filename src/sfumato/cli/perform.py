@@ -10,6 +10,7 @@ from sfumato.cli import console, source
 from sfumato.cli.search import watched
 from sfumato.errors import OptionError
 from sfumato.params import require_choice
+from sfumato.project.reading import READING, is_url
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine
@@ -39,7 +40,7 @@ def perform(request: Request, *, seed: int | None, as_json: bool) -> None:
     destination = _destination(out, request.into, replace=bool(request.replace))
     destination.require_free()
     console.say_progress()
-    given = source.source_of(file, request.reading or source.READING, table=request.table, query=request.query)
+    given = source.source_of(file, request.reading or READING, table=request.table, query=request.query)
     engine = engine_for(request.engine or "auto", given, memory=request.memory, master=request.master)
     if method is None:
         request = _recommended(request, given, engine)
@@ -98,7 +99,7 @@ def _made_by_engine(
     judged = None
     with watched(method) as anonymizer:
         if request.judges:
-            others = request.reference and source.table(request.reference, request.reading or source.READING)
+            others = request.reference and source.table(request.reference, request.reading or READING)
             made = release_and_assess(
                 anonymizer, given, others, holdout=request.holdout, require=bool(request.require), **options
             )
@@ -118,7 +119,7 @@ def _made_in_memory(
     fitted = FittedTable.of(given.read(), request.roles_schema)
     source.say_roles(fitted.schema)
     console.say_compiling()
-    others = request.reference and source.table(request.reference, request.reading or source.READING)
+    others = request.reference and source.table(request.reference, request.reading or READING)
     judged = None
     with watched(method) as anonymizer:
         if request.judges:
@@ -153,7 +154,7 @@ def _destination(out: str, into: str | None, *, replace: bool) -> Destination:
     """Return the folder, or the table of a database, that the release is written to."""
     from sfumato.release.destination import Folder
 
-    if source.is_url(out):
+    if is_url(out):
         if into is None:
             raise OptionError(
                 "-o with the URL of a database needs the name of the new table.", found="no --into", fix="--into TABLE"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from sfumato.cli import console, source
+from sfumato.project.reading import READING, schema_of
 
 
 def command(
@@ -40,10 +41,10 @@ def command(
     from sfumato.examination import examined
     from sfumato.schema.schema import Schema
 
-    reading = source.reading_of(separator, encoding, decimal, missing, header, names) or source.READING
+    reading = source.reading_of(separator, encoding, decimal, missing, header, names) or READING
     given = source.source_of(file, reading, table=table, query=query)
     roles = source.given_roles(role, quasi, sensitive, other)
-    with examined(given, source.schema_of(schema, roles), engine_for(engine, given, memory=memory)) as opened:
+    with examined(given, schema_of(schema, roles), engine_for(engine, given, memory=memory)) as opened:
         kinds, columns = opened.survey.kinds, opened.schema.columns
     if json:
         console.show_json(

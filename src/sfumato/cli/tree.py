@@ -10,6 +10,7 @@ import typer
 from sfumato.cli import console, source
 from sfumato.errors import OptionError
 from sfumato.params import require_choice
+from sfumato.project.reading import READING
 
 
 def command(
@@ -51,7 +52,7 @@ def command(
     """
     from sfumato.schema.suggested_trees import WAYS, suggested_tree, usual_way
 
-    reading = source.reading_of(separator, encoding, decimal, missing, header, names) or source.READING
+    reading = source.reading_of(separator, encoding, decimal, missing, header, names) or READING
     way = None if by is None else require_choice(by, name="--by", choices=WAYS)
     whole = source.source_of(file, reading, table=table, query=query).read()
     if column not in whole.names:
