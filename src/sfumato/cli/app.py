@@ -34,6 +34,7 @@ from sfumato.cli import (
     schema,
     tree,
     verify,
+    web_page,
 )
 from sfumato.errors import SfumatoError, names_memory_errors
 from sfumato.version import __version__
@@ -61,6 +62,7 @@ app.command("estimate")(estimate.command)
 app.command("assess")(assess.command)
 app.command("compare")(compare.command)
 app.command("demo")(demo.command)
+app.command("app")(web_page.command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -11,6 +11,7 @@ import typer
 from sfumato.cli import console, source
 from sfumato.errors import OptionError, printable
 from sfumato.params import require_choice
+from sfumato.project.reading import Reading
 
 if TYPE_CHECKING:
     from sfumato.measures.assess import Assessment
@@ -72,7 +73,7 @@ def command(
     if pictures is not None:
         _require_outside(Path(pictures).resolve())
     console.say_compiling()
-    reading = source.Reading(
+    reading = Reading(
         separator=separator,
         encoding=encoding,
         decimal=decimal,

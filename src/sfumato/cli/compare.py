@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from sfumato.cli import console, source
+from sfumato.project.reading import READING, listed
 
 
 def command(
@@ -52,10 +53,10 @@ def command(
     from sfumato.comparison.folder import REPORT, require_folder
     from sfumato.comparison.trials import trials_of
 
-    chosen = None if methods is None else list(source.listed(methods))
+    chosen = None if methods is None else list(listed(methods))
     trials_of(chosen, strengths)  # a mistake is said before the table is read
     require_folder(out)
-    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet) or source.READING
+    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet) or READING
     given = source.source_of(file, reading, table=table, query=query)
     fitted = source.fitted_source(given, schema=schema, roles=source.given_roles(role, quasi, sensitive, other))
     source.say_roles(fitted.schema)

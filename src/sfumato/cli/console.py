@@ -182,8 +182,7 @@ class _Progress(logging.Handler):
 
 def say_compiling() -> None:
     """Say that kernels must be compiled first, if the numba cache is empty."""
-    from sfumato import kernels
+    from sfumato.engines.machine import COMPILING, kernels_are_compiled
 
-    cache = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(kernels.__file__).parent)
-    if not any(cache.rglob("*.nbi")):
-        say("· compiling kernels; this takes about half a minute and is done once")
+    if not kernels_are_compiled():
+        say(f"· {COMPILING}")

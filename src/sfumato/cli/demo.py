@@ -10,27 +10,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from sfumato.cli import console
+from sfumato.project.demo_table import KEEP, ROLES, diabetes_patients
 
 if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.report.summary import Summary
     from sfumato.statistics.estimate import Estimate
     from sfumato.table.table import Table
-
-ROLES = {
-    "age": "quasi",
-    "sex": "quasi",
-    "bmi": "quasi",
-    "blood_pressure": "quasi",
-    "progression": "sensitive",
-}
-KEEP = [
-    "mean(bmi)",
-    "sd(blood_pressure)",
-    "corr(bmi, progression)",
-    "corr(bmi, blood_pressure)",
-    "regress(progression ~ bmi)",
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,27 +69,6 @@ def _show(released: Release, folder: Path, summary: Summary, truths: Mapping[str
         console.show(terminal.findings(released.findings), "", terminal.estimates(estimates, truths))
         if summary.usefulness.concerns:
             console.show("", terminal.usefulness(summary.usefulness))
-
-
-def diabetes_patients() -> Table:
-    """Return age, sex, body mass index, blood pressure and progression of the disease in a year."""
-    import pyarrow as pa
-    from sklearn.datasets import load_diabetes
-
-    from sfumato.table.table import Table
-
-    rows, progression = load_diabetes(return_X_y=True, scaled=False)
-    return Table.from_arrow(
-        pa.table(
-            {
-                "age": rows[:, 0].astype("int64"),
-                "sex": pa.array(rows[:, 1].astype("int64").astype("str")),  # 1 and 2: the source does not say which
-                "bmi": rows[:, 2],
-                "blood_pressure": rows[:, 3],
-                "progression": progression,
-            }
-        )
-    )
 
 
 def true_values(original: Table, released: Release) -> dict[str, float]:

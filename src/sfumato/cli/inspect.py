@@ -11,6 +11,7 @@ import typer
 from sfumato.cli import console, source
 from sfumato.errors import OptionError
 from sfumato.params import require_number
+from sfumato.project.reading import Reading, listed, schema_of
 
 if TYPE_CHECKING:
     from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
@@ -80,7 +81,7 @@ def command(
 
     limit = require_number(seconds, name="--seconds", at_least=0.0) or None
     end = start + (limit or 0.0) - SHOWING_SECONDS
-    reading = source.Reading(
+    reading = Reading(
         separator=separator,
         encoding=encoding,
         decimal=decimal,
@@ -90,15 +91,15 @@ def command(
         sheet=sheet,
     )
     named = (
-        *(f"{name}=quasi" for name in source.listed(quasi)),
-        *(f"{name}=sensitive" for name in source.listed(sensitive)),
+        *(f"{name}=quasi" for name in listed(quasi)),
+        *(f"{name}=sensitive" for name in listed(sensitive)),
     )
     given = source.source_of(file, reading, table=table, query=query)
     if models or named:
         fitted = source.fitted_source(given, schema=schema, roles=(*role, *named))
         _show_models(fitted.table, fitted.schema, quasi, sensitive, population, json=json)
         return
-    with examined(given, source.schema_of(schema, role), engine_for(engine, given, memory=memory)) as opened:
+    with examined(given, schema_of(schema, role), engine_for(engine, given, memory=memory)) as opened:
         found = inspect(opened.survey, opened.schema, seconds=limit and _left(end))
         if not json:
             console.show(terminal.inspection(found))
@@ -152,8 +153,8 @@ def _show_models(
     from sfumato.report import terminal
     from sfumato.schema.columns import Role
 
-    known = source.listed(quasi) or schema.names(Role.QUASI)
-    others = source.listed(sensitive) or schema.names(Role.SENSITIVE)
+    known = listed(quasi) or schema.names(Role.QUASI)
+    others = listed(sensitive) or schema.names(Role.SENSITIVE)
     if not known:
         raise OptionError("Groups need at least one quasi-identifier.", found="none", fix="--quasi age,zip")
     found = group_models(table, known, others, schema=schema)

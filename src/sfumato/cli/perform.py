@@ -10,13 +10,14 @@ from sfumato.cli import console, source
 from sfumato.cli.search import watched
 from sfumato.errors import OptionError
 from sfumato.params import require_choice
+from sfumato.project.reading import READING, is_url
 from sfumato.table.files import shown
 
 if TYPE_CHECKING:
-    from sfumato.cli.request import Request
     from sfumato.engines.base import Engine
     from sfumato.measures.assess import Assessment
     from sfumato.methods.base import Method
+    from sfumato.project.request import Request
     from sfumato.release.destination import Destination
     from sfumato.release.release import Release
     from sfumato.report.summary import Summary
@@ -28,8 +29,8 @@ DEFAULT_METHOD = "boxes"
 
 def perform(request: Request, *, seed: int | None, as_json: bool) -> None:
     """Make the release, verify it, write it with its project file, and print what was found."""
-    from sfumato.cli.project import write_project
     from sfumato.engines.registry import engine_for
+    from sfumato.project.files import write_project
     from sfumato.release.bundle import checked_formats
     from sfumato.release.destination import Folder
     from sfumato.release.target import MANIFEST
@@ -47,7 +48,7 @@ def perform(request: Request, *, seed: int | None, as_json: bool) -> None:
     _require_key_apart(request)
     checked_formats(request.formats or None)
     console.say_progress()
-    given = source.source_of(file, request.reading or source.READING, table=request.table, query=request.query)
+    given = source.source_of(file, request.reading or READING, table=request.table, query=request.query)
     engine = engine_for(request.engine or "auto", given, memory=request.memory, master=request.master)
     if method is None:
         request = _recommended(request, given, engine)
@@ -60,7 +61,8 @@ def perform(request: Request, *, seed: int | None, as_json: bool) -> None:
         schema = _made_in_memory(request, method, given, engine, seed=seed, as_json=as_json)
     if isinstance(destination, Folder):
         done: dict[str, Any] = {"roles": (), "pseudonyms": (), "shift_dates": (), "by": None, "days": None}
-        write_project(replace(request, schema=None, columns=schema, **done))
+        said = write_project(replace(request, schema=None, columns=schema, **done))
+        console.say(f"· {said}")
 
 
 def _required(request: Request) -> tuple[str, str]:
@@ -142,7 +144,7 @@ def _made_by_engine(
     judged = None
     with watched(method) as anonymizer:
         if request.judges:
-            others = request.reference and source.table(request.reference, request.reading or source.READING)
+            others = request.reference and source.table(request.reference, request.reading or READING)
             made = release_and_assess(
                 anonymizer, given, others, holdout=request.holdout, require=bool(request.require), **options
             )
@@ -163,7 +165,7 @@ def _made_in_memory(
     fitted = FittedTable(fitted.table, request.prepared(fitted.schema))
     source.say_roles(fitted.schema)
     console.say_compiling()
-    others = request.reference and source.table(request.reference, request.reading or source.READING)
+    others = request.reference and source.table(request.reference, request.reading or READING)
     judged = None
     with watched(method) as anonymizer:
         if request.judges:
@@ -207,7 +209,7 @@ def _destination(out: str, into: str | None, *, replace: bool) -> Destination:
     """Return the folder, or the table of a database, that the release is written to."""
     from sfumato.release.destination import Folder
 
-    if source.is_url(out):
+    if is_url(out):
         if into is None:
             raise OptionError(
                 "-o with the URL of a database needs the name of the new table.", found="no --into", fix="--into TABLE"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from sfumato.cli import console, source
+from sfumato.project.reading import READING, reading_words, schema_of
 
 
 def command(
@@ -45,13 +46,13 @@ def command(
     from sfumato.recommendation.recommend import recommend
 
     reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet)
-    given = source.source_of(file, reading or source.READING, table=table, query=query)
+    given = source.source_of(file, reading or READING, table=table, query=query)
     roles = source.given_roles(role, quasi, sensitive, other)
     console.say_compiling()
     found = recommend(
         given,
         keep,
-        schema=source.schema_of(schema, roles),
+        schema=schema_of(schema, roles),
         k=k,
         l=l,
         population=population,
@@ -62,7 +63,7 @@ def command(
             *(word for one in roles for word in ("--role", one)),
             *_words("--table", table),
             *_words("--query", query),
-            *source.reading_words(reading),
+            *reading_words(reading),
         ],
     )
     if json:

@@ -9,8 +9,9 @@ import typer
 
 from sfumato.cli import source
 from sfumato.cli.perform import perform
-from sfumato.cli.request import Request
 from sfumato.errors import OptionError
+from sfumato.project.reading import listed
+from sfumato.project.request import Request
 
 
 def command(
@@ -150,7 +151,7 @@ def command(
 
     Example: sfumato release patients.csv -o out -k 5 --quasi age,zip --sensitive diagnosis --keep "mean(age)"
     """
-    from sfumato.cli.project import read_project
+    from sfumato.project.files import read_project
 
     given: dict[str, Any] = {
         "k": k,
@@ -196,7 +197,7 @@ def command(
 
 
 def _columns(given: list[str]) -> tuple[str, ...]:
-    return tuple(name for names in given for name in source.listed(names))
+    return tuple(name for names in given for name in listed(names))
 
 
 def _answer(text: str) -> tuple[str, str]:

@@ -23,6 +23,6 @@ def command(
 
     Example: sfumato run out.toml
     """
-    from sfumato.cli.project import read_project
+    from sfumato.project.files import read_project
 
     perform(read_project(project), seed=seed, as_json=json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from sfumato.cli import console, source
+from sfumato.project.reading import READING, schema_of
 
 
 def command(
@@ -42,10 +43,10 @@ def command(
     from sfumato.schema.schema import Schema
     from sfumato.schema.suggested_trees import with_suggested_trees
 
-    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet) or source.READING
+    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet) or READING
     given = source.source_of(file, reading, table=table, query=query)
     roles = source.given_roles(role, quasi, sensitive, other)
-    with examined(given, source.schema_of(schema, roles), engine_for(engine, given, memory=memory)) as opened:
+    with examined(given, schema_of(schema, roles), engine_for(engine, given, memory=memory)) as opened:
         kinds = opened.survey.kinds
         columns = with_suggested_trees(opened.schema, opened.survey.sample.table).columns
     if json:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
 
 from sfumato.cli import console
 from sfumato.errors import OptionError
-from sfumato.params import require_choice
+from sfumato.project.reading import READING, Reading, file_source, is_url, listed, schema_of
 
 if TYPE_CHECKING:
     from sfumato.engines.database.database import Database
     from sfumato.schema.schema import FittedTable, Schema
-    from sfumato.table.read import FileSource
     from sfumato.table.sources import TableSource
     from sfumato.table.table import Table
 
@@ -64,22 +61,6 @@ SHEET = typer.Option(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """How to read a file, as given on the command line."""
-
-    separator: str | None = None
-    encoding: str | None = None
-    decimal: str | None = None
-    missing: Sequence[str] = ()
-    header: bool | None = None
-    names: str | None = None  # separated by commas; quotes enclose a name with a comma
-    sheet: str | None = None  # of a workbook
-
-
-READING = Reading()  # everything is detected
-
-
 def reading_of(
     separator: str | None,
     encoding: str | None,
@@ -102,17 +83,6 @@ def reading_of(
     return None if found == READING else found
 
 
-def reading_words(reading: Reading | None) -> list[str]:
-    """Return how to read a text file as arguments of a command."""
-    if reading is None:
-        return []
-    given = [("--separator", reading.separator), ("--encoding", reading.encoding), ("--decimal", reading.decimal)]
-    given += [("--missing", text) for text in reading.missing]
-    given += [("--names", reading.names), ("--sheet", reading.sheet)]
-    header = [] if reading.header is None else ["--header" if reading.header else "--no-header"]
-    return [word for flag, value in given if value is not None for word in (flag, value)] + header
-
-
 TABLE = typer.Option(None, "--table", metavar="NAME", help="Table to read, if FILE is the URL of a database.")
 ENGINE_HELP = "Engine that does the work: auto, memory, duckdb for tables larger than memory, or spark for clusters."
 ENGINE = typer.Option("auto", "--engine", help=ENGINE_HELP)
@@ -132,13 +102,6 @@ def source_of(file: str, reading: Reading, *, table: str | None = None, query: s
     return file_source(file, reading)
 
 
-def is_url(text: str) -> bool:
-    """Return whether this is the URL of a database."""
-    from sfumato.engines.database.database import SCHEMES, scheme_of
-
-    return scheme_of(text) in SCHEMES
-
-
 def database(url: str, *, table: str | None, query: str | None = None, replace: bool = False) -> Database:
     """Return a table of a database; a password in the URL is refused, because others see it in the process list."""
     from sfumato.engines.database.database import Database
@@ -149,28 +112,6 @@ def database(url: str, *, table: str | None, query: str | None = None, replace: 
             fix="PGPASSWORD in the environment, ~/.pgpass, or a service file",
         )
     return Database(url, table=table, query=query, replace=replace)
-
-
-def file_source(file: str, reading: Reading) -> FileSource:
-    """Return the file with how to read it."""
-    from sfumato.table.read import FileSource
-    from sfumato.table.text import TextOptions
-
-    options = TextOptions(
-        separator=reading.separator,
-        encoding=reading.encoding,
-        decimal=reading.decimal,
-        missing=tuple(reading.missing),
-        header=reading.header,
-        names=None if reading.names is None else listed(reading.names),
-        sheet=reading.sheet,
-    )
-    return FileSource(file, options)
-
-
-def listed(names: str) -> tuple[str, ...]:
-    """Split names that are separated by commas; quotes enclose a name with a comma."""
-    return tuple(next(csv.reader([names], skipinitialspace=True), []))
 
 
 def table(file: str, reading: Reading) -> Table:
@@ -190,18 +131,6 @@ def fitted_source(given: TableSource, *, schema: str | None, roles: Sequence[str
     return FittedTable.of(given.read(), schema_of(schema, roles))
 
 
-def schema_of(schema: str | Schema | None, roles: Sequence[str]) -> Schema:
-    """Return the schema, or that in a file, with the roles of the command line."""
-    from sfumato.schema.columns import Role
-    from sfumato.schema.schema import Schema
-
-    chosen = {
-        name: Role(require_choice(role, name=f"The role of {name!r}", choices=[str(known) for known in Role]))
-        for name, role in map(_role, roles)
-    }
-    return Schema.of(schema).with_roles(chosen)
-
-
 def given_roles(
     role: Sequence[str], quasi: Sequence[str], sensitive: Sequence[str], other: Sequence[str] = ()
 ) -> list[str]:
@@ -218,11 +147,3 @@ def say_roles(schema: Schema) -> None:
     for column in schema.columns:
         if column.reason:
             console.say(f"· {column.name}: {column.role} ({column.reason})")
-
-
-def _role(text: str) -> tuple[str, str]:
-    """Split ``COLUMN=ROLE``; a column name may contain "="."""
-    name, mark, role = text.rpartition("=")
-    if not mark or not name:
-        raise OptionError("--role needs a column and a role.", found=repr(text), fix="--role income=sensitive")
-    return name, role

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from sfumato.cli import console, source
 from sfumato.errors import OptionError
 from sfumato.params import require_choice
-
-if TYPE_CHECKING:
-    from sfumato.schema.hierarchy import Tree
-    from sfumato.table.table import Table
-
-WAYS = ("steps", "prefix", "calendar", "frequencies", "values")
-RARE = (0.01, 0.05, 0.2)  # shares of the rows below which a value is rare, on each level
+from sfumato.project.reading import READING
 
 
 def command(
@@ -59,16 +51,18 @@ def command(
 
     Example: sfumato tree patients.csv age --by steps --levels 5,10,50 -o age.csv
     """
-    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet) or source.READING
+    from sfumato.schema.tree_ways import WAYS, suggested_tree, usual_way
+
+    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet) or READING
     way = None if by is None else require_choice(by, name="--by", choices=WAYS)
     whole = source.source_of(file, reading, table=table, query=query).read()
     if column not in whole.names:
         from sfumato.schema.columns import nearest
 
         raise OptionError(f"There is no column {column!r} in the table.", found=nearest(column, whole.names))
-    way = way or _usual_way(whole, column)
+    way = way or usual_way(whole, column)
     text = io.StringIO()
-    tree = _made(whole, column, way, _numbers(levels))
+    tree = suggested_tree(whole, column, way, _numbers(levels))
     tree.write(text)
     console.say(f"· {tree.size:,} values of {column!r} in {tree.levels} levels, by {way}")
     if out is None:
@@ -76,49 +70,6 @@ def command(
     else:
         _write(Path(out).expanduser(), text.getvalue())
         console.say(f"· in a schema file: tree = {out!r}")
-
-
-def _usual_way(table: Table, column: str) -> str:
-    """Return how values of this kind are usually grouped."""
-    from sfumato.table.kinds import Kind
-
-    kind = table.kinds[column]
-    if kind is Kind.DATE:
-        return "calendar"
-    return "steps" if kind.is_numeric else "frequencies"
-
-
-def _made(table: Table, column: str, way: str, levels: Sequence[float]) -> Tree:
-    import numpy as np
-
-    from sfumato.schema import trees
-    from sfumato.table.kinds import Kind
-
-    coded = table.coded(column)
-    values = coded.values.drop_null()
-    if not len(values):
-        raise OptionError(f"Column {column!r} must have values.", found="missing values only")
-    if way == "steps":
-        numbers = table.numbers(column) if table.kinds[column] is not Kind.DATE else np.zeros(0)
-        given = levels or _widths(numbers, table.kinds[column] is Kind.WHOLE)
-        return trees.step_tree(values, given)
-    if way == "frequencies":
-        rows = np.bincount(coded.codes)[: len(values)]  # the missing value comes last
-        usual = sorted({max(2, round(share * table.rows)) for share in RARE})
-        return trees.frequency_tree(values, rows.tolist(), [int(level) for level in levels] or usual)
-    if levels:
-        raise OptionError(f"--levels are for steps and frequencies, not for {way}.", fix="leave them out")
-    return {"prefix": trees.prefix_tree, "calendar": trees.calendar_tree, "values": trees.value_tree}[way](values)
-
-
-def _widths(numbers: object, whole: bool) -> Sequence[float]:
-    import numpy as np
-
-    from sfumato.schema.trees import suggested_widths
-
-    known = np.asarray(numbers, dtype=float)
-    known = known[~np.isnan(known)]
-    return suggested_widths(float(known.min()), float(known.max()), whole=whole) if known.size else ()
 
 
 def _numbers(levels: str | None) -> list[float]:

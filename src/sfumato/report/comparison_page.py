@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from sfumato.report.html import environment
 from sfumato.report.risk_utility_map import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, colours_of, drawn
@@ -16,34 +17,39 @@ MOST_NAMED = 6  # methods that the first sentence names
 
 def render(comparison: Comparison) -> str:
     """Render the page; it shows scores, options and names of methods, and no cell."""
-    templates = environment()
-    templates.filters["share"] = _share
+    made = environment()
+    made.filters.update(share=_share)
+    return made.get_template("comparison.html.j2").render(**map_context(comparison))
+
+
+def map_context(comparison: Comparison, numbers: Sequence[int] | None = None) -> dict[str, Any]:
+    """Return what the template of the maps shows; ``numbers`` of the trials, if they are not 1, 2, 3, …"""
     rows = comparison.rows
-    return templates.get_template("comparison.html.j2").render(
-        comparison=comparison,
-        verdict=verdict(comparison),
-        maps=(
+    return {
+        "comparison": comparison,
+        "verdict": verdict(comparison),
+        "maps": (
             (
                 "Risk against people who never took part",
                 "How much better people are recognised in the release than among other people: 0 means no better. "
                 f"About {chance(comparison):.2f} is seen by chance.",
-                drawn(rows, lambda row: row.reference_risk),
+                drawn(rows, lambda row: row.reference_risk, numbers),
             ),
             (
                 "Risk by the worst attack",
                 "How much the best of all attacks gains over guessing, with 95 % confidence: 0 means nothing.",
-                drawn(rows, lambda row: row.attack_risk),
+                drawn(rows, lambda row: row.attack_risk, numbers),
             ),
         ),
-        numbered=list(enumerate(rows, start=1)),
-        colours=colours_of(rows),
-        width=WIDTH,
-        height=HEIGHT,
-        left=LEFT,
-        right=WIDTH - RIGHT,
-        top=TOP,
-        bottom=HEIGHT - BOTTOM,
-    )
+        "numbered": list(zip(numbers or range(1, len(rows) + 1), rows, strict=True)),
+        "colours": colours_of(rows),
+        "width": WIDTH,
+        "height": HEIGHT,
+        "left": LEFT,
+        "right": WIDTH - RIGHT,
+        "top": TOP,
+        "bottom": HEIGHT - BOTTOM,
+    }
 
 
 def chance(comparison: Comparison) -> float:

@@ -119,7 +119,7 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
         assessment=assessment,
         statistics=statistics,
         usefulness=shown.usefulness,
-        changes=_changes(assessment),
+        changes=utility_changes(assessment),
         decisions=decisions(release, statistics, shown.usefulness),
         notes=tuple((name, listed(value)) for name, value in manifest.notes.items()) if manifest else (),
         _picture=draw(release.table, *shown.pictured) if shown.pictured else None,
@@ -145,6 +145,7 @@ def _columns(release: Release, *, fits: bool) -> tuple[ShownColumn, ...]:
     )
 
 
-def _changes(assessment: Assessment | None) -> tuple[Change, ...]:
+def utility_changes(assessment: Assessment | None) -> tuple[Change, ...]:
+    """Return what an assessment says about utility, with what each score means."""
     scores = [score for score in assessment.scores if score.family == "utility"] if assessment else []
     return tuple(Change(score=score, meaning=MEANINGS.get(score.name, score.note)) for score in scores)

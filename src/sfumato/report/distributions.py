@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.disclosure.safe_shares import BINS, OTHERS, Bins, bins_of, least_people, per_day, rounded, step_for
+from sfumato.disclosure.safe_shares import (
+    BINS,
+    OTHERS,
+    Bins,
+    bins_of,
+    least_people,
+    per_day,
+    rounded,
+    safe_shares,
+    step_for,
+)
 from sfumato.table.intervals import ANY, Intervals, is_interval, low_name, parse_set
 from sfumato.table.kinds import Kind
 
@@ -69,6 +79,16 @@ def distributions(release: Release) -> dict[str, Distribution]:
     rows = release.table.thinned(_columns(release, names), MOST_ROWS)  # they are in random order
     found = {name: _distribution(release, rows, name, before.get(name), least, step) for name in names}
     return {name: one for name, one in found.items() if one is not None}
+
+
+def original_distributions(table: Table, least: int) -> dict[str, Distribution]:
+    """Return the distributions of a table that is not released yet, in the form in which a report shows them."""
+    shown = table.thinned(table.names, MOST_ROWS)
+    found = {}
+    for one in safe_shares(shown, shown.names, least):
+        shape = Distribution.of(one.labels, None, np.array(one.shares), one.step)
+        found[one.column] = shape if one.bins is not None else _numbered(shape, table.kinds[one.column])
+    return found
 
 
 def _columns(release: Release, names: list[str]) -> list[str]:

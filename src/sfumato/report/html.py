@@ -36,7 +36,11 @@ class Report:
     @classmethod
     def of(cls, release: Release, summary: Summary | None = None) -> Report:
         """Compute and render the report; ``summary`` if it has been computed already."""
-        shown = contents(release, summary)
+        return cls.showing(contents(release, summary))
+
+    @classmethod
+    def showing(cls, shown: Contents) -> Report:
+        """Render contents that were computed already."""
         return cls(page=_page(shown), numbers=to_json(_numbers(shown)) + "\n")
 
     @staticmethod
@@ -50,11 +54,10 @@ def render(release: Release, summary: Summary | None = None) -> str:
     return Report.of(release, summary).page
 
 
-def environment() -> jinja2.Environment:
-    """Return the templates with the filters that all pages share."""
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("sfumato.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
+def environment(*others: jinja2.BaseLoader, **options: Any) -> jinja2.Environment:
+    """Return the templates, and those of other loaders, with the filters that all pages share."""
+    loader = jinja2.ChoiceLoader([*others, jinja2.PackageLoader("sfumato.report")])
+    made = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, **options)
     made.filters.update(
         count=lambda value: f"{value:,}",
         number=number,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,8 +68,8 @@ def reproduction(manifest: Manifest) -> Reproduction:
             )
             for name, value in manifest.options.items()
         ),
-        command=_command(manifest.method, chosen),
-        python=_python(kind.__name__ if kind else manifest.method, chosen),
+        command=command_text(manifest.method, chosen),
+        python=python_text(kind.__name__ if kind else manifest.method, chosen),
         schema=columns_text(
             (Column(name=c.name, role=c.role, kind=c.kind, domain=c.domain) for c in manifest.columns), Path()
         ),
@@ -119,12 +119,41 @@ def _differ(value: Any, default: Any) -> bool:
     return bool(value != default and not (value in (None, [], {}) and default in (None, [], {})))
 
 
-def _command(method: str, chosen: Mapping[str, Any]) -> str:
-    """Return the command, one option per line."""
-    parts = [["sfumato", "release", "FILE", "-o", "DIR"], ["--schema", "schema.toml"], ["--method", method]]
-    return " \\\n  ".join(map(shlex.join, [*parts, *option_words(chosen)]))
+def command_text(
+    method: str, chosen: Mapping[str, Any], *, file: str = "FILE", folder: str = "DIR", arguments: Sequence[str] = ()
+) -> str:
+    """Return the command that makes a release, one option per line; ``arguments`` are added at the end.
+
+    >>> print(command_text("boxes", {"k": 5, "keep": ["mean(age)"]}, file="people.csv", folder="out"))
+    sfumato release people.csv -o out \\
+      --schema schema.toml \\
+      --method boxes \\
+      --k 5 \\
+      --keep 'mean(age)'
+    """
+    parts = [["sfumato", "release", file, "-o", folder], ["--schema", "schema.toml"], ["--method", method]]
+    options = [*parts, *option_words(chosen), *([list(arguments)] if arguments else [])]
+    return " \\\n  ".join(map(shlex.join, options))
 
 
-def _python(name: str, chosen: Mapping[str, Any]) -> str:
+def python_text(
+    name: str,
+    chosen: Mapping[str, Any],
+    *,
+    file: str = "FILE",
+    folder: str = "DIR",
+    table: str | None = None,
+    arguments: str = "",
+) -> str:
+    """Return the Python expression that makes a release.
+
+    ``table`` is an expression in place of the path of the file, and ``arguments`` are those of ``release`` after the
+    schema.
+    """
     options = ", ".join(f"{option}={value!r}" for option, value in chosen.items())
-    return f'sf.{name}({options}).release("FILE", schema="schema.toml").write("DIR")'
+    given = table or _quoted(file)
+    return f'sf.{name}({options}).release({given}, schema="schema.toml"{arguments}).write({_quoted(folder)})'
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

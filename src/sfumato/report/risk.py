@@ -147,7 +147,7 @@ def groups(release: Release) -> Groups | None:
         groups=int(sizes.size),
         smallest=int(sizes.min()),
         alone=int((sizes == 1).sum()),
-        classes=_classes(sizes),
+        classes=size_classes(sizes),
     )
 
 
@@ -155,7 +155,8 @@ def _sizes(release: Release, columns: list[str]) -> NDArray[np.int64]:
     return group_sizes(release.table.select(columns), columns)
 
 
-def _classes(sizes: NDArray[np.int64]) -> tuple[SizeClass, ...]:
+def size_classes(sizes: NDArray[np.int64]) -> tuple[SizeClass, ...]:
+    """Return how many groups of about each size there are, and how many people are in them."""
     starts = np.array(STARTS)
     place = np.searchsorted(starts, sizes, side="right") - 1
     return tuple(

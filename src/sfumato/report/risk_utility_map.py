@@ -85,11 +85,14 @@ class Map:
     vertical: Axis
 
 
-def drawn(rows: Sequence[ComparedMethod], risk: Risk) -> Map | None:
-    """Place the rows that have a utility and this risk; None if there are none."""
+def drawn(rows: Sequence[ComparedMethod], risk: Risk, numbers: Sequence[int] | None = None) -> Map | None:
+    """Place the rows that have a utility and this risk; None if there are none.
+
+    ``numbers`` are those of the rows, if they are not 1, 2, 3, …
+    """
     known = [
         (number, row, utility, found)
-        for number, row in enumerate(rows, start=1)
+        for number, row in zip(numbers or range(1, len(rows) + 1), rows, strict=True)
         if (utility := row.utility) is not None and (found := risk(row)) is not None
     ]
     if not known:

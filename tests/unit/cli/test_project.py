@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.cli.app import app, run
-from sfumato.cli.project import project_text, read_project
-from sfumato.cli.request import Request
-from sfumato.cli.source import Reading
+from sfumato.project.files import project_text, read_project
+from sfumato.project.reading import Reading
+from sfumato.project.request import Request
 from sfumato.schema.hierarchy import Tree
 from sfumato.schema.schema import Schema
 from sfumato.schema.trees import frequency_tree, step_tree, suggested_widths, value_tree

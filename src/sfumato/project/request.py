@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli import source
 from sfumato.errors import OptionError
+from sfumato.project.reading import Reading, schema_of
 
 if TYPE_CHECKING:
     from sfumato.schema.columns import Column
@@ -25,7 +25,7 @@ class Request:
     schema: str | None = None  # path of a schema file
     columns: Schema | None = None  # or the schema itself
     roles: Sequence[str] = ()  # COLUMN=ROLE
-    reading: source.Reading | None = None
+    reading: Reading | None = None
     table: str | None = None
     query: str | None = None
     into: str | None = None
@@ -86,4 +86,4 @@ class Request:
     @property
     def roles_schema(self) -> Schema:
         """The schema, with the roles of the command line."""
-        return source.schema_of(self.columns if self.schema is None else self.schema, self.roles)
+        return schema_of(self.columns if self.schema is None else self.schema, self.roles)

@@ -27,10 +27,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sfumato.cli import console, source
-from sfumato.cli.request import Request
 from sfumato.errors import OptionError, RequestError
 from sfumato.params import require_choice
+from sfumato.project.reading import Reading, is_url
+from sfumato.project.request import Request
 from sfumato.schema.files import columns_of, toml_content, toml_key, toml_text
 
 HEAD = "# A project of sfumato: `sfumato run` makes this release again. Not part of the release; it may hold secrets.\n"
@@ -76,21 +76,22 @@ def read_project(file: str) -> Request:
     )
 
 
-def write_project(request: Request) -> None:
-    """Write the project file of a release next to its folder; another file with this name is left alone."""
+def write_project(request: Request) -> str:
+    """Write the project file of a release next to its folder, and return what happened, as a sentence.
+
+    Another file with this name is left alone.
+    """
     from sfumato.table.write import write_whole
 
     target = Path(request.target or "").expanduser().absolute()
     file = target.with_name(f"{target.name}.toml")
     if os.path.lexists(file) and not _is_project(file):
-        console.say(f"· no project file was written, because {file.name} is another file")
-        return
+        return f"no project file was written, because {file.name} is another file"
     try:
         write_whole(file, partial(_fill, project_text(request, file.parent).encode()))
     except OptionError as error:  # the release itself is complete
-        console.say(f"· no project file was written: {error.message}")
-        return
-    console.say(f"· project file {os.path.relpath(file)}: sfumato run makes this release again")
+        return f"no project file was written: {error.message}"
+    return f"project file {os.path.relpath(file)}: sfumato run makes this release again"
 
 
 def _is_project(file: Path) -> bool:
@@ -125,19 +126,19 @@ def _require_type(key: str, value: Any, kind: type, file: str) -> None:
         raise RequestError(f"{key!r} in {file} must be {words[kind]}.", found=type(value).__name__)
 
 
-def _reading(given: Mapping[str, Any], file: str) -> source.Reading | None:
-    known = [one.name for one in fields(source.Reading)]
+def _reading(given: Mapping[str, Any], file: str) -> Reading | None:
+    known = [one.name for one in fields(Reading)]
     for key in given:
         require_choice(key, name=f"An entry of [reading] in {file}", choices=known)
-    return source.Reading(**given) if given else None
+    return Reading(**given) if given else None
 
 
 def _from(folder: Path, path: str) -> str:
-    return path if source.is_url(path) else os.path.relpath(folder / Path(path).expanduser())
+    return path if is_url(path) else os.path.relpath(folder / Path(path).expanduser())
 
 
 def _to(folder: Path, path: str) -> str:
-    return path if source.is_url(path) else os.path.relpath(Path(path).expanduser().absolute(), folder)
+    return path if is_url(path) else os.path.relpath(Path(path).expanduser().absolute(), folder)
 
 
 def _toml(value: Any) -> str:

@@ -1,0 +1,80 @@
+"""What a visitor has chosen, and the history that undo goes back in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato.project.reading import Reading
+    from sfumato.schema.schema import Schema
+
+LONGEST = 200  # choices that undo goes back to
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The table of a visitor: a file below the named folder, or an upload in the private folder."""
+
+    path: str
+    name: str  # as shown, and in the command
+    reading: Reading
+    is_demo: bool = False  # the file is written when it is first read
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """Everything that a release needs besides the table: roles and trees, statistics, method and options."""
+
+    schema: Schema  # what was chosen only; other columns have suggested roles
+    population: int | None = None
+    keep: tuple[str, ...] = ()
+    method: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Said:
+    """A text of the catalogue, with what is put into its placeholders; it is translated when it is shown."""
+
+    text: str
+    values: Mapping[str, object] = field(default_factory=dict)
+
+
+class History:
+    """All choices of a visitor, one after the other."""
+
+    def __init__(self, first: Choices) -> None:
+        self._steps: list[tuple[Said, Choices]] = [(Said(""), first)]
+        self._place = 0
+
+    @property
+    def now(self) -> Choices:
+        """The current choices."""
+        return self._steps[self._place][1]
+
+    @property
+    def to_undo(self) -> Said | None:
+        """What undo would take back; None if there is nothing."""
+        return self._steps[self._place][0] if self._place else None
+
+    @property
+    def to_redo(self) -> Said | None:
+        """What redo would do again; None if there is nothing."""
+        return self._steps[self._place + 1][0] if self._place + 1 < len(self._steps) else None
+
+    def change(self, what: Said, **changed: Any) -> None:
+        """Make a choice; what was undone before is forgotten. A choice that changes nothing is not remembered."""
+        chosen = replace(self.now, **changed)
+        if chosen != self.now:
+            self._steps = [*self._steps[: self._place + 1], (what, chosen)][-LONGEST:]
+            self._place = len(self._steps) - 1
+
+    def undo(self) -> None:
+        """Go back by one choice."""
+        self._place = max(self._place - 1, 0)
+
+    def redo(self) -> None:
+        """Go forward by one choice."""
+        self._place = min(self._place + 1, len(self._steps) - 1)

@@ -1,0 +1,168 @@
+"""Who may speak with the page: its own browser tabs, with the key, and nobody else.
+
+The address that the command prints contains a key. The first visit exchanges it for a cookie that scripts cannot read
+and that the browser does not send for requests of other sites. Every request is checked before anything else happens:
+
+- its ``Host`` must be the loopback address (a foreign name that leads here is DNS rebinding),
+- a request that changes something must come from a page of this server (``Origin`` and ``Sec-Fetch-Site``),
+- parts of a page are not given to pages of other sites, nor to those of other ports,
+- there are no web sockets, so every request for one is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+from sfumato.app.visitors import Visitor, Visitors
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+ENTRANCE = "/enter/"
+SAFE = ("GET", "HEAD")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",  # without a referrer, forms would have the origin "null"
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+NO_KEY = "Open the address that `sfumato app` printed: this page needs its key."
+
+
+class Guard:
+    """The outermost layer of the server: checks every request, and adds the security headers to every answer."""
+
+    def __init__(self, inner: Application, visitors: Visitors, *, key: str, port: int) -> None:
+        self.inner = inner
+        self.visitors = visitors
+        self.key = key
+        self.hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
+        self.cookie = f"sfumato-{port}"  # cookies do not know ports, so that two servers need two names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.inner(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        headers = Headers(scope["headers"])
+        refused = self.refusal(scope["method"], headers)
+        if refused:
+            await _answer(send, 403, refused)
+        elif scope["path"].startswith(ENTRANCE):
+            await self._enter(scope["path"].removeprefix(ENTRANCE), headers, send)
+        elif (visitor := self.visitors.find(self._session(headers))) is None:
+            await _answer(send, 401, NO_KEY)
+        else:
+            scope["visitor"] = visitor
+            await self._serve(scope, receive, send)
+
+    def refusal(self, method: str, headers: Headers) -> str:
+        """Return why a request is refused, whoever asks; empty if it is not."""
+        hosts = headers.all("host")
+        if len(hosts) != 1 or hosts[0] not in self.hosts:
+            return "This server answers to its loopback address only."
+        if "upgrade" in headers:
+            return "There are no web sockets here."
+        site, origins = headers.one("sec-fetch-site"), headers.all("origin")
+        ours = [f"http://{hosts[0]}"]
+        if method not in SAFE:
+            by_us = origins == ours if origins else site == "same-origin"
+            if not by_us or site not in ("", "same-origin"):
+                return "This request came from another page."
+        elif site in ("cross-site", "same-site") and headers.one("sec-fetch-mode") != "navigate":
+            return "Other pages must not load parts of this one."
+        elif origins and origins != ours:
+            return "This request came from another page."
+        return ""
+
+    async def _enter(self, given: str, headers: Headers, send: Send) -> None:
+        """Exchange the key for a cookie; a browser that has one already keeps its session."""
+        if not secrets.compare_digest(given.encode(), self.key.encode()):
+            await _answer(send, 401, NO_KEY)
+            return
+        known = self.visitors.find(self._session(headers))
+        visitor: Visitor | None = known or self.visitors.welcome(headers.one("accept-language"))
+        if visitor is None:
+            await _answer(send, 503, "There are too many sessions: end the server and start it again.")
+            return
+        cookie = f"{self.cookie}={visitor.session}; Path=/; HttpOnly; SameSite=Strict"
+        await _answer(send, 303, "", {"location": "/", "set-cookie": cookie})
+
+    def _session(self, headers: Headers) -> str:
+        try:
+            found = SimpleCookie(headers.one("cookie")).get(self.cookie)
+        except CookieError:
+            return ""
+        return found.value if found else ""
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer, with our headers; what it raises was answered already and is not logged."""
+        started = False
+
+        async def send_safely(message: MutableMapping[str, Any]) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                given = Headers(message.get("headers", ()))
+                added = [(name.encode(), text.encode()) for name, text in HEADERS.items() if name not in given]
+                message = {**message, "headers": [*message.get("headers", ()), *added]}
+            await send(message)
+
+        failed = False
+        try:
+            await self.inner(scope, receive, send_safely)
+        except Exception:  # its message may quote a cell
+            failed = True
+        if failed and not started:
+            await _answer(send, 500, "An unexpected error occurred.")
+
+
+class Headers:
+    """The headers of a request, by their names in small letters."""
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        self._raw = [(name.decode("latin-1").lower(), text.decode("latin-1")) for name, text in raw]
+
+    def all(self, name: str) -> list[str]:
+        """Return all headers of this name."""
+        return [text for known, text in self._raw if known == name]
+
+    def one(self, name: str) -> str:
+        """Return the header if there is exactly one, otherwise an empty text."""
+        found = self.all(name)
+        return found[0] if len(found) == 1 else ""
+
+    def __contains__(self, name: str) -> bool:
+        return bool(self.all(name))
+
+
+async def _answer(send: Send, status: int, text: str, headers: dict[str, str] | None = None) -> None:
+    """Answer with a short text, and end the connection: the body of a refused request is not read."""
+    body = text.encode()
+    shown = {
+        **HEADERS,
+        "content-type": "text/plain; charset=utf-8",
+        "content-length": str(len(body)),
+        **(headers or {}),
+    }
+    if status >= 400:
+        shown["connection"] = "close"
+    raw = [(name.encode(), re.sub(r"[\r\n]", " ", value).encode("latin-1", "replace")) for name, value in shown.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})

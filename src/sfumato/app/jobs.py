@@ -1,0 +1,182 @@
+"""Work that takes time: one process per visitor does it, and the server only asks how far it is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from sfumato.app.tasks import Task
+from sfumato.app.worker import Done, Failure, Progress
+
+State = Literal["waiting", "running", "done", "failed", "cancelled"]
+KEPT = 60  # finished jobs whose results are kept
+DIED = "The process that did the work ended without a result; the memory may not suffice."
+
+
+class Job:
+    """A task that was asked for, and what is known about it."""
+
+    def __init__(self, task: Task, ended: Callable[[Job], None] | None = None) -> None:
+        self.task = task
+        self.name = secrets.token_hex(8)
+        self.state: State = "waiting"
+        self.said: list[str] = []
+        self.share: float | None = None
+        self.result: Any = None
+        self.warnings: tuple[str, ...] = ()
+        self.failure: Failure | None = None
+        self.started = time.monotonic()
+        self.seconds = 0.0
+        self._ended = ended
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return self.state in ("done", "failed", "cancelled")
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the work began, or that it took."""
+        return self.seconds if self.is_over else time.monotonic() - self.started
+
+    def end(self, state: State, failure: Failure | None = None) -> None:
+        """Note the end, and tell whoever waits for it."""
+        self.seconds = time.monotonic() - self.started
+        self.failure = failure
+        self.state = state
+        if self._ended is not None:
+            self._ended(self)
+
+
+class Desk:
+    """The jobs of one visitor, done one after the other by one process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._jobs: dict[Task, Job] = {}
+        self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    @property
+    def current(self) -> Job | None:
+        """The job that is being done, or the next one."""
+        return next((job for job in list(self._jobs.values()) if not job.is_over), None)
+
+    def find(self, name: str) -> Job | None:
+        """Return the job with this name."""
+        return next((job for job in list(self._jobs.values()) if job.name == name), None)
+
+    def ask(self, task: Task, ended: Callable[[Job], None] | None = None) -> Job:
+        """Return the job of this task: the one that was asked for before, or a new one."""
+        known = self._jobs.get(task)
+        if known is not None and not self._is_worth_another(known):
+            return known
+        for job in list(self._jobs.values()):  # nobody waits for what was asked before about other choices
+            if job.state == "waiting" and type(job.task) is type(task):
+                job.end("cancelled")
+        self._forget()
+        job = self._jobs[task] = Job(task, ended)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, daemon=True)
+            self._thread.start()
+        self._waiting.put(job)
+        return job
+
+    def cancel(self, job: Job) -> None:
+        """End a job; the process that does it is killed, and the next task gets another one."""
+        if job.state == "waiting":
+            job.end("cancelled")
+        elif job.state == "running":
+            job.state = "cancelled"
+            self._kill()
+
+    def close(self) -> None:
+        """End all work and wait until the process has ended."""
+        self._closed = True
+        for job in list(self._jobs.values()):
+            if job.state == "waiting":
+                job.state = "cancelled"
+        self._waiting.put(None)
+        self._kill()
+        if self._thread is not None:
+            self._thread.join(timeout=5.0)
+
+    @staticmethod
+    def _is_worth_another(job: Job) -> bool:
+        return job.state == "cancelled" or (job.failure is not None and not job.failure.is_final)
+
+    def _forget(self) -> None:
+        over = [task for task, job in self._jobs.items() if job.is_over]
+        for task in over[: max(len(over) - KEPT, 0)]:
+            del self._jobs[task]
+
+    def _work(self) -> None:
+        while (job := self._waiting.get()) is not None and not self._closed:
+            if job.state == "waiting":
+                job.started, job.state = time.monotonic(), "running"
+                self._do(job)
+        self._kill()
+
+    def _do(self, job: Job) -> None:
+        """Let the process do a job, and read what it says until the end."""
+        answer: Done | Failure | None = None
+        try:
+            process = self._running()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(pickle.dumps(job.task))
+            process.stdin.flush()
+            while isinstance(message := pickle.load(process.stdout), Progress):
+                job.said += [message.text] if message.text else []
+                job.share = job.share if message.share is None else message.share
+            answer = message
+        except (OSError, EOFError, pickle.UnpicklingError):  # it was killed, or died
+            self._kill()
+        if job.state == "cancelled":
+            job.end("cancelled")
+        elif isinstance(answer, Done):
+            job.result, job.warnings = answer.result, answer.warnings
+            job.end("done")
+        else:
+            job.end("failed", answer or Failure(message=DIED, fix="a smaller table", is_final=False))
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            temporary = self._folder / "temporary"
+            temporary.mkdir(mode=0o700, exist_ok=True)
+            environment = os.environ | {
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                "TMPDIR": str(temporary),
+            }
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "sfumato.app.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+            )
+        return self._process
+
+    def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(OSError):
+            process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError, ValueError):
+                if pipe is not None:
+                    pipe.close()

@@ -1,0 +1,52 @@
+"""The second step: what the columns are, and their roles, which are changed for many columns at once."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sfumato.app.choices import Said
+from sfumato.app.pages.frame import examined, examined_by, form_of, go, shown, visitor_of, working
+from sfumato.params import require_choice
+from sfumato.schema.columns import Role
+
+MEANINGS = {  # what each role does, as buttons say it
+    Role.QUASI: "protect it: others may know it",
+    Role.SENSITIVE: "release it: it is what an intruder wants to learn",
+    Role.OTHER: "release it as it is",
+    Role.IDENTIFIER: "remove it: it names a person",
+    Role.WEIGHT: "a sampling weight",
+}
+ROLE_NAMES = {
+    Role.QUASI: "quasi-identifier",
+    Role.SENSITIVE: "sensitive",
+    Role.OTHER: "other",
+    Role.IDENTIFIER: "identifier",
+    Role.WEIGHT: "weight",
+}
+
+
+async def page(request: Request) -> Response:
+    """Show all columns."""
+    job = await examined(request)
+    if job.state != "done":
+        return working(request, job)
+    return shown(
+        request, "columns.html.j2", found=examined_by(job), warnings=job.warnings, meanings=MEANINGS, names=ROLE_NAMES
+    )
+
+
+async def change(request: Request) -> Response:
+    """Give the chosen columns a role."""
+    job, form = await examined(request), await form_of(request)
+    if job.state != "done":
+        return go("/columns")
+    schema = examined_by(job).schema
+    role = Role(require_choice(form.one("role"), name="The role", choices=list(Role)))
+    names = [schema.columns[position].name for position in form.positions("column", len(schema.columns))]
+    history = visitor_of(request).history
+    if names:
+        text = "role {role} for {column}" if len(names) == 1 else "role {role} for {columns} columns"
+        said = Said(text, {"role": ROLE_NAMES[role], "column": names[0], "columns": len(names)})
+        history.change(said, schema=history.now.schema.with_roles(dict.fromkeys(names, role)))
+    return go("/columns")

@@ -1,0 +1,158 @@
+"""The fifth step: the recommended method with its reasons, or another one with its options explained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sfumato.app.choices import Choices, Said
+from sfumato.app.jobs import Job
+from sfumato.app.pages.frame import Form, asked, form_of, go, shown, source_of, visitor_of, working
+from sfumato.app.tasks import Recommend
+from sfumato.methods.base import Method
+from sfumato.methods.registry import METHODS, make_method, method_class
+from sfumato.params import Checked, Choice, Flag, NamedOption, OrNone, options_of
+from sfumato.recommendation.records import Recommendation
+
+FIRST = ("k", "l", "population", "beta", "level", "epsilon", "kind", "search", "suppress")  # seen at once
+FROM_STATISTICS = "keep"  # chosen on the page before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """An option of a method as a field of a form."""
+
+    name: str
+    value: str
+    choices: tuple[str, ...]  # empty: a text field
+    strengths: tuple[str, ...]  # sensible values, from weak to strong
+    meaning: str
+    range: str
+    default: str
+    first: bool
+
+
+async def page(request: Request) -> Response:
+    """Show the recommendation, all methods, and the options of one."""
+    choices = visitor_of(request).choices
+    job = await _recommended(request)
+    if job.state != "done" and job.failure is None:
+        return working(request, job)
+    found: Recommendation | None = job.result
+    name = request.query_params.get("name") or choices.method or (found.method if found else "boxes")
+    kind = method_class(name)
+    same = kind.name == choices.method
+    given = choices.options if same else found.options if found and found.method == kind.name else {}
+    return shown(
+        request,
+        "method.html.j2",
+        recommended=found,
+        failure=job.failure,
+        methods={one: summary_of(method_class(one)) for one in METHODS},
+        kind=kind,
+        summary=summary_of(kind),
+        fields=fields_of(kind, given),
+        keeps=takes_statistics(kind),
+    )
+
+
+async def change(request: Request) -> Response:
+    """Choose a method with its options, or the recommended one."""
+    form, visitor = await form_of(request), visitor_of(request)
+    kind = method_class(form.one("method"))
+    found: Recommendation | None = (await _recommended(request)).result
+    is_recommended = form.one("action") == "recommended" and found is not None and found.method == kind.name
+    given = found.options if found is not None and is_recommended else given_options(kind, form)
+    chosen = {name: value for name, value in given.items() if name != FROM_STATISTICS or not takes_statistics(kind)}
+    make_method(kind.name, **chosen)  # a mistake is said here
+    said = Said("method {method}", {"method": kind.name})
+    visitor.history.change(said, method=kind.name, options=chosen)
+    return go("/run")
+
+
+async def _recommended(request: Request) -> Job:
+    choices = visitor_of(request).choices
+    return await asked(
+        request,
+        Recommend(source=source_of(request), schema=choices.schema, keep=choices.keep, population=choices.population),
+    )
+
+
+def options_for(choices: Choices) -> dict[str, Any]:
+    """Return all options of the chosen method, with the statistics to keep if it takes them."""
+    assert choices.method is not None
+    keeps = choices.keep and takes_statistics(method_class(choices.method))
+    return {**choices.options, **({FROM_STATISTICS: list(choices.keep)} if keeps else {})}
+
+
+def takes_statistics(kind: type[Method]) -> bool:
+    """Return whether a method can be told which statistics to keep; the option of this name may be another one."""
+    ranges = {one.name: one.declared.range for one in options_of(kind)}
+    found = ranges.get(FROM_STATISTICS)
+    return isinstance(found, OrNone) and isinstance(found.range, Checked)
+
+
+def summary_of(kind: type[Method]) -> str:
+    """Return the first paragraph of the description of a method."""
+    return " ".join((kind.__doc__ or "").partition("\n\n")[0].replace("``", "`").split())
+
+
+def fields_of(kind: type[Method], given: Mapping[str, Any]) -> list[Field]:
+    """Return the options of a method as fields, those that matter most first."""
+    hidden = {FROM_STATISTICS} if takes_statistics(kind) else set()
+    return [_field(one, given) for one in options_of(kind) if one.name not in hidden]
+
+
+def _field(one: NamedOption, given: Mapping[str, Any]) -> Field:
+    inner = one.declared.range.range if isinstance(one.declared.range, OrNone) else one.declared.range
+    empty = ("",) if isinstance(one.declared.range, OrNone) else ()
+    choices = inner.choices if isinstance(inner, Choice) else ("true", "false") if isinstance(inner, Flag) else ()
+    default = "" if one.default is MISSING else _text(one.default)
+    return Field(
+        name=one.name,
+        value=_text(given[one.name]) if one.name in given else default or ("5" if one.name == "k" else ""),
+        choices=(*empty, *choices) if choices else (),
+        strengths=tuple(map(_text, one.declared.strengths)),
+        meaning=one.declared.meaning,
+        range=one.declared.range.describe(one.declared.unit),
+        default=default,
+        first=one.is_required or one.name in FIRST or bool(one.declared.strengths),
+    )
+
+
+def given_options(kind: type[Method], form: Form) -> dict[str, Any]:
+    """Return the options of a form that differ from their defaults."""
+    found: dict[str, Any] = {}
+    for one in options_of(kind):
+        text = form.one(f"option-{one.name}")
+        default = "" if one.default is MISSING else _text(one.default)
+        if f"option-{one.name}" in form.fields and text not in ("", default):
+            found[one.name] = _value(text)
+    return found
+
+
+def _text(value: Any) -> str:
+    """Return the value of an option as the text of a field."""
+    if value is None or value in ((), [], {}):
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except TypeError:
+        return ""
+
+
+def _value(text: str) -> Any:
+    """Return the value of a field: as JSON (0.5, true, [1, 2]) if possible, otherwise as text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,33 @@
+"""The third step: who stands alone in the table as it is, by which columns, and against which population."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sfumato.app.choices import Said
+from sfumato.app.pages.frame import asked, form_of, go, shown, source_of, visitor_of, working
+from sfumato.app.tasks import ALPHA, MeasureRisks
+from sfumato.errors import OptionError
+
+MOST_SETS = 25  # sets of columns that are listed
+
+
+async def page(request: Request) -> Response:
+    """Show the risks."""
+    choices = visitor_of(request).choices
+    task = MeasureRisks(source=source_of(request), schema=choices.schema, population=choices.population)
+    job = await asked(request, task)
+    if job.state != "done":
+        return working(request, job)
+    return shown(request, "risks.html.j2", risks=job.result, alpha=ALPHA, most=MOST_SETS)
+
+
+async def change(request: Request) -> Response:
+    """Choose the population."""
+    population = (await form_of(request)).number("population")
+    if population is not None and population < 1:
+        raise OptionError("The population must be at least as large as the table.", found=str(population))
+    text = "population {people}" if population is not None else "no population"
+    visitor_of(request).history.change(Said(text, {"people": population or 0}), population=population)
+    return go("/risks")

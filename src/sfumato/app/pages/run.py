@@ -1,0 +1,110 @@
+"""The sixth step: make the release, with progress, and cancel it."""
+
+from __future__ import annotations
+
+import shutil
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from sfumato.app.jobs import Job
+from sfumato.app.pages.frame import examined, examined_by, form_of, go, shown, source_of, visitor_of, working
+from sfumato.app.pages.method import options_for, summary_of
+from sfumato.app.tasks import MakeRelease
+from sfumato.app.visitors import Run
+from sfumato.methods.registry import make_method, method_class
+
+ATTACKED = 20_000  # rows up to which attacks are tried unless the visitor says otherwise
+
+
+async def page(request: Request) -> Response:
+    """Show what will be done, or how far it is."""
+    visitor = visitor_of(request)
+    choices = visitor.choices
+    if choices.method is None:
+        return go("/method")
+    current = next((run for run in visitor.runs if not run.job.is_over), None)
+    if current is not None:
+        return shown(request, "running.html.j2", run=current, job=current.job)
+    job = await examined(request)
+    if job.state != "done":
+        return working(request, job)
+    found = examined_by(job)
+    return shown(
+        request,
+        "run.html.j2",
+        found=found,
+        options=options_for(choices),
+        summary=summary_of(method_class(choices.method)),
+        attacked=found.inspection.rows <= ATTACKED,
+        last=visitor.runs[-1] if visitor.runs else None,
+    )
+
+
+async def start(request: Request) -> Response:
+    """Start a run with the current choices."""
+    visitor, form = visitor_of(request), await form_of(request)
+    choices, job = visitor.choices, await examined(request)
+    if choices.method is None or job.state != "done" or any(not run.job.is_over for run in visitor.runs):
+        return go("/run")
+    options, seed, schema = options_for(choices), form.number("seed"), examined_by(job).schema
+    make_method(choices.method, **options)  # a mistake is said before any work
+    visitor.made_runs += 1
+    folder = visitor.room(f"run-{visitor.made_runs}")
+    task = MakeRelease(
+        source=source_of(request),
+        number=visitor.made_runs,
+        folder=str(folder / "out"),
+        schema=schema,
+        method=choices.method,
+        options=options,
+        seed=seed,
+        attacked=bool(form.one("attacked")),
+    )
+
+    def clear_away(ended: Job) -> None:
+        if ended.state != "done":
+            shutil.rmtree(folder, ignore_errors=True)
+
+    made = Run(
+        number=task.number,
+        folder=folder,
+        source=task.source,
+        choices=choices,
+        schema=schema,
+        method=choices.method,
+        options=options,
+        seed=seed,
+        job=visitor.desk.ask(task, clear_away),
+    )
+    visitor.runs.append(made)
+    return go("/run")
+
+
+async def cancel(request: Request) -> Response:
+    """End the work that is being done; nothing of it stays."""
+    visitor = visitor_of(request)
+    if (job := visitor.desk.current) is not None:
+        visitor.desk.cancel(job)
+    visitor.runs = [run for run in visitor.runs if run.job.state != "cancelled"]
+    return go("/run" if visitor.choices.method else "/columns")
+
+
+async def state(request: Request) -> Response:
+    """Tell the script of the page how far a job is."""
+    visitor = visitor_of(request)
+    job = visitor.desk.find(request.path_params["job"])
+    if job is None:
+        return JSONResponse({"over": True})
+    run = next((one for one in visitor.runs if one.job is job), None)
+    made = f"/runs/{run.number}" if run is not None and job.state == "done" else None
+    return JSONResponse(
+        {
+            "over": job.is_over,
+            "state": job.state,
+            "said": job.said[-12:],
+            "share": job.share,
+            "seconds": round(job.elapsed, 1),
+            "next": made,
+        }
+    )

@@ -1,0 +1,43 @@
+"""What every page offers: undo, redo and the language."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sfumato.app.pages.frame import form_of, go, visitor_of
+from sfumato.app.texts import languages
+
+
+async def home(request: Request) -> Response:
+    """Go to the first page, or to the table that is open."""
+    return go("/open" if visitor_of(request).source is None else "/columns")
+
+
+async def undo(request: Request) -> Response:
+    """Take back the last choice."""
+    visitor_of(request).history.undo()
+    return go(_here(request))
+
+
+async def redo(request: Request) -> Response:
+    """Make a choice again that was taken back."""
+    visitor_of(request).history.redo()
+    return go(_here(request))
+
+
+async def language(request: Request) -> Response:
+    """Change the language."""
+    chosen = (await form_of(request)).one("language")
+    if chosen in languages():
+        visitor_of(request).language = chosen
+    return go(_here(request))
+
+
+def _here(request: Request) -> str:
+    """Return the page that a form was on; only its path, so that nothing leads to another site."""
+    found = urlsplit(request.headers.get("referer", ""))
+    path = found.path if found.path.startswith("/") and not found.path.startswith(("//", "/enter")) else "/"
+    return path + (f"?{found.query}" if found.query else "")

@@ -1,0 +1,103 @@
+"""The fourth step: what should stay accurate."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sfumato.app.choices import Said
+from sfumato.app.pages.frame import (
+    Form,
+    asked,
+    ended,
+    examined,
+    examined_by,
+    form_of,
+    go,
+    shown,
+    source_of,
+    visitor_of,
+    working,
+)
+from sfumato.app.tasks import CheckStatistics, Examined
+from sfumato.errors import RequestError, StatisticError
+from sfumato.schema.columns import Role
+from sfumato.statistics.statistic import quoted
+
+OF_ONE = {"mean": "mean", "sd": "standard deviation", "median": "median"}  # statistics of one column, and their names
+LONG = 30.0  # seconds that a check may wait for other work
+
+
+async def page(request: Request) -> Response:
+    """Show the numeric columns and the chosen statistics."""
+    job = await examined(request)
+    if job.state != "done":
+        return working(request, job)
+    numeric = _numeric(examined_by(job))
+    keep = visitor_of(request).choices.keep
+    singles = {f"{word}({quoted(name)})" for word in OF_ONE for _, name in numeric}
+    return shown(
+        request,
+        "statistics.html.j2",
+        numeric=numeric,
+        of_one=OF_ONE,
+        written={(word, name): f"{word}({quoted(name)})" in keep for word in OF_ONE for _, name in numeric},
+        singles=[one for one in keep if one in singles],
+        others=[one for one in keep if one not in singles],
+    )
+
+
+async def change(request: Request) -> Response:
+    """Add statistics, remove one, or set those of single columns."""
+    job, form = await examined(request), await form_of(request)
+    if job.state != "done":
+        return go("/statistics")
+    found, visitor = examined_by(job), visitor_of(request)
+    names = {str(position): name for position, name in _numeric(found)}
+    keep, said = _changed(visitor.choices.keep, form, names)
+    task = CheckStatistics(source=source_of(request), schema=visitor.choices.schema, keep=keep)
+    checked = await ended(await asked(request, task), LONG)
+    if checked.failure is not None:
+        raise StatisticError(checked.failure.message, found=checked.failure.found, fix=checked.failure.fix)
+    visitor.history.change(said, keep=keep)
+    return go("/statistics")
+
+
+def _changed(keep: tuple[str, ...], form: Form, names: dict[str, str]) -> tuple[tuple[str, ...], Said]:
+    """Return the statistics after a change, and what the change was."""
+    action = form.one("action")
+    if action.startswith("remove:"):
+        position = action.removeprefix("remove:")
+        gone = keep[int(position)] if position.isdigit() and int(position) < len(keep) else ""
+        return tuple(one for one in keep if one != gone), Said("not {statistic}", {"statistic": gone})
+    if action == "singles":
+        known = {f"{word}({quoted(name)})" for word in OF_ONE for name in names.values()}
+        wanted = [
+            f"{word}({quoted(names[position])})" for word in OF_ONE for position in form.all(word) if position in names
+        ]
+        others = [one for one in keep if one not in known]
+        return (*wanted, *others), Said("statistics of single columns")
+    new = _new(action, form, names)
+    return (*keep, *((new,) if new not in keep else ())), Said("{statistic}", {"statistic": new})
+
+
+def _new(action: str, form: Form, names: dict[str, str]) -> str:
+    """Return the statistic that a form describes."""
+    if action == "text":
+        return form.one("text")
+    first, second = names.get(form.one("first")), names.get(form.one("second"))
+    if action == "corr" and first and second:
+        return f"corr({quoted(first)}, {quoted(second)})"
+    outcome, regressors = names.get(form.one("outcome")), [names[one] for one in form.all("by") if one in names]
+    if action == "regress" and outcome and regressors:
+        return f"regress({quoted(outcome)} ~ {' + '.join(map(quoted, regressors))})"
+    raise RequestError("The statistic needs its columns.", found="too few", fix="choose them in the lists")
+
+
+def _numeric(found: Examined) -> list[tuple[int, str]]:
+    """Return the columns that have means, with their positions."""
+    return [
+        (position, column.name)
+        for position, column in enumerate(found.inspection.columns)
+        if column.kind.is_numeric and column.role not in (Role.IDENTIFIER, Role.WEIGHT)
+    ]

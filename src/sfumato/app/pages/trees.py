@@ -1,0 +1,155 @@
+"""Generalization trees: suggested, drawn, and edited by grouping values or as text.
+
+A tree holds the values of its column, so it is shown only when the visitor asks for it, and stored in the private
+folder. Errors name counts and no value.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sfumato.app.choices import Said
+from sfumato.app.pages.frame import asked, examined, examined_by, form_of, go, shown, source_of, visitor_of, working
+from sfumato.app.tasks import ShownTree, ShowTree
+from sfumato.errors import RequestError, SchemaError
+from sfumato.params import require_choice
+from sfumato.schema.columns import Column
+from sfumato.schema.hierarchy import Tree
+from sfumato.schema.tree_ways import WAYS
+
+MOST_DRAWN = 400  # values of a tree that are drawn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branch:
+    """A node of a drawn tree, with the nodes below it and the positions of its values."""
+
+    name: str
+    level: int
+    values: tuple[int, ...]
+    below: tuple[Branch, ...]
+
+
+async def page(request: Request) -> Response:
+    """Draw the tree of a column: the chosen one, or a suggestion."""
+    job = await examined(request)
+    if job.state != "done":
+        return working(request, job)
+    column = _column(examined_by(job).schema.columns, request.query_params.get("column", ""))
+    way, levels = request.query_params.get("way", ""), request.query_params.get("levels", "")
+    task = ShowTree(
+        source=source_of(request),
+        schema=visitor_of(request).choices.schema,
+        column=column.name,
+        way=require_choice(way, name="The way", choices=("", *WAYS)),
+        levels=_levels(levels),
+    )
+    job = await asked(request, task)
+    if job.state != "done":
+        return working(request, job)
+    tree: ShownTree = job.result
+    drawn = branches(tree.lines) if len(tree.lines) <= MOST_DRAWN else None
+    position = request.query_params.get("column", "")
+    return shown(
+        request, "tree.html.j2", column=column, position=position, tree=tree, drawn=drawn, ways=WAYS, levels=levels
+    )
+
+
+async def change(request: Request) -> Response:
+    """Choose a tree, an edited one, or none."""
+    job, form = await examined(request), await form_of(request)
+    if job.state != "done":
+        return go("/columns")
+    column = _column(examined_by(job).schema.columns, form.one("column"))
+    history, action = visitor_of(request).history, form.one("action")
+    tree, said = None, Said("no tree for {column}", {"column": column.name})
+    if action != "remove":
+        tree = Tree.of(_lines(form.one("text")), name="tree")
+        if action == "group":
+            tree = grouped(tree, form.positions("value", tree.size), form.one("group"), form.number("level") or 1)
+        said = Said("tree for {column}", {"column": column.name})
+    chosen = replace(column, tree=None if tree is None else _stored(request, column.name, tree))
+    schema = history.now.schema
+    others = tuple(one for one in schema.columns if one.name != column.name)
+    history.change(said, schema=replace(schema, columns=(*others, chosen)))
+    return go(f"/tree?column={form.one('column')}" if tree is not None else "/columns")
+
+
+def grouped(tree: Tree, values: Sequence[int], name: str, level: int) -> Tree:
+    """Return the tree with values in one group of this name on a level; above it they follow the first of them.
+
+    >>> tree = Tree.of([("a", "a", "*"), ("b", "b", "*"), ("c", "c", "*")])
+    >>> grouped(tree, [0, 2], "a or c", 1).lines
+    [('a', 'a or c', '*'), ('c', 'a or c', '*'), ('b', 'b', '*')]
+    """
+    if not values or not name:
+        raise RequestError("A group needs at least one value, and a name.")
+    if not 1 <= level < tree.levels:
+        raise SchemaError(f"The level must be from 1 to {tree.levels - 1}.", found=str(level))
+    lines = tree.lines if level < tree.levels - 1 else [(*line, line[-1]) for line in tree.lines]
+    above = lines[values[0]][level + 1 :]
+    return Tree.of([(*line[:level], name, *above) if row in set(values) else line for row, line in enumerate(lines)])
+
+
+def branches(lines: Sequence[Sequence[str]], level: int | None = None, first: int = 0) -> tuple[Branch, ...]:
+    """Return the nodes of a tree from its lines, the highest level first; subtrees are contiguous."""
+    level = len(lines[0]) - 1 if level is None else level
+    found, start = [], 0
+    for row in range(1, len(lines) + 1):
+        if row == len(lines) or lines[row][level] != lines[start][level]:
+            found.append(
+                Branch(
+                    name=lines[start][level],
+                    level=level,
+                    values=tuple(range(first + start, first + row)),
+                    below=branches(lines[start:row], level - 1, first + start) if level else (),
+                )
+            )
+            start = row
+    return tuple(found)
+
+
+def _column(columns: Sequence[Column], position: str) -> Column:
+    if not position.isascii() or not position.isdigit() or int(position) >= len(columns):
+        raise RequestError("There is no such column.", found=f"{len(columns)} columns")
+    return columns[int(position)]
+
+
+def _levels(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(one) for one in text.replace(";", ",").split(",") if one.strip())
+    except ValueError:
+        pass
+    raise RequestError("Levels must be numbers, separated by commas.", fix="5, 10, 50")
+
+
+def _lines(text: str) -> list[tuple[str, ...]]:
+    """Read the lines of an edited tree."""
+    lines = None
+    try:
+        rows = csv.reader(io.StringIO(text), delimiter=";")
+        lines = [tuple(cell.strip() for cell in line) for line in rows if line]
+    except csv.Error:
+        pass
+    if not lines:
+        raise SchemaError("A tree must have lines: value;group;…;*", found="none that can be read")
+    return lines
+
+
+def _stored(request: Request, column: str, tree: Tree) -> str:
+    """Store a tree under a name made of its content, so that undo finds the one before."""
+    out = io.StringIO()
+    tree.write(out)
+    content = out.getvalue().encode()
+    folder = visitor_of(request).folder / "trees"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    file = folder / f"tree-{hashlib.sha256(column.encode() + content).hexdigest()[:12]}.csv"
+    file.write_bytes(content)
+    return str(file)

@@ -1,0 +1,137 @@
+// The script of the page: uploads, progress, choosing many columns, copying, and closing explanations with Escape.
+// Every page works without it except the upload; texts come from the page, so that they are in its language.
+
+const EVERY = 400; // milliseconds between two questions about a job
+
+// ---- upload: the body of the request is the file, so that the server can count it while it arrives
+
+function prepareUpload() {
+  const form = document.getElementById("upload");
+  if (!form) return;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const file = document.getElementById("file").files[0];
+    const error = document.getElementById("upload-error");
+    error.textContent = "";
+    if (!file) return;
+    if (file.size > Number(form.dataset.most)) { error.textContent = form.dataset.large; return; }
+    const query = new URLSearchParams(new FormData(form));
+    query.set("name", file.name);
+    const bar = document.getElementById("upload-progress");
+    const button = form.querySelector("button");
+    const sending = new XMLHttpRequest();
+    const fail = (text) => { error.textContent = text; bar.hidden = true; button.disabled = false; };
+    sending.open("POST", `/open/upload?${query}`);
+    sending.upload.addEventListener("progress", (now) => { if (now.lengthComputable) bar.value = now.loaded / now.total; });
+    sending.addEventListener("error", () => fail(form.dataset.broken));
+    sending.addEventListener("load", () => {
+      let answer = {};
+      try { answer = JSON.parse(sending.responseText); } catch { /* not ours: said below */ }
+      if (sending.status === 200 && answer.next) show(answer.next, true);
+      else fail(answer.error || form.dataset.broken);
+    });
+    bar.hidden = false;
+    button.disabled = true;
+    sending.send(file);
+  });
+}
+
+// ---- pages: a finished job puts its result in place, without a reload
+
+async function show(address, isNew) {
+  const answer = await fetch(address, { headers: { accept: "text/html" } });
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const part of ["main", ".steps", ".topbar"]) {
+    const here = document.querySelector(part), there = page.querySelector(part);
+    if (here && there) here.replaceWith(there);
+  }
+  document.title = page.title;
+  if (isNew) history.pushState(null, "", answer.url);
+  document.querySelector("main").focus({ preventScroll: true });
+  if (isNew) scrollTo(0, 0);
+  prepare();
+}
+
+// ---- progress
+
+function prepareProgress() {
+  const box = document.querySelector("[data-job]");
+  if (!box) return;
+  const job = box.dataset.job;
+  const bar = box.querySelector("progress"), seconds = box.querySelector(".seconds");
+  const list = box.querySelector(".said"), live = box.querySelector(".live");
+  let last = "";
+  const ask = async () => {
+    if (!document.contains(box)) return;
+    let now;
+    try {
+      const answer = await fetch(`/jobs/${job}`);
+      if (!answer.ok) return;
+      now = await answer.json();
+    } catch { setTimeout(ask, 4 * EVERY); return; }
+    if (now.over) { await show(now.next || location.href, Boolean(now.next)); return; }
+    seconds.textContent = Math.round(now.seconds);
+    if (now.share !== null) bar.value = now.share;
+    list.replaceChildren(...now.said.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+    const line = now.said.at(-1) || "";
+    if (line && line !== last) { live.textContent = line; live.lang = "en"; last = line; }
+    setTimeout(ask, EVERY);
+  };
+  setTimeout(ask, EVERY);
+}
+
+// ---- many columns at once: a click with Shift takes the columns between
+
+function prepareColumns() {
+  const form = document.getElementById("roles");
+  if (!form) return;
+  const boxes = [...form.querySelectorAll("input[name=column]")];
+  const told = form.querySelector("[data-picked]");
+  let last = null;
+  const tell = () => { told.textContent = told.dataset.picked.replace("{n}", boxes.filter((box) => box.checked).length); };
+  boxes.forEach((box, place) => box.addEventListener("click", (event) => {
+    if (event.shiftKey && last !== null) {
+      const [from, to] = [Math.min(place, last), Math.max(place, last)];
+      boxes.slice(from, to + 1).forEach((one) => { one.checked = box.checked; });
+    }
+    last = place;
+    tell();
+  }));
+  form.querySelectorAll("[data-pick]").forEach((button) => button.addEventListener("click", () => {
+    boxes.forEach((box) => { box.checked = button.dataset.pick === "all"; });
+    tell();
+  }));
+  tell();
+}
+
+// ---- copying, and explanations that Escape closes
+
+function prepareCopies() {
+  document.querySelectorAll("[data-copy]").forEach((button) => button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+    button.textContent = "✓";
+  }));
+}
+
+function prepareTerms() {
+  document.querySelectorAll(".term").forEach((term) => {
+    const open = () => term.classList.remove("dismissed");
+    term.addEventListener("mouseenter", open);
+    term.addEventListener("focus", open);
+  });
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") document.querySelectorAll(".term").forEach((term) => term.classList.add("dismissed"));
+});
+window.addEventListener("popstate", () => location.reload());
+
+function prepare() {
+  prepareUpload();
+  prepareProgress();
+  prepareColumns();
+  prepareCopies();
+  prepareTerms();
+}
+
+prepare();

@@ -1,0 +1,326 @@
+"""What the worker of a visitor can do: open a table, examine it, recommend, release, and suggest trees.
+
+A task is a frozen record, so that the same question asked again has the same answer and is not asked twice. Each one
+calls the functions that the command line calls, and returns records that hold no cell; only trees do, because the
+visitor edits the values in them.
+"""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.app.choices import Source
+from sfumato.errors import ReadError, SchemaError
+
+if TYPE_CHECKING:
+    from sfumato.comparison.records import Comparison
+    from sfumato.disclosure.inspection import Inspection
+    from sfumato.disclosure.population_uniqueness import PopulationUniqueness
+    from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
+    from sfumato.methods.base import Method
+    from sfumato.recommendation.records import Recommendation
+    from sfumato.release.release import Release
+    from sfumato.report.contents import Contents
+    from sfumato.report.distributions import Distribution
+    from sfumato.report.risk import SizeClass
+    from sfumato.schema.schema import FittedTable, Schema
+    from sfumato.table.table import Table
+
+INSPECTION_SECONDS, SEARCH_SECONDS = 20.0, 8.0
+ALPHA = 0.05  # share of people that a set of columns must single out to be listed
+LARGEST_SET = 4  # columns
+
+
+class Held:
+    """The table that the worker holds, as it was read and as it fits the last schema."""
+
+    def __init__(self, report: Callable[[float], None]) -> None:
+        self.report = report  # takes the share of a search that is done
+        self._table: tuple[Source, Table] | None = None
+        self._fitted: tuple[Source, Schema, FittedTable] | None = None
+
+    def table(self, source: Source) -> Table:
+        """Return the table of a source; it is read once."""
+        if self._table is None or self._table[0] != source:
+            self._table = self._fitted = None  # the memory is needed
+            self._table = source, _read(source)
+        return self._table[1]
+
+    def fitted(self, source: Source, schema: Schema) -> FittedTable:
+        """Return the table with a role for every column."""
+        from sfumato.schema.schema import FittedTable
+
+        if self._fitted is None or self._fitted[:2] != (source, schema):
+            table, self._fitted = self.table(source), None
+            self._fitted = source, schema, FittedTable.of(table, schema)
+        return self._fitted[2]
+
+
+def _read(source: Source) -> Table:
+    from sfumato.engines.registry import engine_for
+    from sfumato.project.reading import file_source
+
+    if source.is_demo and not Path(source.path).exists():
+        from sfumato.project.demo_table import diabetes_patients
+        from sfumato.table.write import write
+
+        write(diabetes_patients().arrow, source.path)
+    given = file_source(source.path, source.reading)
+    if engine_for("auto", given).name != "memory":
+        raise ReadError(
+            "The page works on tables that fit into the memory.",
+            found="a larger one",
+            fix="the command line, which takes tables of any size: sfumato release FILE -o DIR",
+        )
+    return given.read()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(ABC):
+    """A question about the table of a source, or something to do with it."""
+
+    source: Source
+
+    @abstractmethod
+    def perform(self, held: Held) -> Any:
+        """Do it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examined:
+    """The columns of a table: kinds, roles, counts and rounded distributions."""
+
+    inspection: Inspection
+    schema: Schema  # with a role for every column
+    distributions: Mapping[str, Distribution]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examine(Task):
+    """Look at every column."""
+
+    schema: Schema
+
+    def perform(self, held: Held) -> Examined:
+        from sfumato.disclosure.inspection import inspect
+        from sfumato.disclosure.safe_shares import WITHOUT_K
+        from sfumato.engines.memory import MemorySurvey
+        from sfumato.report.distributions import original_distributions
+
+        fitted = held.fitted(self.source, self.schema)
+        return Examined(
+            inspection=inspect(MemorySurvey(fitted.table), fitted.schema, seconds=INSPECTION_SECONDS),
+            schema=fitted.schema,
+            distributions=original_distributions(fitted.table, WITHOUT_K),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SensitiveRisk:
+    """What the groups give away about a sensitive column."""
+
+    column: str
+    l: int  # fewest different values in a group
+    t: float  # largest distance of the distribution in a group from that in the table
+    disclosed_rows: int  # rows in groups that all have the same value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Risks:
+    """Who stands alone in the table as it is, by which columns, and against which population."""
+
+    rows: int
+    k: int  # the smallest group that is equal in all quasi-identifiers
+    groups: int
+    classes: tuple[SizeClass, ...]  # of these groups
+    sensitive: tuple[SensitiveRisk, ...]
+    sets: QuasiIdentifiers
+    population: PopulationUniqueness | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureRisks(Task):
+    """Measure the risks of the table before anything is released."""
+
+    schema: Schema
+    population: int | None
+
+    def perform(self, held: Held) -> Risks:
+        import numpy as np
+
+        from sfumato.disclosure.group_models import group_models
+        from sfumato.disclosure.population_uniqueness import population_uniqueness
+        from sfumato.disclosure.quasi_identifiers import SetSearchOptions, counted_quasi_identifiers
+        from sfumato.report.risk import size_classes
+        from sfumato.schema.columns import Role
+
+        fitted = held.fitted(self.source, self.schema)
+        quasi, sensitive = fitted.schema.names(Role.QUASI), fitted.schema.names(Role.SENSITIVE)
+        if not quasi:
+            raise SchemaError("Risks need at least one quasi-identifier.", found="none", fix="give columns this role")
+        people = None
+        if self.population is not None:
+            people = population_uniqueness(fitted.table, quasi, self.population)
+        options = SetSearchOptions(
+            columns=quasi,
+            population=self.population,
+            alpha=ALPHA,
+            max_size=min(LARGEST_SET, len(quasi)),
+            by="rows" if self.population is None else "population",
+            seconds=SEARCH_SECONDS,
+        )
+        models = group_models(fitted.table, quasi, sensitive, schema=fitted.schema)
+        return Risks(
+            rows=models.rows,
+            k=models.k,
+            groups=models.groups,
+            classes=size_classes(np.bincount(models.labels)),
+            sensitive=tuple(
+                SensitiveRisk(column=one.column, l=one.distinct_l, t=one.t, disclosed_rows=one.disclosed_rows)
+                for one in models.columns
+            ),
+            sets=counted_quasi_identifiers(fitted.table, fitted.schema, options),
+            population=people,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommend(Task):
+    """Recommend a method."""
+
+    schema: Schema
+    keep: tuple[str, ...]
+    population: int | None
+
+    def perform(self, held: Held) -> Recommendation:
+        from sfumato.recommendation.recommend import recommend
+
+        fitted = held.fitted(self.source, self.schema)
+        return recommend(
+            fitted.table, self.keep, schema=fitted.schema, population=self.population, file=self.source.name
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckStatistics(Task):
+    """Check that statistics can be computed from the columns."""
+
+    schema: Schema
+    keep: tuple[str, ...]
+
+    def perform(self, held: Held) -> tuple[str, ...]:
+        from sfumato.schema.columns import Role
+        from sfumato.statistics.language import parse
+
+        known = held.fitted(self.source, self.schema).schema.without(Role.IDENTIFIER)
+        return tuple(str(parse(one, names=[column.name for column in known.columns])) for one in self.keep)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A release that was written: what the page shows of it, and its place on the risk–utility map."""
+
+    contents: Contents  # those of its report, and attacks
+    schema: Schema  # with a role for every column
+    trial: Comparison | None  # of one run; None if no attack was asked for
+
+
+@dataclass(frozen=True, kw_only=True)
+class MakeRelease(Task):
+    """Make, verify and write a release and, if wanted, attack one of a part of the table."""
+
+    number: int  # of the run
+    folder: str
+    schema: Schema
+    method: str
+    options: Mapping[str, Any] = field(hash=False)
+    seed: int | None = None
+    attacked: bool = True
+
+    def perform(self, held: Held) -> Made:
+        from sfumato.comparison.compare import compare
+        from sfumato.methods.registry import make_method
+        from sfumato.report.contents import contents
+        from sfumato.report.html import Report
+
+        fitted = held.fitted(self.source, self.schema)
+        method = make_method(self.method, **self.options)
+        release = _watched(method, held.report).release(fitted, seed=self.seed, engine="memory")
+        shown = contents(release)
+        release.write(self.folder, report=Report.showing(shown))
+        if not self.attacked:
+            return Made(contents=shown, schema=fitted.schema, trial=None)
+        trial = compare(fitted, [method], strengths=1, jobs=1, seed=self.seed)
+        return Made(contents=_with_attacks(shown, release, trial), schema=fitted.schema, trial=trial)
+
+
+def _with_attacks(shown: Contents, release: Release, trial: Comparison) -> Contents:
+    """Return what the page shows of a release with the attacks on one of a part of the table."""
+    from sfumato.report.contents import utility_changes
+    from sfumato.report.risk import gauges
+    from sfumato.report.verdict import verdict
+
+    found = trial.rows[0].assessment
+    if found is None:  # the trial made no release, and says why
+        return shown
+    judged = verdict(replace(release, assessment=found))
+    return replace(shown, verdict=judged, assessment=found, gauges=gauges(found), changes=utility_changes(found))
+
+
+def _watched(method: Method, report: Callable[[float], None]) -> Method:
+    """Return the method with a search that reports its progress, if it has one."""
+    from sfumato.methods.search_budget import SearchBudget
+
+    budget = getattr(method, "search", None)
+    if not isinstance(budget, SearchBudget):
+        return method
+    searching: Any = method
+    watched: Method = replace(searching, search=replace(budget, progress=lambda now: report(now.share)))
+    return watched
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownTree:
+    """A generalization tree of a column, to draw and to edit. It holds values of the column."""
+
+    column: str
+    way: str  # how it was suggested; empty if it is the one that was chosen
+    lines: tuple[tuple[str, ...], ...]  # value, level 1, …, root
+
+    @property
+    def text(self) -> str:
+        """The tree as a file."""
+        from sfumato.schema.hierarchy import Tree
+
+        out = io.StringIO()
+        Tree.of(self.lines).write(out)
+        return out.getvalue()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowTree(Task):
+    """Return the tree of a column: the one that the schema names, or a suggested one."""
+
+    schema: Schema
+    column: str
+    way: str = ""  # empty: that of the schema, or else the usual one
+    levels: tuple[float, ...] = ()
+
+    def perform(self, held: Held) -> ShownTree:
+        from sfumato.schema.tree_ways import suggested_tree, usual_way
+        from sfumato.schema.trees import tree_for
+
+        fitted = held.fitted(self.source, self.schema)
+        chosen = fitted.schema[self.column]
+        if chosen.tree and not self.way:
+            tree = tree_for(chosen, fitted.table.coded(self.column).values)
+            assert tree is not None
+            return ShownTree(column=self.column, way="", lines=tuple(tree.lines))
+        way = self.way or usual_way(fitted.table, self.column)
+        tree = suggested_tree(fitted.table, self.column, way, self.levels)
+        return ShownTree(column=self.column, way=way, lines=tuple(tree.lines))

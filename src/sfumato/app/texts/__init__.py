@@ -1,0 +1,84 @@
+"""The texts of the page: English in the code, other languages in catalogues.
+
+A catalogue is a file ``LANGUAGE.po`` in this folder, in the format of gettext, such as ``de.po``. To add a language,
+copy ``de.po``, translate each ``msgstr``, and give the name of the language in ``msgid "English"``: nothing else needs
+to be registered. Texts in braces such as ``{rows}`` are placeholders and must stay. A text without a translation is
+shown in English. `tests/unit/app/test_texts.py` says which texts are missing.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from sfumato.app.choices import Said
+
+ENGLISH = "en"
+NAME = "English"  # the text whose translation is the name of the language
+SEPARATORS = {"de": "."}  # of thousands; a comma in other languages
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts in one language."""
+
+    language: str
+    catalogue: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __call__(self, text: str, **values: object) -> str:
+        """Return a text in this language, with values in its placeholders; whole numbers get separators."""
+        found = self.catalogue.get(text) or text
+        shown = {name: self.count(value) if isinstance(value, int) else value for name, value in values.items()}
+        return found.format(**shown) if shown else found
+
+    def said(self, one: Said) -> str:
+        """Return a remembered text in this language."""
+        return self(one.text, **one.values)
+
+    def count(self, number: int) -> str:
+        """Return a whole number with separators of thousands.
+
+        >>> Texts("en").count(665800), Texts("de").count(665800)
+        ('665,800', '665.800')
+        """
+        return f"{number:,}".replace(",", SEPARATORS.get(self.language, ","))
+
+
+@cache
+def languages() -> dict[str, Texts]:
+    """Return the texts in all languages, by code."""
+    files = sorted(Path(__file__).parent.glob("*.po"))
+    return {ENGLISH: Texts(ENGLISH)} | {file.stem: Texts(file.stem, read_catalogue(file)) for file in files}
+
+
+def preferred(accepted: str) -> str:
+    """Return the first known language of an Accept-Language header.
+
+    >>> preferred("fr-FR, de;q=0.8, en;q=0.5"), preferred("")
+    ('de', 'en')
+    """
+    wanted = (part.partition(";")[0].strip()[:2].lower() for part in accepted.split(","))
+    return next((code for code in wanted if code in languages()), ENGLISH)
+
+
+def read_catalogue(file: Path) -> dict[str, str]:
+    """Read the pairs of a .po file; comments, contexts and empty translations are ignored."""
+    found: dict[str, str] = {}
+    key, texts = "", {"msgid": "", "msgstr": ""}
+    for line in [*file.read_text(encoding="utf-8").splitlines(), "msgid"]:
+        word, _, quoted = line.strip().partition(" ")
+        if word == "msgid":
+            if texts["msgid"] and texts["msgstr"]:
+                found[texts["msgid"]] = texts["msgstr"]
+            texts = {"msgid": "", "msgstr": ""}
+        if word in texts:
+            key = word
+        elif not line.strip().startswith('"'):
+            continue
+        else:
+            quoted = line.strip()
+        texts[key] += ast.literal_eval(quoted) if quoted else ""
+    return found

@@ -1,0 +1,102 @@
+"""Files that visitors send: counted while they arrive, stored under a safe name, and never expanded blindly."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from sfumato.errors import OptionError, ReadError
+
+EXPANDED = 8  # a compressed file may grow to this multiple of the limit of uploads
+CHUNK = 1 << 20
+ENDINGS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".gz")
+
+
+class TooLarge(OptionError):
+    """The upload is larger than the server takes."""
+
+
+def safe_name(given: str) -> str:
+    """Return a name for a file from one that a visitor gave: no folder, no hidden file, no sign that shells know.
+
+    >>> safe_name("../../etc/passwd"), safe_name("Patienten 2024 (neu).csv"), safe_name("")
+    ('passwd.csv', 'Patienten_2024_neu.csv', 'table.csv')
+    """
+    last = re.split(r"[/\\]", given)[-1]
+    clean = re.sub(r"[^\w.-]+", "_", last, flags=re.ASCII).strip("._-") or "table"
+    clean = re.sub(r"_+(?=\.)", "", clean)[-80:].lstrip("._-")
+    return clean if clean.lower().endswith(ENDINGS) else f"{clean}.csv"
+
+
+async def receive(chunks: AsyncIterator[bytes], target: Path, *, most: int, declared: str) -> None:
+    """Write an upload to a new file; stop reading, and remove the file, as soon as it is too large."""
+    if declared.isdigit() and int(declared) > most:
+        raise _too_large(most)
+    size, complete = 0, False
+    try:
+        with target.open("xb") as file:
+            async for chunk in chunks:
+                size += len(chunk)
+                if size > most:
+                    raise _too_large(most)
+                file.write(chunk)
+        complete = True
+    finally:
+        if not complete:  # too large, or the visitor has gone
+            target.unlink(missing_ok=True)
+
+
+def require_expandable(file: Path, most: int) -> None:
+    """Raise if a compressed file would expand to more than the limit; nothing of it is kept while it is counted."""
+    with file.open("rb") as opened:
+        start = opened.read(4)
+    if start.startswith(b"\x1f\x8b"):
+        size = _gzip_size(file, most)
+    elif start.startswith(b"PK\x03\x04"):
+        size = _zip_size(file)
+    else:
+        return
+    if size > most:
+        raise ReadError(
+            f"A compressed file must not expand to more than {_amount(most)}.",
+            found=f"at least {_amount(size)}",
+            fix="unpack it, or start the page with a larger --max-upload",
+        )
+
+
+def _gzip_size(file: Path, most: int) -> int:
+    """Return how large a gzip file is when it is unpacked, or a number above ``most``; broken ones are said later."""
+    size = 0
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    with file.open("rb") as opened:
+        try:
+            while size <= most and (chunk := unpacking.unconsumed_tail or unpacking.unused_data or opened.read(CHUNK)):
+                if unpacking.eof:  # several files, one after the other
+                    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
+                size += len(unpacking.decompress(chunk, CHUNK))
+        except zlib.error:
+            return size
+    return size
+
+
+def _zip_size(file: Path) -> int:
+    """Return what a ZIP archive says about its content; its reader takes no more than that."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return sum(one.file_size for one in archive.infolist())
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return 0
+
+
+def _too_large(most: int) -> TooLarge:
+    return TooLarge(
+        f"An upload must not be larger than {_amount(most)}.",
+        fix="a path below --folder, a larger --max-upload, or the command line",
+    )
+
+
+def _amount(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 10**9 else f"{size / 1e6:.0f} MB"

@@ -1,0 +1,144 @@
+"""Visitors of the page: each has a session of its own, with a folder, choices, runs and a worker."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.app.choices import Choices, History, Source
+from sfumato.app.jobs import Desk, Job
+from sfumato.app.texts import preferred
+
+if TYPE_CHECKING:
+    from sfumato.app.tasks import Made
+    from sfumato.schema.schema import Schema
+
+MOST = 20  # sessions at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A release that was made, or that is being made, with the choices that made it."""
+
+    number: int
+    folder: Path  # of the run; the bundle is in its folder "out"
+    source: Source
+    choices: Choices
+    schema: Schema  # with a role for every column
+    method: str
+    options: Mapping[str, Any]
+    seed: int | None
+    job: Job
+
+    @property
+    def made(self) -> Made | None:
+        """What was made; None if it is not complete, or failed."""
+        made: Made | None = self.job.result
+        return made
+
+    @property
+    def bundle(self) -> Path:
+        """The folder of the bundle."""
+        return self.folder / "out"
+
+
+class Visitor:
+    """One session. Whoever has its cookie sees this, and nothing of other sessions."""
+
+    def __init__(self, session: str, folder: Path, language: str) -> None:
+        self.session = session
+        self.folder = folder
+        self.language = language
+        self.seen = time.monotonic()
+        self.desk = Desk(folder)
+        self.source: Source | None = None
+        self.history = self._fresh_history()
+        self.runs: list[Run] = []
+        self.made_runs = 0  # also of runs that were cancelled
+
+    @property
+    def choices(self) -> Choices:
+        """The current choices."""
+        return self.history.now
+
+    def open(self, source: Source) -> None:
+        """Start with another table; uploads and runs of the one before are removed."""
+        self._clear(Path(source.path))
+        self.source = source
+
+    def forget(self) -> None:
+        """Close the table, and remove what was stored."""
+        self._clear(None)
+        self.source = None
+
+    def room(self, name: str) -> Path:
+        """Return a new folder in that of the visitor."""
+        path = self.folder / f"{name}-{secrets.token_hex(4)}"
+        path.mkdir(mode=0o700)
+        return path
+
+    def leave(self) -> None:
+        """End all work, and remove everything that was stored."""
+        self.desk.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run(self, number: int) -> Run | None:
+        """Return the run with this number."""
+        return next((run for run in self.runs if run.number == number), None)
+
+    def _clear(self, kept: Path | None) -> None:
+        self.desk.close()
+        for path in self.folder.iterdir():
+            if kept is None or not kept.is_relative_to(path):
+                shutil.rmtree(path, ignore_errors=True)
+        self.desk, self.history = Desk(self.folder), self._fresh_history()
+        self.runs, self.made_runs = [], 0
+
+    @staticmethod
+    def _fresh_history() -> History:
+        from sfumato.schema.schema import Schema
+
+        return History(Choices(schema=Schema(())))
+
+
+class Visitors:
+    """All sessions of the server."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._by_session: dict[str, Visitor] = {}
+        self.seen = time.monotonic()  # the last time that anybody came
+
+    def find(self, session: str) -> Visitor | None:
+        """Return the visitor of a session, and remember that it was here."""
+        found = self._by_session.get(session)
+        if found is not None:
+            self.seen = found.seen = time.monotonic()
+        return found
+
+    def welcome(self, accepted_languages: str) -> Visitor | None:
+        """Make a session; sessions without a table make room for it. None if there are too many with one."""
+        empty = sorted((one for one in self._by_session.values() if one.source is None), key=lambda one: one.seen)
+        while len(self._by_session) >= MOST and empty:
+            gone = empty.pop(0)
+            gone.leave()
+            del self._by_session[gone.session]
+        if len(self._by_session) >= MOST:
+            return None
+        session = secrets.token_urlsafe(32)
+        folder = self._folder / secrets.token_hex(8)
+        folder.mkdir(mode=0o700)
+        self.seen = time.monotonic()
+        self._by_session[session] = Visitor(session, folder, preferred(accepted_languages))
+        return self._by_session[session]
+
+    def leave(self) -> None:
+        """End all sessions."""
+        for visitor in self._by_session.values():
+            visitor.leave()
+        self._by_session.clear()

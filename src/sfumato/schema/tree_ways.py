@@ -1,0 +1,56 @@
+"""Suggest a generalization tree for a column: which way fits its kind, and how wide its steps are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import OptionError
+from sfumato.schema import trees
+from sfumato.schema.trees import suggested_widths
+from sfumato.table.kinds import Kind
+
+if TYPE_CHECKING:
+    from sfumato.schema.hierarchy import Tree
+    from sfumato.table.table import Table
+
+WAYS = ("steps", "prefix", "calendar", "frequencies", "values")
+RARE = (0.01, 0.05, 0.2)  # shares of the rows below which a value is rare, on each level
+
+
+def usual_way(table: Table, column: str) -> str:
+    """Return how values of this kind are usually grouped."""
+    kind = table.kinds[column]
+    if kind is Kind.DATE:
+        return "calendar"
+    return "steps" if kind.is_numeric else "frequencies"
+
+
+def suggested_tree(table: Table, column: str, way: str, levels: Sequence[float] = ()) -> Tree:
+    """Return a tree of a column, to edit: by steps, prefix, calendar, frequencies or values.
+
+    ``levels`` are widths of steps, or numbers of rows below which values are rare; chosen if there are none.
+    """
+    coded = table.coded(column)
+    values = coded.values.drop_null()
+    if not len(values):
+        raise OptionError(f"Column {column!r} must have values.", found="missing values only")
+    if way == "steps":
+        numbers = table.numbers(column) if table.kinds[column] is not Kind.DATE else np.zeros(0)
+        given = levels or _widths(numbers, table.kinds[column] is Kind.WHOLE)
+        return trees.step_tree(values, given)
+    if way == "frequencies":
+        rows = np.bincount(coded.codes)[: len(values)]  # the missing value comes last
+        usual = sorted({max(2, round(share * table.rows)) for share in RARE})
+        return trees.frequency_tree(values, rows.tolist(), [int(level) for level in levels] or usual)
+    if levels:
+        raise OptionError(f"--levels are for steps and frequencies, not for {way}.", fix="leave them out")
+    return {"prefix": trees.prefix_tree, "calendar": trees.calendar_tree, "values": trees.value_tree}[way](values)
+
+
+def _widths(numbers: object, whole: bool) -> Sequence[float]:
+    known = np.asarray(numbers, dtype=float)
+    known = known[~np.isnan(known)]
+    return suggested_widths(float(known.min()), float(known.max()), whole=whole) if known.size else ()
