@@ -242,11 +242,12 @@ def _show(
     searches, rules = released.diagnostics.searches, released.diagnostics.rules
     if as_json:
         shown: dict[str, Any] = {**place, "manifest": manifest, "estimates": summary.estimates}
-        shown |= {"usefulness": summary.usefulness}
+        shown |= {"recovered": summary.recovered, "usefulness": summary.usefulness}
         console.show_json(shown | {"searches": searches, "rules": rules, "assessment": judged and judged.to_plain()})
         return
     parts = [terminal.treatments(manifest), terminal.findings(released.findings)]
     parts += [terminal.estimates(summary.estimates)] if summary.estimates else []
+    parts += [terminal.recovered(summary.recovered)] if summary.recovered else []
     parts += [terminal.usefulness(summary.usefulness)] if summary.usefulness.concerns else []
     parts += [terminal.searches(searches)] if searches else []
     parts += [terminal.rules(rules)] if rules else []

@@ -177,7 +177,7 @@ def _require_replaceable(target: Path) -> None:
     if there and not _is_bundle(target):
         raise RequestError(
             f"The folder {target.name!r} must be empty or contain an older release.",
-            found=f"{len(there)} other file{'s' if len(there) > 1 else ''}",
+            found=f"other files: {len(there)}",
             fix=f"a new folder, such as -o {target.name}/release",
         )
     others = place.other_files(target)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sfumato.measures.scores import Score
     from sfumato.release.manifest import Manifest
     from sfumato.release.release import Release
+    from sfumato.statistics.recovered_estimate import RecoveredEstimate
 
 MOST_COLUMNS = 400  # listed in the report
 
@@ -84,6 +85,7 @@ class Contents:
     gauges: tuple[Gauge, ...]
     assessment: Assessment | None
     statistics: tuple[ShownStatistic, ...]
+    recovered: tuple[RecoveredEstimate, ...]
     usefulness: Usefulness
     changes: tuple[Change, ...]
     decisions: tuple[str, ...]
@@ -118,6 +120,7 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
         gauges=gauges(assessment) if assessment else (),
         assessment=assessment,
         statistics=statistics,
+        recovered=shown.recovered,
         usefulness=shown.usefulness,
         changes=utility_changes(assessment),
         decisions=decisions(release, statistics, shown.usefulness),

@@ -13,7 +13,8 @@ from sfumato.schema.columns import Role
 from sfumato.statistics.bounds import EstimateBudget
 from sfumato.statistics.estimate import Estimate
 from sfumato.statistics.language import parse
-from sfumato.statistics.moment_statistics import Mean
+from sfumato.statistics.moment_statistics import Mean, Sd
+from sfumato.statistics.recovered_estimate import RecoveredEstimate
 from sfumato.table.intervals import high_name, is_interval, low_name
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Summary:
     estimates: tuple[Estimate, ...]  # of the kept statistics, otherwise of means
     pictured: tuple[str, str] | None  # two columns released as intervals
     usefulness: Usefulness = NO_CONCERN  # what the release is of little use for
+    recovered: tuple[RecoveredEstimate, ...] = ()  # means and spreads of columns with noise, without a guarantee
 
 
 def summarize(release: Release) -> Summary:
@@ -44,7 +46,8 @@ def summarize(release: Release) -> Summary:
     if release.table.rows > MOST_ROWS:
         return Summary((), None)
     estimates = shown_estimates(release)
-    return Summary(estimates, pictured_columns(release), usefulness(release, estimates))
+    useful = usefulness(release, estimates)
+    return Summary(estimates, pictured_columns(release), useful, recovered_estimates(release))
 
 
 def boxed_columns(release: Release) -> tuple[str, ...]:
@@ -61,9 +64,17 @@ def shown_statistics(release: Release) -> tuple[str | Statistic, ...]:
 
 def shown_estimates(release: Release) -> tuple[Estimate, ...]:
     """Estimate the shown statistics, within a second each; those that the release does not allow are left out."""
-    return tuple(
-        estimate for statistic in shown_statistics(release) for estimate in _estimates_or_none(statistic, release)
-    )
+    found = [estimate for statistic in shown_statistics(release) for estimate in _estimated(statistic, release)]
+    return tuple(estimate for estimate in found if isinstance(estimate, Estimate))
+
+
+def recovered_estimates(release: Release) -> tuple[RecoveredEstimate, ...]:
+    """Estimate the means and standard deviations of columns with noise of a known variance."""
+    noisy = release.manifest.notes.get("recoverable") if release.manifest else None
+    names = [name for name in noisy if name in release.names] if isinstance(noisy, list) else []
+    wanted = [statistic for name in names[:MOST_MEANS] for statistic in (Mean(name), Sd(name))]
+    found = [one for statistic in wanted for one in _estimated(statistic, release)]
+    return tuple(one for one in found if isinstance(one, RecoveredEstimate))
 
 
 def pictured_columns(release: Release) -> tuple[str, str] | None:
@@ -103,10 +114,10 @@ def treatment(column: ColumnRecord, manifest: Manifest) -> str:
     return "unaltered"
 
 
-def _estimates_or_none(statistic: str | Statistic, release: Release) -> tuple[Estimate, ...]:
+def _estimated(statistic: str | Statistic, release: Release) -> tuple[Estimate | RecoveredEstimate, ...]:
+    """Estimate a statistic within a second; nothing if the release does not allow it."""
     try:
-        found = release.estimates(statistic, budget=EstimateBudget(seconds=1.0))
-        return tuple(one for one in found if isinstance(one, Estimate))
+        return tuple(release.estimates(statistic, budget=EstimateBudget(seconds=1.0)))
     except StatisticError:
         return ()
 

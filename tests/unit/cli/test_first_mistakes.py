@@ -23,7 +23,7 @@ MISTAKES = [
     ("k = 1", "release people.csv -o new -k 1", "k must be at least 2", "2 or more"),
     ("k above the number of rows", "release people.csv -o new -k 500", "at least k = 500 rows", "a smaller k"),
     ("no folder to write to", "release people.csv -k 5", "needs a folder", "-o out"),
-    ("a folder with other files", "release people.csv -k 5 -o letters", "1 other file", "-o letters/release"),
+    ("a folder with other files", "release people.csv -k 5 -o letters", "other files: 1", "-o letters/release"),
     ("a file to write to", "release people.csv -k 5 -o ids.csv", "must be a folder", "-o out"),
     ("a misspelt column", f"{MADE} --quasi aeg,zip", "Column 'aeg' has a role but is not in", "'age'"),
     ("blanks between columns", [*MADE.split(), "--quasi", "age zip"], "'age zip'", "age,zip"),

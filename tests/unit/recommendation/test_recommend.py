@@ -14,6 +14,7 @@ import sfumato as sf
 from sfumato.cli.app import run
 from sfumato.errors import SchemaError, StatisticError, TableError
 from sfumato.recommendation.choice import Situation, Wanted, choose
+from sfumato.recommendation.records import ExpectedWidth
 from sfumato.schema.schema import Schema
 from sfumato.statistics.language import parse
 from sfumato.table.kinds import Kind
@@ -108,6 +109,29 @@ class TestCost:
     def test_an_unknown_column_is_an_error(self):
         with pytest.raises(StatisticError):
             sf.recommend(people(), ["mean(salary)"], schema=ROLES)
+
+
+class TestWhatAPersonDecides:
+    def test_columns_that_outsiders_may_not_know_are_named_with_what_is_gained(self):
+        found = sf.recommend({**people(), "creatinine": people()["income"][::-1] / 1000.0}, ["mean(age)"])
+        assert found.unknown.columns == ("income", "ill", "creatinine")
+        assert "--sensitive income,ill,creatinine" in found.unknown.command
+        assert found.unknown.widths[0].width < found.cost.widths[0].width
+        assert "You decide: if nobody outside can know income, ill, creatinine" in str(found)
+
+    def test_nothing_is_asked_if_all_roles_were_given(self):
+        assert sf.recommend(people(), schema=ROLES).unknown is None
+
+    def test_widths_say_how_useful_they_are(self):
+        assert str(ExpectedWidth(statistic="mean(x)", width=2.0, share=0.05)) == "mean(x): about 2 wide (narrow)"
+        assert str(ExpectedWidth(statistic="mean(x)", width=2e-12, share=1e-13)) == "mean(x): exact"
+        shown = ExpectedWidth(statistic="mean(d)", width=5386.2, share=0.9, unit="days")
+        assert str(shown) == "mean(d): about 5,386 days wide (useless)"
+
+    def test_codes_are_named(self):
+        zips = [f"0{number:04d}" for number in range(1000, 1030)] * 10
+        found = sf.recommend({"age": people()["age"], "zip": zips}, schema={"age": "quasi", "zip": "quasi"})
+        assert any('tree = "prefix"' in reason for reason in found.reasons)
 
 
 @pytest.fixture

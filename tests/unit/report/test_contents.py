@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 from dataclasses import replace
 
@@ -15,6 +17,8 @@ from sfumato.measures.scores import Score
 from sfumato.report import html
 from sfumato.report.contents import contents
 from sfumato.report.distributions import distributions
+from sfumato.report.html import Report
+from sfumato.report.number_texts import quantity_text
 from sfumato.report.reproduction import listed, reproduction
 from sfumato.report.risk import gauges, groups
 from sfumato.report.verdict import decisions, verdict
@@ -102,6 +106,11 @@ class TestDistributions:
         assert found
         assert not any(one.has_before for one in found.values())
 
+    def test_the_page_of_a_release_that_was_read_says_that_the_original_is_missing(self, release, tmp_path):
+        again = sf.read_release(release.write(tmp_path / "out"))
+        assert "The original is not shown" in html.render(again)
+        assert "The original is not shown" not in html.render(release)
+
     def test_a_category_of_the_original_that_is_not_released_is_not_named(self, release):
         planted = tuple(
             replace(one, labels=("secret", *one.labels[1:])) if one.column == "health" else one
@@ -173,6 +182,23 @@ class TestWidths:
         shown = shown_statistics(release, release.estimates("regress(income ~ age)"))
         assert all(one.spread is not None for one in shown)
         assert shown[1].spread == pytest.approx(50.0, rel=0.3)
+
+
+class TestRecovered:
+    def test_estimates_from_noise_are_shown_with_their_error_and_named_so(self):
+        released = sf.Noise(level=0.4).release(people(), schema={"age": "quasi", "income": "quasi"})
+        report = Report.of(released)
+        expected = released.estimate("sd(income)")
+        shown = {one["name"]: one for one in json.loads(report.numbers)["recovered"]}
+        assert shown["sd(income)"]["value"] == pytest.approx(expected.value)
+        assert shown["sd(income)"]["guarantee"] == "an estimate, no guarantee"
+        text = " ".join(re.sub("<[^>]*>", " ", report.page).split())
+        assert f"{quantity_text(expected.value, '')} ± {quantity_text(expected.standard_error, '')}" in text
+        assert "without a guarantee" in text
+
+    def test_a_release_without_noise_has_none(self, release):
+        assert json.loads(Report.of(release).numbers)["recovered"] == []
+        assert "estimated from the noise" not in html.render(release)
 
 
 class TestReproduction:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
-from sfumato.schema.suggest import suggest
+from sfumato.schema.suggest import may_be_unknown, suggest
 from sfumato.table.facts import facts_of
 from sfumato.table.frames import as_table
 from sfumato.table.read import read
@@ -165,3 +165,47 @@ def test_protection_is_never_weakened_by_a_suggestion(name, cells):
 )
 def test_real_tables(data_folder, file, identifiers):
     assert Schema.for_table(read(data_folder / file)).names(Role.IDENTIFIER) == identifiers
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Fallnummer", "Patientennummer", "Patienten-Nr", "Versichertennummer", "Nachname", "Straße", "Telefonnummer"],
+)
+def test_german_names_of_identifiers_are_known(name):
+    assert role(name, PLAIN) is Role.IDENTIFIER
+
+
+class TestRecordNumbers:
+    def test_distinct_numbers_of_equally_many_digits_number_people(self):
+        numbers = np.random.default_rng(1).permutation(90_000_000)[:50] + 210_000_000
+        assert role("x", numbers.tolist()) is Role.IDENTIFIER
+
+    def test_repeated_ones_and_dates_without_separators_do_not(self):
+        assert role("x", [210_000_000 + number % 7 for number in range(50)]) is Role.QUASI
+        assert role("x", [19_500_101 + 10_000 * number for number in range(50)]) is Role.QUASI
+        assert role("x", [1_000 + 37 * number for number in range(50)]) is Role.QUASI
+
+
+class TestFreeText:
+    SAID = tuple(f"patient {number} feels better now" for number in range(40))
+
+    def test_texts_of_several_words_are_removed_even_if_many_repeat(self):
+        column = suggested(as_table({"x": list(self.SAID) + ["no complaints at all today"] * 60}))["x"]
+        assert column.role is Role.IDENTIFIER
+        assert column.reason == "it is free text, with 5 words per cell, in which people may be named"
+
+    def test_a_name_that_says_so_needs_fewer_of_them(self):
+        few = [f"see file {number}" for number in range(8)] + ["fine"] * 192
+        assert role("remarks", few) is Role.QUASI  # mostly one word
+        few = [f"see file {number}" for number in range(8)] + ["fine so far"] * 192
+        assert role("remarks", few) is Role.IDENTIFIER
+        assert role("visit", few) is Role.QUASI
+
+    def test_categories_of_several_words_are_no_text(self):
+        assert role("x", ["Married, spouse present", "Never married at all"] * 50) is Role.QUASI
+
+
+def test_what_outsiders_may_not_know_is_told_apart():
+    table = {"age": PLAIN, "creatinine": PLAIN, "x": PLAIN, "admission": PLAIN}
+    unknown = [name for name, column in suggested(as_table(table)).items() if may_be_unknown(column)]
+    assert unknown == ["creatinine", "x"]

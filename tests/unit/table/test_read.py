@@ -417,3 +417,27 @@ def test_infinite_numbers_are_kept_and_told_when_asked(file):
 def test_what_is_no_path_is_an_error_of_ours(given):
     with pytest.raises(OptionError, match="path must be text"):
         read(given)
+
+
+class TestMarksAndSpellings:
+    @pytest.mark.parametrize("mark", ["unbekannt", "Unknown", "k.A.", "K.A.", "keine Angabe", "n.d.", "MISSING"])
+    def test_words_for_missing_values_among_numbers(self, tmp_path, mark):
+        (tmp_path / "t.csv").write_text("x;y\n" + "\n".join(f"{row},5;a" for row in range(20)) + f"\n{mark};b\n")
+        table = read(tmp_path / "t.csv")
+        assert table.kinds["x"] is Kind.CONTINUOUS
+        assert table.arrow.column("x").null_count == 1
+
+    def test_the_same_words_among_words_are_words(self, tmp_path):
+        (tmp_path / "t.csv").write_text("x,y\n" + "smoker,1\nunknown,2\nnever,3\n" * 10)
+        assert read(tmp_path / "t.csv").arrow.column("x").null_count == 0
+
+    def test_spellings_that_differ_in_case_are_told_but_not_merged(self, tmp_path):
+        (tmp_path / "t.csv").write_text("sex,age\n" + "m,30\nM,40\nf,50\n" * 10)
+        with pytest.warns(SfumatoWarning, match=r"in .sex. \(3 values, 2 if they are merged\)"):
+            table = read(tmp_path / "t.csv")
+        assert table.coded("sex").size == 3
+
+    def test_an_encoding_that_does_not_fit_is_said(self, tmp_path):
+        (tmp_path / "t.csv").write_bytes("x,y\nä,1\nö,2\n".encode("cp1252"))
+        with pytest.raises(ReadError, match=r"not text in the encoding utf-8\..*cp1252"):
+            read(tmp_path / "t.csv", encoding="utf-8")

@@ -21,6 +21,7 @@ from sfumato.methods.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidC
 from sfumato.methods.claims.sampling import SampledPrivacy
 from sfumato.methods.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
 from sfumato.methods.claims.sets import AtMostNames
+from sfumato.methods.claims.unaltered import FewRowsUnaltered
 from sfumato.methods.claims.weights import WeightTotalsKept
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "EachColumnAnonymous",
     "EntropyDiversity",
     "Evidence",
+    "FewRowsUnaltered",
     "Finding",
     "KAnonymity",
     "KMap",

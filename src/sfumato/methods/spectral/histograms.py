@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.errors import CannotRelease
-from sfumato.methods.claims import KAnonymity
+from sfumato.methods.claims import FewRowsUnaltered, KAnonymity
 from sfumato.methods.matrix import BLOCK_ROWS, MatrixMethod, MatrixPlan, MatrixSetup
 from sfumato.methods.spectral.bases import principal
-from sfumato.params import GROUP_SIZES, Whole, option
+from sfumato.params import GROUP_SIZES, Share, Whole, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,10 +51,9 @@ class HistogramMethod(MatrixMethod):
             )
         return HistogramPlan(self.setup(survey, schema, randomness, least_rows=BLOCK_ROWS + 20 * self.k), self)
 
-    @property
-    def anonymous(self) -> bool:
-        """Whether every group is guaranteed to have k rows."""
-        return True
+    def promises(self, columns: tuple[str, ...]) -> tuple[Claim[Any], ...]:
+        """Return what is promised about the groups: by default, that every group has k rows."""
+        return (KAnonymity(k=self.k, columns=columns),)
 
     @abstractmethod
     def groups(self, matrix: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -66,8 +65,9 @@ class RecursiveHistogram(HistogramMethod):
     """Divide cells at the medians of all columns at once, repeatedly while a cell has 2k rows or more.
 
     Each row is replaced by the mean of its cell. With more than a few columns the first division already leaves most
-    rows alone in their cells, so that nothing is anonymized. The method is provided for comparison with
-    :class:`SpectralHistogram`, which corrects this. It promises no group size and no privacy.
+    rows alone in their cells, so that nothing is anonymized: such a release is refused unless ``unaltered`` allows it.
+    The method is provided for comparison with :class:`SpectralHistogram`, which corrects this. It promises no group
+    size and no privacy.
 
     Examples
     --------
@@ -78,9 +78,17 @@ class RecursiveHistogram(HistogramMethod):
 
     name: ClassVar[str] = "rhs"
 
-    @property
-    def anonymous(self) -> bool:
-        return False
+    unaltered: float = option(
+        Share(),
+        "Largest share of released rows that are alone, which means that no other released row equals them, and of "
+        "which nine of ten cells are those of the person. A release with more is refused; 1 allows it.",
+        default=0.05,
+        unit="rows",
+        reported=True,
+    )
+
+    def promises(self, columns: tuple[str, ...]) -> tuple[Claim[Any], ...]:
+        return (FewRowsUnaltered(columns=columns, share=self.unaltered),)
 
     def groups(self, matrix: NDArray[np.float64]) -> NDArray[np.int64]:
         labels = np.zeros(len(matrix), dtype=np.int64)
@@ -149,9 +157,7 @@ class HistogramPlan(MatrixPlan):
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
-        if not self.method.anonymous:
-            return super().claims
-        return (*super().claims, KAnonymity(k=self.method.k, columns=self.setup.encoder.names))
+        return (*super().claims, *self.method.promises(self.setup.encoder.names))
 
     @property
     def notes(self) -> Mapping[str, object]:

@@ -15,6 +15,7 @@ from sfumato.methods.claims import (
     Diversity,
     EachColumnAnonymous,
     Evidence,
+    FewRowsUnaltered,
     KAnonymity,
     MomentsKept,
     NoUniqueRowCopied,
@@ -102,6 +103,11 @@ RELEASED = Table.from_arrow(
             "integrity",
             "no released row equals the row of somebody who is unique in age, sex",
         ),
+        (
+            FewRowsUnaltered(columns=("age", "sex"), share=0.05),
+            "integrity",
+            "at most 5% of the rows are alone, with 90% of the cells of their person",
+        ),
         (MomentsKept(columns=("age", "bmi")), "integrity", "means and covariances of 2 columns kept to 1e-09"),
         (
             ProbabilisticAnonymity(**POPULATION),
@@ -144,6 +150,7 @@ def test_boxes_that_may_overlap_come_with_a_warning():
         (ColumnsAllowed(names=GROUP), ()),
         (ValidCells(), ()),
         (NoUniqueRowCopied(columns=("age",)), ()),
+        (FewRowsUnaltered(columns=("age",), share=0.05), ()),
         (MomentsKept(columns=("age",)), ()),
     ],
 )

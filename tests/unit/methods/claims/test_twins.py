@@ -16,6 +16,7 @@ from sfumato.methods.claims import (
     Diversity,
     EachColumnAnonymous,
     Evidence,
+    FewRowsUnaltered,
     KAnonymity,
     ValidCells,
 )
@@ -72,6 +73,24 @@ def test_diversity_counts_the_largest_choice_of_different_values(rows, cut, l, e
     finding = found_in_halves(Diversity(l=l, columns=("w",), column="v", epsilon=epsilon), rows, cut)
     assert finding.held == (poor == 0)
     assert finding.found == f"{f'fewer in {poor}' if poor else 'all'} of {counted(len(values), 'group')}"
+
+
+@given(ROWS, ROWS, st.integers(0, 14))
+def test_unaltered_rows_that_are_alone_are_counted_one_by_one(first, second, cut):
+    rows = min(len(first), len(second))
+    released, original = first[:rows], second[:rows]
+    alone = sum(one == other and released.count(one) == 1 for one, other in zip(released, original, strict=True))
+    claim = FewRowsUnaltered(columns=("x", "w", "v"), share=0.3)  # 9 of 10 cells of three are all of them
+    cuts = [slice(None), slice(0, cut), slice(cut, None)]
+    whole, *halves = [
+        claim.tally(Evidence(table(released[part]), table(original[part]), np.arange(len(released[part]))))
+        for part in cuts
+        if part == slice(None) or released[part]
+    ]
+    finding = claim.finding(whole)
+    assert finding.held == (alone <= 0.3 * rows)
+    assert whole.alone == alone
+    assert finding == claim.finding(halves[0] if len(halves) == 1 else claim.merge(*halves))
 
 
 @given(ROWS, st.integers(0, 14), st.integers(1, 4))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from sfumato.assessment import assess
 from sfumato.engines.memory import MemorySurvey
-from sfumato.errors import CannotRelease, OptionError, TableError
+from sfumato.errors import CannotRelease, GuaranteeNotMet, OptionError, TableError
 from sfumato.kernels.prediction import prediction
 from sfumato.methods.spectral import PartitionedIca, RecursiveHistogram, SpectralHistogram, SvdSwap
 from sfumato.randomness import Randomness
@@ -32,7 +34,7 @@ METHODS = [
     PartitionedIca(cluster_size=100, repair=True, marginals="restored"),
     PartitionedIca(cluster_size=100, variant="orthogonal", winsorise=0.02),
     SpectralHistogram(k=5),
-    RecursiveHistogram(k=5),
+    RecursiveHistogram(k=5, unaltered=1.0),
 ]
 ids = [str(number) + " " + method.name for number, method in enumerate(METHODS)]
 
@@ -229,7 +231,23 @@ class TestHistograms:
             assert group_sizes(released(SpectralHistogram(k=k), people).released, people.names).min() >= k
 
     def test_plain_groups_fall_to_single_rows(self, people, released):
-        assert group_sizes(released(RecursiveHistogram(k=5), people).released, people.names).min() == 1
+        assert group_sizes(released(RecursiveHistogram(k=5, unaltered=1.0), people).released, people.names).min() == 1
+
+    def test_a_release_of_unaltered_rows_is_refused_unless_allowed(self):
+        numbers = np.random.default_rng(7)
+        wide = {f"x{column}": numbers.normal(size=500) for column in range(20)}
+        narrow = {name: wide[name] for name in ("x0", "x1")}
+        with pytest.raises(GuaranteeNotMet, match="alone, with 90% of the cells") as refused:
+            RecursiveHistogram(k=5).release(wide)
+        assert "spectral-rhs" in str(refused.value)
+        share = int(re.search(r"(\d+)% of 500 rows", str(refused.value))[1])
+        alone = np.bincount(RecursiveHistogram(k=5).groups(np.column_stack(list(wide.values())))) == 1
+        assert share == pytest.approx(100.0 * alone.sum() / 500, abs=2)
+        assert RecursiveHistogram(k=5, unaltered=1.0).release(wide).table.rows == 500
+        # controls: in few columns cells are shared, and the spectral groups are never single rows
+        found = RecursiveHistogram(k=10).release(narrow).findings
+        assert any("0% of 500 rows" in one.found for one in found)
+        assert SpectralHistogram(k=5).release(wide).table.rows == 500
 
     def test_plain_groups_are_split_at_all_medians_at_once(self):
         grid = np.array([[x, y] for x in (0.0, 1.0) for y in (0.0, 1.0) for _ in range(3)])

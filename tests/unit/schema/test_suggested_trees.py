@@ -1,0 +1,59 @@
+"""Suggested trees: prefixes for codes, the calendar for dates, none for anything else."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from sfumato.cli.app import run
+from sfumato.schema.schema import FittedTable
+from sfumato.schema.suggested_trees import suggested_tree, with_suggested_trees
+from sfumato.schema.trees import tree_for
+from sfumato.table.frames import as_table
+from sfumato.table.kinds import Kind
+
+ZIPS = [f"{region}{place:03d}" for region in ("01", "04", "10") for place in (7, 19, 67, 99)]
+ICD = ["E10.9", "E11.4", "E11.9", "I10.0", "I10.1", "I21.0", "I50.1", "J18.9", "J44.1", "S72.00XA"]
+
+
+@pytest.mark.parametrize("values", [ZIPS, ICD, [code.replace(".", "") for code in ICD[:-1]]])
+def test_codes_are_grouped_by_prefix(values):
+    assert suggested_tree(Kind.NOMINAL, pa.array(values)) == "prefix"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["Ulm", "Rom", "Oslo", "Wien", "Bern", "Graz", "Linz", "Genf", "Basel"],  # no digits
+        ["01067", "04103"],  # too few
+        [f"{digit}00" for digit in range(1, 10)],  # no prefix that two of them share
+        [f"type {number}" for number in range(20)],  # words
+    ],
+)
+def test_other_categories_are_not(values):
+    assert suggested_tree(Kind.NOMINAL, pa.array(values)) is None
+
+
+def test_a_few_cells_that_are_no_codes_do_not_matter_and_the_tree_holds_them():
+    values = [*(f"{number:05d}" for number in range(1000, 1060)), "foreign", None]
+    table = as_table({"zip": values * 3, "sex": ["f", "m"] * 93})
+    fitted = FittedTable.of(table, {"zip": "quasi", "sex": "quasi"})
+    schema = with_suggested_trees(fitted.schema, fitted.table)
+    assert [column.tree for column in schema.columns] == ["prefix", None]
+    tree = tree_for(schema["zip"], table.coded("zip").values)
+    assert tree.level(2)["01017"] == "01017*"
+
+
+def test_the_schema_command_writes_them(tmp_path, capsys):
+    file = tmp_path / "people.csv"
+    lines = [f"{ZIPS[row % 12]},2023-01-{1 + row % 28:02d},{row % 70}" for row in range(60)]
+    file.write_text("\n".join(["zip,admission,age", *lines, ""]))
+    assert run(["schema", str(file), "--json"]) == 0
+    found = {one["name"]: one["tree"] for one in json.loads(capsys.readouterr().out)}
+    assert found == {"zip": "prefix", "admission": "calendar", "age": None}
+    assert run(["schema", str(file)]) == 0
+    (tmp_path / "schema.toml").write_text(capsys.readouterr().out)
+    words = ["-o", str(tmp_path / "out"), "-k", "5", "--schema", str(tmp_path / "schema.toml")]
+    assert run(["release", str(file), *words]) == 0
