@@ -31,6 +31,7 @@ html_css_files = ["sfumato.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 smartquotes = False  # -- begins an option
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#7a4a21", "color-brand-content": "#1f6173"},
