@@ -7,7 +7,7 @@ WORKERS ?= 2
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
-.PHONY: demo test check generated bench replicate fuzz clean
+.PHONY: demo test check docs generated bench replicate fuzz clean
 
 demo: $(VENV)/.base  ## the whole way on a real table; files in out/
 	$(BIN)/sfumato demo
@@ -22,6 +22,10 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(VENV)/.docs  ## the documentation as a site, in docs/_build/html; needs no network
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
 
 generated: $(VENV)/.dev  ## what is written from the code itself: names for type checkers, the reference page of methods
 	$(BIN)/python docs/reference/generate.py
@@ -38,7 +42,7 @@ fuzz: $(VENV)/.dev  ## generated tables over all methods; goes on where it stopp
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py --tables $(TABLES) --state fuzz.json --workers $(WORKERS)
 
 clean:
-	rm -rf $(VENV) out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) out dist build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -51,4 +55,8 @@ $(VENV)/.base: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.base $(VENV)/.docs
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@ $(VENV)/.base

@@ -31,6 +31,8 @@ html_css_files = ["sfumato.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
+smartquotes = False  # -- begins an option
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#7a4a21", "color-brand-content": "#1f6173"},
     "dark_css_variables": {"color-brand-primary": "#d9b98a", "color-brand-content": "#7fc4d6"},
@@ -48,4 +50,3 @@ def _whole_docstring(app, what, name, found, options, lines) -> None:
 def setup(app) -> None:
     """Connect what is special here."""
     app.connect("autodoc-process-docstring", _whole_docstring, priority=400)  # before napoleon reads them
-

@@ -3,8 +3,8 @@
     python docs/run_examples.py README.md docs/how-to/*.md        # compare
     python docs/run_examples.py --write docs/tutorials/*.md       # put the output of today into the pages
 
-A page is run in a folder that contains ``patients.csv``, the invented patients of ``docs/tutorials``. Its blocks share
-this folder and their Python names:
+A page is run in a folder that contains ``patients.csv``, the invented patients of ``docs/tutorials``, and the
+``schema.toml`` of their columns. Its blocks share this folder and their Python names:
 
 - ``console``: lines that begin with ``$ `` are commands (one that ends with a backslash goes on in the next line), the
   others are what they print: standard output or, if the command fails, the message on standard error;
@@ -32,9 +32,10 @@ import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PATIENTS = REPOSITORY / "docs" / "tutorials" / "patients.csv"
+GIVEN = [REPOSITORY / "docs" / "tutorials" / name for name in ("patients.csv", "schema.toml")]
 FENCE = re.compile(r"^( *)(`{3,})(.*)$")
 MARK = re.compile(r"<!-- (file|not run): (.+?) -->$")
 CHECKER = doctest.OutputChecker()
@@ -60,7 +61,7 @@ class Block:
     @property
     def is_session(self) -> bool:
         """Whether it is a Python session with prompts."""
-        return self.language in PYTHON and ">>> " in self.text
+        return self.language in PYTHON and self.text.lstrip().startswith(">>> ")
 
     @property
     def runs(self) -> bool:
@@ -110,17 +111,22 @@ class Session:
     """The folder and the Python names that the blocks of a page share."""
 
     def __init__(self) -> None:
-        self.names: dict[str, object] = {"__name__": "page"}
+        self.module = ModuleType("page_of_the_documentation")
 
     def run(self, blocks: Sequence[Block]) -> None:
         """Run the blocks in a new folder; their failures and the lines that are right today are noted in them."""
-        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            shutil.copy(PATIENTS, "patients.csv")
-            for block in blocks:
-                if block.file is not None:
-                    Path(block.file).write_text(block.text, encoding="utf-8")
-                elif block.runs:
-                    self._run(block)
+        sys.modules[self.module.__name__] = self.module  # where dataclasses of a page are looked for
+        try:
+            with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+                for file in GIVEN:
+                    shutil.copy(file, file.name)
+                for block in blocks:
+                    if block.file is not None:
+                        Path(block.file).write_text(block.text, encoding="utf-8")
+                    elif block.runs:
+                        self._run(block)
+        finally:
+            del sys.modules[self.module.__name__]
 
     def _run(self, block: Block) -> None:
         if block.language == "console":
@@ -156,7 +162,7 @@ class Session:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             try:
-                exec(compile(source, "<page>", mode), self.names)
+                exec(compile(source, "<page>", mode), self.module.__dict__)
             except Exception as error:
                 print("".join(traceback.format_exception(error)))
         return printed.getvalue()

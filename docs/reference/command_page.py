@@ -25,7 +25,7 @@ def _command(name: str, command: Any) -> list[str]:
     text = inspect.cleandoc(command.help or "")
     said, _, example = text.partition("Example: ")
     arguments = [_argument(one) for one in command.params if one.param_type_name == "argument"]
-    lines = [f"## sfumato {name}", "", said.strip(), ""]
+    lines = [f"## sfumato {name}", "", _options_as_code(said.strip()), ""]
     if example:
         shown = " ".join(example.split())
         lines += ["<!-- not run: its file is not here -->", "```console", f"$ {shown}", "```", ""]
@@ -60,4 +60,8 @@ def _default(one: Any) -> str:
 
 
 def _cell(text: str | None) -> str:
-    return re.sub(r"\s+", " ", text or "").replace("|", "\\|")
+    return _options_as_code(re.sub(r"\s+", " ", text or "")).replace("|", "\\|")
+
+
+def _options_as_code(text: str) -> str:
+    return re.sub(r"(?<![`\w])(--[a-z][a-z-]*)", r"`\1`", text)

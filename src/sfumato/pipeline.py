@@ -83,6 +83,10 @@ class AssessedRelease:
     release: Release
     assessment: Assessment
 
+    def _repr_html_(self) -> str:
+        """Show the release and its assessment in a notebook; no cells."""
+        return f"<div>{self.release._repr_html_()}{self.assessment._repr_html_()}</div>"
+
 
 @names_memory_errors
 def release_and_assess(

@@ -17,8 +17,14 @@ def generator():
     return module
 
 
-@pytest.mark.parametrize("name", ["__init__.pyi", "methods.md", "engines.md"])
-def test_a_generated_file_is_up_to_date(name):
-    files = {path.name: (path, make) for path, make in generator().FILES.items()}
-    path, make = files[name]
-    assert path.read_text(encoding="utf-8") == make(), "run `make generated`"
+FILES = generator().FILES
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_generated_file_is_up_to_date(path):
+    assert path.read_text(encoding="utf-8") == FILES[path](), "run `make generated`"
+
+
+def test_pages_of_methods_and_measures_that_are_no_more_are_removed():
+    folder = REPOSITORY / "docs" / "reference"
+    assert {*folder.glob("methods/*.md"), *folder.glob("measures/*.md")} <= FILES.keys()

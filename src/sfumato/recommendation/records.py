@@ -7,6 +7,7 @@ import io
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -170,6 +171,20 @@ class Recommendation:
             ),
             "",
         ]
+
+    def _repr_html_(self) -> str:
+        """Show the command, the reasons, the cost and the alternatives in a notebook; no cells."""
+        reasons = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons)
+        widths = "".join(
+            f"<tr><td>{escape(one.statistic)}</td><td>{one.width:.3g}</td></tr>" for one in self.cost.widths
+        )
+        expected = f"<table><tr><th>statistic</th><th>expected width</th></tr>{widths}</table>" if widths else ""
+        others = "".join(
+            f"<tr><td>{escape(one.method)}</td><td>{escape(one.reason)}</td></tr>" for one in self.alternatives
+        )
+        or_else = f"<table><tr><th>or</th><th></th></tr>{others}</table>" if others else ""
+        cost = f"About {self.cost.seconds:.1f} s and {self.cost.memory / 1e9:.1f} GB of memory ({self.cost.note})."
+        return f"<div><pre>{escape(self.command)}</pre><ul>{reasons}</ul><p>{escape(cost)}</p>{expected}{or_else}</div>"
 
 
 def _plain_widths(widths: Sequence[ExpectedWidth]) -> list[dict[str, object]]:

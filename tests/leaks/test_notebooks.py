@@ -1,0 +1,101 @@
+"""What a notebook shows of results: names, counts and promises, escaped, and no cell."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+
+PLANTED = ("CANARY", "987654.25", "987654")
+ROLES = {"name": "identifier", "<b>age</b>": "quasi", "income": "quasi", "wage": "quasi", "illness": "sensitive"}
+
+
+class Balanced(HTMLParser):
+    """Checks that every tag is closed, and collects the text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag, attrs):
+        self.open += [] if tag == "br" else [tag]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def people() -> pa.Table:
+    numbers = np.random.default_rng(5)
+    rows = 120
+    income = numbers.normal(100, 20, rows)
+    income[7] = 987654.25
+    return pa.table(
+        {
+            "name": [f"CANARY{row}" for row in range(rows)],
+            "<b>age</b>": numbers.integers(20, 80, rows),
+            "income": income,
+            "wage": income * 0.5 + numbers.normal(0, 5, rows),
+            "illness": [f"CANARY-{row % 4}" for row in range(rows)],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def shown(people) -> dict[str, object]:
+    boxes = sf.Boxes(k=5, l=2, keep=["corr(income, wage)"]).release(people, schema=ROLES, seed=1)
+    made = sf.release_and_assess(sf.Noise(level=0.5), people, schema=ROLES, holdout=0.5, seed=1)
+    return {
+        "Table": sf.Table.from_arrow(people),
+        "Release": boxes,
+        "Estimate": boxes.estimate("corr(income, wage)"),
+        "RegressionEstimate": boxes.estimate("regress(wage ~ income)"),
+        "RecoveredEstimate": made.release.estimate("corr(income, wage)"),
+        "Assessment": made.assessment,
+        "AssessedRelease": made,
+        "Comparison": sf.compare(people, [sf.Noise(level=0.5)], strengths=1, schema=ROLES, seed=1, jobs=1),
+        "Recommendation": sf.recommend(people, keep=["corr(income, wage)"], schema=ROLES),
+    }
+
+
+NAMES = (
+    *("Table", "Release", "Estimate", "RegressionEstimate", "RecoveredEstimate"),
+    *("Assessment", "AssessedRelease", "Comparison", "Recommendation"),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_display_is_of_its_class_escaped_and_without_a_cell(shown, name):
+    one = shown[name]
+    assert type(one).__name__ == name
+    page = one._repr_html_()
+    found = Balanced()
+    found.feed(page)
+    assert found.open == []
+    assert "<b>" not in page  # from the name of a column
+    assert [cell for cell in PLANTED if cell in page or cell in repr(one)] == []
+
+
+def test_what_a_person_wants_to_see_is_there(shown):
+    text = {name: Balanced() for name in NAMES}
+    for name, page in text.items():
+        page.feed(shown[name]._repr_html_())
+    assert "120 rows × 5 columns" in text["Table"].text
+    assert "5-anonymous in" in text["Release"].text
+    assert "guaranteed" in text["Estimate"].text
+    assert "sfumato release" in text["Recommendation"].text
+    assert "expected width" in text["Recommendation"].text
+    assert shown["Assessment"].verdict in text["AssessedRelease"].text
+    assert "no guarantee" in text["AssessedRelease"].text
+
+
+def test_the_search_finds_what_is_there(people):
+    assert any(cell in people.to_pandas().to_html() for cell in PLANTED)
