@@ -108,7 +108,8 @@ class Chromium:
 
     def press(self, text: str, **options: Any) -> None:
         """Click on the button or link with this text."""
-        found = f"[...document.querySelectorAll('button, a, summary')].find(e => e.innerText.trim().startsWith({json.dumps(text)}))"
+        starts = f"one => one.innerText.trim().startsWith({json.dumps(text)})"
+        found = f"[...document.querySelectorAll('button, a, summary')].find({starts})"
         assert self.run(f"Boolean({found})"), f"no {text!r} on the page: {self.text()[:600]}"
         self.run(f"{found}.setAttribute('data-test', 'here')")
         try:
