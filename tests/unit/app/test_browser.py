@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 MEASURE = (HERE.parent / "report" / "measure_page.js").read_text().partition("const result =")[0]
 PICTURES = os.environ.get("SFUMATO_PICTURES")
 UNLABELLED = """[...document.querySelectorAll('input:not([type=hidden]), select, textarea, button')]
-  .filter(one => !(one.labels && one.labels.length) && !one.getAttribute('aria-label') && !one.innerText.trim())
+  .filter(one => !(one.labels && one.labels.length) && !one.getAttribute('aria-label') && !one.textContent.trim())
   .map(one => one.outerHTML)"""
 UNNAMED = """[...document.querySelectorAll('svg')]
   .filter(one => !one.getAttribute('aria-label') && one.getAttribute('aria-hidden') !== 'true').length"""
