@@ -11,8 +11,8 @@ from markupsafe import Markup
 from sfumato.app.glossary import GLOSSARY
 from sfumato.app.texts import NAME, Texts, languages
 from sfumato.errors import printable
+from sfumato.report.html import code, seams
 from sfumato.report.html import environment as report_environment
-from sfumato.report.html import seams
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def environment() -> jinja2.Environment:
     """Return the templates of the page and of the report; control characters are shown escaped everywhere."""
     made = report_environment(jinja2.PackageLoader("sfumato.app"), finalize=_shown)
     made.filters["seams"] = lambda text: seams(printable(str(text)))
+    made.filters["code"] = lambda text: code(printable(str(text)))
     made.globals.update(steps=STEPS, version=__version__)
     return made
 

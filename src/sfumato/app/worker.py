@@ -23,7 +23,7 @@ from sfumato.app.tasks import Held, Task
 from sfumato.engines.machine import COMPILING, kernels_are_compiled
 from sfumato.errors import SfumatoError, SfumatoWarning, names_memory_errors, printable
 
-NICENESS = 5  # the page answers first
+NICENESS = 10  # the page answers first
 
 
 @dataclass(frozen=True, kw_only=True)

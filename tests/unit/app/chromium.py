@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -16,6 +17,7 @@ from websockets.sync.client import connect
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--mute-audio")
+LEAVE = "(document.querySelector('main') || document.body).dataset.left = 'soon'"  # another page does not have it
 
 
 class Chromium:
@@ -32,16 +34,18 @@ class Chromium:
         port = place.read_text().splitlines()[0]
         pages = json.loads(urlopen(f"http://127.0.0.1:{port}/json").read())
         target = next(page for page in pages if page["type"] == "page")
-        self._socket = connect(target["webSocketDebuggerUrl"], max_size=None, open_timeout=30)
+        self._open = ExitStack()
+        self._socket = self._open.enter_context(connect(target["webSocketDebuggerUrl"], max_size=None, open_timeout=30))
         self._numbers = itertools.count(1)
         self.errors: list[str] = []
         for domain in ("Page", "Runtime", "Log", "Network", "DOM"):
             self.send(f"{domain}.enable")
         self.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(self.downloads))
+        self.send("Emulation.setFocusEmulationEnabled", enabled=True)
         self.resize(width, height)
 
     def close(self) -> None:
-        self._socket.close()
+        self._open.close()
         self._process.terminate()
         self._process.wait(timeout=20)
 
@@ -79,7 +83,7 @@ class Chromium:
         return found["result"].get("value")
 
     def go(self, address: str) -> None:
-        self.run("window.left = true")
+        self.run(LEAVE)
         self.send("Page.navigate", url=address)
         self.settled()
 
@@ -87,7 +91,7 @@ class Chromium:
         """Wait until another page is there, complete, and nothing is being worked on."""
         wait_for(
             lambda: self.run(
-                "!window.left && document.readyState === 'complete' && !document.querySelector('[data-job]')"
+                "document.readyState === 'complete' && !document.querySelector('[data-left], [data-job]')"
             ),
             seconds,
         )
@@ -101,14 +105,15 @@ class Chromium:
     def click(self, selector: str, *, leaves: bool = True, settle: bool = True) -> None:
         """Click on an element; ``leaves`` says that another page follows."""
         if leaves:
-            self.run("window.left = true")
+            self.run(LEAVE)
         self.run(f"document.querySelector({json.dumps(selector)}).click()")
         if leaves and settle:
             self.settled()
 
     def press(self, text: str, **options: Any) -> None:
         """Click on the button or link with this text."""
-        found = f"[...document.querySelectorAll('button, a, summary')].find(e => e.innerText.trim().startsWith({json.dumps(text)}))"
+        starts = f"one => one.innerText.trim().startsWith({json.dumps(text)})"
+        found = f"[...document.querySelectorAll('button, a, summary')].find({starts})"
         assert self.run(f"Boolean({found})"), f"no {text!r} on the page: {self.text()[:600]}"
         self.run(f"{found}.setAttribute('data-test', 'here')")
         try:

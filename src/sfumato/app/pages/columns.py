@@ -46,7 +46,9 @@ async def change(request: Request) -> Response:
     names = [schema.columns[position].name for position in form.positions("column", len(schema.columns))]
     history = visitor_of(request).history
     if names:
-        text = "role {role} for {column}" if len(names) == 1 else "role {role} for {columns} columns"
-        said = Said(text, {"role": ROLE_NAMES[role], "column": names[0], "columns": len(names)})
+        said = Said(
+            "role {role} for {column}" if len(names) == 1 else "role {role} for {columns} columns",
+            {"role": Said(ROLE_NAMES[role]), "column": names[0], "columns": len(names)},
+        )
         history.change(said, schema=history.now.schema.with_roles(dict.fromkeys(names, role)))
     return go("/columns")

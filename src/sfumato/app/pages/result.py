@@ -12,7 +12,6 @@ from sfumato.app.choices import Said
 from sfumato.app.pages.frame import go, shown, visitor_of
 from sfumato.app.recipes import command_of, python_of
 from sfumato.app.visitors import Run
-from sfumato.comparison.records import Comparison
 from sfumato.report.comparison_page import map_context
 from sfumato.report.picture import HEIGHT, WIDTH
 
@@ -40,6 +39,8 @@ async def page(request: Request) -> Response:
 
 async def compared(request: Request) -> Response:
     """Show all runs, and where they lie on the risk–utility map."""
+    from sfumato.comparison.records import Comparison  # slow to import
+
     visitor = visitor_of(request)
     runs = [run for run in visitor.runs if run.made is not None]
     placed = [run for run in runs if run.made and run.made.trial and not run.made.trial.rows[0].reason]

@@ -28,6 +28,6 @@ async def change(request: Request) -> Response:
     population = (await form_of(request)).number("population")
     if population is not None and population < 1:
         raise OptionError("The population must be at least as large as the table.", found=str(population))
-    text = "population {people}" if population is not None else "no population"
-    visitor_of(request).history.change(Said(text, {"people": population or 0}), population=population)
+    said = Said("population {people}" if population is not None else "no population", {"people": population or 0})
+    visitor_of(request).history.change(said, population=population)
     return go("/risks")

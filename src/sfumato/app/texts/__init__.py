@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from markupsafe import Markup, escape
+
 from sfumato.app.choices import Said
 
 ENGLISH = "en"
@@ -31,12 +33,17 @@ class Texts:
     def __call__(self, text: str, **values: object) -> str:
         """Return a text in this language, with values in its placeholders; whole numbers get separators."""
         found = self.catalogue.get(text) or text
+        if not values:
+            return found
         shown = {name: self.count(value) if isinstance(value, int) else value for name, value in values.items()}
-        return found.format(**shown) if shown else found
+        if any(isinstance(value, Markup) for value in shown.values()):
+            return escape(found).format(**shown)  # all other values are escaped
+        return found.format(**shown)
 
     def said(self, one: Said) -> str:
-        """Return a remembered text in this language."""
-        return self(one.text, **one.values)
+        """Return a remembered text in this language; texts of the catalogue in its placeholders are translated too."""
+        values = {name: self.said(value) if isinstance(value, Said) else value for name, value in one.values.items()}
+        return self(one.text, **values)
 
     def count(self, number: int) -> str:
         """Return a whole number with separators of thousands.

@@ -1,0 +1,195 @@
+"""The parts of the server, each by itself: history, names of uploads, named folders, private folders, trees, fields."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.app import private_folder
+from sfumato.app.choices import Choices, History, Said
+from sfumato.app.folders import NamedFolder
+from sfumato.app.guard import Guard, Headers
+from sfumato.app.pages.frame import Form
+from sfumato.app.pages.method import fields_of, given_options, takes_statistics
+from sfumato.app.pages.trees import branches, grouped
+from sfumato.app.private_folder import PrivateFolder
+from sfumato.app.uploads import require_expandable, safe_name
+from sfumato.app.visitors import MOST, Visitors
+from sfumato.errors import SfumatoError
+from sfumato.methods.registry import METHODS, make_method, method_class
+from sfumato.params import options_of
+from sfumato.schema.hierarchy import Tree
+from sfumato.schema.schema import Schema
+
+
+class TestHistory:
+    @given(st.lists(st.one_of(st.integers(1, 4), st.sampled_from(["undo", "redo"])), max_size=40))
+    def test_is_that_of_two_stacks(self, actions):
+        """The oracle keeps what can be undone and redone in two lists."""
+        history = History(Choices(schema=Schema(())))
+        now, done, undone = None, [], []
+        for action in actions:
+            if action == "undo":
+                history.undo()
+                if done:
+                    undone.append(now)
+                    now = done.pop()
+            elif action == "redo":
+                history.redo()
+                if undone:
+                    done.append(now)
+                    now = undone.pop()
+            else:
+                history.change(Said("x"), population=action)
+                if action != now:
+                    done.append(now)
+                    now, undone = action, []
+            assert history.now.population == now
+            assert (history.to_undo is None) == (not done)
+            assert (history.to_redo is None) == (not undone)
+
+
+@given(st.text(max_size=300))
+def test_a_name_of_an_upload_is_always_a_plain_file_name(name):
+    safe = safe_name(name)
+    assert 5 <= len(safe) <= 90
+    assert Path(safe).name == safe
+    assert safe.isascii()
+    assert not safe.startswith((".", "-"))
+    assert not set(safe) & set("/\\\0 $`'\"<>|&;")
+
+
+class TestExpanding:
+    def test_a_small_archive_passes_and_the_limit_is_exact(self, tmp_path):
+        file = tmp_path / "t.gz"
+        file.write_bytes(gzip.compress(b"x" * 3_000_000))
+        require_expandable(file, 3_000_000)
+        with pytest.raises(SfumatoError, match="must not expand"):
+            require_expandable(file, 2_999_999)
+
+    def test_several_parts_count_together(self, tmp_path):
+        file = tmp_path / "t.gz"
+        file.write_bytes(gzip.compress(b"x" * 600_000) * 4)
+        with pytest.raises(SfumatoError, match="must not expand"):
+            require_expandable(file, 2_000_000)
+
+    @pytest.mark.parametrize("content", [b"", b"a,b\n1,2\n", b"\x1f\x8bbroken", b"PK\x03\x04broken"])
+    def test_other_files_are_left_to_their_reader(self, tmp_path, content):
+        file = tmp_path / "t.csv"
+        file.write_bytes(content)
+        require_expandable(file, 10)
+
+
+class TestNamedFolder:
+    @given(st.lists(st.sampled_from(["..", ".", "a", "b.csv", "", "~", "/", "out"]), max_size=6).map("/".join))
+    def test_nothing_outside_is_found(self, tmp_path_factory, path):
+        root = tmp_path_factory.getbasetemp() / "named"
+        (root / "in" / "a").mkdir(parents=True, exist_ok=True)
+        (root / "b.csv").write_text("secret")
+        (root / "in" / "a" / "b.csv").write_text("ours")
+        out = root / "in" / "out"
+        if not out.is_symlink():
+            out.symlink_to(root)
+        try:
+            found = NamedFolder(root / "in").find(path)
+        except SfumatoError:
+            return
+        assert found.read_text() == "ours"
+
+    def test_tables_are_listed_and_hidden_files_are_not(self, tmp_path):
+        for name in ("a.csv", ".b.csv", "c.txt", "d.pdf", ".git/e.csv", "f/g.parquet"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).touch()
+        assert NamedFolder(tmp_path).tables() == ["a.csv", "c.txt", "f/g.parquet"]
+
+
+class TestPrivateFolder:
+    def test_is_private_and_removed(self, tmp_path):
+        made = PrivateFolder.made(tmp_path)
+        assert made.path.stat().st_mode & 0o777 == 0o700
+        (made.path / "x").write_text("y")
+        made.remove()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_living_one_is_not_swept_and_others_are_not_touched(self, tmp_path):
+        living, other = PrivateFolder.made(tmp_path), tmp_path / "somebody-else"
+        other.mkdir()
+        (tmp_path / f"{private_folder.PREFIX}dead").mkdir()
+        (tmp_path / f"{private_folder.PREFIX}link").symlink_to(other)
+        following = PrivateFolder.made(tmp_path)
+        left = {path.name for path in tmp_path.iterdir()}
+        assert left == {living.path.name, following.path.name, other.name, f"{private_folder.PREFIX}link"}
+        living.remove()
+        following.remove()
+
+
+class TestVisitors:
+    def test_sessions_without_a_table_make_room(self, tmp_path):
+        visitors = Visitors(tmp_path)
+        made = [visitors.welcome("") for _ in range(MOST + 3)]
+        assert all(made)
+        assert visitors.find(made[0].session) is None
+        assert visitors.find(made[-1].session) is made[-1]
+        assert len(list(tmp_path.iterdir())) == MOST
+        visitors.leave()
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestGuard:
+    guard = Guard(None, None, key="k", port=5)  # type: ignore[arg-type]
+
+    @given(st.dictionaries(st.sampled_from(["host", "origin", "sec-fetch-site", "upgrade"]), st.text(max_size=20)))
+    def test_only_requests_from_this_page_may_change_something(self, headers):
+        raw = [(name.encode(), text.encode("latin-1", "replace")) for name, text in headers.items()]
+        assert self.guard.refusal("POST", Headers(raw)), "a random host is none of ours"
+        ours = [(b"host", b"127.0.0.1:5"), *[one for one in raw if one[0] != b"host"]]
+        if not self.guard.refusal("POST", Headers(ours)):
+            assert headers.get("origin") == "http://127.0.0.1:5" or headers.get("sec-fetch-site") == "same-origin"
+
+    def test_the_page_itself_may(self):
+        for site in ([], [(b"sec-fetch-site", b"same-origin")]):
+            raw = [(b"host", b"localhost:5"), (b"origin", b"http://localhost:5"), *site]
+            assert self.guard.refusal("POST", Headers(raw)) == ""
+
+
+class TestTrees:
+    lines = (("a", "ab", "*"), ("b", "ab", "*"), ("c", "c", "*"))
+
+    def test_branches_hold_all_values(self):
+        (root,) = branches(self.lines)
+        assert root.name == "*"
+        assert root.values == (0, 1, 2)
+        assert [(one.name, one.values) for one in root.below] == [("ab", (0, 1)), ("c", (2,))]
+        assert [leaf.name for one in root.below for leaf in one.below] == ["a", "b", "c"]
+
+    @given(st.sets(st.integers(0, 5), min_size=1), st.integers(1, 2))
+    def test_a_group_is_a_tree_again_with_the_same_values(self, chosen, level):
+        tree = Tree.of([(c, c + c, "x" if c < "d" else "y", "*") for c in "abcdef"])
+        made = grouped(tree, sorted(chosen), "new", level)
+        assert sorted(made.leaves) == list("abcdef")
+        assert {value for value, node in made.level(level).items() if node == "new"} == {tree.leaves[i] for i in chosen}
+
+    @pytest.mark.parametrize(("values", "name", "level"), [([], "x", 1), ([0], "", 1), ([0], "x", 0), ([0], "x", 3)])
+    def test_a_group_needs_values_a_name_and_a_level(self, values, name, level):
+        with pytest.raises(SfumatoError):
+            grouped(Tree.of(self.lines), values, name, level)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+class TestFields:
+    def test_untouched_fields_give_the_defaults(self, name):
+        kind = method_class(name)
+        form = Form({f"option-{one.name}": [one.value] for one in fields_of(kind, {})})
+        chosen = given_options(kind, form)
+        required = {one.name for one in options_of(kind) if one.is_required}
+        assert required <= set(chosen) <= {"k"}, "a size of groups is suggested"
+        assert make_method(name, **chosen) == make_method(name, **dict.fromkeys(chosen, 5))
+
+    def test_every_option_is_explained_or_chosen_before(self, name):
+        kind = method_class(name)
+        shown = {one.name for one in fields_of(kind, {}) if one.meaning and one.range}
+        assert {one.name for one in options_of(kind)} - shown == ({"keep"} if takes_statistics(kind) else set())

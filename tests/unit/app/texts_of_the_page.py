@@ -1,0 +1,53 @@
+"""All texts that the page shows in the language of its visitor, found in the templates and in the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import sfumato.app
+from sfumato.app.glossary import GLOSSARY
+from sfumato.app.pages.columns import MEANINGS, ROLE_NAMES
+from sfumato.app.pages.method import summary_of
+from sfumato.app.pages.statistics import OF_ONE
+from sfumato.app.rendering import STEPS
+from sfumato.app.texts import NAME
+from sfumato.methods.registry import METHODS, method_class
+from sfumato.params import options_of
+from sfumato.schema.suggest import LOOKS
+from sfumato.schema.suggested_trees import WAYS
+from sfumato.table.kinds import Kind
+
+HOME = Path(sfumato.app.__file__).parent
+STRING = r'"((?:[^"\\]|\\.)*)"'
+
+
+def texts_of_the_page() -> set[str]:
+    """Every text that must be in a catalogue."""
+    found = {NAME, *GLOSSARY.values(), *MEANINGS.values(), *ROLE_NAMES.values(), *OF_ONE.values(), *WAYS}
+    found |= {name for _, name in STEPS} | {str(kind) for kind in Kind} | {reason for _, reason in LOOKS}
+    for file in HOME.glob("templates/*.j2"):
+        text = file.read_text()
+        found |= {literal(one) for one in re.findall(rf"\b_\({STRING}", text)}
+        for name, shown in re.findall(rf"\bterm\({STRING}(?:, {STRING})?\)", text):
+            found.add(literal(shown or name))
+    for file in HOME.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Said":
+                found |= {one.value for one in ast.walk(node.args[0]) if is_text(one)}
+    return found - {""}
+
+
+def texts_of_the_methods() -> set[str]:
+    """What methods and options say about themselves; shown in English where a catalogue does not have them."""
+    kinds = [method_class(name) for name in METHODS]
+    return {summary_of(kind) for kind in kinds} | {one.declared.meaning for kind in kinds for one in options_of(kind)}
+
+
+def literal(text: str) -> str:
+    return str(ast.literal_eval(f'"{text}"'))
+
+
+def is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(node.value)
