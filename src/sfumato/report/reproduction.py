@@ -68,10 +68,22 @@ def reproduction(manifest: Manifest) -> Reproduction:
             )
             for name, value in manifest.options.items()
         ),
-        command=_command(manifest.method, chosen),
-        python=_python(kind.__name__ if kind else manifest.method, chosen),
+        command=_command(manifest.method, chosen) + (" \\\n  --key KEY" if manifest.pseudonyms else ""),
+        python=_python(kind.__name__ if kind else manifest.method, chosen, key=bool(manifest.pseudonyms)),
         schema=columns_text(
-            (Column(name=c.name, role=c.role, kind=c.kind, domain=c.domain) for c in manifest.columns), Path()
+            (
+                Column(
+                    name=c.name,
+                    role=c.role,
+                    kind=c.kind,
+                    domain=c.domain,
+                    label=c.label,
+                    pseudonym=c.pseudonym,
+                    shift=c.shift,
+                )
+                for c in manifest.columns
+            ),
+            Path(),
         ),
     )
 
@@ -116,6 +128,7 @@ def _command(method: str, chosen: Mapping[str, Any]) -> str:
     return " \\\n  ".join(map(shlex.join, parts))
 
 
-def _python(name: str, chosen: Mapping[str, Any]) -> str:
+def _python(name: str, chosen: Mapping[str, Any], *, key: bool) -> str:
     options = ", ".join(f"{option}={value!r}" for option, value in chosen.items())
-    return f'sf.{name}({options}).release("FILE", schema="schema.toml").write("DIR")'
+    with_key = ', key="KEY"' if key else ""
+    return f'sf.{name}({options}).release("FILE", schema="schema.toml"{with_key}).write("DIR")'
