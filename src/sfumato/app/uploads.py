@@ -12,7 +12,28 @@ from sfumato.errors import OptionError, ReadError
 
 EXPANDED = 8  # a compressed file may grow to this multiple of the limit of uploads
 CHUNK = 1 << 20
-ENDINGS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".gz")
+ENDINGS = (
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".jsonl",
+    ".ndjson",
+    ".json",
+    ".parquet",
+    ".pq",
+    ".arrow",
+    ".feather",
+    ".ipc",
+    ".gz",
+    ".xlsx",
+    ".xls",
+    ".sav",
+    ".zsav",
+    ".por",
+    ".dta",
+    ".sas7bdat",
+    ".xpt",
+)
 
 
 class TooLarge(OptionError):

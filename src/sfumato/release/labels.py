@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 def released_labels(manifest: Manifest, released: Sequence[str]) -> dict[str, str]:
     """Return the labels of the released columns that have one; the ends of ranges say what they are."""
     known = {column.name: column.label for column in manifest.columns}
-    shifted = [column.name for column in manifest.columns if column.shifted_days is not None]
-    labels = {name: _label(name, released, known, shifted) for name in released}
+    labels = {name: _label(name, released, known, manifest.shifted) for name in released}
     return {name: label for name, label in labels.items() if label}
 
 

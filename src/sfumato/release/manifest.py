@@ -18,7 +18,7 @@ from sfumato.methods.claims import Finding, WeightTotalsKept
 from sfumato.params import options_of
 from sfumato.release.claim_records import ClaimRecord
 from sfumato.release.plain_values import Plain, plain
-from sfumato.schema.columns import Role
+from sfumato.schema.columns import DateShift, Role
 from sfumato.table.kinds import Kind
 from sfumato.version import __version__
 
@@ -43,7 +43,7 @@ class ColumnRecord:
     domain: tuple[float, float] | None = None  # declared range, which is public, in the unit of Table.numbers
     label: str = ""  # what the column means, in words
     pseudonym: bool = False  # whether an identifier was replaced by keyed pseudonyms
-    shifted_days: int | None = None  # largest number of days by which the dates of a person were shifted
+    shift: DateShift | None = None  # how dates were shifted before the release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ class Manifest:
                     domain=column.domain,
                     label=column.label,
                     pseudonym=column.pseudonym,
-                    shifted_days=column.shift.days if column.shift else None,
+                    shift=column.shift,
                 )
                 for column in schema.columns
             ),
@@ -162,6 +162,11 @@ class Manifest:
     def pseudonyms(self) -> tuple[str, ...]:
         """The released columns that hold pseudonyms."""
         return tuple(column.name for column in self.columns if column.pseudonym)
+
+    @property
+    def shifted(self) -> tuple[str, ...]:
+        """The columns whose dates were shifted before the release."""
+        return tuple(column.name for column in self.columns if column.shift is not None)
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -254,7 +259,7 @@ def _from_mapping(record: dict[str, Any]) -> Manifest | None:
                         domain=_pair(column.get("domain")),
                         label=column.get("label", ""),
                         pseudonym=column.get("pseudonym", False),
-                        shifted_days=column.get("shifted_days"),
+                        shift=DateShift(**column["shift"]) if column.get("shift") else None,
                     )
                     for column in record["columns"]
                 ),

@@ -52,6 +52,7 @@ class ShownColumn:
     """A column of the original: its role, how it is released, how precise a cell is, and its distribution."""
 
     name: str
+    label: str  # what the column means, in words; may be empty
     kind: str
     role: str
     released_as: str
@@ -138,6 +139,7 @@ def _columns(release: Release, *, fits: bool) -> tuple[ShownColumn, ...]:
     return tuple(
         ShownColumn(
             name=column.name,
+            label=column.label,
             kind=str(column.kind),
             role=str(column.role),
             released_as=treatment(column, manifest),

@@ -56,6 +56,7 @@ def reproduction(manifest: Manifest) -> Reproduction:
         for name, value in manifest.options.items()
         if name not in defaults or _differ(value, defaults[name])
     }
+    keyed = bool(manifest.pseudonyms)
     return Reproduction(
         method=manifest.method,
         summary=" ".join((kind.__doc__ or "").partition("\n\n")[0].replace("``", "`").split()) if kind else "",
@@ -68,10 +69,24 @@ def reproduction(manifest: Manifest) -> Reproduction:
             )
             for name, value in manifest.options.items()
         ),
-        command=command_text(manifest.method, chosen),
-        python=python_text(kind.__name__ if kind else manifest.method, chosen),
+        command=command_text(manifest.method, chosen, arguments=["--key", "KEY"] if keyed else ()),
+        python=python_text(
+            kind.__name__ if kind else manifest.method, chosen, arguments=', key="KEY"' if keyed else ""
+        ),
         schema=columns_text(
-            (Column(name=c.name, role=c.role, kind=c.kind, domain=c.domain) for c in manifest.columns), Path()
+            (
+                Column(
+                    name=c.name,
+                    role=c.role,
+                    kind=c.kind,
+                    domain=c.domain,
+                    label=c.label,
+                    pseudonym=c.pseudonym,
+                    shift=c.shift,
+                )
+                for c in manifest.columns
+            ),
+            Path(),
         ),
     )
 

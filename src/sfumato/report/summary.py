@@ -93,9 +93,9 @@ def privacy_first(findings: Iterable[Finding]) -> list[Finding]:
 def treatment(column: ColumnRecord, manifest: Manifest) -> str:
     """Describe how a column of the original is released."""
     released = [one.name for one in manifest.released]
-    if column.shifted_days is not None:
-        then = treatment(replace(column, shifted_days=None), manifest)
-        shifted = f"dates shifted by up to {column.shifted_days} days"
+    if column.shift is not None:
+        then = treatment(replace(column, shift=None), manifest)
+        shifted = f"dates shifted by up to {column.shift.days} days"
         return shifted if then == "altered" else f"{shifted}; {then}"
     if column.pseudonym:
         return "replaced by pseudonyms"

@@ -70,6 +70,9 @@ def verdict(release: Release) -> Verdict:
     if failed:
         headline = f"The privacy promises are kept, but {_counted(len(failed), 'privacy test')} failed."
         return Verdict(tone="caution", headline=headline, sentences=sentences)
+    if manifest.pseudonyms:
+        headline = "The privacy promises are kept, but pseudonyms link people across releases."
+        return Verdict(tone="caution", headline=headline, sentences=sentences)
     return Verdict(tone="good", headline="The privacy promises are kept.", sentences=sentences)
 
 
@@ -117,9 +120,9 @@ def _linked(manifest: Manifest) -> Iterator[str]:
             f"{_named(manifest.pseudonyms)} holds pseudonyms, which are no anonymity: rows of the same person can be "
             "linked across all tables that were made with the same key."
         )
-    shifted = [column.name for column in manifest.columns if column.shifted_days is not None]
-    if shifted:
-        yield f"Dates in {_named(shifted)} are shifted by person. This hides nobody by itself, and guarantees nothing."
+    if manifest.shifted:
+        named = _named(manifest.shifted)
+        yield f"Dates in {named} are shifted by person. This hides nobody by itself, and guarantees nothing."
 
 
 def _tested(assessment: Assessment | None) -> Iterator[str]:

@@ -17,6 +17,15 @@ Paths of trees are relative to the folder of the file. An example::
 
     [columns.age.words]
     young = [-inf, -inf, 25, 35]
+
+    [columns.patient_id]
+    role = "identifier"
+    pseudonym = true
+    label = "Number of the record"
+
+    [columns.admitted]
+    role = "quasi"
+    shift = {by = "patient_id", days = 180}
 """
 
 from __future__ import annotations
