@@ -9,31 +9,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from sfumato.errors import OptionError, ReadError
+from sfumato.table.binary_files import FORMATS
 
 EXPANDED = 8  # a compressed file may grow to this multiple of the limit of uploads
 CHUNK = 1 << 20
-ENDINGS = (
-    ".csv",
-    ".tsv",
-    ".txt",
-    ".jsonl",
-    ".ndjson",
-    ".json",
-    ".parquet",
-    ".pq",
-    ".arrow",
-    ".feather",
-    ".ipc",
-    ".gz",
-    ".xlsx",
-    ".xls",
-    ".sav",
-    ".zsav",
-    ".por",
-    ".dta",
-    ".sas7bdat",
-    ".xpt",
-)
+FILES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".gz")
+ENDINGS = FILES + tuple(suffix for one in FORMATS for suffix in one.suffixes)
 
 
 class TooLarge(OptionError):

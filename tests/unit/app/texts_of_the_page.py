@@ -16,7 +16,7 @@ from sfumato.app.texts import NAME
 from sfumato.methods.registry import METHODS, method_class
 from sfumato.params import options_of
 from sfumato.schema.suggest import LOOKS
-from sfumato.schema.suggested_trees import WAYS
+from sfumato.schema.tree_ways import WAYS
 from sfumato.table.kinds import Kind
 
 HOME = Path(sfumato.app.__file__).parent

@@ -39,7 +39,7 @@ MISTAKES = [
     ("identifiers only", "release ids.csv -o new -k 5", "'email' identifier", "--quasi NAME"),
     ("the wrong separator", f"{MADE} --separator ;", "At least one column", "check the separator"),
     ("the wrong encoding", "inspect patients.csv --encoding utf-8", "may be cp1252", "leave the encoding out"),
-    ("a spreadsheet", "inspect sheet.xlsx", "spreadsheet", "CSV"),
+    ("a broken spreadsheet", "inspect sheet.xlsx", "not a valid .xlsx file", "write the file again"),
     ("the schema of another table", f"{MADE} --schema visits.toml", "that of this table", "sfumato schema FILE"),
     ("a table as a schema", f"{MADE} --schema people.csv", "must be TOML", "sfumato schema FILE"),
     ("a release to be released", "release out -o new -k 5", "a release already", "that it was made from"),
