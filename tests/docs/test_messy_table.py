@@ -50,6 +50,7 @@ def _output(command: str, folder: Path) -> str:
     text = re.sub(r" +$", "", ended.stdout.decode(), flags=re.MULTILINE)
     text = re.sub(r"^· compiling kernels.*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"about [\d.]+ s and [\d.]+ GB", "about … s and … GB", text)
+    text = re.sub(r"(about|instead of) 0\.7\d+", r"\1 0.7…", text)  # a wide interval becomes narrower with more time
     return re.sub(r"there are [\d.]+ GB", "there are … GB", text)
 
 
