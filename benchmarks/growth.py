@@ -43,8 +43,6 @@ OTHERS = ("inspect", "estimate", "assess")
 KINDS = ("mdav/tree", "synthesize/copula")  # kinds that are measured beside the default of their method
 KNOWN = {
     ("mdav", "rows"): (2.1, "MDAV compares each group with all rows that are left; mdav/tree does not"),
-    ("synthesize", "rows"): (1.25, "a tree sorts its rows on every level; synthesize/copula does not"),
-    ("synthesize", "columns"): (1.8, "a column is predicted by all before it, by 20 of them at most"),
 }
 SEARCH = 1.0  # seconds for the search of recode and of suppress
 QUICK = 0.2  # seconds; methods that take less on the smallest table are measured on larger ones
@@ -85,7 +83,7 @@ def series(name: str, *, quick: bool) -> Iterator[tuple[str, list[Case]]]:
     found = measured(first)
     start = replace(first, rows=first.rows * LARGER) if isinstance(found, dict) and found["seconds"] < QUICK else first
     yield "rows", [replace(start, rows=start.rows * factor) for factor in doubled]
-    yield "columns", [replace(start, columns=8 * factor, rows=start.rows // 2) for factor in doubled]
+    yield "columns", [replace(start, columns=16 * factor, rows=start.rows // 4) for factor in doubled]
     if name in OTHERS[1:] or "k" in options_of(name):
         yield "k", [replace(start, k=5 * factor) for factor in doubled[:3]]
     yield "categories", [replace(first, categories=120 * factor) for factor in doubled[-3:]]

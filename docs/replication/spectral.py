@@ -457,8 +457,8 @@ def page(
 def draw_figures(first: Experiment, judged: dict[str, Judged]) -> None:
     from PIL import Image
 
-    from sfumato.report.figures import png
     from sfumato.report.figures_measures import components, distributions, matches
+    from sfumato.report.style import png
 
     FIGURES.mkdir(exist_ok=True)
     reference = judged["reference"].prediction

@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 
 import sfumato as sf
 from sfumato.release.release import Release
-from sfumato.report.figures import png
-from sfumato.report.style import ACCENT, INK, MUTED, SHADES, blank_figure, style_axes
+from sfumato.report.style import ACCENT, INK, MUTED, SHADES, blank_figure, png, style_axes
 from sfumato.statistics.bounds.estimates import boxes_for
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate, Reweighting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.report.figures import png
+from sfumato.report.style import png
 
 pytestmark = pytest.mark.replication
 

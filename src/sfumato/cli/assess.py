@@ -125,8 +125,8 @@ def _require_outside(folder: Path) -> None:
 
 
 def _draw(subject: MeasuredRelease, folder: Path, name: str) -> None:
-    from sfumato.report.figures import png
     from sfumato.report.figures_measures import pictures
+    from sfumato.report.style import png
 
     drawn = pictures(subject, name=name)
     folder.mkdir(parents=True, exist_ok=True)

@@ -6,15 +6,15 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from sfumato.methods.registry import make_method
 from sfumato.release.plain_values import plain
+from sfumato.report.reproduction import option_words
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method
-
-FLAGS = ("k", "l", "population")  # options with a flag of their own; others are given by --option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,9 +134,4 @@ class Recommendation:
 def command_line(file: str, method: str, options: Mapping[str, Any], arguments: Sequence[str]) -> str:
     """Return the command that releases a file with these options; ``arguments`` say how it is read and which roles."""
     words = ["sfumato", "release", file, *arguments, "-o", "out", "--method", method]
-    for name, value in options.items():
-        if name == "keep":
-            words += [word for one in value for word in ("--keep", str(one))]
-        else:
-            words += [f"--{name}", str(value)] if name in FLAGS else ["--option", f"{name}={value}"]
-    return shlex.join(words)
+    return shlex.join(chain(words, *option_words(options)))

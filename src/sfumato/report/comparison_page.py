@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import jinja2
-
+from sfumato.report.html import environment
 from sfumato.report.risk_utility_map import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, colours_of, drawn
 
 if TYPE_CHECKING:
@@ -17,12 +16,10 @@ MOST_NAMED = 6  # methods that the first sentence names
 
 def render(comparison: Comparison) -> str:
     """Render the page; it shows scores, options and names of methods, and no cell."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("sfumato.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(share=_share, count=lambda value: f"{value:,}")
+    templates = environment()
+    templates.filters["share"] = _share
     rows = comparison.rows
-    return environment.get_template("comparison.html.j2").render(
+    return templates.get_template("comparison.html.j2").render(
         comparison=comparison,
         verdict=verdict(comparison),
         maps=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,6 +91,23 @@ def listed(value: object) -> str:
     return "none" if value is None else str(value)
 
 
+def option_words(options: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Yield what to type for each option of a method, as words of ``sfumato release``.
+
+    >>> [*option_words({"k": 5, "keep": ["mean(age)"], "set_names": 20, "words": {"age": ["young"]}})]
+    [['--k', '5'], ['--keep', 'mean(age)'], ['--option', 'set_names=20'], ['--option', 'words={"age": ["young"]}']]
+    """
+    for name, given in options.items():
+        value = plain(given)
+        if name in REPEATED and isinstance(value, list):
+            yield from ([REPEATED[name], str(one)] for one in value)
+        elif name in FLAGS and isinstance(value, str | int | float) and not isinstance(value, bool):
+            yield [f"--{name}", str(value)]
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield ["--option", f"{name}={text}"]
+
+
 def _class(name: str) -> type[Method] | None:
     try:
         return method_class(name)
@@ -105,15 +122,7 @@ def _differ(value: Any, default: Any) -> bool:
 def _command(method: str, chosen: Mapping[str, Any]) -> str:
     """Return the command, one option per line."""
     parts = [["sfumato", "release", "FILE", "-o", "DIR"], ["--schema", "schema.toml"], ["--method", method]]
-    for name, value in chosen.items():
-        if name in REPEATED and isinstance(value, list):
-            parts += [[REPEATED[name], str(one)] for one in value]
-        elif name in FLAGS and isinstance(value, str | int | float) and not isinstance(value, bool):
-            parts.append([f"--{name}", str(value)])
-        else:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            parts.append(["--option", f"{name}={text}"])
-    return " \\\n  ".join(map(shlex.join, parts))
+    return " \\\n  ".join(map(shlex.join, [*parts, *option_words(chosen)]))
 
 
 def _python(name: str, chosen: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,15 @@ def blank_figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), facecolor=PAPER)
+
+
+def png(figure: Figure, *, dots_per_inch: int = 160) -> bytes:
+    """Return a figure as PNG, without date and software in its metadata."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    file = io.BytesIO()
+    FigureCanvasAgg(figure).print_figure(file, dpi=dots_per_inch, format="png", metadata={"Software": None})
+    return file.getvalue()
 
 
 def style_axes(axes: Any) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SMALL_RANGE = 1 << 24  # of an integer column whose numbers are codes themselves
+MANY_CELLS = 20_000  # from which a kernel encodes strings; below, compiling it does not pay
 PROBE = 4096  # number of cells checked to see whether numbers repeat
 
 
@@ -107,11 +108,32 @@ def digits(column: pa.ChunkedArray) -> Digits:
         if column.null_count:
             codes[column.is_null().to_numpy()] = last
         return Digits(codes, last + 1)
+    if pt.is_string(column.type) and len(column) >= MANY_CELLS:
+        found = _text_digits(column)
+        if found is not None:
+            return found
     encoded = column if pt.is_dictionary(column.type) else column.dictionary_encode()
     chunks = encoded.unify_dictionaries().chunks
     size = len(chunks[0].dictionary)
     parts = [chunk.indices.fill_null(size) if chunk.null_count else chunk.indices for chunk in chunks]
     return Digits(np.concatenate([part.to_numpy(zero_copy_only=False) for part in parts]), size + 1)
+
+
+def _text_digits(column: pa.ChunkedArray) -> Digits | None:
+    """Return the codes of strings, in half the time that Arrow takes; None if there are many distinct strings."""
+    from sfumato.kernels.text_codes import text_codes
+
+    whole = column.combine_chunks()
+    strings = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
+    _, offsets, data = strings.buffers()
+    places = np.frombuffer(offsets, np.int32)[strings.offset : strings.offset + len(strings) + 1]
+    codes = text_codes(np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8), places)
+    if len(codes) < len(strings):
+        return None
+    size = int(codes.max()) + 1
+    if strings.null_count:
+        codes[strings.is_null().to_numpy(zero_copy_only=False)] = size
+    return Digits(codes, size + 1)
 
 
 def _mostly_distinct(column: pa.ChunkedArray) -> bool:

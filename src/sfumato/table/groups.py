@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from sfumato.table.coding import Coded, bits, digits, have_few_values
+from sfumato.table.coding import Coded, Digits, bits, digits, have_few_values
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -91,18 +92,32 @@ def _labels_by_digits(columns: Sequence[pa.ChunkedArray], rows: int) -> NDArray[
     Where the number would be too large, its values are numbered 0, 1, … before more digits follow.
     """
     number, size = np.zeros(rows, dtype=np.int64), 1
-    at_once = (os.cpu_count() or 1) if rows > THREADED else 1  # codes of all columns would take much memory
-    with ThreadPoolExecutor(at_once) as pool:
-        for first in range(0, len(columns), at_once):
-            batch = columns[first : first + at_once]
-            for digit in pool.map(digits, batch) if at_once > 1 else map(digits, batch):
-                if size * digit.size >= LARGEST:
-                    number = _dense(number)
-                    size = int(number.max()) + 1
-                number *= digit.size
-                number += digit.codes
-                size *= digit.size
+    for digit in _digits_ahead(columns, rows):
+        if size * digit.size >= LARGEST:
+            number = _dense(number)
+            size = int(number.max()) + 1
+        number *= digit.size
+        number += digit.codes
+        size *= digit.size
     return _dense(number)
+
+
+def _digits_ahead(columns: Sequence[pa.ChunkedArray], rows: int) -> Iterator[Digits]:
+    """Yield the digits of each column, while threads work on the next ones.
+
+    Only a few columns are worked on ahead, because codes of all columns would take much memory.
+    """
+    at_once = os.cpu_count() or 1
+    if rows <= THREADED or at_once == 1:
+        yield from map(digits, columns)
+        return
+    with ThreadPoolExecutor(at_once) as pool:
+        ahead = deque(pool.submit(digits, column) for column in columns[:at_once])
+        for position in range(len(columns)):
+            following = columns[position + at_once : position + at_once + 1]
+            done = ahead.popleft().result()
+            ahead.extend(pool.submit(digits, column) for column in following)
+            yield done
 
 
 def _cells(table: Table, names: Sequence[str]) -> Iterator[NDArray[np.uint64]]:

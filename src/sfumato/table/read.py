@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import gzip
+import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -101,6 +102,12 @@ def read(
     >>> sf.read("people.csv")
     Table(3 rows × 2 columns; age: whole, income: continuous)
     """
+    if not isinstance(path, str | os.PathLike):
+        raise OptionError(
+            "The path must be text or a Path.",
+            found=type(path).__name__,
+            fix="pass a data frame, an Arrow table or a mapping of columns to the method itself: it needs no reading",
+        )
     marks = () if missing is None else (missing,) if isinstance(missing, str) else tuple(missing)
     named = None if names is None else (names,) if isinstance(names, str) else tuple(names)
     options = TextOptions(

@@ -87,10 +87,13 @@ class TestTimeLimit:
         assert {one.columns for one in exact} <= {one.columns for one in found}
         assert found[0].columns == ("id",)
 
-    def test_more_time_covers_more(self):
+    def test_more_time_covers_more(self, monkeypatch):
+        monkeypatch.setattr(
+            "sfumato.disclosure.quasi_identifiers.CODING_SHARE", 1e9
+        )  # reads all columns on any machine
         little, more = (quasi_identifiers(self.table, alpha=0.2, max_size=4, seconds=one) for one in (0.05, 1.5))
         assert more.visited > little.visited
-        assert little.left_out or more.sets_left < little.sets_left  # a busy machine may not even read all columns
+        assert more.sets_left < little.sets_left
 
     def test_more_columns_than_can_be_read_in_time_are_left_out_and_named(self, monkeypatch):
         monkeypatch.setattr("sfumato.disclosure.quasi_identifiers.CODING_SHARE", 1e-9)

@@ -8,8 +8,8 @@ import pytest
 from sfumato.kernels.prediction import Prediction
 from sfumato.measures.privacy.linkage import matched
 from sfumato.measures.utility.kernel_components import KernelComponents, component_tests
-from sfumato.report.figures import png
 from sfumato.report.figures_measures import components, distributions, matches
+from sfumato.report.style import png
 
 DRAW = np.random.default_rng(0)
 

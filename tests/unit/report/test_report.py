@@ -19,7 +19,7 @@ from sfumato.disclosure.inspection import ColumnInspection, Inspection
 from sfumato.methods.claims import Finding
 from sfumato.release.manifest import ColumnRecord, Manifest, ReleasedColumn
 from sfumato.release.release import Release
-from sfumato.report import figures, html, picture, terminal
+from sfumato.report import html, picture, terminal
 from sfumato.report.plain_json import to_json
 from sfumato.report.style import SHADES, shade_of
 from sfumato.report.summary import Summary, boxed_columns, pictured_columns, shown_estimates, treatment
@@ -340,18 +340,6 @@ class TestJson:
         shown = json.loads(to_json({"manifest": release().manifest}))["manifest"]
         assert shown["columns"][0]["role"] == "quasi"
         assert (shown["guarantee"], shown["suppressed"]) == ("no guarantee", 2)
-
-
-class TestFigures:
-    def test_boxes_and_statistics_are_drawn(self):
-        picture = figures.png(figures.boxes(release().table, "age", "pay<b>"))
-        assert picture.startswith(b"\x89PNG")
-        assert figures.png(figures.statistics([ESTIMATE, UNBOUNDED], {"mean(x)": 1.4})).startswith(b"\x89PNG")
-        assert b"<svg" in figures.svg(figures.statistics([]))
-
-    def test_boxes_without_width_are_drawn_too(self):
-        table = Table.from_arrow(pa.table({f"{n}_{e}": [1.0, 1.0] for n in "xy" for e in ("low", "high")}))
-        assert figures.png(figures.boxes(table, "x", "y")).startswith(b"\x89PNG")
 
 
 def test_the_densest_boxes_are_the_darkest():

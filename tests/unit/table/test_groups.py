@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from sfumato.errors import TableError
-from sfumato.table import groups
+from sfumato.table import coding, groups
 from sfumato.table.frames import as_table
 from sfumato.table.groups import group_labels, group_sizes, labels_of, refine
 from sfumato.table.read import read
+from sfumato.table.table import Table
 
 
 def test_a_missing_value_is_a_group_of_its_own():
@@ -91,3 +94,20 @@ def test_a_day_is_not_the_number_of_its_days():
     table = as_table(pa.table({"d": pa.array([0, 1, None], pa.date32()), "m": pa.array([0, 0, 5], pa.timestamp("ns"))}))
     assert sorted(group_sizes(table, ["d"])) == [1, 1, 1]
     assert sorted(group_sizes(table, ["m"])) == [1, 2]
+
+
+@pytest.mark.parametrize("values", [3, 200, 400])
+def test_long_columns_of_strings_have_the_groups_of_their_cells(values, monkeypatch):
+    monkeypatch.setattr(coding, "MANY_CELLS", 100)
+    random = np.random.default_rng(values)
+    cells = np.array([f"{'same beginning ' * (n % 3)}{n:03}" for n in range(values)] + [None], dtype=object)
+    texts = [cells[random.integers(0, values + 1, size)].tolist() for size in (700, 1, 900)]
+    column = pa.chunked_array([pa.array(part, pa.string()) for part in texts]).slice(5)
+    numbers = random.integers(0, 4, len(column))
+    table = Table.from_arrow(pa.table({"text": column, "number": numbers}))
+    rows = list(zip(column.to_pylist(), numbers.tolist(), strict=True))
+    wanted = Counter(rows)
+    assert (group_sizes(table, ["text", "number"])[group_labels(table, ["text", "number"])]).tolist() == [
+        wanted[row] for row in rows
+    ]
+    assert len(group_sizes(table, ["text", "number"])) == len(wanted)

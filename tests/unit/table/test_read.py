@@ -411,3 +411,9 @@ def test_infinite_numbers_are_kept_and_told_when_asked(file):
     table.require_finite(["a"])
     with pytest.raises(TableError, match="2 in 'b'"):
         table.require_finite(["a", "b"])
+
+
+@pytest.mark.parametrize("given", [{"a": [1]}, pa.table({"a": [1]}), None, 3])
+def test_what_is_no_path_is_an_error_of_ours(given):
+    with pytest.raises(OptionError, match="path must be text"):
+        read(given)

@@ -16,6 +16,7 @@ import numpy as np
 
 from sfumato.errors import CannotRelease
 from sfumato.methods.recodings.joint_counts import JointCounts
+from sfumato.methods.recodings.lattice_search import Clock
 from sfumato.table.groups import refine
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from sfumato.kernels.row_groups import Groups, Rows
     from sfumato.methods.classical.group_rules import GroupRules, SensitiveColumn
-    from sfumato.methods.recodings.lattice_search import Clock
     from sfumato.methods.recodings.value_groupings import Groupings
 
 MERGING = 24  # rounds in which the cost that a merge may add grows up to the largest
@@ -42,18 +42,20 @@ def local_groups(
     rules: GroupRules,
     sensitive: Sequence[SensitiveColumn],
     generator: np.random.Generator,
-    clock: Clock,
+    seconds: float,
 ) -> NDArray[np.int64]:
     """Return the level of each row in each column; ``costs[j][level]`` is the cost of the node of each value.
 
-    Rows of the same group have the same node in every column.
+    Rows of the same group have the same node in every column. The search ends after this many seconds; they begin after
+    its first round, in which kernels may have to be compiled.
     """
     rows = _rows(columns, costs, rules, sensitive)
     groups, is_complete = _start(columns, rows)
     steps = np.array([of[min(1, len(of) - 1)][one.value_of_row].mean() for of, one in zip(costs, columns, strict=True)])
     _merge(rows, groups, is_complete, columns, steps, generator)
     heat = HEAT * float(groups.size @ groups.cost) / len(rows.values)
-    number = cold = 0
+    _round(rows, groups, _order(columns, steps, generator), heat)
+    clock, number, cold = Clock(seconds), 1, 0
     while cold < COLD and not clock.is_over:
         is_cold = number >= ROUNDS or clock.share > HOT_TIME
         allowed = 0.0 if is_cold else heat * (1.0 - number / ROUNDS) ** 2

@@ -12,7 +12,6 @@ import pyarrow as pa
 from sfumato.methods.base import Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, Containment, RowsAccountedFor, rows_for_risk
 from sfumato.methods.classical.local_columns import LocalColumn, local_column
-from sfumato.methods.recodings.lattice_search import Clock
 from sfumato.methods.recodings.recoding import require_unused
 from sfumato.table.table import Table
 
@@ -106,7 +105,7 @@ class LocalPlan(Plan):
             self.rules,
             self.rules.columns_of(block),
             self.randomness.stream(f"local recoding {number}"),
-            Clock(self.search),
+            self.search,
         )
 
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 from sfumato.methods.base import Method, Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, KAnonymity, RowsAccountedFor, ValidCells
 from sfumato.methods.classical.group_rules import GroupRules
-from sfumato.methods.recodings.lattice_search import Clock
 from sfumato.methods.recodings.options import importance_option, search_option
 from sfumato.methods.recodings.promises import require_rows
 from sfumato.methods.recodings.quasi_columns import require_known
@@ -151,7 +150,7 @@ class SuppressPlan(Plan):
         costs = [[np.zeros(len(own)), np.full(len(own), weight)] for own, weight in zip(values, weights, strict=True)]
         rules = GroupRules(k=self.method.k, average_risk=None, sensitive=())
         generator = self.randomness.stream(f"suppress {number}")
-        hidden = local_groups(grouped, costs, rules, [], generator, Clock(self.method.search)) > 0
+        hidden = local_groups(grouped, costs, rules, [], generator, self.method.search) > 0
         return self._with_more(block, hidden, generator) if self.method.kind == "random" else hidden
 
     def _with_more(self, block: Table, hidden: NDArray[np.bool_], generator: np.random.Generator) -> NDArray[np.bool_]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.survey.survey import Survey
 
+WORD = 8  # bytes
+
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramMethod(MatrixMethod):
@@ -85,15 +87,24 @@ class RecursiveHistogram(HistogramMethod):
         waiting, used = [np.arange(len(matrix))], 0
         while waiting:
             rows = waiting.pop()
-            above = matrix[rows] > np.median(matrix[rows], axis=0)
-            cell = np.unique(np.packbits(above, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+            cell = _cells(matrix[rows])
             sizes = np.bincount(cell)
-            for number, size in enumerate(sizes):
-                if size >= 2 * self.k and len(sizes) > 1:
-                    waiting.append(rows[cell == number])
             labels[rows] = used + cell
             used += len(sizes)
+            if len(sizes) > 1:
+                parts = np.split(rows[np.argsort(cell, kind="stable")], np.cumsum(sizes)[:-1])
+                waiting += [part for part in parts if len(part) >= 2 * self.k]
         return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+
+
+def _cells(rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the cell of each row, numbered from 0: rows of a cell are above the same medians."""
+    above = np.packbits(rows > np.median(rows, axis=0), axis=1)
+    if above.shape[1] > WORD:
+        return np.unique(above, axis=0, return_inverse=True)[1].reshape(-1)
+    words = np.zeros((len(rows), WORD), dtype=np.uint8)
+    words[:, : above.shape[1]] = above
+    return np.unique(words.view(np.uint64), return_inverse=True)[1].reshape(-1)
 
 
 @dataclass(frozen=True, kw_only=True)

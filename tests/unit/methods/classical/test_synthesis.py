@@ -16,7 +16,7 @@ from sfumato.engines.memory import Memory
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.classical.synthesis.donors import Donors
 from sfumato.methods.classical.synthesis.method import MODELS
-from sfumato.methods.classical.synthesis.predictors import correlation_ratio, first_axis
+from sfumato.methods.classical.synthesis.predictors import correlation_ratios, first_axis
 from sfumato.methods.classical.synthesis.ranks import correlation_root
 from sfumato.methods.classical.synthesis.tables import mutual_information
 from sfumato.table.table import Table
@@ -177,9 +177,11 @@ class TestWhatIsKept:
         numbers, noise = draw.normal(size=(2, 5000))
         by_value = np.argsort(np.argsort(numbers)) // 250
         by_size = np.argsort(np.argsort(np.abs(numbers))) // 250
-        assert correlation_ratio(numbers, by_value) > 0.95
-        assert correlation_ratio(numbers, by_size) > 0.9
-        assert correlation_ratio(noise, by_value) < 0.02
+        columns = np.column_stack([numbers, noise])
+        assert correlation_ratios(columns, by_value)[0] > 0.95
+        assert correlation_ratios(columns, by_size)[0] > 0.9
+        assert correlation_ratios(columns, by_value)[1] < 0.02
+        assert correlation_ratios(np.ones((len(numbers), 1)), by_value).tolist() == [0.0]
 
     def test_tables_keep_the_joint_distribution_of_as_many_columns_as_their_order(self):
         coins = np.random.default_rng(6).integers(0, 2, (2, 4000)).astype(bool)

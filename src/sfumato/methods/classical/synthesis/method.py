@@ -168,7 +168,9 @@ class SynthesisPlan(MatrixPlan):
     def sampler(self, matrix: NDArray[np.float64], number: int, imputation: int) -> Callable[..., NDArray[np.float64]]:
         """Fit the model; return a function of a number of rows and a generator that draws a matrix."""
         encoder, name = self.setup.encoder, f"{number}, imputation {imputation}"
-        filled = imputed(matrix, encoder, self.setup.randomness.stream(f"imputation of {name}"))
+        filled = matrix  # a tree is fitted only to rows that have a number
+        if self.method.kind != "trees":
+            filled = imputed(matrix, encoder, self.setup.randomness.stream(f"imputation of {name}"))
         problem = Problem(
             variables_of(matrix, filled, encoder, self.setup.number_limits), self.method.k, self.method.order
         )

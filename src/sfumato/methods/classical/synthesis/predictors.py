@@ -6,7 +6,7 @@ equally many rows, so that sorting them costs the same however many rows there a
 
 With all earlier variables as predictors the work would grow with the square of the number of columns. A tree therefore
 uses at most MOST of them: those with the largest correlation ratio η², the share of their variance between groups of
-rows with similar values of the predicted variable. The distance from the median counts too, so that a U shape is seen.
+rows with similar values of the predicted variable. The distance from the mean counts too, so that a U shape is seen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sfumato.methods.classical.synthesis.variables import Variable
 
-MOST = 20  # predictors of a tree
+MOST = 15  # predictors of a tree
 BINS = 1000  # of a number
 GROUPS = 20  # of rows with similar values of the predicted variable
 SAMPLE = 5_000  # rows, about, on which relations are measured
@@ -81,20 +81,29 @@ def most_related(
     some = slice(None, None, max(1, len(wanted) // SAMPLE))
     groups = wanted[some]
     groups = groups if isinstance(target, Codes) else np.searchsorted(_edges(groups, GROUPS), groups)
-    strength = [correlation_ratio(one.column(levels[one.place][some]), groups) for one in found]
+    strength = correlation_ratios(matrix_of(found, [one[some] for one in levels]), groups)
     return tuple(found[place] for place in sorted(np.argsort(strength, kind="stable")[-MOST:].tolist()))
 
 
-def correlation_ratio(numbers: NDArray[Any], groups: NDArray[np.int64]) -> float:
-    """Return the largest η² of numbers, or of their distances from the median, between groups: from 0 to 1."""
-    counts = np.maximum(np.bincount(groups), 1)
-    ratios = []
-    for one in (numbers, np.abs(numbers - np.median(numbers))):
-        centred = one - one.mean(dtype=np.float64)
-        total = float(centred @ centred)
-        between = float((np.bincount(groups, weights=centred) ** 2 / counts).sum())
-        ratios.append(between / total if total > 0.0 else 0.0)
-    return max(ratios)
+def correlation_ratios(columns: NDArray[Any], groups: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return for each column the larger η² of its numbers and of their distances from the mean, between groups.
+
+    It is from 0, for means that are equal in all groups, to 1, for numbers that are equal within each group.
+    """
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    counts = np.diff(starts, append=len(groups))[:, None]
+    centred = columns[order] - columns.mean(axis=0, dtype=np.float64)
+    ratios = [_between(one, starts, counts) for one in (centred, np.abs(centred))]
+    return np.maximum(*ratios)
+
+
+def _between(columns: NDArray[np.float64], starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the share of the variance that is between groups of rows that follow each other."""
+    centred = columns - columns.mean(axis=0)
+    total = (centred**2).sum(axis=0)
+    between = (np.add.reduceat(centred, starts, axis=0) ** 2 / counts).sum(axis=0)
+    return np.asarray(np.divide(between, total, out=np.zeros(len(total)), where=total > 0.0))
 
 
 def _edges(numbers: NDArray[np.float64], bins: int) -> NDArray[np.float64]:

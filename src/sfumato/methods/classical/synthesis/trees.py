@@ -4,7 +4,9 @@ A tree of the original rows predicts the variable from the variables before it. 
 what was drawn for it so far, and its value is drawn from the rows of this leaf: a code as it is, a number between two
 neighbouring ones. So the relations between all columns are kept, as far as leaves of k rows show them.
 
-Which variables a tree uses, and as which numbers, is told in :mod:`.predictors`.
+Which variables a tree uses, and as which numbers, is told in :mod:`.predictors`. Of a long table, a random part of the
+rows decides where the tree is cut, because sorting all of them on every level would take more than proportional time.
+Values are drawn from all rows of a leaf.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.classical.synthesis.variables import Drawn, Problem, Sampler, Variable
+
+
+DECIDING = 30_000  # rows that decide where a tree is cut
 
 
 def fit_trees(problem: Problem, generator: np.random.Generator) -> Sampler:
@@ -80,7 +85,8 @@ def _step(problem: Problem, place: int, levels: Drawn, generator: np.random.Gene
     predictors = most_related(problem.variables[:place], before, variable, wanted)
     tree = _tree(variable, k, int(generator.integers(2**31)))
     matrix = matrix_of(predictors, before)
-    leaves, groups = np.unique(tree.fit(matrix, wanted).apply(matrix), return_inverse=True)
+    some = generator.permutation(len(rows))[:DECIDING] if len(rows) > DECIDING else slice(None)
+    leaves, groups = np.unique(tree.fit(matrix[some], wanted[some]).apply(matrix), return_inverse=True)
     return Step(variable, predictors, tree, leaves, Donors.of(wanted, groups, len(leaves)))
 
 
