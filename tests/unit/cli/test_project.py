@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from sfumato.cli.app import app, run
 from sfumato.project.files import project_text, read_project
-from sfumato.project.request import Request
 from sfumato.project.reading import Reading
+from sfumato.project.request import Request
 from sfumato.schema.hierarchy import Tree
 from sfumato.schema.schema import Schema
 from sfumato.schema.trees import frequency_tree, step_tree, suggested_widths, value_tree

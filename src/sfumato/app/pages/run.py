@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -82,12 +83,14 @@ async def start(request: Request) -> Response:
 
 
 async def cancel(request: Request) -> Response:
-    """End the work that is being done; nothing of it stays."""
-    visitor = visitor_of(request)
-    if (job := visitor.desk.current) is not None:
-        visitor.desk.cancel(job)
+    """End a job; nothing of it stays."""
+    visitor, form = visitor_of(request), await form_of(request)
+    job = visitor.desk.find(form.one("job"))
+    is_run = any(run.job is job for run in visitor.runs)
+    if job is not None:
+        await run_in_threadpool(visitor.desk.cancel, job)
     visitor.runs = [run for run in visitor.runs if run.job.state != "cancelled"]
-    return go("/run" if visitor.choices.method else "/columns")
+    return go("/run" if is_run else "/open")
 
 
 async def state(request: Request) -> Response:
