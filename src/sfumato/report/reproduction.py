@@ -58,7 +58,7 @@ def reproduction(manifest: Manifest) -> Reproduction:
     }
     return Reproduction(
         method=manifest.method,
-        summary=" ".join((kind.__doc__ or "").partition("\n\n")[0].replace("``", "`").split()) if kind else "",
+        summary=summary_of(kind) if kind else "",
         options=tuple(
             ShownOption(
                 name=name,
@@ -74,6 +74,11 @@ def reproduction(manifest: Manifest) -> Reproduction:
             (Column(name=c.name, role=c.role, kind=c.kind, domain=c.domain) for c in manifest.columns), Path()
         ),
     )
+
+
+def summary_of(kind: type[Method]) -> str:
+    """Return the first paragraph of the description of a method."""
+    return " ".join((kind.__doc__ or "").partition("\n\n")[0].replace("``", "`").split())
 
 
 def listed(value: object) -> str:

@@ -10,10 +10,11 @@ from starlette.responses import JSONResponse, Response
 
 from sfumato.app.jobs import Job
 from sfumato.app.pages.frame import examined, examined_by, form_of, go, shown, source_of, visitor_of, working
-from sfumato.app.pages.method import options_for, summary_of
+from sfumato.app.pages.method import options_for
 from sfumato.app.tasks import MakeRelease
 from sfumato.app.visitors import Run
 from sfumato.methods.registry import make_method, method_class
+from sfumato.report.reproduction import summary_of
 
 ATTACKED = 20_000  # rows up to which attacks are tried unless the visitor says otherwise
 
