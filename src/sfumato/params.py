@@ -202,6 +202,11 @@ class Checked:
 
 
 @dataclass(frozen=True)
+class Tabular(Checked):
+    """Tables: a Table, a data frame, or the path of a file. The web page does not offer them: it opens no such path."""
+
+
+@dataclass(frozen=True)
 class OrNone:
     """A range, or None."""
 

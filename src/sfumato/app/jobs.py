@@ -69,11 +69,6 @@ class Desk:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    @property
-    def current(self) -> Job | None:
-        """The job that is being done, or the next one."""
-        return next((job for job in list(self._jobs.values()) if not job.is_over), None)
-
     def find(self, name: str) -> Job | None:
         """Return the job with this name."""
         return next((job for job in list(self._jobs.values()) if job.name == name), None)
@@ -142,7 +137,7 @@ class Desk:
                 job.said += [message.text] if message.text else []
                 job.share = job.share if message.share is None else message.share
             answer = message
-        except (OSError, EOFError, pickle.UnpicklingError):  # it was killed, or died
+        except Exception:  # it was killed or died, perhaps in the middle of a message
             self._kill()
         if job.state == "cancelled":
             job.end("cancelled")

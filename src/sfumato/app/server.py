@@ -100,12 +100,25 @@ async def _run(
 
 
 async def _watch(server: uvicorn.Server, visitors: Visitors, minutes: float | None, tell: Callable[[], None]) -> None:
-    """Tell the address as soon as the server answers; end it after a time without a visitor."""
+    """Tell the address as soon as the server answers, prepare later pages, and end after a time without a visitor."""
     while not server.started:
         await asyncio.sleep(0.02)
     tell()
-    while minutes is not None:
-        await asyncio.sleep(min(1.0, 60.0 * minutes / 4.0))
-        if time.monotonic() - visitors.seen > 60.0 * minutes:
+    is_cold = True
+    while is_cold or minutes is not None:
+        await asyncio.sleep(0.25)
+        if is_cold and visitors.have_tables:
+            is_cold = False
+            await asyncio.to_thread(_warm_up)
+        if minutes is not None and time.monotonic() - visitors.seen > 60.0 * minutes:
             server.should_exit = True
             return
+
+
+def _warm_up() -> None:
+    """Import what later pages need, which takes long, while the first table is read in another process."""
+    from sfumato.comparison import records  # noqa: F401
+    from sfumato.methods.registry import METHODS, method_class
+
+    for name in METHODS:
+        method_class(name)

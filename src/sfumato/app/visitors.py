@@ -114,6 +114,11 @@ class Visitors:
         self._by_session: dict[str, Visitor] = {}
         self.seen = time.monotonic()  # the last time that anybody came
 
+    @property
+    def have_tables(self) -> bool:
+        """Whether anybody has opened a table."""
+        return any(one.source is not None for one in self._by_session.values())
+
     def find(self, session: str) -> Visitor | None:
         """Return the visitor of a session, and remember that it was here."""
         found = self._by_session.get(session)

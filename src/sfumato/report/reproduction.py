@@ -59,7 +59,7 @@ def reproduction(manifest: Manifest) -> Reproduction:
     keyed = bool(manifest.pseudonyms)
     return Reproduction(
         method=manifest.method,
-        summary=" ".join((kind.__doc__ or "").partition("\n\n")[0].replace("``", "`").split()) if kind else "",
+        summary=summary_of(kind) if kind else "",
         options=tuple(
             ShownOption(
                 name=name,
@@ -89,6 +89,11 @@ def reproduction(manifest: Manifest) -> Reproduction:
             Path(),
         ),
     )
+
+
+def summary_of(kind: type[Method]) -> str:
+    """Return the first paragraph of the description of a method."""
+    return " ".join((kind.__doc__ or "").partition("\n\n")[0].replace("``", "`").split())
 
 
 def listed(value: object) -> str:

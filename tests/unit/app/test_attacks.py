@@ -10,6 +10,7 @@ import socket
 import time
 import zipfile
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from tests.unit.app.conftest import LARGEST
@@ -17,6 +18,7 @@ from tests.unit.app.served import Person, Server
 
 HTML = "<script>alert(1)</script>"
 CANARY = "CANARY77"
+PEOPLE = b"age,sex\n" + b"1,f\n2,m\n" * 30
 
 
 class TestWithoutTheKey:
@@ -206,9 +208,9 @@ class TestUploads:
             ".\0.",
             "a" * 999,
         ):
-            page = person.upload(b"age,sex\n" + b"1,f\n2,m\n" * 30, name)
-            assert page.status == 200
-            assert HTML not in page.text
+            answer = person.post(f"/open/upload?{urlencode({'name': name})}", PEOPLE)
+            assert answer.status == 200
+            assert HTML not in person.get("/open").text
             kept = [file for file in server.left if file.is_file()]
             assert all(re.fullmatch(r"[\w.-]{1,90}", file.name) for file in kept)
             assert all(re.fullmatch(r"table-\w+", file.parent.name) for file in kept)
@@ -278,7 +280,7 @@ class TestWhatIsShown:
 class TestTheEnd:
     def test_everything_is_removed(self, tmp_path):
         server = Server(tmp_path)
-        Person(server).upload(b"age,sex\n" + b"1,f\n2,m\n" * 30, "t.csv")
+        Person(server).post("/open/upload?name=t.csv", PEOPLE)
         assert stored(server, "table")
         assert all(path.stat().st_mode & 0o077 == 0 for path in server.left if path.is_dir())
         server.end()
@@ -286,8 +288,8 @@ class TestTheEnd:
 
     def test_what_a_killed_server_left_is_swept_at_the_next_start(self, tmp_path):
         server, living = Server(tmp_path), Server(tmp_path)
-        Person(server).upload(b"age,sex\n" + b"1,f\n2,m\n" * 30, "t.csv")
-        Person(living).upload(b"age,sex\n" + b"1,f\n2,m\n" * 30, "t.csv")
+        Person(server).post("/open/upload?name=t.csv", PEOPLE)
+        Person(living).post("/open/upload?name=t.csv", PEOPLE)
         server.end(9)
         assert len(stored(living, "table")) == 2
         following = Server(tmp_path)
@@ -297,7 +299,7 @@ class TestTheEnd:
         assert living.left == []
 
     def test_it_ends_by_itself_without_a_visitor(self, tmp_path):
-        server = Server(tmp_path, "--idle", "0.03")
+        server = Server(tmp_path, "--idle", "0.01")
         Person(server)
         assert server.wait() == 0
         assert server.left == []

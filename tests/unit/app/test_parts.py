@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from sfumato.methods.registry import METHODS, make_method, method_class
 from sfumato.params import options_of
 from sfumato.schema.hierarchy import Tree
 from sfumato.schema.schema import Schema
+from sfumato.table.read import FileSource
 
 
 class TestHistory:
@@ -192,4 +194,24 @@ class TestFields:
     def test_every_option_is_explained_or_chosen_before(self, name):
         kind = method_class(name)
         shown = {one.name for one in fields_of(kind, {}) if one.meaning and one.range}
-        assert {one.name for one in options_of(kind)} - shown == ({"keep"} if takes_statistics(kind) else set())
+        elsewhere = {"keep"} if takes_statistics(kind) else {"population"} if name == "recode" else set()
+        assert {one.name for one in options_of(kind)} - shown == elsewhere
+
+    def test_no_option_opens_a_path(self, name, tmp_path, monkeypatch):
+        (tmp_path / "secret.csv").write_text("age,sex\n1,f\n2,m\n")
+        opened = []
+        monkeypatch.setattr(FileSource, "read", lambda source: opened.append(source.path))
+        for one in options_of(method_class(name)):
+            form = Form({"option-k": ["5"], f"option-{one.name}": [str(tmp_path / "secret.csv")]})
+            with contextlib.suppress(SfumatoError):
+                make_method(name, **given_options(method_class(name), form))
+        assert opened == []
+
+
+def test_an_option_that_opened_a_path_would_be_seen(tmp_path, monkeypatch):
+    """The control: on the command line, this option may be a path."""
+    opened = []
+    monkeypatch.setattr(FileSource, "read", lambda source: opened.append(source.path))
+    with contextlib.suppress(SfumatoError, AttributeError):
+        make_method("recode", k=5, population=str(tmp_path / "people.csv"))
+    assert opened == [str(tmp_path / "people.csv")]

@@ -9,12 +9,12 @@ from pathlib import Path
 import sfumato.app
 from sfumato.app.glossary import GLOSSARY
 from sfumato.app.pages.columns import MEANINGS, ROLE_NAMES
-from sfumato.app.pages.method import summary_of
 from sfumato.app.pages.statistics import OF_ONE
 from sfumato.app.rendering import STEPS
 from sfumato.app.texts import NAME
 from sfumato.methods.registry import METHODS, method_class
 from sfumato.params import options_of
+from sfumato.report.reproduction import summary_of
 from sfumato.schema.suggest import LOOKS
 from sfumato.schema.tree_ways import WAYS
 from sfumato.table.kinds import Kind

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sfumato.app.choices import Said
 from sfumato.app.pages.frame import examined, examined_by, form_of, go, shown, visitor_of, working
 from sfumato.params import require_choice
-from sfumato.schema.columns import Role
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.schema import Schema
 
 MEANINGS = {  # what each role does, as buttons say it
     Role.QUASI: "protect it: others may know it",
@@ -50,5 +54,14 @@ async def change(request: Request) -> Response:
             "role {role} for {column}" if len(names) == 1 else "role {role} for {columns} columns",
             {"role": Said(ROLE_NAMES[role]), "column": names[0], "columns": len(names)},
         )
-        history.change(said, schema=history.now.schema.with_roles(dict.fromkeys(names, role)))
+        history.change(said, schema=_with_role(history.now.schema, names, role))
     return go("/columns")
+
+
+def _with_role(schema: Schema, names: Sequence[str], role: Role) -> Schema:
+    """Return the schema with a role for these columns; unlike on the command line, a name is never a pattern."""
+    columns = {column.name: column for column in schema.columns}
+    for name in names:
+        known = columns.get(name, Column(name=name, role=role))
+        columns[name] = replace(known, role=role, reason="")
+    return Schema(tuple(columns.values()))

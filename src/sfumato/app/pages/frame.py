@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -21,6 +22,7 @@ from sfumato.app.worker import Failure
 from sfumato.errors import RequestError, SfumatoError
 
 PATIENCE = 0.4  # seconds that a page waits for its numbers before it shows progress
+PAGE = re.compile(r"/(open|columns|tree|risks|statistics|method|run|runs|runs/\d+)")  # addresses that show a page
 LARGEST_FORM = 8_000_000  # bytes: a tree of many values
 
 
@@ -62,10 +64,18 @@ def go(path: str) -> Response:
     return RedirectResponse(path, 303)
 
 
+def here(request: Request) -> str:
+    """Return the page that a form was on; only one of ours, so that nothing leads to another site."""
+    found = urlsplit(request.headers.get("referer", ""))
+    if not PAGE.fullmatch(found.path):
+        return "/"
+    return found.path + (f"?{found.query}" if found.query else "")
+
+
 def failed(request: Request, error: SfumatoError, status: int = 400) -> Response:
     """Show an error: what must hold, what was found, and what to try."""
     failure = Failure(message=error.message, found=error.found, fix=error.fix)
-    return shown(request, "failed.html.j2", status, failure=failure, back=request.headers.get("referer"))
+    return shown(request, "failed.html.j2", status, failure=failure, back=here(request))
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from sfumato.app.pages.frame import Form, asked, form_of, go, shown, source_of, 
 from sfumato.app.tasks import Recommend
 from sfumato.methods.base import Method
 from sfumato.methods.registry import METHODS, make_method, method_class
-from sfumato.params import Checked, Choice, Flag, NamedOption, OrNone, options_of
+from sfumato.params import Checked, Choice, Flag, NamedOption, OrNone, Range, Tabular, options_of
 from sfumato.recommendation.records import Recommendation
+from sfumato.report.reproduction import summary_of
 
 FIRST = ("k", "l", "population", "beta", "level", "epsilon", "kind", "search", "suppress")  # seen at once
 FROM_STATISTICS = "keep"  # chosen on the page before
@@ -97,19 +98,24 @@ def takes_statistics(kind: type[Method]) -> bool:
     return isinstance(found, OrNone) and isinstance(found.range, Checked)
 
 
-def summary_of(kind: type[Method]) -> str:
-    """Return the first paragraph of the description of a method."""
-    return " ".join((kind.__doc__ or "").partition("\n\n")[0].replace("``", "`").split())
-
-
 def fields_of(kind: type[Method], given: Mapping[str, Any]) -> list[Field]:
     """Return the options of a method as fields, those that matter most first."""
+    return [_field(one, given) for one in _offered(kind)]
+
+
+def _offered(kind: type[Method]) -> list[NamedOption]:
+    """Return the options that can be chosen here: not the statistics, and no table, which would open a path."""
     hidden = {FROM_STATISTICS} if takes_statistics(kind) else set()
-    return [_field(one, given) for one in options_of(kind) if one.name not in hidden]
+    return [one for one in options_of(kind) if one.name not in hidden and not isinstance(_inner(one), Tabular)]
+
+
+def _inner(one: NamedOption) -> Range:
+    declared = one.declared.range
+    return declared.range if isinstance(declared, OrNone) else declared
 
 
 def _field(one: NamedOption, given: Mapping[str, Any]) -> Field:
-    inner = one.declared.range.range if isinstance(one.declared.range, OrNone) else one.declared.range
+    inner = _inner(one)
     empty = ("",) if isinstance(one.declared.range, OrNone) else ()
     choices = inner.choices if isinstance(inner, Choice) else ("true", "false") if isinstance(inner, Flag) else ()
     default = "" if one.default is MISSING else _text(one.default)
@@ -128,7 +134,7 @@ def _field(one: NamedOption, given: Mapping[str, Any]) -> Field:
 def given_options(kind: type[Method], form: Form) -> dict[str, Any]:
     """Return the options of a form that differ from their defaults."""
     found: dict[str, Any] = {}
-    for one in options_of(kind):
+    for one in _offered(kind):
         text = form.one(f"option-{one.name}")
         default = "" if one.default is MISSING else _text(one.default)
         if f"option-{one.name}" in form.fields and text not in ("", default):

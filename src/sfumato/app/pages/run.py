@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shutil
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sfumato.app.jobs import Job
 from sfumato.app.pages.frame import examined, examined_by, form_of, go, shown, source_of, visitor_of, working
-from sfumato.app.pages.method import options_for, summary_of
+from sfumato.app.pages.method import options_for
 from sfumato.app.tasks import MakeRelease
 from sfumato.app.visitors import Run
 from sfumato.methods.registry import make_method, method_class
+from sfumato.report.reproduction import summary_of
 
 ATTACKED = 20_000  # rows up to which attacks are tried unless the visitor says otherwise
 
@@ -82,12 +84,14 @@ async def start(request: Request) -> Response:
 
 
 async def cancel(request: Request) -> Response:
-    """End the work that is being done; nothing of it stays."""
-    visitor = visitor_of(request)
-    if (job := visitor.desk.current) is not None:
-        visitor.desk.cancel(job)
+    """End a job; nothing of it stays."""
+    visitor, form = visitor_of(request), await form_of(request)
+    job = visitor.desk.find(form.one("job"))
+    is_run = any(run.job is job for run in visitor.runs)
+    if job is not None:
+        await run_in_threadpool(visitor.desk.cancel, job)
     visitor.runs = [run for run in visitor.runs if run.job.state != "cancelled"]
-    return go("/run" if visitor.choices.method else "/columns")
+    return go("/run" if is_run else "/open")
 
 
 async def state(request: Request) -> Response:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sfumato.app.pages.frame import form_of, go, visitor_of
+from sfumato.app.pages.frame import form_of, go, here, visitor_of
 from sfumato.app.texts import languages
 
 
@@ -19,13 +17,13 @@ async def home(request: Request) -> Response:
 async def undo(request: Request) -> Response:
     """Take back the last choice."""
     visitor_of(request).history.undo()
-    return go(_here(request))
+    return go(here(request))
 
 
 async def redo(request: Request) -> Response:
     """Make a choice again that was taken back."""
     visitor_of(request).history.redo()
-    return go(_here(request))
+    return go(here(request))
 
 
 async def language(request: Request) -> Response:
@@ -33,11 +31,4 @@ async def language(request: Request) -> Response:
     chosen = (await form_of(request)).one("language")
     if chosen in languages():
         visitor_of(request).language = chosen
-    return go(_here(request))
-
-
-def _here(request: Request) -> str:
-    """Return the page that a form was on; only its path, so that nothing leads to another site."""
-    found = urlsplit(request.headers.get("referer", ""))
-    path = found.path if found.path.startswith("/") and not found.path.startswith(("//", "/enter")) else "/"
-    return path + (f"?{found.query}" if found.query else "")
+    return go(here(request))

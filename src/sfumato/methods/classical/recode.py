@@ -20,7 +20,7 @@ from sfumato.methods.classical.level_judge import LOSSES, Loss
 from sfumato.methods.recodings.options import importance_option, search_option
 from sfumato.methods.recodings.promises import require_rows
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
-from sfumato.params import GROUP_SIZES, Checked, Choice, Number, OrNone, Probability, Share, Whole, option
+from sfumato.params import GROUP_SIZES, Choice, Number, OrNone, Probability, Share, Tabular, Whole, option
 from sfumato.table.frames import as_table
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Recode(Method):
         reported=True,
     )
     population: Any = option(
-        OrNone(Checked("table with the quasi-identifiers of a population")),
+        OrNone(Tabular("table with the quasi-identifiers of a population")),
         "Table of the people of a population, among whom k is counted (k-map). None: k is counted in the release.",
         default=None,
     )
