@@ -87,7 +87,7 @@ class Recode(Method):
         Share(),
         "Largest share of rows that may be suppressed by global recoding; local recoding suppresses none.",
         default=0.05,
-        unit="share of rows",
+        unit="rows",
         reported=True,
     )
     loss: Loss = option(

@@ -73,7 +73,7 @@ class Suppress(Method):
         Share(),
         'With kind="random", the probability that one more column of a group is suppressed.',
         default=0.2,
-        unit="share of groups",
+        unit="groups",
         reported=True,
     )
     search: float = search_option()

@@ -61,12 +61,12 @@ class TopBottom(Method):
         Share(),
         "Share of the largest numbers that are replaced.",
         default=0.01,
-        unit="share of rows",
+        unit="rows",
         reported=True,
         strengths=(0.005, 0.01, 0.02, 0.05, 0.1),
     )
     bottom: float = option(
-        Share(), "Share of the smallest numbers that are replaced.", default=0.01, unit="share of rows", reported=True
+        Share(), "Share of the smallest numbers that are replaced.", default=0.01, unit="rows", reported=True
     )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> TopBottomPlan:
