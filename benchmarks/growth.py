@@ -125,12 +125,7 @@ def work_of(case: Case) -> Callable[[], object]:
     name, _, kind = case.name.partition("/")
     options: dict[str, Any] = {"kind": kind} if kind else {}
     options |= {"k": case.k} if "k" in options_of(name) else {}
-    options |= {
-        "boxes": {"l": 1},
-        "recode": {"search": SEARCH},
-        "suppress": {"search": SEARCH},
-        "rhs": {"unaltered": 1.0},
-    }.get(name, {})
+    options |= {"boxes": {"l": 1}, "recode": {"search": SEARCH}, "suppress": {"search": SEARCH}}.get(name, {})
     method = make_method(name, **options)
     return lambda: method.release(table, schema=roles, seed=1)
 

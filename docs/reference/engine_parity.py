@@ -37,8 +37,7 @@ class Parity(Enum):
 
 def parity(name: str) -> Parity:
     """Release a table whole and in blocks that are planned from a sample, and compare the rows."""
-    wanted = {"k": K, "unaltered": 1.0}
-    options = {one.name: wanted[one.name] for one in options_of(method_class(name)) if one.name in wanted}
+    options = {one.name: K for one in options_of(method_class(name)) if one.name == "k"}
     method = make_method(name, **options)
     if method.needs_whole_table:
         return Parity.REFUSED

@@ -65,7 +65,7 @@ METHODS: dict[str, Method] = {
     "SVD swap, repaired": SvdSwap(),
     "SVD swap, restored": SvdSwap(marginals="restored"),
     "spectral RHS": SpectralHistogram(k=5),
-    "plain RHS": RecursiveHistogram(k=5, unaltered=1.0),
+    "plain RHS": RecursiveHistogram(k=5),
     "noise b = 0.1": Noise(level=0.1, logs="auto", clip=True),
     "data shuffling": Shuffle(),
     "MDAV": Microaggregate(k=5),

@@ -15,11 +15,11 @@ from sfumato.table.table import Table
 from tests.same_rows import same_rows
 
 ROWS = 120
-# what a method cannot do without; k is asked for by those who have it, and unaltered rows must be allowed
-NEEDED = {"k": 4, "unaltered": 1.0}
+# what a method cannot do without; k is asked for by those who have it
+NEEDED = {"k": 4}
 
 
-def options_of(word: str) -> dict[str, float]:
+def options_of(word: str) -> dict[str, int]:
     return {field.name: NEEDED[field.name] for field in fields(method_class(word)) if field.name in NEEDED}
 
 

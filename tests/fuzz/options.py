@@ -181,8 +181,6 @@ SPECIAL: dict[str, Special] = {
     "sample": lambda numbers, original: int(numbers.choice([1, 10, 1000])),
     "others": lambda numbers, original: float(numbers.choice([0.0, 0.1, 3.0])),
     "imputations": lambda numbers, original: None,  # one table: the checks count each row once
-    "unaltered": lambda numbers, original: 1.0,
     "year": lambda numbers, original: int(numbers.choice([1900, 2026])),
 }
-# options without which too many tables would be refused, or the method would be one only
-ALWAYS = ("answers", "k", "unaltered")
+ALWAYS = ("answers", "k")  # options without which too many tables would be refused, or the method would be one only

@@ -57,7 +57,7 @@ ROLES = {"person": "identifier", "age": "quasi", "income": "quasi", "city": "qua
 
 
 def made(name: str):
-    wanted = {"k": 3, "unaltered": 1.0}
+    wanted = {"k": 3}
     return make_method(name, **{f.name: wanted[f.name] for f in fields(method_class(name)) if f.name in wanted})
 
 

@@ -31,7 +31,7 @@ METHODS = {
     "svd-swap": [],
     "pica": ["--option", "cluster_size=auto"],
     "spectral-rhs": ["--k", "3"],
-    "rhs": ["--k", "3", "--option", "unaltered=1"],
+    "rhs": ["--k", "3"],
     "noise": [],
 }
 

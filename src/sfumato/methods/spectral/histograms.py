@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sfumato.errors import CannotRelease
+from sfumato.errors import CannotRelease, warn
 from sfumato.methods.claims import FewRowsUnaltered, KAnonymity
 from sfumato.methods.matrix import BLOCK_ROWS, MatrixMethod, MatrixPlan, MatrixSetup
 from sfumato.methods.spectral.bases import principal
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.survey.survey import Survey
 
 WORD = 8  # bytes
+MANY_ALONE = 0.05  # share of rows that are alone in their cell, above which a warning says so
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +56,9 @@ class HistogramMethod(MatrixMethod):
         """Return what is promised about the groups: by default, that every group has k rows."""
         return (KAnonymity(k=self.k, columns=columns),)
 
+    def say_alone(self, share: float) -> None:
+        """Warn of rows that are alone in their group, if the method allows them."""
+
     @abstractmethod
     def groups(self, matrix: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the group of each row of the matrix, numbered from 0."""
@@ -65,9 +69,9 @@ class RecursiveHistogram(HistogramMethod):
     """Divide cells at the medians of all columns at once, repeatedly while a cell has 2k rows or more.
 
     Each row is replaced by the mean of its cell. With more than a few columns the first division already leaves most
-    rows alone in their cells, so that nothing is anonymized: such a release is refused unless ``unaltered`` allows it.
-    The method is provided for comparison with :class:`SpectralHistogram`, which corrects this. It promises no group
-    size and no privacy.
+    rows alone in their cells, so that nothing is anonymized: a warning tells their share, and ``unaltered`` can refuse
+    such a release. The method is provided for comparison with :class:`SpectralHistogram`, which corrects this. It
+    promises no group size and no privacy.
 
     Examples
     --------
@@ -81,14 +85,21 @@ class RecursiveHistogram(HistogramMethod):
     unaltered: float = option(
         Share(),
         "Largest share of released rows that are alone, which means that no other released row equals them, and of "
-        "which nine of ten cells are those of the person. A release with more is refused; 1 allows it.",
-        default=0.05,
+        "which nine of ten cells are those of the person. A release with more is refused.",
+        default=1.0,
         unit="rows",
         reported=True,
     )
 
     def promises(self, columns: tuple[str, ...]) -> tuple[Claim[Any], ...]:
         return (FewRowsUnaltered(columns=columns, share=self.unaltered),)
+
+    def say_alone(self, share: float) -> None:
+        if share > MANY_ALONE:
+            warn(
+                f"rhs leaves {share:.0%} of the rows alone in their cells and releases them as they are: nothing hides "
+                "these people. Use spectral-rhs, or fewer columns; the option unaltered=0.05 refuses such a release."
+            )
 
     def groups(self, matrix: NDArray[np.float64]) -> NDArray[np.int64]:
         labels = np.zeros(len(matrix), dtype=np.int64)
@@ -150,6 +161,7 @@ class HistogramPlan(MatrixPlan):
     def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         labels = self.method.groups(matrix)
         sizes = np.bincount(labels)
+        self.method.say_alone(float(np.mean(sizes[labels] == 1)))
         means = np.empty((len(sizes), matrix.shape[1]))
         for column in range(matrix.shape[1]):
             means[:, column] = np.bincount(labels, weights=matrix[:, column]) / sizes

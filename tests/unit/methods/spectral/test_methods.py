@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.assessment import assess
 from sfumato.engines.memory import MemorySurvey
-from sfumato.errors import CannotRelease, GuaranteeNotMet, OptionError, TableError
+from sfumato.errors import CannotRelease, GuaranteeNotMet, OptionError, SfumatoWarning, TableError
 from sfumato.kernels.prediction import prediction
 from sfumato.methods.spectral import PartitionedIca, RecursiveHistogram, SpectralHistogram, SvdSwap
 from sfumato.randomness import Randomness
@@ -34,7 +34,7 @@ METHODS = [
     PartitionedIca(cluster_size=100, repair=True, marginals="restored"),
     PartitionedIca(cluster_size=100, variant="orthogonal", winsorise=0.02),
     SpectralHistogram(k=5),
-    RecursiveHistogram(k=5, unaltered=1.0),
+    RecursiveHistogram(k=5),
 ]
 ids = [str(number) + " " + method.name for number, method in enumerate(METHODS)]
 
@@ -231,19 +231,20 @@ class TestHistograms:
             assert group_sizes(released(SpectralHistogram(k=k), people).released, people.names).min() >= k
 
     def test_plain_groups_fall_to_single_rows(self, people, released):
-        assert group_sizes(released(RecursiveHistogram(k=5, unaltered=1.0), people).released, people.names).min() == 1
+        assert group_sizes(released(RecursiveHistogram(k=5), people).released, people.names).min() == 1
 
-    def test_a_release_of_unaltered_rows_is_refused_unless_allowed(self):
+    def test_a_release_of_unaltered_rows_is_told_and_refused_where_asked(self):
         numbers = np.random.default_rng(7)
         wide = {f"x{column}": numbers.normal(size=500) for column in range(20)}
         narrow = {name: wide[name] for name in ("x0", "x1")}
         with pytest.raises(GuaranteeNotMet, match="alone, with 90% of the cells") as refused:
-            RecursiveHistogram(k=5).release(wide)
+            RecursiveHistogram(k=5, unaltered=0.05).release(wide)
         assert "spectral-rhs" in str(refused.value)
         share = int(re.search(r"(\d+)% of 500 rows", str(refused.value))[1])
         alone = np.bincount(RecursiveHistogram(k=5).groups(np.column_stack(list(wide.values())))) == 1
         assert share == pytest.approx(100.0 * alone.sum() / 500, abs=2)
-        assert RecursiveHistogram(k=5, unaltered=1.0).release(wide).table.rows == 500
+        with pytest.warns(SfumatoWarning, match=rf"leaves {alone.mean():.0%} of the rows alone .* nothing hides"):
+            assert RecursiveHistogram(k=5).release(wide).table.rows == 500
         # controls: in few columns cells are shared, and the spectral groups are never single rows
         found = RecursiveHistogram(k=10).release(narrow).findings
         assert any("0% of 500 rows" in one.found for one in found)
