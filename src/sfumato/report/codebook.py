@@ -1,4 +1,4 @@
-"""The codebook of a release: what each released column means, as a CSV file. It contains no cell of a single person."""
+"""The codebook of a release: what each released column means, as a CSV file. It contains no cell."""
 
 from __future__ import annotations
 
@@ -7,30 +7,24 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from sfumato.disclosure.safe_shares import least_people
 from sfumato.release.labels import released_labels
 from sfumato.report.summary import MOST_ROWS, treatment
 from sfumato.table.exports import EXPORTS, file_names
-from sfumato.table.intervals import original_name, original_names, parse_set
+from sfumato.table.intervals import original_name, original_names
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
-    from sfumato.release.manifest import Manifest
     from sfumato.release.release import Release
 
 HEADER = ("column", "label", "kind", "made from", "role", "what was done", "categories")
-MOST_CATEGORIES = 50  # that are listed
-OTHERS = "(and others)"  # rare ones, or too many
 
 
 def codebook(release: Release, formats: Sequence[str] = ()) -> str:
     """Return the codebook as the text of a CSV file, one line for each column of the release.
 
-    Categories are listed if at least k released rows have them, and only of tables that fit into memory. A column whose
-    name a format cannot hold has its name in that format in a further column.
+    Categories are counted in tables that fit into memory. A column whose name a format cannot hold has its name in that
+    format in a further column.
     """
     manifest = release.manifest
     assert manifest is not None
@@ -64,22 +58,9 @@ def _safe(text: str) -> str:
 
 
 def _categories(release: Release, name: str) -> str:
-    """Return the categories that at least k released rows have, of columns that were not altered.
-
-    Nothing is listed of numbers, dates and text. A set of several categories may name one that a single person has.
-    """
-    manifest, table = release.manifest, release.table
-    if manifest is None or not isinstance(table, Table) or table.rows > MOST_ROWS:
+    """Return the number of categories of a released column; their names are cells, which only the release holds."""
+    table = release.table
+    if not isinstance(table, Table) or table.rows > MOST_ROWS or table.kinds[name] not in (Kind.NOMINAL, Kind.ORDERED):
         return ""
-    if table.kinds[name] not in (Kind.NOMINAL, Kind.ORDERED) or name not in (*manifest.unaltered, *manifest.sets):
-        return ""
-    coded, least = table.coded(name), least_people(manifest.options.get("k"))
-    counts = zip(coded.values.to_pylist(), np.bincount(coded.codes, minlength=coded.size), strict=True)
-    found = {str(value): count for value, count in counts if value is not None}
-    often = [value for value, count in found.items() if count >= least and _is_single(value, name, manifest)]
-    listed = often[:MOST_CATEGORIES]
-    return " ".join(filter(None, ["; ".join(listed), OTHERS if len(listed) < len(found) else ""]))
-
-
-def _is_single(value: str, name: str, manifest: Manifest) -> bool:
-    return name not in manifest.sets or len(parse_set(value)) == 1
+    values = table.coded(name).values
+    return str(len(values) - values.null_count)
