@@ -102,11 +102,11 @@ def safe_shares(table: Table, names: Iterable[str], least: int) -> tuple[SafeSha
 
 def _of_numbers(table: Table, name: str, least: int, step: float) -> SafeShares | None:
     numbers = table.numbers(name)
-    present = numbers[~np.isnan(numbers)]
+    present = np.sort(numbers[~np.isnan(numbers)])
     bins = bins_of(present, least, whole=table.kinds[name] is Kind.WHOLE, per_day=per_day(table, name))
     if bins is None:
         return None
-    counts = np.bincount(np.searchsorted(bins.edges, present, side="right"), minlength=len(bins.labels))
+    counts = np.diff(np.searchsorted(present, bins.edges), prepend=0, append=present.size)
     return SafeShares(
         column=name,
         bins=bins,
@@ -155,12 +155,14 @@ def per_day(table: Table, name: str) -> float | None:
 
 
 def bins_of(present: NDArray[np.float64], least: int, *, whole: bool, per_day: float | None) -> Bins | None:
-    """Return bins with round ends that hold at least ``least`` of these numbers each; None if there is only one."""
+    """Return bins with round ends that hold at least ``least`` of these numbers each; None if there is only one.
+
+    The numbers must be sorted.
+    """
     if present.size < 2 * least:
         return None
     beyond = max(least, math.ceil(TAIL * present.size))
-    ordered = np.partition(present, (beyond - 1, present.size - beyond))
-    low, high = float(ordered[beyond - 1]), float(ordered[present.size - beyond])
+    low, high = float(present[beyond - 1]), float(present[present.size - beyond])
     if not (math.isfinite(low) and math.isfinite(high) and high > low):
         return None
     edges = _round_edges(low, high, whole=whole) if per_day is None else _calendar_edges(low, high, per_day)
@@ -178,8 +180,8 @@ def bins_of(present: NDArray[np.float64], least: int, *, whole: bool, per_day: f
 
 
 def _kept(edges: NDArray[np.float64], present: NDArray[np.float64], least: int) -> list[float]:
-    """Return the edges between which there are enough numbers; from the left, the others are left out."""
-    below = np.cumsum(np.bincount(np.searchsorted(edges, present, side="right"), minlength=len(edges) + 1))[:-1]
+    """Return the edges between which there are enough sorted numbers; from the left, the others are left out."""
+    below = np.searchsorted(present, edges)
     kept, before = [], 0
     for edge, count in zip(edges.tolist(), below.tolist(), strict=True):
         if count - before >= least and present.size - count >= least:

@@ -132,7 +132,7 @@ def _of_numbers(rows: Table, name: str, before: SafeShares | None, least: int, s
     whole = rows.kinds[spelled] is Kind.WHOLE
     bins = before.bins if before else None
     if bins is None:
-        bins = bins_of(ends.midpoints[known], least, whole=whole, per_day=per_day(rows, spelled))
+        bins = bins_of(np.sort(ends.midpoints[known]), least, whole=whole, per_day=per_day(rows, spelled))
     if bins is None or not known.any():
         return None
     high = ends.high[known] + (1.0 if whole else 0.0)  # whole numbers up to the end, the end included
