@@ -86,13 +86,14 @@ class TestSubdivision:
                 elif not (both and counts[high] >= k):
                     places += [low + share * (high - low) for share in (0.1, 0.5, 0.9)]
             axes.append(np.random.default_rng(0).permutation(places)[:12])
-        for point in product(*axes):
-            inside = np.ones(len(boxes), dtype=bool)
-            for name, place in zip(data, point, strict=True):
-                inside &= (boxes[f"{name}_low"] <= place) & (place <= boxes[f"{name}_high"])
-                if f"{name}_missing" in boxes:
-                    inside |= boxes[f"{name}_low"].isna()  # the space of missing numbers is another one
-            assert inside.any()
+        points = np.array(list(product(*axes)))
+        inside = np.ones((len(points), len(boxes)), dtype=bool)
+        for name, places in zip(data, points.T, strict=True):
+            low, high = (boxes[f"{name}_{end}"].to_numpy(dtype=float, na_value=np.nan) for end in ("low", "high"))
+            inside &= (low <= places[:, None]) & (places[:, None] <= high)
+            if f"{name}_missing" in boxes:
+                inside |= np.isnan(low)  # the space of missing numbers is another one
+        assert inside.any(axis=1).all()
 
     def test_cells_without_ties_do_not_overlap(self):
         data = pd.DataFrame(np.random.default_rng(2).normal(size=(300, 2)), columns=["x", "y"])
