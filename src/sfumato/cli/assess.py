@@ -11,7 +11,7 @@ import typer
 from sfumato.cli import console, source
 from sfumato.errors import OptionError, printable
 from sfumato.params import require_choice
-from sfumato.project.reading import Reading
+from sfumato.project.reading import READING
 
 if TYPE_CHECKING:
     from sfumato.measures.assess import Assessment
@@ -73,15 +73,7 @@ def command(
     if pictures is not None:
         _require_outside(Path(pictures).resolve())
     console.say_compiling()
-    reading = Reading(
-        separator=separator,
-        encoding=encoding,
-        decimal=decimal,
-        missing=missing,
-        header=header,
-        names=names,
-        sheet=sheet,
-    )
+    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet) or READING
     given = source.source_of(file, reading, table=table, query=query)
     chosen = engine_for(engine, given, memory=memory)
     others = reference and source.table(reference, reading)

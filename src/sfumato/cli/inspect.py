@@ -11,7 +11,7 @@ import typer
 from sfumato.cli import console, source
 from sfumato.errors import OptionError
 from sfumato.params import require_number
-from sfumato.project.reading import Reading, listed, schema_of
+from sfumato.project.reading import READING, listed, schema_of
 
 if TYPE_CHECKING:
     from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
@@ -81,15 +81,7 @@ def command(
 
     limit = require_number(seconds, name="--seconds", at_least=0.0) or None
     end = start + (limit or 0.0) - SHOWING_SECONDS
-    reading = Reading(
-        separator=separator,
-        encoding=encoding,
-        decimal=decimal,
-        missing=missing,
-        header=header,
-        names=names,
-        sheet=sheet,
-    )
+    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet) or READING
     named = (
         *(f"{name}=quasi" for name in listed(quasi)),
         *(f"{name}=sensitive" for name in listed(sensitive)),
