@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.methods.registry import method_class
 from sfumato.project.files import project_text
-from sfumato.project.reading import READING, reading_words
+from sfumato.project.reading import READING, listed, reading_words
 from sfumato.project.request import Request
 from sfumato.report.reproduction import command_text, python_text
 
@@ -36,6 +36,8 @@ def python_of(run: Run) -> str:
         "decimal": reading.decimal,
         "missing": list(reading.missing) or None,
         "header": reading.header,
+        "names": None if reading.names is None else list(listed(reading.names)),
+        "sheet": reading.sheet,
     }
     options = "".join(f", {name}={value!r}" for name, value in given.items() if value is not None)
     file = f"sf.read({run.source.name!r}{options})" if options else None

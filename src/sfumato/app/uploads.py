@@ -85,7 +85,10 @@ def _gzip_size(file: Path, most: int) -> int:
 
 
 def _zip_size(file: Path) -> int:
-    """Return what a ZIP archive says about its content; its reader takes no more than that."""
+    """Return what a ZIP archive says about its content: 0 for a broken one, which its reader refuses.
+
+    The reader of workbooks unpacks no more than the archive says, and refuses one that says too little.
+    """
     try:
         with zipfile.ZipFile(file) as archive:
             return sum(one.file_size for one in archive.infolist())

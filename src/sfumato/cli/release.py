@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_values
 from typing import Any
 
 import typer
@@ -11,7 +10,7 @@ from sfumato.cli import source
 from sfumato.cli.perform import perform
 from sfumato.errors import OptionError
 from sfumato.project.reading import listed
-from sfumato.project.request import Request
+from sfumato.project.request import Request, option_value
 
 
 def command(
@@ -215,7 +214,4 @@ def _option(text: str) -> tuple[str, Any]:
         raise OptionError("--option needs a name and a value.", found=repr(text), fix="--option others=0.2")
     if name == "seed":
         raise OptionError("A seed is not an option of a method.", found="--option seed", fix="--seed")
-    try:
-        return name, json_values.loads(value)
-    except (ValueError, RecursionError):
-        return name, value
+    return name, option_value(value)

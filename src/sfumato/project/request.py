@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -87,3 +88,15 @@ class Request:
     def roles_schema(self) -> Schema:
         """The schema, with the roles of the command line."""
         return schema_of(self.columns if self.schema is None else self.schema, self.roles)
+
+
+def option_value(text: str) -> Any:
+    """Return the value of an option of a method that was given as text: as JSON if possible, otherwise as it is.
+
+    >>> option_value("0.5"), option_value("[1, 2]"), option_value("rank")
+    (0.5, [1, 2], 'rank')
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

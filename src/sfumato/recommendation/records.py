@@ -31,10 +31,15 @@ class ExpectedWidth:
     unit: str = ""  # "days" for dates; otherwise that of the statistic
 
     def __str__(self) -> str:
+        return f"{self.statistic}: {self.text}"
+
+    @property
+    def text(self) -> str:
+        """The width in words: "exact", or "about 2.02 wide (narrow)"."""
         if self.is_exact:
-            return f"{self.statistic}: exact"
+            return "exact"
         word = "" if self.share is None else f" ({width_word(self.share)})"
-        return f"{self.statistic}: about {self.wide}{f' {self.unit}' if self.unit else ''} wide{word}"
+        return f"about {self.wide}{f' {self.unit}' if self.unit else ''} wide{word}"
 
     @property
     def wide(self) -> str:
@@ -175,10 +180,9 @@ class Recommendation:
     def _repr_html_(self) -> str:
         """Show the command, the reasons, the cost and the alternatives in a notebook; no cells."""
         reasons = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons)
-        widths = "".join(
-            f"<tr><td>{escape(one.statistic)}</td><td>{one.width:.3g}</td></tr>" for one in self.cost.widths
-        )
+        widths = "".join(f"<tr><td>{escape(one.statistic)}</td><td>{one.text}</td></tr>" for one in self.cost.widths)
         expected = f"<table><tr><th>statistic</th><th>expected width</th></tr>{widths}</table>" if widths else ""
+        expected += f"<pre>{escape(chr(10).join(self._if_unknown()).strip())}</pre>" if self.unknown else ""
         others = "".join(
             f"<tr><td>{escape(one.method)}</td><td>{escape(one.reason)}</td></tr>" for one in self.alternatives
         )

@@ -30,7 +30,7 @@ from sfumato.table.write import write_whole
 if TYPE_CHECKING:
     from sfumato.table.table import Table
 
-FORMATS = ("csv", "parquet", "sav", "dta", "xpt", "xlsx")
+FORMATS = ("csv", "parquet", *(suffix.removeprefix(".") for suffix in EXPORTS))
 DEFAULT_FORMATS = ("csv",)  # released.parquet is always written: it is the release of record
 PRIVATE = 0o700  # nobody else reads a bundle that is not complete
 
@@ -56,7 +56,7 @@ def write(
         for name in (PARQUET, *([CSV] if "csv" in formats else [])):
             write_table(table.arrow, fresh / name, formulas=csv_formulas)
         labels = released_labels(manifest, table.names)
-        for name in (f"released.{format}" for format in formats if f"released.{format}" in place.EXPORTED):
+        for name in (f"released.{format}" for format in formats if f".{format}" in EXPORTS):
             notes.extend(export(table, fresh / name, labels).notes)
             place.force_to_disk(fresh / name)
         _seal(fresh, manifest, report)

@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sfumato.errors import OptionError, RequestError
+from sfumato.table.exports import EXPORTS
 
 PARQUET, CSV, MANIFEST = "released.parquet", "released.csv", "manifest.json"
 REPORT, NUMBERS = "report.html", "report.json"  # the report as a page, and all its numbers
 CODEBOOK = "codebook.csv"  # what the released columns mean
-EXPORTED = tuple(f"released.{format}" for format in ("sav", "dta", "xpt", "xlsx"))  # the same rows, on request
+EXPORTED = tuple(f"released{suffix}" for suffix in EXPORTS)  # the same rows for other programs, on request
 PICTURES = ("boxes.png", "statistics.png")  # optional
 NAMES = (
     PARQUET,

@@ -74,16 +74,14 @@ _SENSITIVE = (
     r"lab|labor|hb_?a1c|creatinine|kreatinin|cholesterol|triglycerides|glucose|h(a?e)moglobin|crp|egfr|troponin|leuko\w+"
 )
 NOT_RECOGNISED = "not recognised, therefore protected"
+LOOKS_SAMPLING = "its name is that of a sampling weight: if it is one, the role weight fits; protected until you say so"
+LOOKS_SENSITIVE = (
+    "its name is that of what an intruder wants to learn: if others do not know it, the role sensitive fits; "
+    "protected until you say so"
+)
 LOOKS = (
-    (
-        re.compile(rf"({_SAMPLING})"),
-        "its name is that of a sampling weight: if it is one, the role weight fits; protected until you say so",
-    ),
-    (
-        re.compile(rf"(^|.*_)({_SENSITIVE})(_.*|$)"),
-        "its name is that of what an intruder wants to learn: if others do not know it, the role sensitive fits; "
-        "protected until you say so",
-    ),
+    (re.compile(rf"({_SAMPLING})"), LOOKS_SAMPLING),
+    (re.compile(rf"(^|.*_)({_SENSITIVE})(_.*|$)"), LOOKS_SENSITIVE),
     (
         re.compile(rf"(^|.*_)({_KNOWN_TO_OTHERS})(_.*|$)"),
         "its name is that of something others may know about a person",
@@ -113,15 +111,16 @@ def _why_quasi(name: str, facts: ColumnFacts) -> str:
     """Return why the column is protected, and which role may fit better."""
     words = _words(name)
     found = next((reason for pattern, reason in LOOKS if pattern.fullmatch(words)), "")
-    is_weight = found == LOOKS[0][1]
-    if is_weight and not (facts.kind in (Kind.CONTINUOUS, Kind.WHOLE) and facts.low >= 0.0 and not facts.missing):
+    if found == LOOKS_SAMPLING and not (
+        facts.kind in (Kind.CONTINUOUS, Kind.WHOLE) and facts.low >= 0.0 and not facts.missing
+    ):
         found = ""  # a weight is a number for every row
     return found or NOT_RECOGNISED
 
 
 def may_be_unknown(column: Column) -> bool:
     """Return whether a suggested quasi-identifier may be unknown to outsiders: its name is not of what they know."""
-    return column.role is Role.QUASI and column.reason in (LOOKS[1][1], NOT_RECOGNISED)
+    return column.role is Role.QUASI and column.reason in (LOOKS_SENSITIVE, NOT_RECOGNISED)
 
 
 def _needs_distinct(name: str, facts: ColumnFacts) -> bool:

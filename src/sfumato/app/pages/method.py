@@ -17,6 +17,7 @@ from sfumato.app.tasks import Recommend
 from sfumato.methods.base import Method
 from sfumato.methods.registry import METHODS, make_method, method_class
 from sfumato.params import Checked, Choice, Flag, NamedOption, OrNone, Range, Tabular, options_of
+from sfumato.project.request import option_value
 from sfumato.recommendation.records import Recommendation
 from sfumato.report.reproduction import summary_of
 
@@ -138,7 +139,7 @@ def given_options(kind: type[Method], form: Form) -> dict[str, Any]:
         text = form.one(f"option-{one.name}")
         default = "" if one.default is MISSING else _text(one.default)
         if f"option-{one.name}" in form.fields and text not in ("", default):
-            found[one.name] = _value(text)
+            found[one.name] = option_value(text)
     return found
 
 
@@ -154,11 +155,3 @@ def _text(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
     except TypeError:
         return ""
-
-
-def _value(text: str) -> Any:
-    """Return the value of a field: as JSON (0.5, true, [1, 2]) if possible, otherwise as text."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
