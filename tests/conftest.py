@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # The first call of a kernel compiles it, so no example has a deadline. The examples are the same on every run, so that
 # a change and not chance decides whether the tests pass; HYPOTHESIS_PROFILE=thorough draws new ones, and many more.
@@ -14,7 +15,11 @@ settings.register_profile(
     "sfumato", deadline=None, max_examples=50, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("thorough", settings.get_profile("sfumato"), max_examples=1000, derandomize=False)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sfumato"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "sfumato")
+settings.load_profile(PROFILE)
+if PROFILE == "sfumato":
+    # Hypothesis also draws constants of the modules that are loaded so far: which, depends on the tests before
+    providers.is_local_module_file = lambda path: False
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
