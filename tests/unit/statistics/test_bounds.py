@@ -108,6 +108,18 @@ def test_a_correlation_of_wide_boxes_is_bounded_tightly_although_the_first_choic
     assert estimate(parse("corr(x, y)"), boxes, PATIENT)[0].gap < 1e-3
 
 
+@pytest.mark.parametrize("size", [1e-200, 5e-324])
+@pytest.mark.parametrize("words", ["cov(x, y)", "corr(x, y)", "regress(y ~ x)"])
+def test_units_whose_product_is_no_number_are_no_error(words, size):
+    rng = np.random.default_rng(0)
+    middle, half = rng.normal(size=(20, 2)) * size, np.abs(rng.normal(size=(20, 2))) * size
+    boxes = CountedBoxes.make(["x", "y"], middle - half, middle + half)
+    truth = {"cov(x, y)": 0.0, "corr(x, y)": np.corrcoef((middle / size).T)[0, 1]}
+    for one in estimate(parse(words), boxes):
+        assert one.low <= truth.get(words, one.low) <= one.high
+        assert not math.isnan(one.low + one.high) or one.low == -one.high == -math.inf
+
+
 def test_a_larger_gap_is_reached_with_less():
     boxes = some_boxes(size=0.5)
     assert estimate(parse("corr(x, y)"), boxes, EstimateBudget(seconds=300.0, gap=0.1))[0].gap <= 0.2

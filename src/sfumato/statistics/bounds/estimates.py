@@ -41,6 +41,7 @@ from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+TINY = float(np.finfo(float).tiny)  # smallest unit: a product of smaller ones is 0
 FINEST = 1e-7  # width, in standard deviations, below which an interval counts as a point
 
 
@@ -231,7 +232,7 @@ def enclosure_of(statistic: Statistic, records: Records, half: float, deadline: 
     if isinstance(statistic, Covariance):
         if boxes.is_one_record:
             return zero_spread(boxes)
-        scale = Scale(float(problem.unit.prod()))
+        scale = Scale(max(float(problem.unit.prod()), TINY))
         slack = _slack(half, scale, deadline)
         return _two_sided(statistic, boxes, problem, scale, deadline, lambda p, c: highest_covariance(p, slack, c))
     if isinstance(statistic, Correlation):
@@ -273,7 +274,7 @@ def _coefficient(statistic: Coefficient, problem: ScaledBoxes) -> tuple[Scale, T
         origin = -problem.centre[1:] / problem.unit[1:]
         return Scale(float(problem.unit[0]), float(problem.centre[0])), Target.intercept(origin)
     which = regressors.index(statistic.term)
-    return Scale(float(problem.unit[0] / problem.unit[1 + which])), Target.slope(len(regressors), which)
+    return Scale(max(float(problem.unit[0] / problem.unit[1 + which]), TINY)), Target.slope(len(regressors), which)
 
 
 def _two_sided(
@@ -285,12 +286,15 @@ def _two_sided(
     highest: Callable[[ScaledBoxes, Deadline], End],
 ) -> Enclosure:
     """Compute both ends in the units of the table; the lower end is the upper end of the mirrored problem."""
+    if math.isinf(scale.unit):  # a slope that may exceed all numbers
+        return Enclosure(-math.inf, math.inf, math.nan, math.nan, None, None)
     top = highest(problem, deadline.share(2))
     bottom = highest(problem.mirrored, deadline.share(1))
     high, low = scale.shift + scale.unit * top.outer, scale.shift - scale.unit * bottom.outer
-    rounding = (
-        8.0 * EPS * (abs(scale.shift) + max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0))
-    )
+    largest = abs(scale.shift) + max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0)
+    rounding = 8.0 * EPS * largest
+    if scale.unit <= TINY:  # the true unit may be smaller, and both ends nearer to the shift
+        rounding += 2.0 * TINY * max(abs(top.outer), abs(bottom.outer))
     low, high = low - rounding, high + rounding
     low, high = clipped(statistic, low, high)
     if bottom.points is not None:

@@ -101,7 +101,8 @@ def test_split_ties_cost_no_more():
 def test_at_most_so_many_buckets_are_shown(case, buckets):
     cells, plan = released(Quantiles(buckets=buckets), case[1])
     assert len(set(cells.arrow.column("x").drop_null().to_pylist())) <= buckets
-    assert plan.notes["columns"]["x"]["rank difference"] >= 0
+    note = plan.notes["columns"]["x"]
+    assert "rank difference" not in note or note["rank difference"] >= 0  # a column of 0 and 1 has categories
 
 
 def test_categories_are_pooled_and_orders_joined_beside_the_numbers():
