@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -174,3 +175,13 @@ def test_a_claim_that_names_cells_is_recorded_by_its_name_alone():
 
     claim = Containment(columns=("city",), covers={"city": {"CANARY": frozenset({"CANARY"})}})
     assert ClaimRecord.of(claim) == ClaimRecord(name="Containment", parameters=None)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("name", ["report.html", "codebook.csv"])
+def test_a_pipe_or_a_device_in_a_bundle_is_not_read(folder, name):
+    for put in (os.mkfifo, lambda file: file.symlink_to("/dev/zero")):
+        (folder / name).unlink(missing_ok=True)
+        put(folder / name)
+        states = {file.name: file.state for file in verify_bundle(folder).files}
+        assert states[name] == "absent"
