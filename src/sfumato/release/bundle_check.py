@@ -173,7 +173,7 @@ def _fitting(claim: Claim[Any], count: Callable[[], T]) -> T:
         return count()
     except SfumatoError as error:
         reason = error.message
-    except (TypeError, ValueError, KeyError, OverflowError, ZeroDivisionError):
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, ZeroDivisionError):
         reason = "its parameters are not valid"
     raise ReadError(
         "A promise in the manifest must fit the released rows.",
