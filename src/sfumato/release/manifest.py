@@ -284,7 +284,7 @@ def _has_right_types(manifest: Manifest) -> bool:
     texts = [manifest.version, manifest.method, manifest.edges or "", *manifest.files, *manifest.files.values()]
     texts += [*manifest.keep, *manifest.altered, *manifest.unaltered]
     texts += [text for column in manifest.columns for text in (column.name, column.label)]
-    texts += [one.name for one in (*manifest.released, *manifest.claims)]
+    texts += [*(column.name for column in manifest.released), *(claim.name for claim in manifest.claims)]
     texts += [text for one in manifest.findings for text in (one.claim, one.found, one.fix, one.kind)]
     mappings = [manifest.options, manifest.notes, *(one.parameters or {} for one in manifest.claims)]
     truths = [*(one.held for one in manifest.findings), *(column.pseudonym for column in manifest.columns)]
