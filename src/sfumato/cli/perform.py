@@ -90,8 +90,14 @@ def _require_original(file: Path) -> None:
 def _require_key_apart(request: Request) -> None:
     """Raise if the key would be in the folder of the release."""
     if request.key is not None:
-        folder, key = (Path(path).expanduser().resolve() for path in (request.target or "", request.key))
-        if key.is_relative_to(folder):
+        reason = ""
+        try:
+            key = Path(request.key).expanduser().resolve()
+        except (OSError, RuntimeError, ValueError):  # a loop of links, no home, a null character
+            reason = "it is not a valid path"
+        if reason:
+            raise OptionError(f"The key cannot be kept there: {reason}.", fix="--key with the path of a file")
+        if key.is_relative_to(Path(request.target or "").expanduser().resolve()):
             raise OptionError("The key must not be in the folder of the release.", fix="--key with another folder")
 
 

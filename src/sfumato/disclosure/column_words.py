@@ -6,7 +6,7 @@ import re
 import unicodedata
 from functools import cache
 
-from sfumato.disclosure.identifier_patterns import KEPT_PLURALS, SHORT_ENDINGS, VOCABULARY
+from sfumato.disclosure.identifier_patterns import ENDINGS, KEPT_PLURALS, SHORT_ENDINGS, UNDIVIDED, VOCABULARY
 
 _LETTERS = str.maketrans({"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d"})
 
@@ -34,6 +34,9 @@ def _divided(token: str) -> list[str]:
             rest = _divided(token[length:])
             if all(word in VOCABULARY or word in SHORT_ENDINGS for word in rest):
                 return [token[:length], *rest]
+    ending = next((one for one in ENDINGS if token.endswith(one) and len(token) >= len(one) + 3), "")
+    if ending and token not in UNDIVIDED:
+        return [*_divided(token.removesuffix(ending)), ending]
     return [_singular(token)]
 
 

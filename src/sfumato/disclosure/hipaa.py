@@ -36,6 +36,7 @@ from sfumato.disclosure.identifier_patterns import (
     SHORT_DATES,
     SINCE_BIRTH,
     STAY_NAMES,
+    YEAR_AND_MONTH,
     YEAR_NAMES,
     ZIP,
     ZIP_NAMES,
@@ -167,6 +168,9 @@ def _date(column: ColumnCells) -> IdentifierFinding | None:
     """Recognise dates that are stored as text or as numbers, and parts of dates."""
     if (column.whole or not column.is_number) and column.share(FULL_DATES) >= MOST:
         return _found(column, Identifier.DATE, Action.YEAR, "its cells have the form of dates")
+    if (len(column.cells) >= MANY_TEXTS or not column.is_number) and column.share(YEAR_AND_MONTH) >= MOST:
+        found = _found(column, Identifier.DATE, Action.DECIDE, "its cells could be years with a month or a day")
+        return None if column.is_measure else found
     is_part = column.within(0, 366) or (not column.is_number and column.share(DATE_PARTS) >= MOST)
     if column.called(PART_OF_STAY):
         return _found(column, Identifier.DATE, Action.REMOVE if is_part else Action.DECIDE, "it is a part of a date")

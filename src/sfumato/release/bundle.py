@@ -71,9 +71,11 @@ def checked_formats(formats: str | Sequence[str] | None, *, in_parts: bool = Fal
     """Return the formats of the released rows; raise if one is unknown or cannot be written here."""
     if formats is None:
         return () if in_parts else DEFAULT_FORMATS
-    chosen = tuple(dict.fromkeys([formats] if isinstance(formats, str) else formats))
-    for format in chosen:
+    given = [formats] if isinstance(formats, str) else list(formats)
+    for format in given:
         require_choice(format, name="A format of the released rows", choices=FORMATS)
+    chosen = tuple(dict.fromkeys(given))
+    for format in chosen:
         if f".{format}" in EXPORTS:
             require_exportable(f".{format}")
     if in_parts and set(chosen) - {"parquet"}:

@@ -114,6 +114,8 @@ def _files(folder: Path, sums: Mapping[str, str]) -> tuple[FileCheck, ...]:
 
 def _state(file: Path, written: str) -> FileState:
     try:
+        if not file.is_file():  # a pipe or a device would be read without an end
+            return "absent"
         return "unchanged" if sha256(file) == written else "changed"
     except OSError:
         return "absent"
@@ -171,7 +173,7 @@ def _fitting(claim: Claim[Any], count: Callable[[], T]) -> T:
         return count()
     except SfumatoError as error:
         reason = error.message
-    except (TypeError, ValueError, KeyError, OverflowError, ZeroDivisionError):
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, ZeroDivisionError):
         reason = "its parameters are not valid"
     raise ReadError(
         "A promise in the manifest must fit the released rows.",

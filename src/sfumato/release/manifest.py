@@ -248,7 +248,7 @@ def _pair(ends: Any) -> tuple[float, float] | None:
 def _from_mapping(record: dict[str, Any]) -> Manifest | None:
     """Return the manifest, or None if a field is missing or wrong."""
     try:
-        return Manifest(
+        manifest = Manifest(
             **{name: value for name, value in record.items() if name not in (*Manifest.derived, SEAL)}
             | {
                 "columns": tuple(
@@ -274,5 +274,23 @@ def _from_mapping(record: dict[str, Any]) -> Manifest | None:
                 "unaltered": tuple(record["unaltered"]),
             }
         )
-    except (TypeError, KeyError, ValueError):
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
         return None
+    return manifest if _has_right_types(manifest) else None
+
+
+def _has_right_types(manifest: Manifest) -> bool:
+    """Return whether every field has the type that it is declared with: a dataclass takes anything."""
+    texts = [manifest.version, manifest.method, manifest.edges or "", *manifest.files, *manifest.files.values()]
+    texts += [*manifest.keep, *manifest.altered, *manifest.unaltered]
+    texts += [text for column in manifest.columns for text in (column.name, column.label)]
+    texts += [*(column.name for column in manifest.released), *(claim.name for claim in manifest.claims)]
+    texts += [text for one in manifest.findings for text in (one.claim, one.found, one.fix, one.kind)]
+    mappings = [manifest.options, manifest.notes, *(one.parameters or {} for one in manifest.claims)]
+    truths = [*(one.held for one in manifest.findings), *(column.pseudonym for column in manifest.columns)]
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(mapping, Mapping) for mapping in mappings)
+        and all(isinstance(truth, bool) for truth in truths)
+        and all(type(rows) is int and rows >= 0 for rows in (manifest.rows_in, manifest.rows_out, manifest.format))
+    )

@@ -100,10 +100,13 @@ def _from_folder(folder: Path) -> Release:
     absent = [] if (folder / MANIFEST).is_file() else [MANIFEST]
     absent += [] if rows.is_file() or (rows.is_dir() and any(rows.iterdir())) else [PARQUET]
     if absent:
+        name = folder.resolve().name or str(folder)  # "." has no name of its own
+        if not folder.is_dir():
+            found = "a file, not a folder" if folder.exists() else f"there is no folder {name!r}"
+        else:
+            found = f"no {' and no '.join(absent)}"
         raise ReadError(
-            f"The folder {folder.name!r} must contain a release.",
-            found=f"no {' and no '.join(absent)}",
-            fix="give the folder that `release` wrote, or a file with x_low and x_high columns",
+            f"The folder {name!r} must contain a release.", found=found, fix="give the folder that `release` wrote"
         )
     manifest = Manifest.from_json((folder / MANIFEST).read_bytes().decode(errors="replace"))
     kinds = {column.name: column.kind for column in manifest.released}

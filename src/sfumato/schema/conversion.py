@@ -15,6 +15,8 @@ from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 from sfumato.table.type_inference import Spelling, typed
 
+LARGEST_TOTAL = 1e150  # of weights: statistics square it
+
 
 def converted(columns: Iterable[Column], table: Table) -> Table:
     """Return the table with the declared kinds; stored types change only if a kind requires it."""
@@ -140,6 +142,7 @@ def _require_weights(name: str, facts: ColumnFacts) -> None:
     wrong = [f"{facts.missing:,} missing"] if facts.missing else []
     wrong += [f"{facts.infinite:,} infinite"] if facts.infinite else []
     wrong += ["negative weights"] if facts.low < 0.0 else []
+    wrong += ["weights whose total is too large"] if facts.high > LARGEST_TOTAL / max(1, facts.rows) else []
     if wrong:
         raise SchemaError(
             f"The weights in column {name!r} must be finite, not negative and not missing.",

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from sfumato.errors import OptionError
 from sfumato.schema import trees
@@ -38,6 +41,7 @@ def suggested_tree(table: Table, column: str, way: str, levels: Sequence[float] 
     if not len(values):
         raise OptionError(f"Column {column!r} must have values.", found="missing values only")
     if way == "steps":
+        _require_finite(column, values)
         numbers = table.numbers(column) if table.kinds[column] is not Kind.DATE else np.zeros(0)
         given = levels or _widths(numbers, table.kinds[column] is Kind.WHOLE)
         return trees.step_tree(values, given)
@@ -48,6 +52,17 @@ def suggested_tree(table: Table, column: str, way: str, levels: Sequence[float] 
     if levels:
         raise OptionError(f"--levels are for steps and frequencies, not for {way}.", fix="leave them out")
     return {"prefix": trees.prefix_tree, "calendar": trees.calendar_tree, "values": trees.value_tree}[way](values)
+
+
+def _require_finite(column: str, values: pa.Array) -> None:
+    """Raise if a number is infinite: no step contains it."""
+    infinite = int(pc.sum(pc.is_inf(values)).as_py() or 0) if pt.is_floating(values.type) else 0
+    if infinite:
+        raise OptionError(
+            f"Every number in column {column!r} must be finite.",
+            found=f"{infinite} infinite values",
+            fix="make them missing, or another way, such as --by values",
+        )
 
 
 def _widths(numbers: object, whole: bool) -> Sequence[float]:

@@ -17,6 +17,7 @@ from sfumato.errors import OptionError, ReadError
 SEPARATORS = ("\t", ";", "|", ",")  # on a tie the earlier one wins: a comma may be a decimal mark, a tab never is
 SAMPLE_BYTES = 1 << 16
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
+DECIMAL_COMMA = re.compile(r"[+-]?[\d.' ]*,\d+([eE][+-]?\d+)? ?[%€$£]?")  # also 1.234,56 €
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +122,8 @@ def _separator_of(head: str, quote: str | None, *, whole: bool) -> str:
         records = _records(head, candidate, quote, whole=whole)
         if not records or len(records[0]) == 1:
             continue
+        if best and candidate == "," and best_score[0] == 1.0 and _has_decimal_commas_only(head, best, quote):
+            continue
         equal_widths = sum(len(record) == len(records[0]) for record in records) / len(records)
         cells = [cell for record in records for cell in record]
         numbers = sum(NUMBER.fullmatch(cell.strip()) is not None for cell in cells) / len(cells)
@@ -129,6 +132,12 @@ def _separator_of(head: str, quote: str | None, *, whole: bool) -> str:
             best, best_score = candidate, score
     # one column: any separator that does not occur works; a comma comes last because it may be a decimal mark
     return best or next((mark for mark in SEPARATORS if mark not in head), "\x1f")
+
+
+def _has_decimal_commas_only(head: str, separator: str, quote: str | None) -> bool:
+    """Return whether every comma stands in a number, if this is the separator: it then separates no cells."""
+    cells = (cell for record in _records(head, separator, quote, whole=True) for cell in record if "," in cell)
+    return all(DECIMAL_COMMA.fullmatch(cell.strip()) for cell in cells)
 
 
 def _records(head: str, separator: str, quote: str | None, *, whole: bool) -> list[list[str]]:

@@ -90,9 +90,13 @@ class Text:
                 found="a first line that looks like a row of data",
                 fix="--no-header or --header; in Python header=False or header=True; or give the names of the columns",
             )
-        if found is Header.PROBABLY_NAMES:
-            text = "was read as column names; if it is a row of data, pass header=False (--no-header)"
-            warnings.warn(SfumatoWarning(f"The first line of {self.file} {text}."), stacklevel=2)
+        guesses = {
+            Header.PROBABLY_NAMES: "was read as column names; if it is a row of data, pass header=False (--no-header)",
+            Header.DATA: "was read as a row of data, and the columns have numbers; if it contains their names, pass "
+            "header=True (--header); to name them, names=[…] (--names)",
+        }
+        if found in guesses:
+            warnings.warn(SfumatoWarning(f"The first line of {self.file} {guesses[found]}."), stacklevel=2)
         return found in (Header.NAMES, Header.PROBABLY_NAMES)
 
 

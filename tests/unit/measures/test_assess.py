@@ -218,3 +218,20 @@ def test_every_option_of_a_comparison_is_an_argument_with_the_same_default(funct
     arguments = inspect.signature(function).parameters
     for field in fields(ComparisonOptions):
         assert arguments[field.name].default == field.default
+
+
+class TestTiedRows:
+    def test_a_table_of_equal_rows_is_assessed_and_reveals_nobody(self):
+        table = {"a": [3.0] * 60, "b": ["x"] * 60}
+        assert assess(table, table).passed is not False
+
+    def test_equal_rows_do_not_fail_because_released_ones_come_first(self):
+        # the search for the nearest rows of a pool stopped at 48, and found equal released rows before the others
+        failed = 0
+        for seed in range(4):
+            draw = np.random.default_rng([seed, 17])
+            amount, yes = draw.exponential(size=(2, 100)), draw.integers(0, 2, (2, 100)).astype(float)
+            amount[draw.random((2, 100)) < 0.9] = 0.0
+            people, others = ({"amount": amount[side], "yes": yes[side]} for side in (0, 1))
+            failed += assess(people, others, measures=["reference"], seed=seed).passed is False
+        assert failed <= 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -174,3 +176,32 @@ def test_a_claim_that_names_cells_is_recorded_by_its_name_alone():
 
     claim = Containment(columns=("city",), covers={"city": {"CANARY": frozenset({"CANARY"})}})
     assert ClaimRecord.of(claim) == ClaimRecord(name="Containment", parameters=None)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("name", ["report.html", "codebook.csv"])
+def test_a_pipe_or_a_device_in_a_bundle_is_not_read(folder, name):
+    for put in (os.mkfifo, lambda file: file.symlink_to("/dev/zero")):
+        (folder / name).unlink(missing_ok=True)
+        put(folder / name)
+        states = {file.name: file.state for file in verify_bundle(folder).files}
+        assert states[name] == "absent"
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("value", [None, -1, "x", [], {}, True, 1e308])
+def test_a_wrong_type_anywhere_in_a_manifest_is_no_foreign_exception(folder, value, sealed):
+    places = [("options",), ("released", 0, "name"), ("rows_out",), ("findings", 0, "claim")]
+    places += [("claims", 0, "name"), ("claims", 4, "parameters", "names", 0), ("columns", 0, "name"), ("notes",)]
+    original = (folder / "manifest.json").read_text()
+    for place in places:
+
+        def change(record: dict, place: tuple = place) -> None:
+            for step in place[:-1]:
+                record = record[step]
+            record[place[-1]] = value
+
+        (folder / "manifest.json").write_text(original)
+        edit(folder, change, sealed=sealed)
+        with suppress(ReadError, GuaranteeNotMet):
+            sf.read_release(folder)

@@ -71,6 +71,11 @@ class TestFormats:
             release.write(tmp_path / "out", formats="doc")
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.parametrize("wrong", [[[]], [None], [1], [{}]])
+    def test_a_format_that_is_no_word_is_refused(self, release, tmp_path, wrong):
+        with pytest.raises(OptionError, match="A format of the released rows"):
+            release.write(tmp_path / "out", formats=wrong)
+
     def test_a_missing_package_is_named(self, release, tmp_path, monkeypatch):
         monkeypatch.setattr("sfumato.table.binary_files.find_spec", lambda name: None)
         with pytest.raises(MissingExtra, match=r"sfumato\[stats\]"):

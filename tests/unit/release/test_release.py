@@ -22,6 +22,7 @@ from sfumato.errors import (
     TableError,
 )
 from sfumato.release.manifest import FORMAT, Manifest
+from sfumato.release.read import verify_bundle
 from sfumato.table.table import Table
 
 
@@ -320,6 +321,13 @@ class TestReading:
     def test_a_folder_without_a_release_is_refused(self, tmp_path):
         with pytest.raises(ReadError, match="must contain a release"):
             sf.read_release(tmp_path)
+
+    def test_the_error_tells_a_file_a_folder_and_nothing_apart(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "rows.csv").write_text("a\n1\n")
+        for place, words in ((".", tmp_path.name), ("rows.csv", "a file, not a folder"), ("out", "there is no folder")):
+            with pytest.raises(ReadError, match=words):
+                verify_bundle(place)
 
     def test_rows_that_are_not_those_of_the_manifest_are_refused(self, released, ranks, people, roles, tmp_path):
         folder = released.write(tmp_path / "out")

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.errors import InputError, SchemaError
+from sfumato.errors import InputError, OptionError, SchemaError
+from sfumato.schema import tree_ways
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.hierarchy import Tree
 from sfumato.schema.trees import calendar_tree, prefix_tree, step_tree, tree_for
+from sfumato.table.frames import as_table
 from sfumato.table.read import read
 
 LINES = [
@@ -204,3 +206,9 @@ def test_a_column_says_its_tree(tmp_path):
     assert found("prefix", ["AB1", None]).ancestors("AB1") == ("AB*", "A*", "*")
     with pytest.raises(SchemaError, match="must be numbers"):
         found("steps:five", [1])
+
+
+def test_steps_refuse_infinite_numbers():
+    table = as_table({"x": [1.0, float("inf"), 3.0]})
+    with pytest.raises(OptionError, match="must be finite"):
+        tree_ways.suggested_tree(table, "x", "steps", [5.0])

@@ -43,6 +43,13 @@ def test_the_separator_is_found(file, separator):
     assert cells(read(file(text))) == {"name": ["Ana", "Bo"], "age": [3, 4], "city": ["Rome", "Oslo"]}
 
 
+@pytest.mark.parametrize("amount", ["1234,56", "1.234,56", "12,5 %", "-0,5"])
+@pytest.mark.parametrize("header", ["", "name;day;amount\n"])
+def test_a_decimal_comma_is_no_separator(file, amount, header):
+    lines = "".join(f"Ann{n};{n + 10}.03.1950;{amount}\n" for n in range(9))
+    assert len(read(file(header + lines)).names) == 3
+
+
 def test_the_separator_may_be_said(file):
     assert read(file("a:b\n1:2\n"), separator=":").names == ("a", "b")
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.kernels.halves import measured_in_halves
+from sfumato.kernels.neighbours import Neighbours
 from sfumato.kernels.prediction import Prediction, downward_shift, measured
 from sfumato.measures.confidence import shift_p_value
 from sfumato.measures.permutation import adjusted, exchanges
@@ -155,11 +156,11 @@ class Pool:
         points = np.concatenate([_drawn(side, rows, generator) for side in (subject.rows, others)])
         most = rows_planned(min(SHIFTS.values()))
         if subject.others is not None:
-            found = find(_drawn(subject.people, most, generator), points, min(POOLED, len(points)), generator)
-            return cls(points, found.neighbours.distance, found.neighbours.index, None)
+            near = _nearest(_drawn(subject.people, most, generator), points, POOLED, generator)
+            return cls(points, near.distance, near.index, None)
         few = min(most, rows)
         own = np.concatenate([generator.permutation(rows)[:few], rows + generator.permutation(rows)[:few]])
-        near = find(points[own], points, min(POOLED + 1, len(points)), generator).neighbours.without(own)
+        near = _nearest(points[own], points, POOLED + 1, generator).without(own)
         return cls(points, near.distance, near.index, own)
 
     def is_query(self, released: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -177,6 +178,18 @@ class Pool:
             for column in range(len(SHIFTS) if len(found) else 0):
                 shifts[place, column] = downward_shift(found[:, 0, column], found[:, 1, column])
         return shifts
+
+
+def _nearest(
+    queries: NDArray[np.float64], points: NDArray[np.float64], k: int, generator: np.random.Generator
+) -> Neighbours:
+    """Return the k nearest points of each query, in random order among those that are equally near.
+
+    The search prefers the first of them, which are released rows: the test would reject any table with many equal rows.
+    """
+    order = generator.permutation(len(points))
+    found = find(queries, points[order], min(k, len(points)), generator).neighbours
+    return Neighbours(found.distance, np.where(found.index >= 0, order[found.index], -1))
 
 
 def _drawn(rows: NDArray[np.float64], most: int, generator: np.random.Generator) -> NDArray[np.float64]:

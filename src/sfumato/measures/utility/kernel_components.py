@@ -105,6 +105,8 @@ class KernelComponents:
         rows = matrix if few else matrix[generator.choice(len(matrix), exact_rows, replace=False)]
         similar = kernel(rows, rows)
         centred = similar - similar.mean(axis=0) - similar.mean(axis=1)[:, None] + similar.mean()
+        if np.abs(centred).max() <= 1e-12 * np.abs(similar).max():  # all rows are equal: nothing varies
+            return cls(rows, np.zeros((len(rows), 0)), np.zeros(0), 0.0, kernel)
         found = leading_eigenpairs(centred, min(components, len(rows)), generator)
         real = found.values > 1e-12 * max(found.values.max(initial=0.0), np.finfo(float).tiny)
         values, weights = found.values[real], found.vectors[:, real] / np.sqrt(found.values[real])

@@ -43,6 +43,11 @@ if TYPE_CHECKING:
 NO_ZIP = "000"
 KEEP = "keep"
 ANSWERS = (KEEP, *(str(action) for action in Action if action is not Action.DECIDE))
+# A day and a month, then the year, without separators. Never a date that begins with a year: 19 and 20 are no months.
+DAY_FIRST = (
+    r"^(?:(?:0?[1-9]|[12]\d|3[01])(?:0[1-9]|1[0-2])|(?:0?[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))"
+    r"(?P<year>(?:18|19|20)\d{2})$"
+)
 READABLE = 0.8  # share of the cells that an answer such as "year" must be able to read
 ALWAYS_OPEN = (
     "Do you know of any remaining information that could identify someone, alone or combined with other information? "
@@ -379,5 +384,7 @@ def _years(values: pa.Array) -> pa.Array:
     """Return the years of dates, or of text or numbers with four-digit years; what cannot be read becomes missing."""
     if pt.is_date(values.type) or pt.is_timestamp(values.type):
         return pc.year(values)
-    found = pc.extract_regex(as_texts(values), r"(?P<year>(?:18|19|20|21)\d{2})")
-    return pc.struct_field(found, "year").cast(pa.int64())
+    texts = as_texts(values)
+    last = pc.extract_regex(texts, DAY_FIRST)
+    found = pc.extract_regex(texts, r"(?P<year>(?:18|19|20|21)\d{2})")
+    return pc.coalesce(pc.struct_field(last, "year"), pc.struct_field(found, "year")).cast(pa.int64())

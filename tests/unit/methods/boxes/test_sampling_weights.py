@@ -98,7 +98,8 @@ class TestTheRule:
 
 class TestOddWeights:
     @pytest.mark.parametrize(
-        ("wrong", "found"), [(np.nan, "1 missing"), (np.inf, "1 infinite"), (-1.0, "negative weights")]
+        ("wrong", "found"),
+        [(np.nan, "1 missing"), (np.inf, "1 infinite"), (-1.0, "negative weights"), (1e308, "total is too large")],
     )
     def test_missing_infinite_and_negative_weights_are_refused(self, people, wrong, found):
         weights = people.weight.astype(float)

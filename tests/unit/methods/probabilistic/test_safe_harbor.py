@@ -187,3 +187,10 @@ def test_an_identifier_that_is_still_there_breaks_the_promise():
 def test_a_wrong_option_is_refused(wrong):
     with pytest.raises(OptionError):
         SafeHarbor(**wrong)
+
+
+def test_dates_without_separators_keep_their_year_wherever_it_stands():
+    dates = ["19121999", "20071999", "20190731", "03042001"] * 10  # three begin with a day, one with the year
+    table = {"seen": dates, "sex": ["f", "m"] * 20}
+    release = SafeHarbor(year=2024).release(table, schema={"seen": "quasi", "sex": "quasi"})
+    assert sorted(set(release.table.numbers("seen").tolist())) == [1999.0, 2001.0, 2019.0]
