@@ -184,22 +184,21 @@ class CategoricalColumn:
         share = np.array([_share_meeting(_spelled_out(members, asked), predicates) for members in self.sets])
         other = share if self.plain is None else np.array([_share_meeting([cell], predicates) for cell in self.plain])
         least, most = np.minimum(share, other)[self.codes], np.maximum(share, other)[self.codes]
-        count = self.count.astype(np.float64)
+        count, guesses = self.count.astype(np.float64), self._guesses(predicates, share)[self.codes]
         return RowCounts(
             np.where(least == 1.0, count, 0.0),
             np.where(most > 0.0, count, 0.0),
-            count * self._guesses(predicates, share)[self.codes],
+            count * np.where(most > 0.0, np.maximum(guesses, LEAST_SHARE), 0.0),
         )
 
     def _guesses(self, predicates: Sequence[Predicate], share: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the shares that most likely meet the predicates; not 0 where a row may meet them."""
+        """Return the shares that most likely meet the predicates, with cells read as sets."""
         wide = [position for position, members in enumerate(self.sets) if ANY in members]
         if not wide:
             return share
         shown, guesses = sorted(self._names), share.copy()
         for position in wide:
-            guess = _share_meeting(_spelled_out(self.sets[position], shown), predicates)
-            guesses[position] = max(guess, LEAST_SHARE) if share[position] > 0.0 else 0.0
+            guesses[position] = _share_meeting(_spelled_out(self.sets[position], shown), predicates)
         return guesses
 
     @property

@@ -58,3 +58,11 @@ def test_intervals_without_any_value_are_read_from_a_text_file(tmp_path: Path) -
     release = sf.read_release(folder / "released.csv")
     counted = release.estimate("count(empty = (missing))")
     assert (counted.low, counted.high) == (ROWS, ROWS)
+
+
+@pytest.mark.parametrize("words", ["mean(x | c != high)", "corr(x, y | c != high)", "regress(y ~ x | c != high)"])
+def test_a_record_that_only_the_second_reading_counts_is_possible(words: str) -> None:
+    rows = {"x_low": [1.0, 1.0], "x_high": [2.0, 2.0], "y": [1.0, 3.0], "c": ["(missing)|high"] * 2}
+    estimate = sf.read_release(rows).estimate(words)
+    first = estimate[0] if isinstance(estimate, sf.RegressionEstimate) else estimate
+    assert (first.records, first.uncertain_records) == (0, 2)
