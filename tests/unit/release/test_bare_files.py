@@ -66,3 +66,11 @@ def test_a_record_that_only_the_second_reading_counts_is_possible(words: str) ->
     estimate = sf.read_release(rows).estimate(words)
     first = estimate[0] if isinstance(estimate, sf.RegressionEstimate) else estimate
     assert (first.records, first.uncertain_records) == (0, 2)
+
+
+def test_a_value_with_a_bar_is_counted_as_one_value_by_the_best_guess() -> None:
+    estimate = sf.read_release({"c": ["asthma|COPD"] * 3 + ["flu"] * 2}).estimate('count(c = "asthma|COPD")')
+    assert (estimate.value, estimate.low, estimate.high) == (3.0, 0, 3)
+    assert "= 0, guaranteed" in str(
+        sf.read_release({"c": ["asthma|COPD"] * 3}).estimate("count(c != COPD and c != asthma)")
+    )
