@@ -222,7 +222,7 @@ class Release:
         >>> mean.reweighting.records == correlation.reweighting.records
         True
         """
-        wanted = [parse(statistic, names=self.names) for statistic in statistics]
+        wanted = [parse(one, names=self.names) for one in ([statistics] if isinstance(statistics, str) else statistics)]
         analysis = self._analysis(
             wide_boxes=wide_boxes, objective=objective, unweighted=unweighted, domain=domain, budget=budget
         )
@@ -232,8 +232,8 @@ class Release:
     def _analysis(self, *, domain: Mapping[str, tuple[Any, Any]] | None = None, **options: Any) -> Analysis:
         for name in domain or ():
             require_name(name, self.names)
-        options |= {"domain": domain or {}, "from_text": self._from_text}
-        return Analysis(table=self.table, manifest=self.manifest, **options)
+        options |= {"table": self.table, "domain": domain or {}, "from_text": self._from_text}
+        return Analysis(manifest=self.manifest, **options)
 
     @property
     def weight(self) -> str | None:

@@ -74,3 +74,8 @@ def test_a_value_with_a_bar_is_counted_as_one_value_by_the_best_guess() -> None:
     assert "= 0, guaranteed" in str(
         sf.read_release({"c": ["asthma|COPD"] * 3}).estimate("count(c != COPD and c != asthma)")
     )
+
+
+def test_one_statistic_alone_is_estimated_jointly() -> None:
+    boxes = sf.read_release({"x_low": [1.0, 2.0, 6.0], "x_high": [3.0, 3.0, 8.0]})
+    assert [one.name for one in boxes.estimate_jointly("mean(x)")] == ["mean(x)"]
