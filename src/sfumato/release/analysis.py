@@ -48,6 +48,7 @@ class Analysis:
 
     table: Table
     manifest: Manifest | None
+    from_text: bool = False  # whether the rows are those of a text file alone, where NA may be a category
     wide_boxes: str = "keep"
     objective: str = "normalised"
     unweighted: bool = False
@@ -136,6 +137,7 @@ class Analysis:
             pooled=weight is not None and manifest is not None and manifest.sampling_weights == BOX_MEAN,
             sets=None if manifest is None else manifest.sets,
             numbered=manifest is None or _numbers_boxes(manifest),
+            from_text=self.from_text,
         )
         domains = {column.name: column.domain for column in manifest.columns if column.domain} if manifest else {}
         domains |= {name: _checked_domain(name, self.domain[name], intervals.calendars) for name in self.domain}

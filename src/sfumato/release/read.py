@@ -8,6 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.types as pt
+
 from sfumato.errors import ReadError, TableError, names_memory_errors
 from sfumato.release.bundle_check import BundleCheck, check_bundle, check_rows
 from sfumato.release.manifest import Manifest, is_sealed
@@ -15,8 +18,12 @@ from sfumato.release.release import Release
 from sfumato.release.stored import StoredTable
 from sfumato.release.target import MANIFEST, PARQUET
 from sfumato.table.frames import as_table
+from sfumato.table.intervals import high_name, is_interval, low_name, original_names
+from sfumato.table.read import FileSource, file_format, matching_files
 from sfumato.table.sources import TableSource
 from sfumato.table.table import Table
+from sfumato.table.text import TextOptions
+from sfumato.table.type_inference import MARKS, without
 
 if TYPE_CHECKING:
     from sfumato.table.kinds import Kind
@@ -73,11 +80,14 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
             if verify:
                 _checked(source, release).require_held(may_be_absent=True)
             return release
-    table = as_table(source)
+    is_file = isinstance(source, Path)
+    table = as_table(FileSource(source, TextOptions(marks_are_text=True)) if is_file else source)
     if not table.rows:
         raise TableError("A release must have rows.", found="none")
     text = source.manifest_text() if isinstance(source, TableSource) else None
-    return Release(table) if text is None else _with_manifest(table, text, verify=verify)
+    if text is not None:
+        return _with_manifest(table, text, verify=verify)
+    return Release(_with_empty_ends(table), _from_text=is_file and _is_text(source))
 
 
 @names_memory_errors
@@ -130,6 +140,29 @@ def _with_manifest(table: Table, text: str, *, verify: bool) -> Release:
         faults = checked.faults if is_sealed(text) else ("the manifest changed", *checked.faults)
         replace(checked, faults=faults).require_held()
     return release
+
+
+def _with_empty_ends(table: Table) -> Table:
+    """Return the table with ends of intervals as numbers where all are missing: a file then shows no type."""
+    columns = {
+        end: pa.nulls(table.rows, pa.float64())
+        for name in original_names(table.names)
+        if is_interval(name, table.kinds)
+        for end in (low_name(name), high_name(name))
+        if _is_empty(table.arrow.column(end))
+    }
+    if not columns:
+        return table
+    cells = [columns.get(name, table.arrow.column(name)) for name in table.names]
+    return Table.from_arrow(pa.table(cells, names=table.names))
+
+
+def _is_empty(cells: pa.ChunkedArray) -> bool:
+    return bool(pt.is_null(cells.type) or (pt.is_string(cells.type) and without(cells, MARKS).null_count == len(cells)))
+
+
+def _is_text(file: Path) -> bool:
+    return any(file_format(one) == "text" for one in matching_files(file))
 
 
 def _require_same(manifest: Manifest, rows: int, names: Collection[str], kinds: Mapping[str, Kind]) -> None:

@@ -76,6 +76,7 @@ class Release:
     diagnostics: Diagnostics = field(default=Diagnostics(), kw_only=True)
     assessment: Assessment | None = field(default=None, kw_only=True)
     before: tuple[SafeShares, ...] = field(default=(), kw_only=True)
+    _from_text: bool = field(default=False, kw_only=True)  # whether the rows are those of a text file alone
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -221,7 +222,7 @@ class Release:
         >>> mean.reweighting.records == correlation.reweighting.records
         True
         """
-        wanted = [parse(statistic, names=self.names) for statistic in statistics]
+        wanted = [parse(one, names=self.names) for one in ([statistics] if isinstance(statistics, str) else statistics)]
         analysis = self._analysis(
             wide_boxes=wide_boxes, objective=objective, unweighted=unweighted, domain=domain, budget=budget
         )
@@ -231,7 +232,8 @@ class Release:
     def _analysis(self, *, domain: Mapping[str, tuple[Any, Any]] | None = None, **options: Any) -> Analysis:
         for name in domain or ():
             require_name(name, self.names)
-        return Analysis(table=self.table, manifest=self.manifest, domain=domain or {}, **options)
+        options |= {"table": self.table, "domain": domain or {}, "from_text": self._from_text}
+        return Analysis(manifest=self.manifest, **options)
 
     @property
     def weight(self) -> str | None:

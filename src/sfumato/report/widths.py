@@ -75,10 +75,10 @@ def _shown(estimate: Estimate, spread: float | None) -> ShownStatistic:
     half = (numbers.high - numbers.low) / 2.0
     if spread is None or not (math.isfinite(half) and math.isfinite(spread) and spread > 0.0):
         return ShownStatistic(estimate=estimate, spread=spread, width=None, band=None)
-    middle = numbers.low + half
-    left, right = (-1.0, 1.0) if estimate.name.startswith("corr(") else (middle - spread, middle + spread)
+    # places relative to the centre, because spreads below the precision of large numbers vanish in ends
+    centre, reach = (0.0, 1.0) if estimate.name.startswith("corr(") else (numbers.low + half, spread)
     low, high, value = (
-        min(max((end - left) / (right - left), 0.0), 1.0) for end in (numbers.low, numbers.high, numbers.value)
+        min(max(0.5 + (end - centre) / (2.0 * reach), 0.0), 1.0) for end in (numbers.low, numbers.high, numbers.value)
     )
     return ShownStatistic(
         estimate=estimate, spread=spread, width=half / spread, band=Band(low=low, high=high, value=value)

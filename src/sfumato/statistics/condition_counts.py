@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LEAST_SHARE = 1e-9  # the best guess where a row may meet a condition
+TRUTHS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}  # values of booleans
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,22 +185,24 @@ class CategoricalColumn:
         share = np.array([_share_meeting(_spelled_out(members, asked), predicates) for members in self.sets])
         other = share if self.plain is None else np.array([_share_meeting([cell], predicates) for cell in self.plain])
         least, most = np.minimum(share, other)[self.codes], np.maximum(share, other)[self.codes]
-        count = self.count.astype(np.float64)
+        guesses = self._guesses(predicates, share)
+        if any(predicate.operator == "=" for predicate in predicates):
+            guesses = np.where(share == 0.0, other, guesses)  # who asks for "a|b" knows that it is one value
+        count, likely = self.count.astype(np.float64), np.maximum(guesses, LEAST_SHARE)[self.codes]
         return RowCounts(
             np.where(least == 1.0, count, 0.0),
             np.where(most > 0.0, count, 0.0),
-            count * self._guesses(predicates, share)[self.codes],
+            count * np.where(most > 0.0, likely, 0.0),
         )
 
     def _guesses(self, predicates: Sequence[Predicate], share: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the shares that most likely meet the predicates; not 0 where a row may meet them."""
+        """Return the shares that most likely meet the predicates, with cells read as sets."""
         wide = [position for position, members in enumerate(self.sets) if ANY in members]
         if not wide:
             return share
         shown, guesses = sorted(self._names), share.copy()
         for position in wide:
-            guess = _share_meeting(_spelled_out(self.sets[position], shown), predicates)
-            guesses[position] = max(guess, LEAST_SHARE) if share[position] > 0.0 else 0.0
+            guesses[position] = _share_meeting(_spelled_out(self.sets[position], shown), predicates)
         return guesses
 
     @property
@@ -209,17 +212,26 @@ class CategoricalColumn:
         return {member for members in cells for member in members if isinstance(member, str)}
 
     def _require_spelling(self, predicates: Sequence[Predicate]) -> None:
-        """Raise if a number is written otherwise than a category, such as 0.0 for 0: as texts they are not equal."""
+        """Raise if a number is written otherwise than a category, such as 0.0 for 0: as texts they are not equal.
+
+        The same is true of True, TRUE and 1 in a column of true and false.
+        """
         known = self._names
+        number_of = _truth_of if known and known <= set(TRUTHS) else _number_of
         for predicate in predicates:
-            number = None if predicate.value is None or predicate.value in known else _number_of(predicate.value)
-            alike = [member for member in known if number is not None and _number_of(member) == number]
+            number = None if predicate.value is None or predicate.value in known else number_of(predicate.value)
+            alike = [member for member in known if number is not None and number_of(member) == number]
             if alike:
                 raise StatisticError(
                     f"Column {predicate.column!r} holds categories, which are compared as texts.",
                     found=f"{predicate.value!r}, which is another text for {alike[0]!r}",
                     fix=f"write {alike[0]!r}",
                 )
+
+
+def _truth_of(text: str) -> float | None:
+    """Return 1 for true and 0 for false, in any spelling, and a number as itself."""
+    return TRUTHS.get(text.lower(), _number_of(text))
 
 
 def _number_of(text: str) -> float | None:

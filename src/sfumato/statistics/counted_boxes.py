@@ -27,9 +27,11 @@ from sfumato.table.intervals import (
     missing_name,
     original_names,
     parse_set,
+    parse_set_of_text,
 )
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Coded, Table
+from sfumato.table.type_inference import MARKS
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -99,17 +101,19 @@ class CountedBoxes:
         pooled: bool = False,
         sets: Collection[str] | None = None,
         numbered: bool = True,
+        from_text: bool = False,
     ) -> CountedBoxes:
         """Read columns of a released table: ``x_low`` and ``x_high`` (and ``x_missing``), or ``x`` itself.
 
         Rows are grouped by equal boxes. ``sets`` are the columns whose cells are sets; None if that is not known.
         ``numbered`` says whether a column ``box`` numbers the boxes. If a column has missing cells and the boxes are
         not numbered, it is open how many boxes look alike. ``pooled`` says that only the total weight of each box is
-        that of the original (:mod:`.pooled_weights`).
+        that of the original (:mod:`.pooled_weights`). ``from_text`` says that the rows are those of a text file, which
+        does not tell a category such as NA from a missing one.
         """
         rows = released.counted(_needed(released, columns, sets or (), weight, pooled=pooled))
         released, repeats = rows.table, rows.count
-        read = {name: _read_column(released, name, sets) for name in columns}
+        read = {name: _read_column(released, name, sets, from_text=from_text) for name in columns}
         row_weight = np.ones(released.rows) if weight is None else _read_weights(released, weight)
         keys = [key for column in read.values() for key in column.keys]
         by_box = pooled or _counts_missing(read.values())
@@ -306,7 +310,7 @@ class _ReadColumn:
     plain: tuple[str | None, ...] | None = None  # the cells as they are, if it is open whether they are sets
 
 
-def _read_column(released: Table, name: str, sets: Collection[str] | None) -> _ReadColumn:
+def _read_column(released: Table, name: str, sets: Collection[str] | None, *, from_text: bool = False) -> _ReadColumn:
     """Read an interval, or the column itself: numbers as intervals of width 0, or sets."""
     if is_interval(name, released.kinds):
         ends = Intervals.of(released, name)
@@ -320,11 +324,14 @@ def _read_column(released: Table, name: str, sets: Collection[str] | None) -> _R
         return _ReadColumn(numbers, numbers, (coded,), calendar=_calendar(released, name))
     cells = _cells(released, name, coded)
     is_set = sets is None or name in sets
-    members: tuple[tuple[Member, ...], ...] = tuple(parse_set(cell) if is_set else (cell,) for cell in cells)
+    sure = [None if from_text and cell in MARKS else cell for cell in cells]
+    members: tuple[tuple[Member, ...], ...] = tuple(parse_set(cell) if is_set else (cell,) for cell in sure)
     present = [one for one in members if one != (None,)]
     if present and all({*one} <= {"0", "1"} for one in present):
         low, high = (_ends(members, end)[coded.codes] for end in ("0", "1"))
         return _ReadColumn(low, high, (coded,))
+    if from_text and is_set:
+        members = tuple(map(parse_set_of_text, cells))
     nothing = np.empty(0)
     plain = cells if sets is None else None
     return _ReadColumn(nothing, nothing, (coded,), sets=members, plain=plain)

@@ -34,7 +34,7 @@ class Reweighting:
     derived: ClassVar[tuple[str, ...]] = ("shift", "error", "whole_error")  # properties reported with the fields
 
     wide_boxes: str  # "keep", "dismiss" or "fuzzy"
-    threshold: float  # contribution from which a record has no weight: c₀ or λ; infinite for "keep"
+    threshold: float  # contribution above which a record has no weight: c₀ or λ; infinite for "keep"
     records: float  # number of records that keep some weight
     value: Quantity  # statistic at the midpoints with these weights
     low: Quantity  # guaranteed interval of the statistic of the records with these weights

@@ -20,7 +20,7 @@ def quantity(value: Any, unit: str = "") -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     if unit == COUNT:
-        return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+        return f"{value:,.1f}".removesuffix(".0")
     return f"{value:.5g}"
 
 

@@ -12,7 +12,9 @@ a backslash in a value, and a value that is itself ``(missing)`` or ``(any)``, s
 Which columns are sets is stated by the manifest, and only those are parsed as sets: a column that is released as it is
 may contain any text, such as ``asthma|COPD``. Rows without a manifest do not show which columns are sets. A cell that
 is not the same as a set and as plain text (because it contains ``|``, a backslash, ``(missing)`` or ``(any)``) is then
-read in both ways, and only what holds in both is certain; no cell can be written so that it is misunderstood.
+read in both ways, and only what holds in both is certain; no cell can be written so that it is misunderstood. In a text
+file a category such as NA cannot be told from a missing cell, nor an apostrophe that protects from formulas from one
+that is part of a value: such cells are read in both ways too.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ import numpy as np
 
 from sfumato.errors import OptionError
 from sfumato.table.groups import group_labels
+from sfumato.table.type_inference import MARKS
+from sfumato.table.write import FORMULA
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -200,3 +204,17 @@ def parse_set(text: str | None) -> tuple[Member, ...]:
     return tuple(
         _SPECIAL[piece] if piece in _SPECIAL else re.sub(r"\\(.)", r"\1", piece, flags=re.DOTALL) for piece in pieces
     )
+
+
+def parse_set_of_text(text: str | None) -> tuple[Member, ...]:
+    """Return all values that a cell of a text file may stand for, if no manifest tells how it was written.
+
+    NA and the other usual marks may be a category or a missing cell, and an apostrophe before = + - @ may be part of
+    the value or what :func:`sfumato.table.write.write` puts there against formulas.
+    """
+    members = parse_set(text)
+    if text in MARKS:
+        return (*members, None)
+    if text is not None and text[:1] == "'" and FORMULA.match(text[1:]):
+        return (*members, *parse_set(text[1:]))
+    return members

@@ -33,6 +33,7 @@ class TextOptions:
     header: bool | None = None
     names: tuple[str, ...] | None = None  # names of the columns; the file then has no header unless header is True
     sheet: str | None = None  # of a workbook: its name, or its number from 1
+    marks_are_text: bool = False  # whether NA and other usual marks stay in columns of text
 
     def __post_init__(self) -> None:
         if self.decimal not in (None, ".", ","):
@@ -163,7 +164,12 @@ def _is_unicode(text: str) -> bool:
 
 def spelling_of(dialect: Dialect, options: TextOptions) -> Spelling:
     """Return how values are written in a file of this dialect."""
-    return Spelling(marks=options.missing, decimal=options.decimal, commas_separate=dialect.separator == ",")
+    return Spelling(
+        marks=options.missing,
+        decimal=options.decimal,
+        commas_separate=dialect.separator == ",",
+        marks_are_text=options.marks_are_text,
+    )
 
 
 def _split(text: bytes, dialect: Dialect, file: str) -> pa.Table:

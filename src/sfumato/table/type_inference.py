@@ -88,17 +88,19 @@ class Spelling:
     marks: Collection[str] = ()  # texts of missing cells that the user adds to the usual ones
     decimal: str | None = None  # decimal mark, given by the user; None means a point or else a comma
     commas_separate: bool = True  # whether commas separate cells, so that a quoted 1,234 is not read as 1.234
+    marks_are_text: bool = False  # whether the usual marks stay in columns of text, where NA may be a category
 
 
 def typed(column: pa.ChunkedArray, spelling: Spelling) -> pa.ChunkedArray:
     """Convert the column to the type that fits all its cells, else leave it as text; missing cells become null."""
     cells = without(column, MARKS.union(spelling.marks))
+    texts = without(column, {"", *spelling.marks}) if spelling.marks_are_text else cells
     if cells.null_count == len(cells):
-        return cells
+        return texts
     found = _plain(cells) if spelling.decimal in (None, ".") else None
     if found is None:
         found = _uncommon(cells, spelling)
-    return cells if found is None else found
+    return texts if found is None else found
 
 
 def is_value(cell: str) -> bool:

@@ -236,3 +236,13 @@ class TestReproduction:
         assert listed({"columns": ["age", "sex"], "kept": [], "x": {"how": None}, "y": True}) == (
             "columns: age, sex; kept: none; x: how: none; y: yes"
         )
+
+
+def test_a_spread_below_the_precision_of_the_numbers_has_a_place():
+    low, high = [2**53 - 40] * 200 + [2**53 - 38] * 12, [2**53 - 37] * 200 + [2**53 - 35] * 12
+    boxes = sf.read_release({"x_low": low, "x_high": high})
+    (shown,) = shown_statistics(boxes, boxes.estimates("mean(x)"))
+    assert shown.spread is not None
+    assert 0.0 < shown.spread < 0.5
+    assert shown.band is not None
+    assert 0.0 <= shown.band.low <= shown.band.high <= 1.0

@@ -8,6 +8,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pytest
 
+import sfumato as sf
 from sfumato.errors import StatisticError
 from sfumato.statistics.bounds import enclose, estimate
 from sfumato.statistics.conditions import Condition, Conditional, Count, Predicate, Quantile, Sum
@@ -248,3 +249,11 @@ def test_the_witness_of_a_conditional_mean_says_who_joined():
     found = enclose(parse("mean(income | sex = F)"), read)
     assert found.highest.weight.sum() == pytest.approx(4.0)
     assert found.lowest.weight.sum() == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("written", ["True", "TRUE", "1", "1.0"])
+def test_another_spelling_of_true_is_refused_and_not_counted_as_none(written):
+    read = sf.read_release({"smokes": [True, True, False]})
+    assert read.estimate("count(smokes = true)").low == 2
+    with pytest.raises(StatisticError, match="another text for 'true'"):
+        read.estimate(f"count(smokes = {written})")
