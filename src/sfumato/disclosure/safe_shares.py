@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.table.kinds import Kind
@@ -121,7 +122,7 @@ def _of_numbers(table: Table, name: str, least: int, step: float) -> SafeShares 
 def _of_categories(table: Table, name: str, least: int, step: float) -> SafeShares | None:
     coded = table.coded(name)
     counts = np.bincount(coded.codes, minlength=coded.size)
-    values = coded.values.to_pylist()
+    values = category_names(coded.values)
     present = [place for place, value in enumerate(values) if value is not None]
     frequent = sorted((place for place in present if counts[place] >= least), key=lambda place: -counts[place])[:BINS]
     total = int(sum(counts[place] for place in present))
@@ -141,6 +142,12 @@ def _of_categories(table: Table, name: str, least: int, step: float) -> SafeShar
         step=step,
         people=table.rows,
     )
+
+
+def category_names(values: pa.Array) -> list[str | None]:
+    """Return categories as text, spelled as released sets spell them, so that both are found by the same name."""
+    names: list[str | None] = values.cast(pa.string()).to_pylist()
+    return names
 
 
 def _missing(count: int, rows: int, least: int, step: float) -> float:

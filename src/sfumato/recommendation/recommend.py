@@ -19,6 +19,7 @@ from sfumato.schema.columns import Role
 from sfumato.schema.suggest import may_be_unknown
 from sfumato.schema.suggested_trees import with_suggested_trees
 from sfumato.statistics.language import parse
+from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine
@@ -117,7 +118,12 @@ class _WithUnknown:
 
 def _with_unknown(opened: Examined, wanted: Wanted) -> _WithUnknown | None:
     """Try the release again with the columns that outsiders may not know as sensitive ones; None if that fails."""
-    columns = tuple(column.name for column in opened.schema.columns if may_be_unknown(column))
+    kinds = opened.survey.kinds
+    columns = tuple(
+        column.name
+        for column in opened.schema.columns
+        if may_be_unknown(column) and kinds[column.name] is not Kind.DATE  # others may know when, whatever it is called
+    )
     if not columns or set(columns) == set(opened.schema.names(Role.QUASI)):
         return None
     schema = opened.schema.with_roles(dict.fromkeys(columns, Role.SENSITIVE))

@@ -15,6 +15,7 @@ from sfumato.disclosure.safe_shares import (
     OTHERS,
     Bins,
     bins_of,
+    category_names,
     least_people,
     per_day,
     rounded,
@@ -182,8 +183,8 @@ def _category_shares(release: Release, rows: Table, name: str) -> dict[str, floa
     is_set = release.manifest is not None and name in release.manifest.sets
     found: dict[str, float] = {}
     spread = 0.0  # of sets that stand for any value
-    for value, share in zip(coded.values.to_pylist(), counts.tolist(), strict=True):
-        members = parse_set(str(value)) if is_set and value is not None else (value,)
+    for value, share in zip(category_names(coded.values), counts.tolist(), strict=True):
+        members = parse_set(value) if is_set and value is not None else (value,)
         if ANY in members:
             spread += share
             continue

@@ -8,6 +8,7 @@ column looks like one of them, the reason says so, and the user decides.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
 from sfumato.schema.columns import Column, Role
@@ -20,7 +21,7 @@ NEARLY_ALL = 0.9  # share of distinct cells from which nearly all count as disti
 LEAST_NUMBER = 10_000_000  # whole numbers from here on, all with as many digits and distinct, number people
 DATES = (18_000_101, 21_001_231)  # but these may be dates without separators
 
-# Endings of column names (lower-case words joined by _) that indicate an identifier of a person.
+# Endings of column names (lower-case words joined by _, without accents) that indicate an identifier of a person.
 _PERSON = (
     r"id|ids|identifier|uid|uuid|guid|pid|oid|recid|seqn|caseid|subjid|subjectid|personid|patientid|userid|custid|"
     r"customerid|clientid|memberid|empid|employeeid|studentid|respid|respondentid|hhid|rowid|idno|idnr|"
@@ -29,13 +30,21 @@ _PERSON = (
     r"firstname|lastname|fullname|forename|surname|givenname|nickname|username|login|vorname|nachname|prenom|apellido|"
     r"address|addr|street|adresse|ip|url|signature|"
     r"(patienten|fall|aufnahme|akten|kranken|personal|kunden|konto|telefon|handy|versicherungs|versicherten|haus|steuer)"
-    r"_?(nummer|nr|id)|kvnr|patnr|aktenzeichen|anschrift|stra(ss|ß)e|handy|(patienten|familien|geburts)name"
+    r"_?(nummer|nr|id)|kvnr|patnr|aktenzeichen|anschrift|strasse|handy|(patienten|familien|geburts)name|"
+    r"prenoms?|nom_(de_)?(famille|naissance|jeune_fille)|nom_(du_|de_la_)?patiente?|courriel|"
+    r"(n|no|num|numero)_(de_|du_|d_)?(patiente?|dossier|securite_sociale|ipp|telephone|sejour)|ipp|nir|"
+    r"apellidos?|nombres?(_completo)?|direccion|correo|movil|telefono|(n|num|numero)_(de_)?(paciente|expediente|historia)|"
+    r"cognome|indirizzo|codice_fiscale|sobrenome|endereco|telefone|voornaam|achternaam|telefoon|patientnummer"
 )
+# Names of people that are also parts of other words, so that they count only if the column has no other name.
+_PERSON_ALONE = r"noms?|nome|naam|namn|adres|calle|rue"
 _NUMBERED = (
     r"phone|telephone|mobile|fax|nhs|passport|account|card|licen[cs]e|security|insurance|policy|member|customer|patient|"
     r"employee|student|person|record|case|serial|row|national|tax|house|certificate|plate|beneficiary|medical"
 )
-NAMES_A_PERSON = re.compile(rf"(^|.*_)({_PERSON}|({_NUMBERED})_(no|nr|num|nbr|number)|address_line|addr_line)")
+NAMES_A_PERSON = re.compile(
+    rf"{_PERSON_ALONE}|(^|.*_)({_PERSON}|({_NUMBERED})_(no|nr|num|nbr|number)|address_line|addr_line)"
+)
 # "name" means the name of a person unless one of these words precedes it.
 _THINGS = (
     r"country|state|region|county|province|district|city|town|village|area|place|site|ward|department|brand|product|item|"
@@ -46,7 +55,8 @@ NAME = re.compile(rf"(?!(.*_)?({_THINGS})_names?$)((.*_)?names?|names?_.*)")
 # Column names of texts that people write, in which they may name anybody.
 WRITTEN = re.compile(
     r"(^|.*_)(bemerkung(en)?|kommentare?|anmerkung(en)?|freitext|notiz(en)?|anamnese|arztbrief|verlauf|epikrise|"
-    r"remarks?|comments?|notes?|free_?text|narrative|memo|letter|history)(_.*|$)"
+    r"remarks?|comments?|notes?|free_?text|narrative|memo|letter|history|commentaires?|remarques?|observations?|texte|"
+    r"comentarios?|observacion(es)?|notas?|commenti|osservazioni|observac(ao|oes)|opmerking(en)?)(_.*|$)"
 )
 # Free text: at least so many words per cell, and a share of distinct cells
 WORDS, SHARE = 3.0, 0.2
@@ -57,9 +67,20 @@ _KNOWN_TO_OTHERS = (
     r"age|sex|gender|birth|birthdate|birthday|dob|born|yob|race|ethnic|ethnicity|nationality|citizenship|country|state|"
     r"region|county|city|town|zip|zipcode|plz|postcode|postal|marital|married|education|degree|occupation|job|profession|"
     r"workclass|industry|household|religion|language|height|alter|geschlecht|edad|sexo|geburtsdatum|geburtstag|"
-    r"geburtsjahr|geboren|wohnort|ort|stadt|bundesland|landkreis|beruf|familienstand|staatsangeh(ö|oe)rigkeit|konfession|"
+    r"geburtsjahr|geboren|geb|gebdat\w*|postleitzahl|wohnort|ort|stadt|gemeinde|bundesland|landkreis|beruf|familienstand|"
+    r"staatsangeho(e|)rigkeit|nationalita(e|)t|konfession|gro(e|)sse|province|district|municipality|village|borough|"
+    r"admit|death|died|deceased|"
     r"admission|admitted|discharge|discharged|visit|los|length_of_stay|hospital|ward|aufnahme|aufnahmedatum|entlassung|"
-    r"entlassdatum|entlassungsdatum|verweildauer|liegedauer|station|klinik"
+    r"entlassdatum|entlassungsdatum|verweildauer|liegedauer|station|klinik|krankenhaus|"
+    # French, Spanish, Italian, Portuguese, Dutch
+    r"sexe|genre|naissance|ne_le|nee_le|ville|commune|departement|pays|nationalite|situation_familiale|etat_civil|metier|"
+    r"langue|taille|entree|sortie|hospitalisation|sejour|service|hopital|etablissement|deces|"
+    r"genero|nacimiento|ciudad|municipio|provincia|pais|nacionalidad|estado_civil|ocupacion|profesion|"
+    r"fecha_(de_)?ingreso|alta|estancia|"
+    r"eta|sesso|genere|nascita|cap|citta|comune|nazionalita|stato_civile|professione|ricovero|dimissione|degenza|reparto|"
+    r"idade|nascimento|cep|cidade|nacionalidade|profissao|internacao|"
+    r"leeftijd|geslacht|geboortedatum|geboortejaar|woonplaats|gemeente|nationaliteit|beroep|opname|opnamedatum|ontslag|"
+    r"ontslagdatum|afdeling"
 )
 _SAMPLING = (
     r"fnlwgt|pweight|fweight|finalwt|perwt|hhwt|hhwgt|pwgtp|wgtp|wtmec\w*|wtint\w*|s006|(sample|sampling|survey|person|"
@@ -71,8 +92,13 @@ _SENSITIVE = (
     r"drug|drugs|treatment|therapy|income|salary|wage|wages|earnings|einkommen|pay|expense|expenses|expenditure|spending|"
     r"cost|costs|charge|charges|debt|wealth|asset|assets|balance|tax|taxes|credit|score|grade|conviction|arrest|"
     r"alcohol|smoker|smoking|vote|party|hauptdiagnose|nebendiagnosen?|befund|medikament|therapie|kosten|gehalt|lohn|"
-    r"lab|labor|hb_?a1c|creatinine|kreatinin|cholesterol|triglycerides|glucose|h(a?e)moglobin|crp|egfr|troponin|leuko\w+"
+    r"lab|labor|hb_?a1c|creatinine|kreatinin|cholesterol|triglycerides|glucose|h(a?e)moglobin|crp|egfr|troponin|leuko\w+|"
+    # French, Spanish, Italian, Portuguese, Dutch
+    r"diagnostic|diagnostico|diagnosi|cim_?\d*|cie_?10|maladie|enfermedad|malattia|doenca|ziekte|vih|medicament\w*|"
+    r"traitement|tratamiento|tratamento|terapia|revenus?|salaire|ingresos|salario|sueldo|renda|reddito|stipendio|inkomen|"
+    r"couts?|depenses|coste|costo|gastos|costi|custo|h?emoglobin[ae]|creatinin[ae]|colesterol|glycemie|gl[iu]cemia"
 )
+_LETTERS = str.maketrans({"ø": "o", "æ": "ae", "ł": "l"})  # letters that have no accent to remove
 NOT_RECOGNISED = "not recognised, therefore protected"
 LOOKS_SAMPLING = "its name is that of a sampling weight: if it is one, the role weight fits; protected until you say so"
 LOOKS_SENSITIVE = (
@@ -156,9 +182,10 @@ def _is_written(name: str, facts: ColumnFacts) -> bool:
 
 
 def _words(name: str) -> str:
-    """Return the words of a name in lower case, joined by _: patientId → patient_id."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    return re.sub(r"[\W_]+", "_", spaced.lower()).strip("_")
+    """Return the words of a name in lower case, without accents, joined by _: patientId → patient_id, Nº → no."""
+    letters = "".join(one for one in unicodedata.normalize("NFKD", name) if not unicodedata.combining(one))
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", letters)
+    return re.sub(r"[\W_]+", "_", spaced.casefold().translate(_LETTERS)).strip("_")
 
 
 def _has_personal_name(name: str) -> bool:

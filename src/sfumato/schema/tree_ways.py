@@ -36,14 +36,14 @@ def suggested_tree(table: Table, column: str, way: str, levels: Sequence[float] 
 
     ``levels`` are widths of steps, or numbers of rows below which values are rare; chosen if there are none.
     """
+    _require_fit(table, column, way)
     coded = table.coded(column)
     values = coded.values.drop_null()
     if not len(values):
         raise OptionError(f"Column {column!r} must have values.", found="missing values only")
     if way == "steps":
         _require_finite(column, values)
-        numbers = table.numbers(column) if table.kinds[column] is not Kind.DATE else np.zeros(0)
-        given = levels or _widths(numbers, table.kinds[column] is Kind.WHOLE)
+        given = levels or _widths(table.numbers(column), table.kinds[column] is Kind.WHOLE)
         return trees.step_tree(values, given)
     if way == "frequencies":
         rows = np.bincount(coded.codes)[: len(values)]  # the missing value comes last
@@ -63,6 +63,15 @@ def _require_finite(column: str, values: pa.Array) -> None:
             found=f"{infinite} infinite values",
             fix="make them missing, or another way, such as --by values",
         )
+
+
+def _require_fit(table: Table, column: str, way: str) -> None:
+    """Raise if the way is for numbers or dates, and the column has none."""
+    kind, usual = table.kinds[column], usual_way(table, column)
+    needed = {"steps": "numbers", "calendar": "dates"}.get(way)
+    if needed and way != usual:
+        fix = f"--by {usual}, or --by prefix for codes" if usual == "frequencies" else f"--by {usual}"
+        raise OptionError(f"A tree by {way} is for {needed}.", found=f"column {column!r} of kind {kind}", fix=fix)
 
 
 def _widths(numbers: object, whole: bool) -> Sequence[float]:

@@ -42,7 +42,9 @@ def step_tree(values: pa.Array, widths: Sequence[float]) -> Tree:
     """Group numbers into steps that begin at multiples of their width; each width is a multiple of the previous one."""
     if not widths or not widths[0] > 0 or any(not _divides(a, b) for a, b in pairwise(widths)):
         raise SchemaError(
-            "The widths of steps must increase, each a multiple of the one before it.", found=f"{len(widths)} widths"
+            "The widths of steps must increase, each a multiple of the one before it.",
+            found=f"{len(widths)} widths that do not",
+            fix="widths such as 5,10,50",
         )
     if not (pt.is_integer(values.type) or pt.is_floating(values.type) or pt.is_decimal(values.type)):
         raise SchemaError("A tree of steps is for numbers.", found=f"type {values.type}")

@@ -19,6 +19,9 @@ from sfumato.table.type_inference import Spelling, typed, unparsed_cells
 
 BLOCK_BYTES = 1 << 23  # longest possible line
 MOST_CATEGORIES = 50  # different texts of a column whose spellings are compared
+CODES_OF_MISSING = frozenset(sign * (10**digits - 1) for sign in (-1, 1) for digits in range(1, 8))  # 9, -99, 999 …
+FEWEST_CODES = 2  # a number that occurs once may be a value
+FAR_FROM_OTHERS = 3.0  # distance to all other numbers, in multiples of their range; amounts of money have tails
 FIRST_CELLS = 10_000  # a column with more of them in its first cells is not looked at further
 
 
@@ -138,8 +141,43 @@ def inferred(table: pa.Table, spelling: Spelling) -> pa.Table:
         text = "are text because a few cells are not numbers or dates"
         fix = "if such a cell means a missing value, name it with missing= (--missing)"
         warnings.warn(SfumatoWarning(f"Columns that {text}: {', '.join(unparsed.values())}; {fix}."), stacklevel=2)
-    _warn_of_spellings(dict(zip(table.column_names, columns, strict=True)))
+    named = dict(zip(table.column_names, columns, strict=True))
+    _warn_of_spellings(named)
+    _warn_of_codes(named)
     return pa.table(columns, names=table.column_names)
+
+
+def _warn_of_codes(columns: Mapping[str, pa.ChunkedArray]) -> None:
+    """Warn of numbers such as -99 or 999 that recur apart from all others: they often stand for a missing value."""
+    found = [
+        f"{name!r} ({count:,} cells)"
+        for name, cells in columns.items()
+        if (pt.is_integer(cells.type) or pt.is_floating(cells.type)) and (count := _cells_of_a_code(cells))
+    ]
+    if found:
+        text = "Numbers of nines (such as -9, -99, 999) apart from all other numbers often stand for a missing value"
+        fix = "if they do, name them with missing= (--missing), else they count as numbers"
+        warnings.warn(SfumatoWarning(f"{text}, in {', '.join(found)}; {fix}."), stacklevel=2)
+
+
+def _cells_of_a_code(cells: pa.ChunkedArray) -> int:
+    """Return how often the smallest or the largest number occurs, if it looks like a code; 0 if neither does.
+
+    It does if it is the only negative number, or far from all others.
+    """
+    ends = pc.min_max(cells).as_py()
+    for end in (ends["min"], ends["max"]):
+        if end not in CODES_OF_MISSING:
+            continue
+        is_code = pc.equal(cells, pa.scalar(end, cells.type))
+        rest = pc.min_max(pc.filter(cells, pc.invert(is_code))).as_py()
+        count = int(pc.sum(is_code).as_py())
+        if rest["min"] is None or count < FEWEST_CODES:
+            continue
+        gap = rest["min"] - end if end < rest["min"] else end - rest["max"]
+        if end < 0 <= rest["min"] or gap > (rest["max"] - rest["min"]) * FAR_FROM_OTHERS:
+            return count
+    return 0
 
 
 def _warn_of_spellings(columns: Mapping[str, pa.ChunkedArray]) -> None:

@@ -174,7 +174,10 @@ class TestTree:
         [
             (["aeg"], "There is no column 'aeg'"),
             (["age", "--by", "magic"], "--by must be one of"),
-            (["age", "--by", "calendar"], "A calendar tree is for dates"),
+            (["age", "--by", "calendar"], "try:   --by steps"),
+            (["city", "--by", "steps"], "try:   --by frequencies, or --by prefix for codes"),
+            (["city", "--by", "calendar"], "found: column 'city' of kind nominal"),
+            (["age", "--by", "steps", "--levels", "10,5"], "try:   widths such as 5,10,50"),
             (["city", "--by", "prefix", "--levels", "5"], "--levels are for steps"),
             (["age", "--levels", "five"], "--levels must be numbers"),
         ],

@@ -119,6 +119,11 @@ class TestWhatAPersonDecides:
         assert found.unknown.widths[0].width < found.cost.widths[0].width
         assert "You decide: if nobody outside can know income, ill, creatinine" in str(found)
 
+    def test_a_date_is_never_offered_as_unknown(self):
+        dates = np.arange(300).astype("datetime64[D]")
+        table = {name: cells[:300] for name, cells in people().items()}
+        assert "x" not in sf.recommend({**table, "x": dates}, ["mean(age)"]).unknown.columns
+
     def test_nothing_is_asked_if_all_roles_were_given(self):
         assert sf.recommend(people(), schema=ROLES).unknown is None
 

@@ -58,7 +58,8 @@ def score(name: str, *, passed: bool | None, family: str = "privacy") -> Score:
 def crowded_release() -> sf.Release:
     """Twelve columns with long names, notes and an assessment: all parts of a report, as crowded as they get."""
     numbers = np.random.default_rng(1)
-    columns = {f"measured_concentration_of_substance_{n}": numbers.lognormal(3, 1, 300).round(3) for n in range(11)}
+    measured_as = "measured_concentration_of_substance_{}_at_the_first_visit_to_the_outpatient_clinic"
+    columns = {measured_as.format(n): numbers.lognormal(3, 1, 300).round(3) for n in range(11)}
     table = pa.table(
         {**columns, "Rechtsschutzversicherungsgesellschaftenangestellter": numbers.choice(["ja", "nein"], 300)}
     )

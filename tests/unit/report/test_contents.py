@@ -89,6 +89,13 @@ class TestVerdict:
 
 
 class TestDistributions:
+    def test_yes_and_no_are_compared_with_the_original_also_where_they_are_sets(self):
+        numbers = np.random.default_rng(1)
+        table = {f"x{n}": numbers.normal(size=ROWS) for n in range(5)} | {"smoker": numbers.random(ROWS) < 0.4}
+        made = sf.Boxes(k=5, keep=["mean(x0)"]).release(table, schema=dict.fromkeys(table, "quasi"), seed=1)
+        assert "smoker" in made.manifest.sets
+        assert all(one.before is not None for one in distributions(made)["smoker"].bins)
+
     def test_both_distributions_of_a_column_are_near_each_other_and_rounded(self, release):
         found = distributions(release)
         assert set(found) == {"age", "income", "sex", "health"}

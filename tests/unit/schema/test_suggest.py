@@ -175,6 +175,36 @@ def test_german_names_of_identifiers_are_known(name):
     assert role(name, PLAIN) is Role.IDENTIFIER
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Nom", "NOM", "Prénom", "prenoms", "N° patient", "Numéro de dossier", "Nom de naissance", "Adresse", "IPP",
+        "Téléphone", "Courriel", "Nombre", "Apellidos", "Dirección", "Cognome", "Indirizzo", "Achternaam",
+    ],
+)  # fmt: skip
+def test_names_of_identifiers_in_other_languages_are_known(name):
+    assert role(name, PLAIN) is Role.IDENTIFIER
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Âge (années)", "Sexe", "Date de naissance", "Durée de séjour", "Code postal", "Ville", "Service (hôpital)",
+        "Fecha de nacimiento", "Estado civil", "Età", "Sesso", "Leeftijd", "Geslacht", "Postleitzahl", "Größe",
+        "Nationalität", "Staatsangehörigkeit", "Geb.-Datum",
+    ],
+)  # fmt: skip
+def test_what_others_know_is_not_offered_as_unknown_in_any_of_these_languages(name):
+    column = suggested(as_table({name: PLAIN}))[name]
+    assert column.role is Role.QUASI
+    assert not may_be_unknown(column)
+
+
+@pytest.mark.parametrize("name", ["Diagnostic (CIM-10)", "Coût total (€)", "Hémoglobine (g/dL)", "Diagnóstico"])
+def test_what_an_intruder_wants_to_learn_is_known_in_other_languages(name):
+    assert "role sensitive" in suggested(as_table({name: PLAIN}))[name].reason
+
+
 class TestRecordNumbers:
     def test_distinct_numbers_of_equally_many_digits_number_people(self):
         numbers = np.random.default_rng(1).permutation(90_000_000)[:50] + 210_000_000

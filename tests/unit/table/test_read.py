@@ -438,6 +438,22 @@ class TestMarksAndSpellings:
         (tmp_path / "t.csv").write_text("x,y\n" + "smoker,1\nunknown,2\nnever,3\n" * 10)
         assert read(tmp_path / "t.csv").arrow.column("x").null_count == 0
 
+    @pytest.mark.parametrize("cells", [[*range(18, 80), -99, -99], [*range(18, 80), 999, 999], [0, 1, 1, 0, 9, 9]])
+    def test_codes_of_missing_values_are_told_but_kept(self, tmp_path, cells):
+        (tmp_path / "codes.csv").write_text("age,x\n" + "".join(f"{cell},{cell % 7}.5\n" for cell in cells))
+        with pytest.warns(SfumatoWarning, match=r"often stand for a missing value, in 'age' \(2 cells\)") as told:
+            table = read(tmp_path / "codes.csv")
+        assert len(told) == 1
+        assert table.arrow["age"].to_pylist() == cells
+
+    @pytest.mark.parametrize(
+        "cells", [[*range(18, 100), 99], [*range(5), 9], [-30, -99, 20, -99], [*range(80), 99] * 2]
+    )
+    @pytest.mark.filterwarnings("error")
+    def test_ordinary_numbers_of_nines_are_not(self, tmp_path, cells):
+        (tmp_path / "codes.csv").write_text("age,x\n" + "".join(f"{cell},{cell % 7}.5\n" for cell in cells))
+        assert read(tmp_path / "codes.csv").rows == len(cells)
+
     def test_spellings_that_differ_in_case_are_told_but_not_merged(self, tmp_path):
         (tmp_path / "t.csv").write_text("sex,age\n" + "m,30\nM,40\nf,50\n" * 10)
         with pytest.warns(SfumatoWarning, match=r"in .sex. \(3 values, 2 if they are merged\)"):
