@@ -45,11 +45,11 @@ ROUTES = [
     Route("/cancel", run.cancel, methods=["POST"]),
     Route("/jobs/{job}", run.state),
     Route("/runs", result.compared),
-    Route("/runs/{number:int}", result.page),
-    Route("/runs/{number:int}/back", result.back, methods=["POST"]),
-    Route("/runs/{number:int}/report.html", downloads.report),
-    Route("/runs/{number:int}/bundle.zip", downloads.bundle),
-    Route("/runs/{number:int}/{name}", downloads.recipe),
+    Route("/runs/{number}", result.page),
+    Route("/runs/{number}/back", result.back, methods=["POST"]),
+    Route("/runs/{number}/report.html", downloads.report),
+    Route("/runs/{number}/bundle.zip", downloads.bundle),
+    Route("/runs/{number}/{name}", downloads.recipe),
 ]
 
 

@@ -21,6 +21,7 @@ class Source:
     name: str  # as shown, and in the command
     reading: Reading
     is_demo: bool = False  # the file is written when it is first read
+    below: str = ""  # the named folder, which the file must be in when it is read; empty for uploads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,7 @@ class History:
     def __init__(self, first: Choices) -> None:
         self._steps: list[tuple[Said, Choices]] = [(Said(""), first)]
         self._place = 0
+        self.changes = 0  # so far: a page of another tab may show the choices before
 
     @property
     def now(self) -> Choices:
@@ -70,11 +72,14 @@ class History:
         if chosen != self.now:
             self._steps = [*self._steps[: self._place + 1], (what, chosen)][-LONGEST:]
             self._place = len(self._steps) - 1
+            self.changes += 1
 
     def undo(self) -> None:
         """Go back by one choice."""
         self._place = max(self._place - 1, 0)
+        self.changes += 1
 
     def redo(self) -> None:
         """Go forward by one choice."""
         self._place = min(self._place + 1, len(self._steps) - 1)
+        self.changes += 1

@@ -35,6 +35,10 @@ class NamedFolder:
             )
         return found
 
+    def _is_inside(self, file: Path) -> bool:
+        """Whether a file of the folder may be opened: a link must not lead outside."""
+        return not file.is_symlink() or file.resolve().is_relative_to(self.path.resolve())
+
     def tables(self) -> list[str]:
         """Return the relative paths of files that may be tables."""
         found: list[str] = []
@@ -44,7 +48,7 @@ class NamedFolder:
             found += [
                 (here / one).as_posix()
                 for one in sorted(files)
-                if one.lower().endswith(ENDINGS) and not one.startswith(".")
+                if one.lower().endswith(ENDINGS) and not one.startswith(".") and self._is_inside(Path(folder, one))
             ]
             if len(found) >= MOST:
                 break

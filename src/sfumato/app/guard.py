@@ -1,7 +1,9 @@
 """Who may speak with the page: its own browser tabs, with the key, and nobody else.
 
 The address that the command prints contains a key. The first visit exchanges it for a cookie that scripts cannot read
-and that the browser does not send for requests of other sites. Every request is checked before anything else happens:
+and that the browser does not send for requests of other sites. The browser that the command opens gets another key,
+which works once, because all users of the machine can list the arguments of a program. Every request is checked before
+anything else happens:
 
 - its ``Host`` must be the loopback address (a foreign name that leads here is DNS rebinding),
 - a request that changes something must come from a page of this server (``Origin`` and ``Sec-Fetch-Site``),
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -50,6 +53,7 @@ class Guard:
         self.inner = inner
         self.visitors = visitors
         self.key = key
+        self.key_for_once = secrets.token_urlsafe(24)  # for the arguments of a browser, which all users can list
         self.hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
         self.cookie = f"sfumato-{port}"  # cookies do not know ports, so that two servers need two names
 
@@ -93,9 +97,12 @@ class Guard:
 
     async def _enter(self, given: str, headers: Headers, send: Send) -> None:
         """Exchange the key for a cookie; a browser that has one already keeps its session."""
-        if not secrets.compare_digest(given.encode(), self.key.encode()):
+        is_for_once = secrets.compare_digest(given.encode(), self.key_for_once.encode())
+        if not is_for_once and not secrets.compare_digest(given.encode(), self.key.encode()):
             await _answer(send, 401, NO_KEY)
             return
+        if is_for_once:
+            self.key_for_once = secrets.token_urlsafe(24)
         known = self.visitors.find(self._session(headers))
         visitor: Visitor | None = known or self.visitors.welcome(headers.one("accept-language"))
         if visitor is None:
@@ -125,10 +132,14 @@ class Guard:
             await send(message)
 
         failed = False
+        self.visitors.present += 1
         try:
             await self.inner(scope, receive, send_safely)
         except Exception:  # its message may quote a cell
             failed = True
+        finally:
+            self.visitors.present -= 1
+            self.visitors.seen = time.monotonic()
         if failed and not started:
             await _answer(send, 500, "An unexpected error occurred.")
 

@@ -68,6 +68,7 @@ class Desk:
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._starting = threading.Lock()
 
     def find(self, name: str) -> Job | None:
         """Return the job with this name."""
@@ -94,17 +95,19 @@ class Desk:
         if job.state == "waiting":
             job.end("cancelled")
         elif job.state == "running":
-            job.state = "cancelled"
-            self._kill()
+            with self._starting:  # a process that is being started is killed too
+                job.state = "cancelled"
+                self._kill()
 
     def close(self) -> None:
         """End all work and wait until the process has ended."""
-        self._closed = True
+        with self._starting:
+            self._closed = True
+            self._kill()
         for job in list(self._jobs.values()):
             if job.state == "waiting":
                 job.state = "cancelled"
         self._waiting.put(None)
-        self._kill()
         if self._thread is not None:
             self._thread.join(timeout=5.0)
 
@@ -128,7 +131,10 @@ class Desk:
         """Let the process do a job, and read what it says until the end."""
         answer: Done | Failure | None = None
         try:
-            process = self._running()
+            with self._starting:
+                if self._closed or job.state == "cancelled":
+                    raise InterruptedError
+                process = self._running()
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdin.write(pickle.dumps(job.task))

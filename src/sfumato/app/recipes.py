@@ -22,8 +22,10 @@ TREES = "trees"  # folder of edited trees, beside the schema file
 def command_of(run: Run) -> str:
     """Return the command; it is given in the folder that holds the table and ``schema.toml``."""
     seed = [] if run.seed is None else ["--seed", str(run.seed)]
+    name = run.source.name
+    file = f"./{name}" if name.startswith("-") else name  # it would be read as an option
     return command_text(
-        run.method, run.options, file=run.source.name, folder=OUT, arguments=[*reading_words(run.source.reading), *seed]
+        run.method, run.options, file=file, folder=OUT, arguments=[*reading_words(run.source.reading), *seed]
     )
 
 

@@ -54,6 +54,7 @@ def render(template: str, visitor: Visitor, path: str, **context: Any) -> str:
             count_of=texts.count,
             term=_terms(texts),
             visitor=visitor,
+            same_table=Markup('<input type="hidden" name="table" value="{}">').format(visitor.opened),
             path=path,
             step=next((start for start, _ in reversed(STEPS) if path.startswith(start)), ""),
             language_names={code: one(NAME) for code, one in languages().items()},

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import secrets
 import socket
-import time
 import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,18 +41,22 @@ def serve(serving: Serving, say: Callable[[str], None]) -> None:
         try:
             port, key = listening.getsockname()[1], secrets.token_urlsafe(24)
             guard = Guard(application(serving.settings), visitors, key=key, port=port)
-            address = f"http://{LOOPBACK}:{port}{ENTRANCE}{key}"
-            asyncio.run(_run(_server(guard), listening, visitors, serving, lambda: _tell(address, serving, say)))
+            entrance = f"http://{LOOPBACK}:{port}{ENTRANCE}"
+
+            def tell() -> None:
+                say(entrance + key)
+                if serving.browser:
+                    _open(entrance + guard.key_for_once)
+
+            asyncio.run(_run(_server(guard), listening, visitors, serving, tell))
         finally:
             visitors.leave()
             folder.remove()
 
 
-def _tell(address: str, serving: Serving, say: Callable[[str], None]) -> None:
-    say(address)
-    if serving.browser:
-        with contextlib.suppress(webbrowser.Error, OSError):
-            webbrowser.open(address)
+def _open(address: str) -> None:
+    with contextlib.suppress(webbrowser.Error, OSError):
+        webbrowser.open(address)
 
 
 def _listening(port: int) -> socket.socket:
@@ -110,7 +113,7 @@ async def _watch(server: uvicorn.Server, visitors: Visitors, minutes: float | No
         if is_cold and visitors.have_tables:
             is_cold = False
             await asyncio.to_thread(_warm_up)
-        if minutes is not None and time.monotonic() - visitors.seen > 60.0 * minutes:
+        if minutes is not None and visitors.absence > 60.0 * minutes:
             server.should_exit = True
             return
 

@@ -18,6 +18,8 @@ from sfumato.app.choices import Source
 from sfumato.errors import ReadError, SchemaError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sfumato.comparison.records import Comparison
     from sfumato.disclosure.inspection import Inspection
     from sfumato.disclosure.population_uniqueness import PopulationUniqueness
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from sfumato.report.contents import Contents
     from sfumato.report.distributions import Distribution
     from sfumato.report.risk import SizeClass
+    from sfumato.schema.hierarchy import Tree
     from sfumato.schema.schema import FittedTable, Schema
     from sfumato.table.table import Table
 
@@ -70,6 +73,12 @@ def _read(source: Source) -> Table:
         from sfumato.table.write import write
 
         write(diabetes_patients().arrow, source.path)
+    if source.below and not Path(source.path).resolve().is_relative_to(source.below):
+        raise ReadError(
+            "The path must lead to a file below the folder that the command names.",
+            found="a link to another place, which has replaced the file",
+            fix="choose another file",
+        )
     given = file_source(source.path, source.reading)
     if engine_for("auto", given).name != "memory":
         raise ReadError(
@@ -207,21 +216,6 @@ class Recommend(Task):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckStatistics(Task):
-    """Check that statistics can be computed from the columns."""
-
-    schema: Schema
-    keep: tuple[str, ...]
-
-    def perform(self, held: Held) -> tuple[str, ...]:
-        from sfumato.schema.columns import Role
-        from sfumato.statistics.language import parse
-
-        known = held.fitted(self.source, self.schema).schema.without(Role.IDENTIFIER)
-        return tuple(str(parse(one, names=[column.name for column in known.columns])) for one in self.keep)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Made:
     """A release that was written: what the page shows of it, and its place on the risk–utility map."""
 
@@ -291,6 +285,7 @@ class ShownTree:
     column: str
     way: str  # how it was suggested; empty if it is the one that was chosen
     lines: tuple[tuple[str, ...], ...]  # value, level 1, …, root
+    gap: str = ""  # how many values are not in the tree, so that methods will refuse it
 
     @property
     def text(self) -> str:
@@ -320,7 +315,17 @@ class ShowTree(Task):
         if chosen.tree and not self.way:
             tree = tree_for(chosen, fitted.table.coded(self.column).values)
             assert tree is not None
-            return ShownTree(column=self.column, way="", lines=tuple(tree.lines))
+            gap = _gap(tree, fitted.table.coded(self.column).values, self.column)
+            return ShownTree(column=self.column, way="", lines=tuple(tree.lines), gap=gap)
         way = self.way or usual_way(fitted.table, self.column)
         tree = suggested_tree(fitted.table, self.column, way, self.levels)
         return ShownTree(column=self.column, way=way, lines=tuple(tree.lines))
+
+
+def _gap(tree: Tree, values: pa.Array, column: str) -> str:
+    """Return how many values of the column are not in a tree; empty if all of them are."""
+    try:
+        tree.positions(values, column=column)
+    except SchemaError as error:
+        return error.found or ""
+    return ""

@@ -13,6 +13,7 @@ from sfumato.table.binary_files import FORMATS
 
 EXPANDED = 8  # a compressed file may grow to this multiple of the limit of uploads
 CHUNK = 1 << 20
+LONGEST_NAME = 200  # bytes
 FILES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".gz")
 ENDINGS = FILES + tuple(suffix for one in FORMATS for suffix in one.suffixes)
 
@@ -31,6 +32,20 @@ def safe_name(given: str) -> str:
     clean = re.sub(r"[^\w.-]+", "_", last, flags=re.ASCII).strip("._-") or "table"
     clean = re.sub(r"_+(?=\.)", "", clean)[-80:].lstrip("._-")
     return clean if clean.lower().endswith(ENDINGS) else f"{clean}.csv"
+
+
+def shown_name(given: str) -> str:
+    """Return the name of an upload as its owner knows it, which the page, the command and the script show.
+
+    The file is stored under its safe name. A name that could be anything but that of a file beside the schema is
+    replaced by the safe one too: one with control characters, a hidden one, or one without an ending of a table.
+
+    >>> shown_name("C:\\\\Daten\\\\Größe 2024 (neu).csv"), shown_name("-rf.csv"), shown_name("passwd")
+    ('Größe 2024 (neu).csv', 'rf.csv', 'passwd.csv')
+    """
+    last = re.split(r"[/\\]", given)[-1].strip()
+    plain = last.isprintable() and not last.startswith((".", "-", "~")) and len(last.encode()) <= LONGEST_NAME
+    return last if plain and last.lower().endswith(ENDINGS) else safe_name(given)
 
 
 async def receive(chunks: AsyncIterator[bytes], target: Path, *, most: int, declared: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,9 +58,12 @@ class Visitor:
         self.seen = time.monotonic()
         self.desk = Desk(folder)
         self.source: Source | None = None
+        self.opened = 0  # tables so far: a form of another tab may be about the one before
         self.history = self._fresh_history()
         self.runs: list[Run] = []
         self.made_runs = 0  # also of runs that were cancelled
+        self._arriving: set[Path] = set()  # folders of tables that are not opened yet
+        self._opening = threading.Lock()
 
     @property
     def choices(self) -> Choices:
@@ -67,14 +71,29 @@ class Visitor:
         return self.history.now
 
     def open(self, source: Source) -> None:
-        """Start with another table; uploads and runs of the one before are removed."""
-        self._clear(Path(source.path))
-        self.source = source
+        """Start with another table; uploads and runs of the one before are removed. The last one wins."""
+        path = Path(source.path)
+        with self._opening:
+            self._arriving.discard(path.parent)
+            self._clear(path)
+            self.source = source
 
     def forget(self) -> None:
         """Close the table, and remove what was stored."""
-        self._clear(None)
-        self.source = None
+        with self._opening:
+            self._clear(None)
+            self.source = None
+
+    def room_for_table(self) -> Path:
+        """Return a new folder for a table that will be opened; until then, opening another one leaves it alone."""
+        path = self.room("table")
+        self._arriving.add(path)
+        return path
+
+    def refuse(self, room: Path) -> None:
+        """Remove the folder of a table that will not be opened."""
+        self._arriving.discard(room)
+        shutil.rmtree(room, ignore_errors=True)
 
     def room(self, name: str) -> Path:
         """Return a new folder in that of the visitor."""
@@ -94,10 +113,11 @@ class Visitor:
     def _clear(self, kept: Path | None) -> None:
         self.desk.close()
         for path in self.folder.iterdir():
-            if kept is None or not kept.is_relative_to(path):
+            if path not in self._arriving and (kept is None or not kept.is_relative_to(path)):
                 shutil.rmtree(path, ignore_errors=True)
         self.desk, self.history = Desk(self.folder), self._fresh_history()
         self.runs, self.made_runs = [], 0
+        self.opened += 1
 
     @staticmethod
     def _fresh_history() -> History:
@@ -113,6 +133,12 @@ class Visitors:
         self._folder = folder
         self._by_session: dict[str, Visitor] = {}
         self.seen = time.monotonic()  # the last time that anybody came
+        self.present = 0  # requests that are being answered
+
+    @property
+    def absence(self) -> float:
+        """Seconds without a visitor; an upload that takes long is a visit."""
+        return 0.0 if self.present else time.monotonic() - self.seen
 
     @property
     def have_tables(self) -> bool:

@@ -51,6 +51,7 @@ TEXTS = (
 )
 OTHERS = {"replace": bool, "assess": bool, "holdout": float, "require": list, "csv_formulas": str, "formats": list}
 TABLES = ("options", "reading", "columns")
+NOTHING = "null"  # an option that is switched off, as in --option set_names=null: TOML has no word for it
 
 
 def read_project(file: str) -> Request:
@@ -70,7 +71,7 @@ def read_project(file: str) -> Request:
     columns = content.get("columns")
     return Request(
         **given,
-        options=content.get("options", {}),
+        options={name: None if value == NOTHING else value for name, value in content.get("options", {}).items()},
         reading=_reading(content.get("reading", {}), path.name),
         columns=None if columns is None else Schema(columns_of(columns, folder=path.parent)),
     )
@@ -149,6 +150,8 @@ def _toml(value: Any) -> str:
         return "[" + ", ".join(map(_toml, value)) + "]"
     if isinstance(value, bool):
         return str(value).lower()
+    if value is None:
+        return toml_text(NOTHING)
     return repr(value) if isinstance(value, int | float) else toml_text(str(value))
 
 

@@ -35,7 +35,7 @@ class Answer:
 class Server:
     """A running ``sfumato app``; everything that it stores temporarily is in ``temporary``."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, browser: bool = False) -> None:
         self.temporary = folder / "temporary"
         self.temporary.mkdir(parents=True, exist_ok=True)
         source = str(Path(sfumato.__file__).parents[1])
@@ -43,7 +43,8 @@ class Server:
             "TMPDIR": str(self.temporary),
             "PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")])),
         }
-        command = [sys.executable, "-m", "sfumato", "app", "--no-browser", "--port", "0", *arguments]
+        alone = [] if browser else ["--no-browser"]
+        command = [sys.executable, "-m", "sfumato", "app", *alone, "--port", "0", *arguments]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True, cwd=folder
         )

@@ -125,10 +125,10 @@ class TestReleases:
         assert run(["verify", str(bundle)]) == 0
         command = unescape(re.search(r'<pre id="command"><code>(.*?)</code>', result, re.DOTALL)[1])
         again = unpacked(visitor.get(f"/runs/{number}/project.zip").body, folder / "again")
-        (again / "Aufnahmen_2024.csv").write_bytes(messy_table())
+        (again / "Aufnahmen 2024.csv").write_bytes(messy_table())
         monkeypatch.chdir(again)
         words = shlex.split(command.replace("\\\n", " "))
-        assert words[:3] == ["sfumato", "release", "Aufnahmen_2024.csv"]
+        assert words[:3] == ["sfumato", "release", "Aufnahmen 2024.csv"]
         assert run(words[1:]) == 0
         assert same_rows(rows_of(bundle), rows_of(again / "out"))
         manifest = json.loads((bundle / "manifest.json").read_text())

@@ -18,7 +18,7 @@ from sfumato.app.pages.frame import Form
 from sfumato.app.pages.method import fields_of, given_options, takes_statistics
 from sfumato.app.pages.trees import branches, grouped
 from sfumato.app.private_folder import PrivateFolder
-from sfumato.app.uploads import require_expandable, safe_name
+from sfumato.app.uploads import require_expandable, safe_name, shown_name
 from sfumato.app.visitors import MOST, Visitors
 from sfumato.errors import SfumatoError
 from sfumato.methods.registry import METHODS, make_method, method_class
@@ -215,3 +215,47 @@ def test_an_option_that_opened_a_path_would_be_seen(tmp_path, monkeypatch):
     with contextlib.suppress(SfumatoError, AttributeError):
         make_method("recode", k=5, population=str(tmp_path / "people.csv"))
     assert opened == [str(tmp_path / "people.csv")]
+
+
+class TestForm:
+    @pytest.mark.parametrize(
+        "text", ["83000000", "83,000,000", "83.000.000", "83 000 000", "83_000_000", " 83’000’000 "]
+    )
+    def test_whole_numbers_may_be_grouped(self, text):
+        assert Form({"population": [text]}).number("population") == 83_000_000
+
+    @pytest.mark.parametrize("text", ["1.5", "1,5", "8.30.000", "83.000,000", "-5", "²", "٣", "1e9", "9" * 5000])
+    def test_others_are_refused_with_what_to_try(self, text):
+        with pytest.raises(SfumatoError, match="only digits"):
+            Form({"population": [text]}).number("population")
+
+    def test_positions_that_do_not_exist_are_left_out(self):
+        assert Form({"column": ["0", "2", "3", "-1", "²", "9" * 5000, ""]}).positions("column", 3) == [0, 2]
+
+
+class TestShownName:
+    @given(st.text(max_size=300))
+    def test_is_printable_and_no_path_or_option(self, name):
+        shown = shown_name(name)
+        assert shown.isprintable()
+        assert Path(shown).name == shown
+        assert not shown.startswith((".", "-", "~"))
+        assert len(shown.encode()) <= 200
+
+    @pytest.mark.parametrize("name", ["Größe 2024 (neu).csv", "a'b.CSV", "Daten [1].xlsx", "患者.csv.gz"])
+    def test_is_the_own_name_of_the_file(self, name):
+        assert shown_name(f"C:\\Daten\\{name}") == name
+
+
+class TestOptionFields:
+    def test_an_emptied_field_is_no_value_and_not_the_default(self):
+        assert given_options(method_class("boxes"), Form({"option-k": ["5"], "option-set_names": [""]})) == {
+            "k": 5,
+            "set_names": None,
+        }
+
+    def test_numbers_keep_all_their_digits(self):
+        chosen = {"level": 0.123456789}
+        fields = fields_of(method_class("noise"), chosen)
+        form = Form({f"option-{one.name}": [one.value] for one in fields})
+        assert given_options(method_class("noise"), form) == chosen

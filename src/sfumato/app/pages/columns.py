@@ -46,7 +46,7 @@ async def change(request: Request) -> Response:
     if job.state != "done":
         return go("/columns")
     schema = examined_by(job).schema
-    role = Role(require_choice(form.one("role"), name="The role", choices=list(Role)))
+    role = Role(require_choice(form.one("role"), name="The role", choices=list(map(str, Role))))
     names = [schema.columns[position].name for position in form.positions("column", len(schema.columns))]
     history = visitor_of(request).history
     if names:

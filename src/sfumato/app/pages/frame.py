@@ -24,6 +24,8 @@ from sfumato.errors import RequestError, SfumatoError
 PATIENCE = 0.4  # seconds that a page waits for its numbers before it shows progress
 PAGE = re.compile(r"/(open|columns|tree|risks|statistics|method|run|runs|runs/\d+)")  # addresses that show a page
 LARGEST_FORM = 8_000_000  # bytes: a tree of many values
+LONGEST_NUMBER = 18  # digits
+GROUPED = re.compile(r"\d{1,3}([.,'’_ \u00a0\u202f])\d{3}(?:\1\d{3})*", re.ASCII)  # 83,000,000 and 83.000.000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +77,17 @@ def here(request: Request) -> str:
 def failed(request: Request, error: SfumatoError, status: int = 400) -> Response:
     """Show an error: what must hold, what was found, and what to try."""
     failure = Failure(message=error.message, found=error.found, fix=error.fix)
-    return shown(request, "failed.html.j2", status, failure=failure, back=here(request))
+    return shown(request, "failed.html.j2", status, failure=failure, back=here(request), is_reading=False)
+
+
+def position(text: str, size: int) -> int | None:
+    """Return a whole number below ``size``; None for any other text, also for digits that Python refuses to read.
+
+    >>> position("3", 5), position("5", 5), position("-1", 5), position("²", 5), position("9" * 5000, 5)
+    (3, None, None, None, None)
+    """
+    is_number = text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER
+    return int(text) if is_number and int(text) < size else None
 
 
 @dataclass(frozen=True)
@@ -94,16 +106,19 @@ class Form:
 
     def number(self, name: str) -> int | None:
         """Return a field that is a whole number; None if it is empty."""
-        text = self.one(name).replace(",", "").replace("_", "").replace(" ", "")
+        text = self.one(name)
         if not text:
             return None
-        if not text.isascii() or not text.isdigit() or len(text) > 18:
-            raise RequestError(f"{name} must be a whole number.", found="something else")
-        return int(text)
+        found = position(re.sub(r"\D", "", text) if GROUPED.fullmatch(text) else text, 10**LONGEST_NUMBER)
+        if found is None:
+            raise RequestError(
+                f"{name} must be a whole number.", found="something else", fix="only digits, such as 83000000"
+            )
+        return found
 
     def positions(self, name: str, size: int) -> list[int]:
         """Return a field with positions of columns; those that do not exist are left out."""
-        return [int(text) for text in self.all(name) if text.isascii() and text.isdigit() and int(text) < size]
+        return [found for text in self.all(name) if (found := position(text, size)) is not None]
 
 
 async def form_of(request: Request) -> Form:
@@ -116,7 +131,13 @@ async def form_of(request: Request) -> Form:
     fields: dict[str, list[str]] = {}
     for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True):
         fields.setdefault(name, []).append(value)
-    return Form(fields)
+    form = Form(fields)
+    if form.one("table") not in ("", str(visitor_of(request).opened)):
+        raise RequestError(
+            "This page was about another table: one was opened or closed since, perhaps in another tab.",
+            fix="the steps above, which are about the table that is open now",
+        )
+    return form
 
 
 async def ended(job: Job, patience: float = PATIENCE) -> Job:
@@ -136,7 +157,8 @@ async def asked(request: Request, task: Task) -> Job:
 def working(request: Request, job: Job) -> Response:
     """Show how far a job is, or why it failed; the page shows itself again when the job is over."""
     if job.failure is not None:
-        return shown(request, "failed.html.j2", 422, failure=job.failure, back=None)
+        is_reading = isinstance(job.task, Examine)  # the first task: another one has read the table before
+        return shown(request, "failed.html.j2", 422, failure=job.failure, back=None, is_reading=is_reading)
     if job.state == "cancelled":
         return go("/columns")
     return shown(request, "working.html.j2", job=job)

@@ -36,6 +36,7 @@ class Field:
     meaning: str
     range: str
     default: str
+    example: str  # how a value is written that is neither a number nor a word; otherwise empty
     first: bool
 
 
@@ -128,6 +129,7 @@ def _field(one: NamedOption, given: Mapping[str, Any]) -> Field:
         meaning=one.declared.meaning,
         range=one.declared.range.describe(one.declared.unit),
         default=default,
+        example='["…", "…"]' if isinstance(one.default, tuple | list) else "",
         first=one.is_required or one.name in FIRST or bool(one.declared.strengths),
     )
 
@@ -138,8 +140,12 @@ def given_options(kind: type[Method], form: Form) -> dict[str, Any]:
     for one in _offered(kind):
         text = form.one(f"option-{one.name}")
         default = "" if one.default is MISSING else _text(one.default)
-        if f"option-{one.name}" in form.fields and text not in ("", default):
+        if f"option-{one.name}" not in form.fields or text == default:
+            continue
+        if text:
             found[one.name] = option_value(text)
+        elif isinstance(one.declared.range, OrNone):  # emptied: without it, and not the default
+            found[one.name] = None
     return found
 
 
@@ -150,7 +156,7 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{value:g}" if isinstance(value, float) else str(value)
+        return str(value).removesuffix(".0")
     try:
         return json.dumps(value, ensure_ascii=False)
     except TypeError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
+from dataclasses import replace
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from sfumato.app.choices import Source
 from sfumato.app.pages.frame import Form, form_of, go, settings_of, shown, visitor_of
-from sfumato.app.uploads import EXPANDED, TooLarge, receive, require_expandable, safe_name
+from sfumato.app.uploads import EXPANDED, TooLarge, receive, require_expandable, safe_name, shown_name
 from sfumato.errors import OptionError, ReadError, SfumatoError
 from sfumato.project.reading import Reading
 
@@ -32,19 +32,19 @@ async def upload(request: Request) -> Response:
     """Take an upload: its body is the file, and the address says its name and how to read it."""
     visitor, most = visitor_of(request), settings_of(request).most_upload
     given = Form({name: [value] for name, value in request.query_params.multi_items()})
-    room, source, error = visitor.room("table"), None, None
+    room, source, error = visitor.room_for_table(), None, None
     try:
         target = room / safe_name(given.one("name"))
         await receive(request.stream(), target, most=most, declared=request.headers.get("content-length", ""))
         await run_in_threadpool(require_expandable, target, EXPANDED * most)
-        source = Source(path=str(target), name=target.name, reading=_reading(given))
+        source = Source(path=str(target), name=shown_name(given.one("name")), reading=_reading(given))
     except SfumatoError as refused:
         error = refused
     except OSError as refused:
         error = ReadError(f"The upload cannot be stored: {refused.strerror or 'the system refused'}.")
     finally:
         if source is None:
-            shutil.rmtree(room, ignore_errors=True)
+            visitor.refuse(room)
     if error is not None or source is None:
         status = 413 if isinstance(error, TooLarge) else 422
         answer = JSONResponse({"error": str(error)}, status)
@@ -61,7 +61,7 @@ async def path(request: Request) -> Response:
         raise OptionError("The command must name a folder to open files by path.", fix="sfumato app --folder DIR")
     found = await run_in_threadpool(folder.find, form.one("path"))
     await run_in_threadpool(require_expandable, found, EXPANDED * settings_of(request).most_upload)
-    source = Source(path=str(found), name=found.name, reading=_reading(form))
+    source = Source(path=str(found), name=found.name, reading=_reading(form), below=str(folder.path.resolve()))
     await run_in_threadpool(visitor_of(request).open, source)
     return go("/columns")
 
@@ -69,7 +69,7 @@ async def path(request: Request) -> Response:
 async def demo(request: Request) -> Response:
     """Open the table of ``sfumato demo``."""
     visitor = visitor_of(request)
-    target = visitor.room("table") / "diabetes.parquet"
+    target = visitor.room_for_table() / "diabetes.parquet"
     source = Source(path=str(target), name=target.name, reading=Reading(), is_demo=True)
     await run_in_threadpool(visitor.open, source)
     return go("/columns")
@@ -80,7 +80,7 @@ async def again(request: Request) -> Response:
     visitor, form = visitor_of(request), await form_of(request)
     if visitor.source is not None:
         known = visitor.source
-        source = Source(path=known.path, name=known.name, reading=_reading(form), is_demo=known.is_demo)
+        source = replace(known, reading=_reading(form))
         await run_in_threadpool(visitor.open, source)
     return go("/columns")
 
@@ -102,4 +102,5 @@ def _reading(form: Form) -> Reading:
         decimal=DECIMALS.get(form.one("decimal")),
         missing=(missing,) if missing else (),
         header=HEADERS.get(form.one("header")),
+        sheet=form.one("sheet") or None,
     )

@@ -9,11 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sfumato.app.choices import Said
-from sfumato.app.pages.frame import go, shown, visitor_of
+from sfumato.app.pages.frame import form_of, go, position, shown, visitor_of
 from sfumato.app.recipes import command_of, python_of
 from sfumato.app.visitors import Run
 from sfumato.report.comparison_page import map_context
 from sfumato.report.picture import HEIGHT, WIDTH
+
+MOST_RUNS = 10**9  # numbers that an address may name
 
 
 async def page(request: Request) -> Response:
@@ -59,6 +61,7 @@ async def compared(request: Request) -> Response:
 
 async def back(request: Request) -> Response:
     """Take the choices of a run again."""
+    await form_of(request)
     run = run_of(request)
     chosen = run.choices
     visitor_of(request).history.change(
@@ -74,7 +77,8 @@ async def back(request: Request) -> Response:
 
 def run_of(request: Request) -> Run:
     """Return the run that the address names."""
-    run = visitor_of(request).run(request.path_params["number"])
+    number = position(request.path_params["number"], MOST_RUNS)
+    run = None if number is None else visitor_of(request).run(number)
     if run is None:
         raise HTTPException(404)
     return run

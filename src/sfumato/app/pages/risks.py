@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sfumato.app.choices import Said
-from sfumato.app.pages.frame import asked, form_of, go, shown, source_of, visitor_of, working
+from sfumato.app.pages.frame import asked, examined, examined_by, form_of, go, shown, source_of, visitor_of, working
 from sfumato.app.tasks import ALPHA, MeasureRisks
 from sfumato.errors import OptionError
 
@@ -26,8 +26,14 @@ async def page(request: Request) -> Response:
 async def change(request: Request) -> Response:
     """Choose the population."""
     population = (await form_of(request)).number("population")
-    if population is not None and population < 1:
-        raise OptionError("The population must be at least as large as the table.", found=str(population))
+    job = await examined(request)
+    rows = examined_by(job).inspection.rows if job.state == "done" else 1
+    if population is not None and population < rows:
+        raise OptionError(
+            "The population must include the people of the table.",
+            found=f"population {population:,}, {rows:,} rows",
+            fix="a population of at least the number of rows; or leave the field empty",
+        )
     said = Said("population {people}" if population is not None else "no population", {"people": population or 0})
     visitor_of(request).history.change(said, population=population)
     return go("/risks")

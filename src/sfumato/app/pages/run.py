@@ -13,6 +13,7 @@ from sfumato.app.pages.frame import examined, examined_by, form_of, go, shown, s
 from sfumato.app.pages.method import options_for
 from sfumato.app.tasks import MakeRelease
 from sfumato.app.visitors import Run
+from sfumato.errors import RequestError
 from sfumato.methods.registry import make_method, method_class
 from sfumato.report.reproduction import summary_of
 
@@ -46,6 +47,11 @@ async def page(request: Request) -> Response:
 async def start(request: Request) -> Response:
     """Start a run with the current choices."""
     visitor, form = visitor_of(request), await form_of(request)
+    if form.one("choices") not in ("", str(visitor.history.changes)):
+        raise RequestError(
+            "The choices were changed since this page was shown, perhaps in another tab.",
+            fix="go back, look at them, and start then",
+        )
     choices, job = visitor.choices, await examined(request)
     if choices.method is None or job.state != "done" or any(not run.job.is_over for run in visitor.runs):
         return go("/run")
@@ -101,7 +107,8 @@ async def state(request: Request) -> Response:
     if job is None:
         return JSONResponse({"over": True})
     run = next((one for one in visitor.runs if one.job is job), None)
-    made = f"/runs/{run.number}" if run is not None and job.state == "done" else None
+    is_there = run is not None and job.state in ("done", "failed")  # the page of a run that failed says why
+    made = f"/runs/{run.number}" if run is not None and is_there else None
     return JSONResponse(
         {
             "over": job.is_over,

@@ -16,12 +16,14 @@ async def home(request: Request) -> Response:
 
 async def undo(request: Request) -> Response:
     """Take back the last choice."""
+    await form_of(request)
     visitor_of(request).history.undo()
     return go(here(request))
 
 
 async def redo(request: Request) -> Response:
     """Make a choice again that was taken back."""
+    await form_of(request)
     visitor_of(request).history.redo()
     return go(here(request))
 

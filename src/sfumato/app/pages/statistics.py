@@ -8,24 +8,22 @@ from starlette.responses import Response
 from sfumato.app.choices import Said
 from sfumato.app.pages.frame import (
     Form,
-    asked,
-    ended,
     examined,
     examined_by,
     form_of,
     go,
+    position,
     shown,
-    source_of,
     visitor_of,
     working,
 )
-from sfumato.app.tasks import CheckStatistics, Examined
-from sfumato.errors import RequestError, StatisticError
+from sfumato.app.tasks import Examined
+from sfumato.errors import RequestError
 from sfumato.schema.columns import Role
+from sfumato.statistics.language import parse
 from sfumato.statistics.statistic import quoted
 
 OF_ONE = {"mean": "mean", "sd": "standard deviation", "median": "median"}  # statistics of one column, and their names
-LONG = 30.0  # seconds that a check may wait for other work
 
 
 async def page(request: Request) -> Response:
@@ -53,12 +51,11 @@ async def change(request: Request) -> Response:
     if job.state != "done":
         return go("/statistics")
     found, visitor = examined_by(job), visitor_of(request)
-    names = {str(position): name for position, name in _numeric(found)}
+    names = {str(place): name for place, name in _numeric(found)}
     keep, said = _changed(visitor.choices.keep, form, names)
-    task = CheckStatistics(source=source_of(request), schema=visitor.choices.schema, keep=keep)
-    checked = await ended(await asked(request, task), LONG)
-    if checked.failure is not None:
-        raise StatisticError(checked.failure.message, found=checked.failure.found, fix=checked.failure.fix)
+    known = [column.name for column in found.schema.without(Role.IDENTIFIER).columns]
+    for one in keep:  # here and not by the worker, which may be busy with a release for a long time
+        parse(one, names=known)
     visitor.history.change(said, keep=keep)
     return go("/statistics")
 
@@ -67,14 +64,12 @@ def _changed(keep: tuple[str, ...], form: Form, names: dict[str, str]) -> tuple[
     """Return the statistics after a change, and what the change was."""
     action = form.one("action")
     if action.startswith("remove:"):
-        position = action.removeprefix("remove:")
-        gone = keep[int(position)] if position.isdigit() and int(position) < len(keep) else ""
+        place = position(action.removeprefix("remove:"), len(keep))
+        gone = "" if place is None else keep[place]
         return tuple(one for one in keep if one != gone), Said("not {statistic}", {"statistic": gone})
     if action == "singles":
         known = {f"{word}({quoted(name)})" for word in OF_ONE for name in names.values()}
-        wanted = [
-            f"{word}({quoted(names[position])})" for word in OF_ONE for position in form.all(word) if position in names
-        ]
+        wanted = [f"{word}({quoted(names[place])})" for word in OF_ONE for place in form.all(word) if place in names]
         others = [one for one in keep if one not in known]
         return (*wanted, *others), Said("statistics of single columns")
     new = _new(action, form, names)
@@ -97,7 +92,7 @@ def _new(action: str, form: Form, names: dict[str, str]) -> str:
 def _numeric(found: Examined) -> list[tuple[int, str]]:
     """Return the columns that have means, with their positions."""
     return [
-        (position, column.name)
-        for position, column in enumerate(found.inspection.columns)
+        (place, column.name)
+        for place, column in enumerate(found.inspection.columns)
         if column.kind.is_numeric and column.role not in (Role.IDENTIFIER, Role.WEIGHT)
     ]

@@ -16,7 +16,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sfumato.app.choices import Said
-from sfumato.app.pages.frame import asked, examined, examined_by, form_of, go, shown, source_of, visitor_of, working
+from sfumato.app.pages.frame import (
+    asked,
+    examined,
+    examined_by,
+    form_of,
+    go,
+    position,
+    shown,
+    source_of,
+    visitor_of,
+    working,
+)
 from sfumato.app.tasks import ShownTree, ShowTree
 from sfumato.errors import RequestError, SchemaError
 from sfumato.params import require_choice
@@ -56,9 +67,9 @@ async def page(request: Request) -> Response:
         return working(request, job)
     tree: ShownTree = job.result
     drawn = branches(tree.lines) if len(tree.lines) <= MOST_DRAWN else None
-    position = request.query_params.get("column", "")
+    place = request.query_params.get("column", "")
     return shown(
-        request, "tree.html.j2", column=column, position=position, tree=tree, drawn=drawn, ways=WAYS, levels=levels
+        request, "tree.html.j2", column=column, position=place, tree=tree, drawn=drawn, ways=WAYS, levels=levels
     )
 
 
@@ -116,10 +127,13 @@ def branches(lines: Sequence[Sequence[str]], level: int | None = None, first: in
     return tuple(found)
 
 
-def _column(columns: Sequence[Column], position: str) -> Column:
-    if not position.isascii() or not position.isdigit() or int(position) >= len(columns):
-        raise RequestError("There is no such column.", found=f"{len(columns)} columns")
-    return columns[int(position)]
+def _column(columns: Sequence[Column], given: str) -> Column:
+    found = position(given, len(columns))
+    if found is None:
+        raise RequestError(
+            "There is no such column.", found=f"{len(columns)} columns", fix="a link on the page of columns"
+        )
+    return columns[found]
 
 
 def _levels(text: str) -> tuple[float, ...]:
@@ -131,10 +145,10 @@ def _levels(text: str) -> tuple[float, ...]:
 
 
 def _lines(text: str) -> list[tuple[str, ...]]:
-    """Read the lines of an edited tree."""
+    """Read the lines of an edited tree; browsers send the ends of lines in another way, also those in values."""
     lines = None
     try:
-        rows = csv.reader(io.StringIO(text), delimiter=";")
+        rows = csv.reader(io.StringIO(text.replace("\r\n", "\n")), delimiter=";")
         lines = [tuple(cell.strip() for cell in line) for line in rows if line]
     except csv.Error:
         pass

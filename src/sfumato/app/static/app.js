@@ -2,6 +2,7 @@
 // Every page works without it except the upload; texts come from the page, so that they are in its language.
 
 const EVERY = 400; // milliseconds between two questions about a job
+const MISSES = 3; // questions without an answer before the page says so
 
 // ---- upload: the body of the request is the file, so that the server can count it while it arrives
 
@@ -41,6 +42,7 @@ function prepareUpload() {
 async function show(address, isNew) {
   const answer = await fetch(address, { headers: { accept: "text/html" } });
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (!page.querySelector("main")) { location.assign(address); return; } // no page of ours: the session has ended
   for (const part of ["main", ".steps", ".topbar"]) {
     const here = document.querySelector(part), there = page.querySelector(part);
     if (here && there) here.replaceWith(there);
@@ -60,16 +62,23 @@ function prepareProgress() {
   const job = box.dataset.job;
   const bar = box.querySelector("progress"), seconds = box.querySelector(".seconds");
   const list = box.querySelector(".said"), live = box.querySelector(".live");
-  let last = "";
+  let last = "", misses = 0;
   const ask = async () => {
     if (!document.contains(box)) return;
     let now;
     try {
       const answer = await fetch(`/jobs/${job}`);
-      if (!answer.ok) return;
+      if (!answer.ok) { location.reload(); return; } // the session has ended, and the server says what to do
       now = await answer.json();
-    } catch { setTimeout(ask, 4 * EVERY); return; }
-    if (now.over) { await show(now.next || location.href, Boolean(now.next)); return; }
+      if (now.over) { await show(now.next || location.href, Boolean(now.next)); return; }
+      if (misses) live.textContent = "";
+      misses = 0;
+    } catch {
+      misses += 1;
+      if (misses === MISSES) live.textContent = box.dataset.gone;
+      setTimeout(ask, 4 * EVERY);
+      return;
+    }
     seconds.textContent = Math.round(now.seconds);
     if (now.share !== null) bar.value = now.share;
     list.replaceChildren(...now.said.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
