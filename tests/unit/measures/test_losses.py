@@ -97,6 +97,20 @@ class TestErrors:
 
 
 class TestLossScores:
+    def test_rows_that_are_not_released_lose_everything(self):
+        original = {"age": [20.0, 30.0, 40.0, 60.0], "city": ["a", "b", "a", "c"]}
+        released = {"age": [20.0, 30.0], "city": ["a", "b"]}
+        found = scores_of(loss_scores, original, released, origin=np.array([0, 1]))
+        assert found["granularity"] == pytest.approx(0.5)
+        # age: 2 bits of each of 2 rows, of 4; city: 1 and 2 bits are lost, of 1, 2, 1 and 2
+        assert found["entropy lost by recoding"] == pytest.approx((4 + 3) / (8 + 6))
+
+    def test_a_missing_number_of_a_row_that_is_not_released_is_no_loss(self):
+        original, released = {"age": [20.0, 30.0, None, 30.0]}, {"age": [20.0, 30.0]}
+        found = scores_of(loss_scores, original, released, origin=np.array([0, 1]))
+        own = np.log2([3 / 1, 3 / 2, 3 / 2])
+        assert found["entropy lost by recoding"] == pytest.approx(own[2] / own.sum())
+
     def test_of_boxes_and_sets_by_hand(self):
         original = {"age": [20, 30, 40, 60], "city": ["a", "b", "a", "c"]}
         released = {

@@ -44,25 +44,55 @@ def mean_shares(subject: MeasuredRelease) -> MeanShares:
     """Return what the cells of each column cover: shares of the range of numbers, and of the number of categories.
 
     A released label that is neither a value nor a set of values covers what the original rows show, if these are known.
+    The cells of a row that is not released cover everything.
     """
     found = {name: _mean_share(subject, name) for name in subject.names}
     known = [name for name, one in found.items() if one is not None]
+    gone = rows_not_released(subject) / max(subject.original.rows, subject.released.rows)
     return MeanShares(
         known=tuple(known),
         unknown=tuple(name for name in found if name not in known),
-        shares=tuple(one[0] for one in found.values() if one is not None),
+        shares=tuple((1.0 - gone) * one[0] + gone for one in found.values() if one is not None),
         domains=tuple(one[1] for one in found.values() if one is not None),
     )
 
 
+def rows_not_released(subject: MeasuredRelease) -> int:
+    """Return how many rows fewer than the original the release has: those that were suppressed, or not drawn."""
+    return max(0, subject.original.rows - subject.released.rows)
+
+
 def entropy_lost(subject: MeasuredRelease) -> float:
-    """Return the non-uniform entropy that recoding loses, from 0 to 1, given the original of each row."""
+    """Return the non-uniform entropy that recoding loses, from 0 to 1, given the original of each row.
+
+    A row that is not released loses everything.
+    """
     lost = most = 0.0
+    gone = _suppressed(subject)
     for name in subject.names:
         own, covered, total = _rows_covered(subject, name)
-        lost += non_uniform_entropy(own, covered)
-        most += non_uniform_entropy(own, np.full(len(own), total))
+        left_out = _rows_with_value(subject, name)[gone]
+        hidden = non_uniform_entropy(left_out[left_out > 0], np.full(int((left_out > 0).sum()), total))
+        lost += non_uniform_entropy(own, covered) + hidden
+        most += non_uniform_entropy(own, np.full(len(own), total)) + hidden
     return lost / most if most else 0.0
+
+
+def _suppressed(subject: MeasuredRelease) -> NDArray[np.int64]:
+    """Return the original rows that are not released; none if some released row has no original."""
+    assert subject.origin is not None
+    if not rows_not_released(subject) or (subject.origin < 0).any():
+        return np.empty(0, dtype=np.int64)
+    return np.setdiff1d(np.arange(subject.original.rows), subject.origin)
+
+
+def _rows_with_value(subject: MeasuredRelease, name: str) -> NDArray[np.int64]:
+    """Return how many original rows have the value of each original row; 0 for a number that is missing."""
+    coded = subject.original.coded(name)
+    rows = np.bincount(coded.codes, minlength=coded.size)
+    if subject.original.kinds[name].is_numeric and _has_ends(subject, name):
+        rows[coded.values.is_null().to_numpy(zero_copy_only=False)] = 0
+    return np.asarray(rows[coded.codes], dtype=np.int64)
 
 
 def _mean_share(subject: MeasuredRelease, name: str) -> tuple[float, float] | None:

@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.disclosure.recoding_losses import average_class_size, discernibility, granularity_loss
 from sfumato.measures.measured_release import midpoints
 from sfumato.measures.scores import Better, Score
-from sfumato.measures.utility.coverage import entropy_lost, mean_shares
+from sfumato.measures.utility.coverage import entropy_lost, mean_shares, rows_not_released
 from sfumato.table.encoded_columns import finite
 from sfumato.table.groups import group_sizes
 from sfumato.table.intervals import interval_names, is_interval
@@ -116,7 +116,7 @@ def _group_losses(subject: MeasuredRelease) -> Iterator[tuple[str, float, str]]:
         if column in released.kinds
     ]
     sizes = group_sizes(released, shown)
-    gone = max(0, subject.original.rows - released.rows)
+    gone = rows_not_released(subject)
     note = f"rows that are equal in {len(protected)} quasi-identifiers; {gone:,} rows fewer than in the original"
     yield "rows per group, mean", average_class_size(sizes), f"average class size; {note}"
     resembled = discernibility(sizes, gone) / (released.rows + gone)

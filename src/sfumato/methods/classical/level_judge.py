@@ -63,7 +63,7 @@ class LevelJudge:
             [(level[column.value_of_row].astype(np.int64), int(level.max()) + 1) for level in column.levels]
             for column in joint.columns
         ]
-        by_value = [value_losses(column, loss) for column in columns]
+        by_value = value_losses(columns, loss)
         self._losses = [
             [level[column.value_of_row] for level in losses]
             for column, losses in zip(joint.columns, by_value, strict=True)
@@ -135,10 +135,20 @@ class LevelJudge:
         return number[self._labels], sizes[present], people[present]
 
 
-def value_losses(column: Groupings, loss: Loss) -> list[NDArray[np.float64]]:
-    """Return the loss of each value of a column on each level, such that the losses of all columns are at most 1."""
+def value_losses(columns: Sequence[Groupings], loss: Loss) -> list[list[NDArray[np.float64]]]:
+    """Return the loss of each value of each column on each level, such that rows that tell nothing lose 1 in total."""
     if loss != "entropy":
-        return [column.losses(covered) for covered in column.covered]
+        return [[column.losses(covered) for covered in column.covered] for column in columns]
+    bits = [_lost_bits(column) for column in columns]
+    most = sum(
+        float(np.bincount(column.value_of_row, minlength=column.size) @ of_column[-1]) / len(column.value_of_row)
+        for column, of_column in zip(columns, bits, strict=True)
+    )
+    return [[level / (most or 1.0) for level in of_column] for of_column in bits]
+
+
+def _lost_bits(column: Groupings) -> list[NDArray[np.float64]]:
+    """Return −log₂ of the share of each value among the rows of its group, times the weight of the column."""
     rows = np.bincount(column.value_of_row, minlength=column.size).astype(np.float64)
     found = []
     for level in column.levels:

@@ -272,3 +272,17 @@ def test_a_local_plan_can_be_pickled_and_says_that_nodes_overlap():
     again = pickle.loads(pickle.dumps(plan))
     assert again.transform(fitted.table, 0).released.arrow.equals(plan.transform(fitted.table, 0).released.arrow)
     assert "2509.03350" in plan.notes["overlap"]
+
+
+@pytest.mark.parametrize("loss", ["granularity", "entropy"])
+@pytest.mark.parametrize("suppress", [0.0, 0.2])
+def test_the_reported_loss_is_the_one_that_is_measured(loss, suppress, tmp_path):
+    # suppressed rows lose everything in both; an entropy is a share of what suppressing all rows would lose
+    letters = np.random.default_rng(3).choice(list("aaabbcdef"), (80, 2))
+    frame = pd.DataFrame({"one": letters[:, 0], "two": letters[:, 1]})
+    (tmp_path / "tree.csv").write_text("a;x;*\nb;x;*\nc;x;*\nd;y;*\ne;y;*\nf;y;*\n")
+    schema = {name: {"role": "quasi", "tree": str(tmp_path / "tree.csv")} for name in frame}
+    made = sf.release_and_assess(sf.Recode(k=4, loss=loss, suppress=suppress), frame, schema=schema)
+    scores = {score.name: score.value for score in made.assessment.scores}
+    measured = 1.0 - scores["granularity"] if loss == "granularity" else scores["entropy lost by recoding"]
+    assert 0.0 < made.release.manifest.notes["loss"] == pytest.approx(measured, abs=2e-6)
