@@ -295,7 +295,7 @@ def _parquet(raw: bytes, file: Path) -> pa.Table:
 
     table, names = None, []
     try:
-        table = pq.read_table(pa.BufferReader(raw))
+        table = pq.read_table(pa.BufferReader(_owned(raw)))
         names = invalid_columns(table)
     except (pa.ArrowException, OSError, ValueError):
         table = None
@@ -304,6 +304,13 @@ def _parquet(raw: bytes, file: Path) -> pa.Table:
     if names:
         raise invalid(names, file=file.name)
     return table
+
+
+def _owned(raw: bytes) -> pa.Buffer:
+    """Copy bytes into memory of Arrow: its threads may free a buffer of Python's after Python has ended, and abort."""
+    buffer = pa.allocate_buffer(len(raw))
+    memoryview(buffer).cast("B")[:] = raw
+    return buffer
 
 
 def _arrow(raw: bytes, file: Path) -> pa.Table:
