@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import OptionError
-from sfumato.schema import trees
+from sfumato.schema import suggested_trees, trees
 from sfumato.schema.trees import suggested_widths
 from sfumato.table.kinds import Kind
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 WAYS = ("steps", "prefix", "calendar", "frequencies", "values")
+USUAL = (0.01, 0.99)  # quantiles between which numbers decide on the widths of steps, so that no outlier does
 RARE = (0.01, 0.05, 0.2)  # shares of the rows below which a value is rare, on each level
 
 
 def usual_way(table: Table, column: str) -> str:
-    """Return how values of this kind are usually grouped."""
+    """Return how values of this kind are usually grouped; codes by their prefixes, as schemas suggest."""
     kind = table.kinds[column]
-    if kind is Kind.DATE:
-        return "calendar"
-    return "steps" if kind.is_numeric else "frequencies"
+    fitting = suggested_trees.suggested_tree(kind, table.coded(column).values)
+    return fitting or ("steps" if kind.is_numeric else "frequencies")
 
 
 def suggested_tree(table: Table, column: str, way: str, levels: Sequence[float] = ()) -> Tree:
@@ -70,11 +70,14 @@ def _require_fit(table: Table, column: str, way: str) -> None:
     kind, usual = table.kinds[column], usual_way(table, column)
     needed = {"steps": "numbers", "calendar": "dates"}.get(way)
     if needed and way != usual:
-        fix = f"--by {usual}, or --by prefix for codes" if usual == "frequencies" else f"--by {usual}"
+        fix = "--by frequencies, or --by prefix for codes" if usual == "frequencies" else f"--by {usual}"
         raise OptionError(f"A tree by {way} is for {needed}.", found=f"column {column!r} of kind {kind}", fix=fix)
 
 
 def _widths(numbers: object, whole: bool) -> Sequence[float]:
     known = np.asarray(numbers, dtype=float)
     known = known[~np.isnan(known)]
-    return suggested_widths(float(known.min()), float(known.max()), whole=whole) if known.size else ()
+    if not known.size:
+        return ()
+    low, high = np.quantile(known, USUAL)
+    return suggested_widths(float(low), float(high), whole=whole)

@@ -74,13 +74,13 @@ def invalid_columns(table: pa.Table) -> list[str]:
 
 
 def _read(raw: bytes, format: str, options: dict[str, Any]) -> pa.Table:
+    _limit_memory()
     if format == "stream":
         return pa.ipc.open_stream(raw).read_all()
     if format == "file":
         return pa.ipc.open_file(pa.BufferReader(raw)).read_all()
     if format == "json":
         return _read_json(raw, **options)
-    _limit_memory()
     if format == "excel":
         from sfumato.table.workbooks import read_workbook
 

@@ -66,6 +66,15 @@ def test_a_copy_that_was_moved_a_little_fails():
     assert found[NEAR].passed is False
 
 
+@pytest.mark.parametrize("reference", [None, 3])
+def test_a_single_copy_that_differs_in_the_last_digits_fails(reference):
+    original, released, other = ({name: numbers(seed)[name] for name in "ab"} for seed in (1, 2, reference or 3))
+    found = copies(original, with_copies(released, original, 1, shift=1e-9), other if reference else None)
+    assert found[NEAR].value == 1.0
+    assert found[NEAR].passed is False
+    assert copies(original, released, other if reference else None)[NEAR].passed is True
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("reference", [None, people(900)])
 def test_rows_that_are_equal_by_chance_are_no_copies(seed, reference):

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from sfumato.measures.measured_release import MeasuredRelease
     from sfumato.survey.equal_rows import ComparedRows
 
-NEAR = 0.01  # a released row is nearly equal if its distance is this share of the distance to the nearest other person
+# A released row is nearly equal if its distance is one of these shares of the distance to the nearest other person:
+# the first finds many copies with little noise, the last a single one that was rounded.
+NEAR = (1e-2, 1e-4, 1e-6)
 DECIMALS = range(-6, 11)  # powers of ten to which a column may be rounded
 
 
@@ -206,30 +208,35 @@ def _near_score(subject: MeasuredRelease, equal: EqualRows, tests: int) -> Score
     single = equal.counts(equal.released) == 1
     row = people.released.nearest
     alone = single[equal.released[row]] & (equal.released[row] != equal.original[people.chosen])
-    copied = int((alone & _is_near(people.released.distance, people.others.distance)).sum())
     if subject.others is None:
         around = find(subject.people[people.chosen], subject.people, min(3, len(subject.people)), _generator(subject))
         distance = around.neighbours.without(people.chosen).distance
-        seen = int(_is_near(distance[:, 0], distance[:, -1]).sum())
-        tried = float(len(subject.people))
+        other, apart, tried = distance[:, 0], distance[:, -1], float(len(subject.people))
     else:
         near = find(subject.people[people.chosen], subject.others, 1, _generator(subject)).neighbours
-        seen, tried = int(_is_near(near.distance[:, 0], people.others.distance).sum()), float(len(subject.others))
-    rows = subject.released.rows
-    expected = len(people.chosen) * rows / subject.original.rows * NEAR ** (_dimension(people) / 2.0)
-    copies = Copies(
-        copied=copied,
-        released_rows=copied,
-        unique=len(people.chosen),
-        expected=expected_copies(expected, seen, rows / tried),
-        p_value=chance_of(copied, expected, seen, rows / tried),
-    )
-    note = f"released row closer than {NEAR:.0%} of the distance to the nearest other person, and not equal; "
-    return _score("copies, nearly equal", copies, rows, tests, note)
+        other, apart, tried = near.distance[:, 0], people.others.distance, float(len(subject.others))
+    ratio, dimension = subject.released.rows / tried, _dimension(people)
+    found = []
+    for share in NEAR:
+        copied = int((alone & _is_near(people.released.distance, people.others.distance, share)).sum())
+        seen = int(_is_near(other, apart, share).sum())
+        expected = len(people.chosen) * subject.released.rows / subject.original.rows * share ** (dimension / 2.0)
+        copies = Copies(
+            copied=copied,
+            released_rows=copied,
+            unique=len(people.chosen),
+            expected=expected_copies(expected, seen, ratio),
+            p_value=min(1.0, len(NEAR) * chance_of(copied, expected, seen, ratio)),
+        )
+        found.append((copies, share))
+    copies, share = min(found, key=lambda one: one[0].p_value)  # the first of equal ones: it counts most
+    note = f"released row closer than {share:.0%} " if share >= 0.01 else f"released row closer than {share:g} "
+    note += "of the distance to the nearest other person, and not equal; "
+    return _score("copies, nearly equal", copies, subject.released.rows, tests, note)
 
 
-def _is_near(distance: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return np.asarray((distance > 0.0) & (distance <= NEAR * others) & np.isfinite(others))
+def _is_near(distance: NDArray[np.float64], others: NDArray[np.float64], share: float) -> NDArray[np.bool_]:
+    return np.asarray((distance > 0.0) & (distance <= share * others) & np.isfinite(others))
 
 
 def _dimension(people: People) -> float:

@@ -160,7 +160,7 @@ class SwapPlan(MovedCellsPlan):
     def notes(self) -> Mapping[str, Any]:
         notes: dict[str, Any] = {"swapped columns": list(self.setup.moving)}
         if self.method.kind == "rank":
-            notes["ranks in a window"] = int(self.method.window * self.setup.rows)
+            notes["ranks in a window"] = max(1, int(self.method.window * self.setup.rows))
         return notes
 
 
