@@ -212,3 +212,27 @@ def test_steps_refuse_infinite_numbers():
     table = as_table({"x": [1.0, float("inf"), 3.0]})
     with pytest.raises(OptionError, match="must be finite"):
         tree_ways.suggested_tree(table, "x", "steps", [5.0])
+
+
+class TestUsualWays:
+    @pytest.mark.parametrize(
+        ("values", "way"),
+        [
+            ([f"{part}{number}" for part in ("010", "041", "101") for number in range(10, 20)], "prefix"),
+            ([f"E{number}.{part}" for number in range(10, 20) for part in range(3)], "prefix"),
+            (["Ulm", "Rom", "Bad Ort"] * 10, "frequencies"),
+            ([1.5, 2.5] * 15, "steps"),
+            ([date(2020, 1, day) for day in range(1, 31)], "calendar"),
+        ],
+    )
+    def test_codes_have_prefixes(self, values, way):
+        table = as_table({"x": values})
+        assert tree_ways.usual_way(table, "x") == way
+
+    def test_an_outlier_does_not_decide_on_the_widths(self):
+        usual = np.random.default_rng(1).normal(50.0, 10.0, 1000)
+        trees = [
+            tree_ways.suggested_tree(as_table({"x": numbers}), "x", "steps")
+            for numbers in (usual, np.append(usual, 1e5))
+        ]
+        assert len(trees[1].names[1]) == len(trees[0].names[1]) + 1  # the step of the outlier
