@@ -86,10 +86,14 @@ class ColumnCells:
         return len(self.cells) <= 2 and YES_OR_NO.issuperset(text.strip().lower() for text in self.texts.to_pylist())
 
     @property
+    def has_few(self) -> bool:
+        """Whether a few values recur, as categories do."""
+        return len(self.cells) <= FEW and len(self.cells) <= self.rows / 5
+
+    @property
     def is_category(self) -> bool:
         """Whether the column tells the type or the status of something, in a few words."""
-        few = len(self.cells) <= FEW and len(self.cells) <= self.rows / 5
-        return few and not self.is_number and self.called(KINDS)
+        return self.has_few and not self.is_number and self.called(KINDS)
 
     @property
     def is_measure(self) -> bool:

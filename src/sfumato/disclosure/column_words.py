@@ -8,6 +8,7 @@ from functools import cache
 
 from sfumato.disclosure.identifier_patterns import ENDINGS, KEPT_PLURALS, SHORT_ENDINGS, UNDIVIDED, VOCABULARY
 
+LONGEST = 100  # letters; a longer word is nobody's name of a column, and is not divided
 _LETTERS = str.maketrans({"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d"})
 
 
@@ -25,19 +26,22 @@ def is_called(name: str, patterns: str) -> bool:
     return re.search(rf"(?:^|_)(?:{patterns})(?:_|$)", column_words(name)) is not None
 
 
-def _divided(token: str) -> list[str]:
+@cache  # the rest of a word is reached in many ways, which are as many as the word can be divided in
+def _divided(token: str) -> tuple[str, ...]:
     """Divide a word without separators into known words, if it consists of nothing else."""
     if token in VOCABULARY or token in KEPT_PLURALS:
-        return [token]
+        return (token,)
+    if len(token) > LONGEST:
+        return (_singular(token),)
     for length in range(len(token) - 2, 1, -1):
         if token[:length] in VOCABULARY:
             rest = _divided(token[length:])
             if all(word in VOCABULARY or word in SHORT_ENDINGS for word in rest):
-                return [token[:length], *rest]
+                return (token[:length], *rest)
     ending = next((one for one in ENDINGS if token.endswith(one) and len(token) >= len(one) + 3), "")
     if ending and token not in UNDIVIDED:
-        return [*_divided(token.removesuffix(ending)), ending]
-    return [_singular(token)]
+        return (*_divided(token.removesuffix(ending)), ending)
+    return (_singular(token),)
 
 
 def _singular(word: str) -> str:

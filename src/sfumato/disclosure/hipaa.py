@@ -21,21 +21,26 @@ from sfumato.disclosure.column_cells import SHOWN_AGE, ColumnCells, ages, reveal
 from sfumato.disclosure.identifier_patterns import (
     AGE_NAMES,
     AGE_UNITS,
+    AMBIGUOUS,
     BIRTH_NAMES,
     CONTAINED,
     DATE_NAMES,
     DATE_PARTS,
     DOUBTFUL,
+    EUROPEAN_PHONE,
     FULL_DATES,
     KNOWN_NAMES,
     LOOKS,
+    MEASURES,
     NAMED,
+    NUMBERS,
     PART_OF_DATE,
     PART_OF_STAY,
     PERSON,
     SHORT_DATES,
     SINCE_BIRTH,
     STAY_NAMES,
+    VERSIONS,
     YEAR_AND_MONTH,
     YEAR_NAMES,
     ZIP,
@@ -62,6 +67,8 @@ SAMPLED = 20_000  # cells in which names are looked up
 MANY_TEXTS = 5  # different texts
 MOST_RELATIVES = 30  # a column "child" with whole numbers up to this counts
 OLDEST_IN_MONTHS = SHOWN_AGE * 12 - 1
+STATES = 78  # largest code of a state or territory; those of counties have three or five digits
+SHORT_NUMBER = 1_000  # whole numbers below this are no numbers of telephones, accounts or devices
 WRITTEN = (Identifier.NAME, Identifier.EMAIL, Identifier.URL, Identifier.IP, Identifier.PHOTO, Identifier.BIOMETRIC)
 
 
@@ -113,7 +120,8 @@ def _finding(column: ColumnCells, limits: Limits) -> IdentifierFinding | None:
     if not len(column.cells) or column.is_yes_or_no:
         return None
     if column.kind is Kind.DATE:
-        return _found(column, Identifier.DATE, Action.YEAR, "it contains dates")
+        action = Action.DECIDE if column.called(VERSIONS) else Action.YEAR
+        return _found(column, Identifier.DATE, action, "it contains dates")
     if column.called(SINCE_BIRTH):
         return _found(column, Identifier.DATE, Action.DECIDE, "it may reveal dates of birth")
     if column.called(AGE_NAMES):
@@ -186,7 +194,18 @@ def _looks(column: ColumnCells) -> IdentifierFinding | None:
     if column.is_number:
         return None
     looks = next((identifier for identifier, pattern in LOOKS if column.share(pattern) >= MOST), None)
-    return _found(column, looks, Action.REMOVE, "its cells have this form") if looks else None
+    if looks is None:
+        return None
+    if looks is Identifier.PHONE and _could_be_codes(column):
+        return _found(column, looks, Action.DECIDE, "its cells have this form, and other codes have it, too")
+    return _found(column, looks, Action.REMOVE, "its cells have this form")
+
+
+def _could_be_codes(column: ColumnCells) -> bool:
+    """Return whether cells such as 0123 45678 may be lots or measurements instead of telephone numbers."""
+    if column.called(dict(NAMED)[Identifier.PHONE]) or column.share(f"^{EUROPEAN_PHONE}$") < MOST:
+        return False
+    return column.has_few or column.called(MEASURES)
 
 
 def _named(column: ColumnCells) -> IdentifierFinding | None:
@@ -194,9 +213,25 @@ def _named(column: ColumnCells) -> IdentifierFinding | None:
     named = next((identifier for identifier, patterns in NAMED if column.called(patterns)), None)
     if named is None or column.is_measure or column.is_category:
         return None
-    if column.is_number and named in WRITTEN:
+    if _contradicts(column, named):
         return _found(column, named, Action.DECIDE, "its name suggests it, its cells do not")
     return _found(column, named, Action.REMOVE, "its name suggests it", Confidence.MEDIUM)
+
+
+def _contradicts(column: ColumnCells, named: Identifier) -> bool:
+    """Return whether the cells cannot be what the name suggests: names in numbers, a "portable" that is yes or no.
+
+    A name with one meaning is believed whatever the cells are, and so is one that speaks of a number: udi_no.
+    """
+    if column.is_number and named in WRITTEN:
+        return True
+    if column.called("fips"):
+        return column.within(0, STATES)
+    if column.called(NUMBERS) or not column.called(AMBIGUOUS):
+        return False
+    if column.is_number:
+        return not column.whole or column.within(0, SHORT_NUMBER - 1)
+    return column.has_few and column.share(r"\d") == 0.0
 
 
 def _unique(column: ColumnCells) -> IdentifierFinding | None:

@@ -33,7 +33,8 @@ class Identifier(StrEnum):
     OTHER = "R any other unique number or code"
 
 
-_NUMBER = r"(id|no|nr|num|nbr|number|nummer|numero)"
+NUMBERS = "id|no|nr|num|nbr|number|nummer|numero"
+_NUMBER = rf"({NUMBERS})"
 _PERSON = (
     r"patient|mother|father|parent|spouse|husband|wife|partner|child|physician|doctor|nurse|surgeon|provider|guardian|"
     r"contact|caregiver|relative|kin|employee|employer|person|subject|client|customer|participant|respondent|informant|"
@@ -45,12 +46,23 @@ _NUMBERED = (  # what has a number in Spanish and Portuguese; of anything else, 
     r"identificacion|identidad|documento|poliza|afiliado|afiliacion|pasaporte|licencia|cliente|registro|caso|serie"
 )
 
+# What a name can be of, if it is not of a person: "nom du produit", "name of drug"
+_ARTICLE = r"(the|du|de|de_la|del|des|do|da)"
+_OF_THINGS = (
+    r"drug|product|medication|disease|test|study|country|state|brand|species|produit|medicament|maladie|marque|pays|etude|"
+    r"producto|medicamento|enfermedad|marca|pais|estudio|farmaco|prodotto|malattia|produto|doenca"
+)
 # Phrases that identify nobody although they contain one of the words below; they are taken out of the name first.
 HARMLESS = (
     r"(country|state|region|nation|brand|product|item|drug|medication|medicine|disease|diagnosis|test|course|category|"
     r"class|type|group|variable|column|file|event|plan|procedure|treatment|study|project|occupation|job|lab|gene|species|"
+    r"team|model|generic|trade|scientific|protein|compound|ingredient|vaccine|cultivar|"
     r"medikament(en)?|wirkstoff|krankheit|produkt|gruppe|staat)"
-    r"_name|state_(fips|code|id)|birth_(weight|order|length|rate|control|defect|outcome|interval|country|state)|"
+    rf"_name|(name_of|nom|nombre|nome)_({_ARTICLE}_)?({_OF_THINGS})|"
+    r"(urinary|gi|gastrointestinal|digestive|intestinal|respiratory|airway|genital|urogenital|reproductive|biliary)_tract|"
+    r"initial_(diagnosis|stage|grade|severity|treatment|therapy|response|symptom|presentation|condition|complaint|"
+    r"assessment|finding|outcome|status|rhythm|imaging|regimen|drug|dose|value|score|result)|street_drug|ward_round|"
+    r"(gene|mutational|molecular|expression|immune)_signature|state_(fips|code|id)|birth_(weight|order|length|rate|control|defect|outcome|interval|country|state)|"
     r"(country|state)_of_birth|gestational_age|(pregnancy|menarche)_age|cell_(count|type)|t_cell|blood_cell|"
     r"(admission|discharge)_(type|source|status|disposition|diagnosis)|(zip|address|phone|email)_(type|status)|"
     r"ip_visit|home_(owner|ownership)|test_date_count|insurance_type|vehicle_type|mobile_home"
@@ -67,10 +79,16 @@ MEASURES = (
     r"dose|grade|mark|points|iq|gpa|test|lab|result|value|changes|cells|width|volume|frequency|freq|speed|loss|gain|"
     r"waist|hip|circumference|hematocrit|steps|calories|cigarettes|drinks|packs|rooms|floors|visit_count|age_score|"
     r"gewicht|groesse|laenge|dauer|puls|blutdruck|einkommen|gehalt|kosten|preis|summe|mittelwert|anteil|wert|stunden|"
-    r"poids|taille|duree|revenu|salaire|prix|peso|altura|talla|duracion|ingresos|salario|precio|temperatura"
+    r"poids|taille|duree|revenu|salaire|prix|peso|altura|talla|duracion|ingresos|salario|precio|temperatura|"
+    r"measure|measurement|reading|messung|messwert|mesure|medida|medicion|vitesse|velocidad|geschwindigkeit|tension|"
+    r"presion|mpg|sqm|noise|beds|recall"
 )
 # With one of these words, a column of a few texts is about the type or the status of something.
-KINDS = r"type|status|category|class|kind|level|group|size|quality|preference|satisfaction|access|availability|use|used"
+KINDS = (
+    r"type|status|category|class|kind|level|group|size|quality|preference|satisfaction|access|availability|use|used|"
+    r"modality|frequency|pattern|laterality|taille"
+)
+
 
 # Patterns of names, most specific first. A column with such a name is removed.
 NAMED: tuple[tuple[Identifier, str], ...] = (
@@ -136,6 +154,11 @@ NAMED: tuple[tuple[Identifier, str], ...] = (
         r"lat|latitude|lon|lng|longitude|latlon|latlng|lat_(lon|long|lng)|coord|coordinate|gps|easting|northing|geo_point|"
         r"breitengrad|laengengrad",
     ),
+)
+# Words among them that have other meanings: wine, grams per square metre, a mobile app, serial dilution, inpatient.
+AMBIGUOUS = (
+    r"vin|gsm|portable|mobile|mobil|movil|handy|cellular|pager|mbi|nss|udi|avs|ahv|secu|nhs|ip|serial|npi|nif|dni|nino|"
+    r"bsn|cep|ort"
 )
 # Patterns of names that leave a question: a person must say what the column contains.
 DOUBTFUL: tuple[tuple[Identifier, str], ...] = (
@@ -203,19 +226,22 @@ _JOINED = (
     "since rid yrs tel"
 )
 _PLURALS = "days weeks months years hours minutes visits calls cells charges costs changes address"
-KEPT_PLURALS = frozenset(_PLURALS.split())
+# also the words of the patterns that end in s: without it, they would never be found
+KEPT_PLURALS = frozenset(_PLURALS.split()).union(re.findall(r"[a-z]{3,}s\b", f"{MEASURES}|{HARMLESS}"))
 _PATTERNS = [AGE_NAMES, BIRTH_NAMES, DATE_NAMES, _STAY, *(patterns for _, patterns in (*NAMED, *DOUBTFUL))]
 # German names are written as one word, and many others are shortened: Entlassungstag, patzip. A word ends in these.
 ENDINGS = ("nummer", "monat", "tag", "zipcode", "zip", "phone", "date", "name", "dob")
 _WHOLE_WORDS = (
-    "candidate mandate validate update consolidate sedate smartphone headphone microphone unzip gzip montag dienstag "
-    "donnerstag freitag samstag sonntag"
+    "candidate mandate validate invalidate update consolidate sedate liquidate accommodate elucidate intimidate "
+    "inundate oxidate predate antedate smartphone headphone microphone saxophone xylophone unzip gzip montag dienstag "
+    "donnerstag freitag samstag sonntag mittag vormittag nachmittag alltag hashtag"
 )
 UNDIVIDED = frozenset(_WHOLE_WORDS.split())
 VOCABULARY = frozenset(_JOINED.split()).union(*(re.findall(r"[a-z]{4,}", patterns) for patterns in _PATTERNS))
+VERSIONS = "version|firmware"  # 10.2.2020 may be one of them instead of a date
 SHORT_ENDINGS = frozenset({"id", "no", "nr", "dt", "yr", "nm"})
 
-_EUROPEAN_PHONE = r"(0\d{1,4} ?[/ -] ?\d{5,9}|0\d([ .-]\d{2}){4}|[6-9]\d{2}[ .-]\d{3}[ .-]\d{3}|[6-9]\d{2}( \d{2}){3})"
+EUROPEAN_PHONE = r"(0\d{1,4} ?[/ -] ?\d{5,9}|0\d([ .-]\d{2}){4}|[6-9]\d{2}[ .-]\d{3}[ .-]\d{3}|[6-9]\d{2}( \d{2}){3})"
 # Patterns that nearly all cells must match.
 LOOKS: tuple[tuple[Identifier, str], ...] = (
     (Identifier.EMAIL, r"^\s*[^@\s]+@[^@\s]+\.[A-Za-z]{2,}\s*$"),
@@ -229,7 +255,7 @@ LOOKS: tuple[tuple[Identifier, str], ...] = (
     (
         Identifier.PHONE,
         r"^(\+?1[ .-]?)?(\([2-9]\d{2}\) ?|[2-9]\d{2}[ .-])[2-9]\d{2}[ .-]\d{4}$|^(\+|00)\d[\d ()./-]{6,17}\d$|"
-        rf"^{_EUROPEAN_PHONE}$",
+        rf"^{EUROPEAN_PHONE}$",
     ),
     (Identifier.VEHICLE, r"^[A-HJ-NPR-Z0-9]{17}$"),
     (Identifier.ACCOUNT, r"^[A-Z]{2}\d{2}[A-Z0-9]{11,30}$|^(\d{4}[ -]){3}\d{4}$"),
@@ -311,7 +337,7 @@ CONTAINED: tuple[tuple[Identifier, str], ...] = (
     (
         Identifier.PHONE,
         r"(^|[^\d-])(\+?1[ .-]?)?(\([2-9]\d{2}\) ?|[2-9]\d{2}[ .-])[2-9]\d{2}[ .-]\d{4}($|[^\d-])|"
-        rf"\+\d{{2}}[\d ()/-]{{7,}}\d|(^|[^\d-]){_EUROPEAN_PHONE}($|[^\d-])|"
+        rf"\+\d{{2}}[\d ()/-]{{7,}}\d|(^|[^\d-]){EUROPEAN_PHONE}($|[^\d-])|"
         r"(?i:\b(tel|telefon|telephone|phone|mobile?|fon|handy|call)\b[.:]? ?\d[\d ./-]{4,}\d)",
     ),
     (Identifier.URL, r"https?://|www\.[a-z0-9]"),

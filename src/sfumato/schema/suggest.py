@@ -45,12 +45,24 @@ _NUMBERED = (
 NAMES_A_PERSON = re.compile(
     rf"{_PERSON_ALONE}|(^|.*_)({_PERSON}|({_NUMBERED})_(no|nr|num|nbr|number)|address_line|addr_line)"
 )
-# "name" means the name of a person unless one of these words precedes it.
+# "name" means the name of a person unless one of these words precedes it, or follows it after "of".
 _THINGS = (
     r"country|state|region|county|province|district|city|town|village|area|place|site|ward|department|brand|product|item|"
-    r"drug|medication|disease|diagnosis|test|course|subject|category|class|type|group|variable|column|file|event|plan"
+    r"drug|medication|disease|diagnosis|test|course|subject|category|class|type|group|variable|column|file|event|plan|"
+    r"procedure|treatment|study|project|occupation|job|lab|gene|species|team|model|generic|trade|scientific|protein|"
+    r"compound|ingredient|vaccine|cultivar|medicine|nation"
 )
-NAME = re.compile(rf"(?!(.*_)?({_THINGS})_names?$)((.*_)?names?|names?_.*)")
+NAME = re.compile(rf"(?!(.*_)?({_THINGS})_names?$|names?_of_(the_)?({_THINGS})$)((.*_)?names?|names?_.*)")
+# What many rows share has a number, too: product_id and region_id are categories if their values recur.
+OF_A_THING = re.compile(
+    r"(.*_)?((country|state|region|county|province|district|city|town|area|department|brand|product|item|drug|medication|"
+    r"disease|diagnosis|test|course|category|class|type|group|variable|species|gene|team|occupation|job|industry|"
+    r"procedure|treatment)_ids?|(gene|mutational|molecular|expression|immune)_signature)"
+)
+RECUR = 0.5  # share of distinct cells below which the values of a column recur
+# Abbreviations that also stand for measurements, such as near infrared: a small number is no telephone or address.
+AMBIGUOUS = re.compile(r"(.*_)?(nir|ipp|tel|vin|ip|nin|nino|nif|dni)")
+SMALL = 1_000
 
 # Column names of texts that people write, in which they may name anybody.
 WRITTEN = re.compile(
@@ -160,7 +172,7 @@ def _needs_distinct(name: str, facts: ColumnFacts) -> bool:
 
 def _why_identifier(name: str, facts: ColumnFacts) -> str:
     """Return why the column looks like an identifier; empty if it does not."""
-    if _has_personal_name(name) and not _is_yes_or_no(facts):
+    if _has_personal_name(name) and not _is_yes_or_no(facts) and not _contradicts(name, facts):
         return "its name is that of a personal identifier"
     if facts.kind is Kind.TEXT:
         return "it is free text, and nearly all cells are distinct"
@@ -191,6 +203,14 @@ def _words(name: str) -> str:
 def _has_personal_name(name: str) -> bool:
     words = re.sub(r"(?<=[a-z])_?\d+$", "", _words(name))  # address_2 → address
     return bool(NAMES_A_PERSON.fullmatch(words) or NAME.fullmatch(words))
+
+
+def _contradicts(name: str, facts: ColumnFacts) -> bool:
+    """Return whether the cells tell that a column such as product_id or nir does not identify people."""
+    words = _words(name)
+    if OF_A_THING.fullmatch(words):
+        return facts.present >= FEWEST_ROWS and facts.distinct_values < RECUR * facts.present
+    return facts.kind is Kind.CONTINUOUS and facts.high < SMALL and AMBIGUOUS.fullmatch(words) is not None
 
 
 def _is_yes_or_no(facts: ColumnFacts) -> bool:

@@ -211,6 +211,8 @@ def _uncommon(cells: pa.ChunkedArray, spelling: Spelling) -> pa.ChunkedArray | N
         _with_comma if comma else None,
         partial(_grouped, separator=",", decimal=".", alone=not comma) if point else None,
         partial(_grouped, separator="'", decimal=".", alone=True) if point else None,
+        _with_quoted_comma if spelling.decimal is None and spelling.commas_separate else None,
+        _with_spaces if comma else None,
         partial(_grouped, separator=".", decimal=",", alone=spelling.decimal == ",") if comma else None,
     )
     marks = MARKS | set(spelling.marks)
@@ -239,6 +241,26 @@ def _with_comma(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
     if whole is not None or _has_code(cells):
         return whole
     return _continuous(pc.replace_substring(cells, ",", ".", max_replacements=1))
+
+
+def _with_quoted_comma(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Convert "12,5" in a file whose cells commas separate, if some comma cannot separate thousands.
+
+    "1,3" next to "2" may be a list of answers, so a column of nothing but single digits stays text.
+    """
+    known = cells.drop_null()
+    if not pc.any(pc.match_substring_regex(known, r"^[+-]?(0,\d+|\d+,\d{1,2}|\d+,\d{4,})$")).as_py():
+        return None
+    return None if pc.all(pc.match_substring_regex(known, r"^\d(,\d)?$")).as_py() else _with_comma(cells)
+
+
+def _with_spaces(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Convert 12 345,67. Whole numbers need a no-break space: 612 345 678 with ordinary ones may be a telephone."""
+    bare = pc.replace_substring_regex(cells, "[\u00a0\u202f\u2009]", " ")
+    has_ordinary = pc.any(pc.match_substring(cells, " ")).as_py()
+    if has_ordinary and not pc.any(pc.match_substring_regex(bare, r"^[+-]?\d+ .*,")).as_py():
+        return None
+    return _grouped(bare, separator=" ", decimal=",", alone=True)
 
 
 def _grouped(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import re
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +12,8 @@ import pytest
 
 from sfumato.disclosure.column_words import column_words
 from sfumato.disclosure.hipaa import Action
+from sfumato.disclosure.identifier_patterns import HARMLESS as HARMLESS_PHRASES
+from sfumato.disclosure.identifier_patterns import MEASURES
 from sfumato.methods.probabilistic.safe_harbor import SafeHarbor
 
 ROWS = 200
@@ -177,6 +181,19 @@ FOUND = [  # name, cells, action
     ("hospital", some("A", "B", "C"), ASK),
     ("comments", some("fine", "ill", "better", "worse"), ASK),
     ("birthplace", some("here", "there", "elsewhere"), ASK),
+    # names with other meanings, and forms that other codes have, are not removed without a question
+    ("vin", some("rouge", "blanc", "rose"), ASK),
+    ("vin", [f"1HGCM82633A00{n % 50:04d}" for n in range(ROWS)], REMOVE),
+    ("portable_xray", some("yes", "no", "unknown"), ASK),
+    ("serial_dilution", whole(1, 9), ASK),
+    ("serial_no", whole(1, 90), REMOVE),
+    ("ip_op", some("IP", "OP"), ASK),
+    ("mbi", [n / 40 for n in range(ROWS)], ASK),
+    ("fips", whole(1, 56), ASK),
+    ("fips", whole(1001, 56045), REMOVE),
+    ("lot", some("01-12345", "02-23456", "03-99999"), ASK),
+    ("measurement", [f"0{n + 100} {n + 45678}" for n in range(ROWS)], ASK),
+    ("software_version", [datetime.date(2020, 1 + n % 12, 10) for n in range(ROWS)], ASK),
 ]
 
 HARMLESS = [
@@ -255,6 +272,28 @@ HARMLESS = [
     ("candidate", some("first", "second", "third")),
     ("specialty", some("general", "genetic", "marriage", "decision")),
     ("icd10", some("E11.9", "I10", "J45.909")),
+    ("poids", whole(38, 118)),
+    ("Puls", whole(38, 118)),
+    ("steps", whole(0, 100)),
+    ("triglycerides", whole(40, 110)),
+    ("city_mpg", whole(8, 60)),
+    ("species_name", some("setosa", "virginica", "versicolor")),
+    ("team_name", some("red", "blue", "green")),
+    ("generic_name", some("aspirin", "metformin", "ibuprofen")),
+    ("name_of_drug", some("aspirin", "metformin", "ibuprofen")),
+    ("nom_du_produit", some("un", "deux", "trois")),
+    ("nombre_del_medicamento", some("uno", "dos", "tres")),
+    ("urinary_tract_infection", some("yes", "no", "unknown")),
+    ("street_drugs", some("yes", "no", "refused")),
+    ("initial_diagnosis", some("influenza", "asthma", "none")),
+    ("gene_signature", some("basal", "luminal", "other")),
+    ("ward_round", whole(0, 5)),
+    ("image_modality", some("CT", "MRI", "US")),
+    ("email_frequency", some("weekly", "monthly", "never")),
+    ("product_id", whole(1, 9)),
+    ("region_id", some("r1", "r2", "r3")),
+    ("nir", [n / 40 for n in range(ROWS)]),
+    ("liquidate", some("first", "second", "third")),
 ]
 
 
@@ -291,7 +330,22 @@ def test_the_tables_are_long_enough_to_mean_something():
         ("stage", "stage"),
         ("address", "address"),
         ("days", "days"),  # a duration, unlike a day
+        ("poids", "poids"),  # no plural
+        ("steps", "steps"),
+        ("accommodate", "accommodate"),  # no date
     ],
 )
 def test_a_name_is_read_as_words(name, words):
     assert column_words(name) == words
+
+
+def test_a_long_name_without_separators_is_read_at_once():
+    started = time.perf_counter()
+    for repeated in (6, 20, 2000):
+        column_words("dateofbirth" * repeated + "zz")
+    assert time.perf_counter() - started < 5.0
+
+
+def test_words_of_measures_are_found_as_they_are_written():
+    for word in re.findall(r"[a-z]{3,}", f"{MEASURES}|{HARMLESS_PHRASES}"):
+        assert column_words(word) == word

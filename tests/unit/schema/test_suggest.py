@@ -239,3 +239,29 @@ def test_what_outsiders_may_not_know_is_told_apart():
     table = {"age": PLAIN, "creatinine": PLAIN, "x": PLAIN, "admission": PLAIN}
     unknown = [name for name, column in suggested(as_table(table)).items() if may_be_unknown(column)]
     assert unknown == ["creatinine", "x"]
+
+
+@pytest.mark.parametrize(
+    "name", ["product_id", "region_id", "drugId", "species_name", "team_name", "name_of_drug", "gene_signature"]
+)
+def test_the_names_and_numbers_of_things_are_protected_but_not_removed(name):
+    assert role(name, ["a", "b", "c"] * 20) is Role.QUASI
+
+
+def test_a_number_of_things_that_hardly_recurs_is_removed():
+    assert role("product_id", [f"p{number}" for number in range(60)]) is Role.IDENTIFIER
+    assert role("product_id", list(range(100, 400, 5))) is Role.IDENTIFIER
+
+
+@pytest.mark.parametrize("name", ["nir", "ipp", "tel", "vin", "ip"])
+def test_a_measurement_with_decimals_is_no_name_or_address(name):
+    assert role(name, [number / 8 for number in range(60)]) is Role.QUASI
+
+
+@pytest.mark.parametrize("name", ["patient_id", "recid", "case_no", "Patientennummer"])
+def test_a_number_of_a_person_may_have_decimals(name):
+    assert role(name, [1 + number / 1000 for number in range(60)]) is Role.IDENTIFIER
+
+
+def test_a_telephone_that_is_missing_in_some_rows_is_still_one():
+    assert role("phone", [5550100.0 + number if number % 3 else None for number in range(60)]) is Role.IDENTIFIER

@@ -464,3 +464,33 @@ class TestMarksAndSpellings:
         (tmp_path / "t.csv").write_bytes("x,y\nä,1\nö,2\n".encode("cp1252"))
         with pytest.raises(ReadError, match=r"not text in the encoding utf-8\..*cp1252"):
             read(tmp_path / "t.csv", encoding="utf-8")
+
+
+class TestEuropeanNumbers:
+    @pytest.mark.parametrize(
+        ("cells", "numbers"),
+        [
+            (["12,5", "7,25", "80"], [12.5, 7.25, 80.0]),
+            (["0,125", "0,250", "0,5"], [0.125, 0.25, 0.5]),
+            (["1,234", "2,345", "999"], [1234, 2345, 999]),  # thousands: no comma shows otherwise
+            (["1,3", "2", "3,4"], ["1,3", "2", "3,4"]),  # may be lists of answers
+            (["1,2,3", "12,5", "1"], ["1,2,3", "12,5", "1"]),
+        ],
+    )
+    def test_quoted_decimal_commas_are_read_where_commas_separate(self, tmp_path, cells, numbers):
+        (tmp_path / "t.csv").write_text("x,y\n" + "".join(f'"{cell}",{n}\n' for n, cell in enumerate(cells)))
+        assert read(tmp_path / "t.csv").arrow["x"].to_pylist() == numbers
+
+    @pytest.mark.parametrize(
+        ("cells", "numbers"),
+        [
+            (["12 345,67", "1 234 567,5", "89,5"], [12345.67, 1234567.5, 89.5]),
+            (["12\u202f345,67", "89,5", "-1\u202f000"], [12345.67, 89.5, -1000.0]),
+            (["12\u00a0345", "1\u00a0234", "99"], [12345, 1234, 99]),
+            (["612 345 678", "698 765 432"], ["612 345 678", "698 765 432"]),  # may be telephones
+            (["0123 45678", "0456 12345", "0789 99999"], ["0123 45678", "0456 12345", "0789 99999"]),
+        ],
+    )
+    def test_spaces_between_thousands(self, tmp_path, cells, numbers):
+        (tmp_path / "t.csv").write_text("x;y\n" + "".join(f"{cell};{n}\n" for n, cell in enumerate(cells)), "utf-8")
+        assert read(tmp_path / "t.csv").arrow["x"].to_pylist() == numbers
