@@ -81,6 +81,16 @@ class TestGoesOn:
             compared(monkeypatch, again, tmp_path, **options)
             assert len(again.made) == 4, options
 
+    def test_after_it_was_killed_while_it_wrote_a_file(self, monkeypatch, tmp_path):
+        compared(monkeypatch, Counted(), tmp_path)
+        left = [tmp_path / ".comparison.json.0123456789abcdef", tmp_path / "trials" / ".noise-0a.json.0123456789abcdef"]
+        for one in left:
+            one.write_bytes(b"{")
+        again = Counted()
+        compared(monkeypatch, again, tmp_path)
+        assert not again.made
+        assert not any(one.exists() for one in left)
+
     def test_an_unexpected_error_is_tried_again(self, monkeypatch, tmp_path):
         compared(monkeypatch, Counted(is_final=False), tmp_path)
         again = Counted()
