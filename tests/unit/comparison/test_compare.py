@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.cli.app import run
 from sfumato.comparison import attempt as attempting
 from sfumato.comparison import workers
 from sfumato.comparison.attempt import Attempt, Split
@@ -174,3 +175,11 @@ def test_processes_survive_a_death_and_no_cell_is_written(tmp_path, monkeypatch,
     assert kept == len(found.rows) - 1, "what died is not kept"
     assert json.loads((tmp_path / "comparison.json").read_text())["reference_rows"] == 40
     assert "prefers-color-scheme" in (tmp_path / "report.html").read_text()
+
+
+def test_who_interrupts_it_is_told_that_it_goes_on(tmp_path, monkeypatch, capsys):
+    (tmp_path / "t.csv").write_text("age,city\n" + "\n".join(f"{20 + row % 50},Ulm" for row in range(80)))
+    monkeypatch.setattr(workers, "attempt", Counted(dies_after=0))
+    words = ["--quasi", "age", "--other", "*", "--methods", "noise", "--jobs", "1"]
+    assert run(["compare", str(tmp_path / "t.csv"), "-o", str(tmp_path / "map"), *words]) == 130
+    assert "the same command goes on where it stopped" in capsys.readouterr().err
