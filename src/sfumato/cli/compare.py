@@ -62,7 +62,11 @@ def command(
     source.say_roles(fitted.schema)
     console.say_progress("sfumato.comparison")
     console.say_compiling()
-    found = compare(fitted, chosen, strengths=strengths, holdout=holdout, into=out, jobs=jobs, seed=seed)
+    try:
+        found = compare(fitted, chosen, strengths=strengths, holdout=holdout, into=out, jobs=jobs, seed=seed)
+    except (KeyboardInterrupt, SystemExit):  # Ctrl-C, or a signal to end
+        console.say("· interrupted; the same command goes on where it stopped")
+        raise
     console.say(f"· the map is in {out}/{REPORT}")
     with console.after(f"the comparison is complete in {out}"):
         if json:

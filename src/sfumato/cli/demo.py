@@ -30,7 +30,7 @@ class TruthAndEstimate:
 def command(
     *,
     out: str = typer.Option("out", "-o", "--out", metavar="DIR", help="Folder to write to."),
-    k: int = typer.Option(5, "--k", help="Smallest number of records in a box."),
+    k: int = typer.Option(5, "-k", "--k", help="Smallest number of records in a box."),
     l: int = typer.Option(2, "--l", help="Smallest number of different sensitive values in a box."),
     seed: int | None = typer.Option(None, "--seed", help="Seed for repeatable tests."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
@@ -39,6 +39,8 @@ def command(
 
     Releases the table, verifies it, and compares the estimated statistics with the true ones, which are printed and
     never written: a release must not contain them.
+
+    Example: sfumato demo -o out -k 5
     """
     from sfumato.methods.registry import make_method
     from sfumato.release.bundle import require_target

@@ -129,7 +129,11 @@ def _recommended(request: Request, given: Any, engine: Engine) -> Request:
     console.say(f"· method {found.method}, recommended because:")
     for reason in found.reasons:
         console.say(f"·   {reason}")
-    return replace(request, method=found.method, options={**found.options, **request.options})
+    options = {**found.options, **request.options}
+    if "population" in options and "population" not in found.options:
+        console.say(f"·   the population is not needed by {found.method}, whose groups are those of the table.")
+        del options["population"]
+    return replace(request, method=found.method, options=options)
 
 
 def _made_by_engine(

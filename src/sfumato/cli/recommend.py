@@ -16,7 +16,7 @@ def command(
     ),
     k: int | None = typer.Option(None, "-k", "--k", help="Smallest number of records in a group; chosen by default."),
     l: int | None = typer.Option(None, "--l", help="Smallest number of different sensitive values in a group."),
-    population: int | None = typer.Option(None, "--population", help="People among whom an intruder searches."),
+    population: float | None = typer.Option(None, "--population", help="People among whom an intruder searches."),
     schema: str | None = source.SCHEMA,
     role: list[str] = source.ROLE,
     quasi: list[str] = source.QUASI,

@@ -6,8 +6,10 @@ method with its options: after a change of any of them the trial is made again, 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +26,7 @@ from sfumato.table.write import write_whole
 from sfumato.version import __version__
 
 TRIALS, RESULT, REPORT = "trials", "comparison.json", "report.html"
+UNFINISHED = re.compile(r"\..+\.(json|html)\.[0-9a-f]{16}")  # a temporary file
 
 
 def digest_of(table: FittedTable) -> str:
@@ -52,6 +55,9 @@ class ComparisonFolder:
             reason = error.strerror or type(error).__name__
         if reason:
             raise OptionError(f"The comparison cannot be written there: {reason}.", fix="another folder")
+        for left in filter(_is_unfinished, (*path.iterdir(), *(path / TRIALS).iterdir())):
+            with contextlib.suppress(OSError):  # a comparison does not need it
+                left.unlink()
         return cls(path, shared)
 
     def found(self, trial: Trial) -> ComparedMethod | None:
@@ -80,7 +86,8 @@ def require_folder(folder: str | Path) -> None:
     path = resolved(folder)
     if path.exists() and not path.is_dir():
         raise RequestError(f"{path.name!r} must be a folder.", found="something else", fix="another folder")
-    others = [one for one in path.iterdir() if one.name not in (TRIALS, RESULT, REPORT)] if path.exists() else []
+    found = path.iterdir() if path.exists() else ()
+    others = [one for one in found if one.name not in (TRIALS, RESULT, REPORT) and not _is_unfinished(one)]
     is_release = path.exists() and (path / REPORT).exists() and not (path / TRIALS).exists()
     if others or is_release:
         raise RequestError(
@@ -88,6 +95,11 @@ def require_folder(folder: str | Path) -> None:
             found=f"{len(others)} other files" if others else "a report without a comparison",
             fix="another folder",
         )
+
+
+def _is_unfinished(path: Path) -> bool:
+    """Whether a comparison that was killed while it wrote a file left this behind; see ``write_whole``."""
+    return UNFINISHED.fullmatch(path.name) is not None
 
 
 def _put(path: Path, text: str) -> None:

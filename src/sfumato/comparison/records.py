@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 RECOGNITION = ("distance below the reference", "ambiguity below the reference")
 COMPONENTS = "shift of kernel components, largest"
-LONGEST = 60  # characters of a guarantee that tables show
+WHOLE = 120  # characters of a guarantee that tables show as it is
+LONGEST = 60  # characters of each part of a longer one
 CORRELATIONS = "change in correlations"
 
 
@@ -64,9 +65,9 @@ class ComparedMethod:
     @property
     def promise(self) -> str:
         """The guarantee, with at most the first few of many columns; the whole text is in ``guarantee``."""
-        if len(self.guarantee) <= LONGEST:
+        if len(self.guarantee) <= WHOLE:
             return self.guarantee
-        return f"{self.guarantee[:LONGEST].rpartition(',')[0] or self.guarantee[:LONGEST]}, …"
+        return "; ".join(_cut(part) for part in self.guarantee.split("; "))
 
     @property
     def reference_risk(self) -> float | None:
@@ -241,6 +242,14 @@ def _marked(rows: tuple[ComparedMethod, ...]) -> tuple[ComparedMethod, ...]:
     if known:
         marks[known] = non_dominated(np.array([losses[place] for place in known], dtype=np.float64))
     return tuple(replace(row, non_dominated=bool(mark)) for row, mark in zip(rows, marks, strict=True))
+
+
+def _cut(part: str) -> str:
+    """Return the start of a part of a guarantee, up to the end of a column or, without any, of a word."""
+    if len(part) <= LONGEST:
+        return part
+    columns, comma, _ = part[:LONGEST].rpartition(",")
+    return f"{columns}, …" if comma else f"{part[:LONGEST].rpartition(' ')[0] or part[:LONGEST]} …"
 
 
 def _assessment(plain: Mapping[str, Any]) -> Assessment:

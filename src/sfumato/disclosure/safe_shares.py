@@ -176,8 +176,9 @@ def bins_of(present: NDArray[np.float64], least: int, *, whole: bool, per_day: f
     kept = _kept(edges, present, least)
     if not kept:
         return None
-    texts = [_date(edge, per_day) if per_day else _number(edge) for edge in kept]
-    lasts = [_number(edge - 1.0) for edge in kept] if whole and not per_day else texts
+    places = _places(kept, (high - low) / BINS)
+    texts = [_date(edge, per_day) if per_day else _number(edge, places) for edge in kept]
+    lasts = [_number(edge - 1.0, places) for edge in kept] if whole and not per_day else texts
     ranges = (
         texts[place] if texts[place] == lasts[place + 1] else f"{texts[place]} – {lasts[place + 1]}"
         for place in range(len(kept) - 1)
@@ -226,5 +227,18 @@ def _date(edge: float, units: float) -> str:
     return day.removesuffix("-01").removesuffix("-01")
 
 
-def _number(edge: float) -> str:
-    return f"{edge:,.6g}".replace("-", "−") if abs(edge) < 1e6 else f"{edge:.3g}".replace("-", "−")
+def _number(edge: float, places: int | None = None) -> str:
+    short = f"{edge:,.6g}" if abs(edge) < 1e6 else f"{edge:.3g}"
+    return (short if places is None else f"{edge:,.{places}f}").replace("-", "−")
+
+
+def _places(edges: list[float], width: float) -> int | None:
+    """Return how many decimal places tell the edges of bins of this width apart; None if a few digits do.
+
+    >>> _places([1000.0, 1100.0], 100.0), _places([20_240_100.0, 20_240_200.0], 100.0), _places([1e6 + 0.2], 0.2)
+    (None, 0, 1)
+    """
+    digits = (float(f"{edge:.{6 if abs(edge) < 1e6 else 3}g}") for edge in edges)
+    if all(abs(digit - edge) <= width / 10.0 for digit, edge in zip(digits, edges, strict=True)):
+        return None
+    return max(0, -math.floor(math.log10(width)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.disclosure.anonymity_budget import require_population
 from sfumato.engines.registry import engine_for
 from sfumato.errors import SfumatoError, names_memory_errors
 from sfumato.examination import examined
@@ -36,7 +37,7 @@ def recommend(
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
     k: int | None = None,
     l: int | None = None,
-    population: int | None = None,
+    population: float | None = None,
     engine: str | Engine = "auto",
     file: str | None = None,
     arguments: Sequence[str] = (),
@@ -59,8 +60,8 @@ def recommend(
         Smallest number of rows in a group, at least 2. Default: 5, or 3 in a table of fewer than 50 rows.
     l : int, optional
         Smallest number of different sensitive values in a group. Default: 2 if there is a sensitive column.
-    population : int, optional
-        Number of people among whom an intruder searches. Default: those of the table.
+    population : int or float, optional
+        Whole number of people among whom an intruder searches. Default: those of the table.
     engine : str or Engine, default "auto"
         Engine that reads the table.
     file : str, optional
@@ -85,9 +86,10 @@ def recommend(
     >>> found.command
     "sfumato release FILE -o out --method boxes --k 5 --l 2 --keep 'corr(age, income)'"
     """
-    for name, value, least in (("k", k, 2), ("l", l, 1), ("population", population, 1)):
+    for name, value, least in (("k", k, 2), ("l", l, 1)):
         if value is not None:
             require_int(value, name=name, at_least=least)
+    population = None if population is None else require_population(population)  # 3e8 is a whole number, too
     with examined(table, schema, engine_for(engine, table)) as opened:
         names = [column.name for column in opened.schema.without(Role.IDENTIFIER).columns]
         wanted = Wanted(keep=tuple(parse(one, names=names) for one in keep), k=k, l=l, population=population)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 MOST_CATEGORIES = 250  # of a column that is written as codes with labels
+PADDED = (".sav", ".xpt")  # formats that fill text up with spaces, so that those at its end are lost
 EXACT_WHOLE = 2**53  # larger whole numbers are not exact as floating-point numbers
 # words that a column must not be called in SPSS or Stata
 RESERVED = frozenset(["all", "and", "by", "byte", "double", "eq", "float", "ge", "gt", "if", "in", "int", "le", "long"])
@@ -167,7 +168,16 @@ def _held(cells: pa.ChunkedArray, kind: Kind, chosen: ExportFormat) -> Held:
     if coded is not None:
         return coded
     no_labels = kind is Kind.ORDERED or (kind is Kind.NOMINAL and chosen.value_label_bytes > 0)
-    return Held(texts, notes=("is text, without value labels or an order",) if no_labels else ())
+    notes = ("is text, without value labels or an order",) if no_labels else ()
+    return Held(texts, notes=notes + _lost_signs(texts, chosen))
+
+
+def _lost_signs(texts: pa.ChunkedArray, chosen: ExportFormat) -> tuple[str, ...]:
+    """Return what is lost of text: no format tells empty text from a missing value, and some pad text with spaces."""
+    empty = pc.any(pc.equal(texts, "")).as_py()
+    spaces = chosen.suffix in PADDED and pc.any(pc.ends_with(texts, " ")).as_py()
+    notes = ("is missing where a text is empty",) if empty else ()
+    return (*notes, "has no spaces at the end of texts") if spaces else notes
 
 
 def _texts(cells: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -186,7 +196,9 @@ def _coded(cells: pa.ChunkedArray, texts: pa.ChunkedArray, chosen: ExportFormat)
     if not len(values) or len(values) > MOST_CATEGORIES or longest > chosen.value_label_bytes:
         return None
     codes = pc.add(pc.index_in(texts, value_set=values), 1).cast(pa.int32())
-    return Held(codes, codes=dict(enumerate(values.to_pylist(), 1)))
+    spaces = chosen.suffix in PADDED and pc.any(pc.ends_with(values, " ")).as_py()
+    notes = ("has no spaces at the end of labels",) if spaces else ()
+    return Held(codes, codes=dict(enumerate(values.to_pylist(), 1)), notes=notes)
 
 
 def _moments(cells: pa.ChunkedArray, chosen: ExportFormat) -> Held:

@@ -236,7 +236,7 @@ def test_a_shell_completes_commands():
     assert done.stdout.split() == ["recommend", "release"]
 
 
-@pytest.mark.parametrize("command", [one.name for one in app.registered_commands if one.name != "demo"])
+@pytest.mark.parametrize("command", [one.name for one in app.registered_commands])
 def test_the_help_of_a_command_has_an_example(command, capsys):
     assert run([command, "--help"]) == 0
     assert f"Example: sfumato {command}" in capsys.readouterr().out

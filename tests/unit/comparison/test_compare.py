@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.cli.app import run
 from sfumato.comparison import attempt as attempting
 from sfumato.comparison import workers
 from sfumato.comparison.attempt import Attempt, Split
@@ -80,6 +81,16 @@ class TestGoesOn:
             again = Counted()
             compared(monkeypatch, again, tmp_path, **options)
             assert len(again.made) == 4, options
+
+    def test_after_it_was_killed_while_it_wrote_a_file(self, monkeypatch, tmp_path):
+        compared(monkeypatch, Counted(), tmp_path)
+        left = [tmp_path / ".comparison.json.0123456789abcdef", tmp_path / "trials" / ".noise-0a.json.0123456789abcdef"]
+        for one in left:
+            one.write_bytes(b"{")
+        again = Counted()
+        compared(monkeypatch, again, tmp_path)
+        assert not again.made
+        assert not any(one.exists() for one in left)
 
     def test_an_unexpected_error_is_tried_again(self, monkeypatch, tmp_path):
         compared(monkeypatch, Counted(is_final=False), tmp_path)
@@ -164,3 +175,11 @@ def test_processes_survive_a_death_and_no_cell_is_written(tmp_path, monkeypatch,
     assert kept == len(found.rows) - 1, "what died is not kept"
     assert json.loads((tmp_path / "comparison.json").read_text())["reference_rows"] == 40
     assert "prefers-color-scheme" in (tmp_path / "report.html").read_text()
+
+
+def test_who_interrupts_it_is_told_that_it_goes_on(tmp_path, monkeypatch, capsys):
+    (tmp_path / "t.csv").write_text("age,city\n" + "\n".join(f"{20 + row % 50},Ulm" for row in range(80)))
+    monkeypatch.setattr(workers, "attempt", Counted(dies_after=0))
+    words = ["--quasi", "age", "--other", "*", "--methods", "noise", "--jobs", "1"]
+    assert run(["compare", str(tmp_path / "t.csv"), "-o", str(tmp_path / "map"), *words]) == 130
+    assert "the same command goes on where it stopped" in capsys.readouterr().err

@@ -93,6 +93,18 @@ def test_a_long_guarantee_is_cut_at_a_column():
     assert replace(row(), guarantee="5-anonymous in age").promise == "5-anonymous in age"
 
 
+def test_a_guarantee_keeps_its_verb_and_its_second_part():
+    from dataclasses import replace
+
+    whole = "every released value of age, sex, region occurs in at least 10 rows, each column by itself"
+    assert replace(row(), guarantee=whole).promise == whole
+    columns = ", ".join(f"column_{number}" for number in range(20))
+    diverse = "at least 2 different values of 'diag' in each group"
+    assert replace(row(), guarantee=f"5-anonymous in {columns}; {diverse}").promise.endswith(f", …; {diverse}")
+    words = replace(row(), guarantee="no released column is recognised as one of the 18 identifiers " * 3).promise
+    assert words == "no released column is recognised as one of the 18 …"
+
+
 def test_a_record_survives_a_file():
     for one in (row(strength="k = 5"), row(reason="No release."), row(shift=math.nan)):
         again = ComparedMethod.from_plain(json.loads(json.dumps(one.to_plain(), allow_nan=False)))

@@ -6,6 +6,7 @@ import datetime
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -94,3 +95,13 @@ def test_text_and_constant_columns_are_left_out():
 
 def test_the_least_number_of_people_follows_k():
     assert [least_people(k) for k in (None, 2, 50)] == [10, 5, 50]
+
+
+@pytest.mark.parametrize(("first", "width"), [(20_240_101, 900), (100_000, 1.0), (1.6e9, 1e6), (-5e6, 40.0)])
+def test_narrow_bins_of_large_numbers_have_different_labels(first, width):
+    numbers = first + width * np.random.default_rng(2).random(2000)
+    shown = safe_shares(table(x=np.floor(numbers) if width > 800 else numbers), ["x"], 10)[0]
+    assert len(set(shown.labels)) == len(shown.labels)
+    assert shown.labels[0].startswith("under ")
+    first_edge = float(shown.labels[0].removeprefix("under ").replace(",", "").replace("−", "-"))
+    assert first_edge == pytest.approx(shown.bins.edges[0], rel=1e-12)

@@ -165,6 +165,14 @@ class TestCommand:
         options = json.loads(shown.out)["manifest"]["options"]
         assert (options["k"], options["keep"]) == (7, ["mean(income)"])
 
+    def test_method_auto_takes_a_population(self, file, capsys):
+        words = ["release", file, "-o", "out", "--method", "auto", "--quasi", "age,sex", "--population", "1000000"]
+        assert run([*words, "--other", "*"]) == 0
+        assert json.loads(Path("out/manifest.json").read_text())["options"]["population"] == 1_000_000
+        capsys.readouterr()
+        assert run([*words, "--other", "*", "--keep", "mean(age)"]) == 0
+        assert "the population is not needed by boxes" in capsys.readouterr().err
+
     def test_a_person_can_read_it(self, file, capsys):
         assert run(["recommend", file, "--quasi", "age", "--other", "*"]) == 0
         text = capsys.readouterr().out

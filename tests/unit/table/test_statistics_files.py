@@ -216,6 +216,15 @@ class TestWhatAFormatCannotHold:
         assert "without value labels" in self.noted(many, Kind.NOMINAL, tmp_path / "t.sav")
         assert not self.noted(pa.array([1, 2]), Kind.WHOLE, tmp_path / "t.sav")
 
+    def test_empty_text_and_spaces_at_the_end_are_said(self, tmp_path):
+        empty, spaces = pa.array(["", None, "a"]), pa.array(["a ", "a", "b"])
+        for suffix in (".dta", ".xpt"):
+            assert "is missing where a text is empty" in self.noted(empty, Kind.TEXT, tmp_path / f"t{suffix}")
+        assert "no spaces at the end of texts" in self.noted(spaces, Kind.TEXT, tmp_path / "t.xpt")
+        assert "no spaces at the end of labels" in self.noted(spaces, Kind.NOMINAL, tmp_path / "t.sav")
+        assert not self.noted(spaces, Kind.NOMINAL, tmp_path / "t.dta")
+        assert not self.noted(pa.array(["a", None]), Kind.TEXT, tmp_path / "t.sav")
+
     def test_text_that_is_too_long_is_refused(self, tmp_path):
         with pytest.raises(OptionError, match="2,045 bytes"):
             self.noted(pa.array(["x" * 3000]), Kind.TEXT, tmp_path / "t.dta")
