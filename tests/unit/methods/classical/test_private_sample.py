@@ -156,3 +156,9 @@ def test_the_manifest_does_not_tell_whether_one_person_is_in_the_table(one):
     )
     assert without.notes == with_one.notes
     assert without.rows_in == with_one.rows_in
+
+
+def test_a_table_that_is_too_small_is_told_to_use_a_larger_epsilon():
+    """The method has no option k."""
+    with pytest.raises(sf.SfumatoError, match="larger epsilon"):
+        sf.PrivateSample(epsilon=1.0, delta=1e-6).release({"sex": ["f", "m"]}, schema={"sex": "quasi"})
