@@ -311,7 +311,7 @@ def shuffled(evidence: Evidence, numbered: Sequence[str]) -> Evidence:
         raise CannotRelease(
             "At least one row must be released.",
             found="all rows suppressed",
-            fix="a smaller k, or fewer protected columns",
+            fix="a smaller k (or larger epsilon), or fewer protected columns",
         )
     mixed = in_random_order(evidence, randomness.stream("order"))
     arrow = mixed.released.arrow

@@ -1,8 +1,8 @@
 """Check a bundle: its files are those that were written together, and its promises hold on its released rows.
 
 A promise that needs the original, such as "every original value lies inside its released range", was verified when the
-release was made and cannot be recounted here. All others are recounted, and what the manifest says about them must be
-what the recount finds.
+release was made and cannot be recounted here; neither can a promise of another version or of a method of the user's
+own. All others are recounted, and what the manifest says about them must be what the recount finds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class BundleCheck:
 
     files: tuple[FileCheck, ...]
     recounted: tuple[Finding, ...]  # promises that were recounted on the released rows
-    not_recounted: tuple[Finding, ...]  # promises that need the original: verified when the release was made
+    not_recounted: tuple[Finding, ...]  # promises that need the original, or that this version does not know
     faults: tuple[str, ...]  # what the manifest says and the bundle does not show
 
     @property
@@ -103,6 +103,13 @@ def check_rows(manifest: Manifest, released: Table) -> BundleCheck:
         not_recounted=tuple(not_recounted),
         faults=tuple(faults),
     )
+
+
+def as_recounted(manifest: Manifest, checked: BundleCheck) -> Manifest:
+    """Return the manifest with the promises as they were recounted: a text of another version may say anything."""
+    recounted, others = iter(checked.recounted), iter(checked.not_recounted)
+    findings = tuple(next(recounted if record.is_recounted else others) for record in manifest.claims)
+    return replace(manifest, findings=findings)
 
 
 def _files(folder: Path, sums: Mapping[str, str]) -> tuple[FileCheck, ...]:

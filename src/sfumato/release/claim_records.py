@@ -46,6 +46,15 @@ class ClaimRecord:
             return cls(name=name, parameters=None)
         return cls(name=name, parameters={one.name: plain(getattr(claim, one.name)) for one in fields(claim)})
 
+    @property
+    def is_recounted(self) -> bool:
+        """Whether the promise is recounted by whoever reads the release: it is known, and the rows can show it."""
+        try:
+            claim = self.rebuilt()
+        except ReadError:  # a manifest that is read without being verified
+            return False
+        return claim is not None and not claim.needs_original
+
     def rebuilt(self) -> Claim[Any] | None:
         """Return the claim, or None if its parameters are not recorded."""
         if self.name not in RECORDED:

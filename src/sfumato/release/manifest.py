@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sfumato.errors import ReadError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
 
 NO_GUARANTEE = "no guarantee"
+NOT_SHOWN = "(stated: the released rows alone do not show it)"  # after a promise that no reader can recount
 FORMAT = 3  # increased when older versions can no longer read a manifest
 EXACT, BOX_MEAN, ALTERED, NOT_RELEASED = "exact", "box-mean", "altered", "not released"  # rules of sampling weights
 SEAL = "sha256"  # in the JSON text: SHA-256 of all the rest of it
@@ -80,8 +82,16 @@ class Manifest:
 
     @property
     def guarantee(self) -> str:
-        """The privacy promises as one text, or "no guarantee" if there are none."""
-        return "; ".join(finding.claim for finding in self.findings if finding.kind == "privacy") or NO_GUARANTEE
+        """The privacy promises as one text, or "no guarantee" if there are none.
+
+        A promise that a reader cannot recount, such as one about a population table or one of a method of the user's
+        own, is said to be stated: a manifest may state anything.
+        """
+        pairs = zip_longest(self.findings, self.claims[: len(self.findings)])
+        promises = [(finding.claim, record) for finding, record in pairs if finding.kind == "privacy"]
+        # without any record the promises are those of a release in memory: such a bundle is refused
+        shown = [f"{text} {NOT_SHOWN}" if record and not record.is_recounted else text for text, record in promises]
+        return "; ".join(shown) or NO_GUARANTEE
 
     @property
     def suppressed(self) -> int:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.errors import ReadError, TableError, names_memory_errors
-from sfumato.release.bundle_check import BundleCheck, check_bundle, check_rows
+from sfumato.release.bundle_check import BundleCheck, as_recounted, check_bundle, check_rows
 from sfumato.release.manifest import Manifest, is_sealed
 from sfumato.release.release import Release
 from sfumato.release.stored import StoredTable
@@ -78,7 +78,9 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
         if os.path.isdir(source):  # noqa: PTH112  (false for names that are too long)
             release = _from_folder(source)
             if verify:
-                _checked(source, release).require_held(may_be_absent=True)
+                checked = _checked(source, release)
+                checked.require_held(may_be_absent=True)
+                return _as_recounted(release, checked)
             return release
     is_file = isinstance(source, Path)
     table = as_table(FileSource(source, TextOptions(marks_are_text=True)) if is_file else source)
@@ -139,7 +141,13 @@ def _with_manifest(table: Table, text: str, *, verify: bool) -> Release:
         checked = check_rows(manifest, release.table)
         faults = checked.faults if is_sealed(text) else ("the manifest changed", *checked.faults)
         replace(checked, faults=faults).require_held()
+        return _as_recounted(release, checked)
     return release
+
+
+def _as_recounted(release: Release, checked: BundleCheck) -> Release:
+    assert release.manifest is not None
+    return replace(release, manifest=as_recounted(release.manifest, checked))
 
 
 def _with_empty_ends(table: Table) -> Table:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MOST_MEANS = 12  # columns whose means are shown if no statistic is kept
 MOST_ROWS = 20_000_000  # rows up to which a report contains statistics and a picture
+NOT_COUNTED = "no guarantee here: the released rows alone do not show it"  # shown with a stated privacy promise
 NOT_PROMISED = "assess the release before it is used"  # shown with "no guarantee"
 
 

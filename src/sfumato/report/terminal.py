@@ -13,7 +13,7 @@ from rich.text import Text
 
 from sfumato.params import options_of
 from sfumato.release.manifest import NO_GUARANTEE
-from sfumato.report.summary import NOT_PROMISED, privacy_first, treatment
+from sfumato.report.summary import NOT_COUNTED, NOT_PROMISED, privacy_first, treatment
 from sfumato.schema.columns import Role
 from sfumato.statistics.quantities import interval, quantity
 
@@ -167,8 +167,10 @@ def bundle(checked: BundleCheck) -> RenderableType:
         mark = Text("recounted", style="green") if finding.held else Text("broken", style="bold red")
         promises.add_row(mark, finding.kind, Text(finding.claim), Text(finding.found))
     for finding in privacy_first(checked.not_recounted):
-        found = Text("verified when the release was made; not recounted here")
-        promises.add_row(Text("stated", style="dim"), finding.kind, Text(finding.claim), found)
+        private = finding.kind == "privacy"
+        found = Text(NOT_COUNTED if private else "verified when the release was made; not recounted here")
+        mark = Text("stated", style="bold red" if private else "dim")
+        promises.add_row(mark, finding.kind, Text(finding.claim), found)
     return Group(files, Text(""), promises, *(Text(fault, style="bold red") for fault in checked.faults))
 
 

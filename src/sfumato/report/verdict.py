@@ -88,7 +88,7 @@ def promises(release: Release) -> tuple[Promise, ...]:
             claim=finding.claim,
             found=finding.found,
             held=finding.held,
-            verified=_verified(record),
+            verified=_verified(record, finding.kind),
         )
         for finding, record in zip(manifest.findings, records, strict=False)
     ]
@@ -142,8 +142,10 @@ def _tested(assessment: Assessment | None) -> Iterator[str]:
         yield "Measures were taken, but none of them is a test: tests need people who are not in the table."
 
 
-def _verified(record: ClaimRecord | None) -> str:
+def _verified(record: ClaimRecord | None, kind: str) -> str:
     claim = record.rebuilt() if record else None
+    if claim is None and kind == "privacy":
+        return "stated when the release was made; its rows alone do not show it"
     if claim is None or claim.needs_original:
         return "compared with the original when the release was made"
     return "recounted on the released rows; `sfumato verify DIR` repeats it"

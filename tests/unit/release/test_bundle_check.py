@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.cli.app import run
 from sfumato.errors import GuaranteeNotMet, ReadError
 from sfumato.release.bundle import sha256, write
 from sfumato.release.claim_records import RECORDED, ClaimRecord
@@ -205,3 +206,39 @@ def test_a_wrong_type_anywhere_in_a_manifest_is_no_foreign_exception(folder, val
         edit(folder, change, sealed=sealed)
         with suppress(ReadError, GuaranteeNotMet):
             sf.read_release(folder)
+
+
+class TestAPromiseThatNobodyCanRecount:
+    """A manifest may state anything; only what was recounted is shown as a guarantee."""
+
+    @pytest.mark.parametrize("name", ["Unknown", "KMap", "Containment"])
+    def test_is_never_shown_as_a_guarantee(self, folder, name, capfd):
+        def rename(record):
+            position = next(number for number, one in enumerate(record["claims"]) if one["name"] == "KAnonymity")
+            record["claims"][position]["name"] = name
+            record["findings"][position]["claim"] = "100-anonymous in age, income"
+
+        edit(folder, rename, sealed=True)
+        release = sf.read_release(folder)  # releases of other versions and of users' own methods stay readable
+        stated = "100-anonymous in age, income (stated: the released rows alone do not show it)"
+        assert release.manifest.guarantee.split("; ") == [
+            stated,
+            "at least 2 different values of 'illness' in each group",
+        ]
+        assert run(["verify", str(folder)]) == 0
+        shown = capfd.readouterr().out
+        assert "stated     privacy" in shown
+        assert "no guarantee here" in shown
+
+    def test_another_version_cannot_word_a_recounted_one_stronger(self, folder):
+        def word(record):
+            record["version"] = "0.0.1"
+            del record["options"]["k"]
+            record["findings"][0]["claim"] = "100-anonymous in age, income"
+
+        edit(folder, word, sealed=True)
+        assert sf.read_release(folder).manifest.guarantee.startswith("5-anonymous in age, income; ")
+
+    def test_a_manifest_that_was_not_verified_can_be_shown(self, folder):
+        edit(folder, lambda record: promise(record, "KAnonymity")["parameters"].pop("k"), sealed=True)
+        assert "stated" in repr(sf.read_release(folder, verify=False))

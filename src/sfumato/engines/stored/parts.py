@@ -181,7 +181,7 @@ class PartWriter:
             raise CannotRelease(
                 "At least one row must be released.",
                 found="all rows suppressed",
-                fix="a smaller k, or fewer protected columns",
+                fix="a smaller k (or larger epsilon), or fewer protected columns",
             )
         return Parts(self.blocks, self.folder, self.origins, found)
 

@@ -140,6 +140,12 @@ class SamplePlan(RecodingPlan):
     sampling: SamplingParameters
     randomness: Randomness
 
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        """How each column was recoded, without counts: one person can change a count of the whole table."""
+        noted = super().notes
+        return {**noted, "columns": {name: {"how": note["how"]} for name, note in noted["columns"].items()}}
+
     def transform(self, block: Table, number: int) -> Outcome:
         draws = self.randomness.stream(f"sample {number}").random(block.rows)
         drawn = np.flatnonzero(draws < self.sampling.beta)

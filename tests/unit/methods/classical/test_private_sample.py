@@ -143,3 +143,22 @@ def test_a_value_that_its_tree_lacks_is_refused_without_showing_it(tmp_path):
     with pytest.raises(sf.SfumatoError, match="must contain every value") as refused:
         sf.PrivateSample().release({"colour": ["red", "green", "violet"] * 30}, schema=schema)
     assert "violet" not in str(refused.value)
+
+
+@pytest.mark.parametrize("one", [1000.0, math.nan])
+def test_the_manifest_does_not_tell_whether_one_person_is_in_the_table(one):
+    """Counts of the original values or rows would differ with certainty, whatever ε is."""
+    ages = [20.0 + row % 60 for row in range(3000)]
+    method = sf.PrivateSample(epsilon=1.0, delta=1e-4, levels={"age": 1})
+    schema = {"age": {"role": "quasi", "tree": "steps:20"}}
+    without, with_one = (
+        method.release({"age": values}, schema=schema).manifest for values in ([*ages, 20.0], [*ages, one])
+    )
+    assert without.notes == with_one.notes
+    assert without.rows_in == with_one.rows_in
+
+
+def test_a_table_that_is_too_small_is_told_to_use_a_larger_epsilon():
+    """The method has no option k."""
+    with pytest.raises(sf.SfumatoError, match="larger epsilon"):
+        sf.PrivateSample(epsilon=1.0, delta=1e-6).release({"sex": ["f", "m"]}, schema={"sex": "quasi"})
