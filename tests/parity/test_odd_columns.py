@@ -52,6 +52,16 @@ class TestColumns:
         assert _released(method, path, "duckdb") == _released(method, path, "memory")
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("ms"), pa.timestamp("us", "Europe/Berlin"), pa.timestamp("s", "UTC")])
+def test_timestamps_in_other_units_and_zones_become_years(kind, tmp_path):
+    """The values that DuckDB counts must be found again among the cells of the file."""
+    path = tmp_path / "rows.parquet"
+    moments = pa.array((_numbers(1) - 50) * 10_000_000 * 10**6, pa.timestamp("us")).cast(kind)
+    pq.write_table(pa.table({"admitted": moments, "size": _numbers(2)}), path)
+    found = [_released(sf.SafeHarbor(year=2026), path, engine) for engine in ("duckdb", "memory")]
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("place", ["year=2020", "part[1]", "all*"])
 def test_a_path_is_neither_a_pattern_nor_a_column(place, tmp_path):
     folder = tmp_path / place

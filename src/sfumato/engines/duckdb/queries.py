@@ -37,9 +37,11 @@ class DuckDBQueries(Queries):
     def distinct(self, column: str, most: int | None) -> pa.Table:
         name = self.stored.relation.column(column)
         limit = "" if most is None else f" ORDER BY number DESC LIMIT {most}"
-        return self.connection.table(
+        found = self.connection.table(
             f"SELECT {name}, count(*) AS number FROM {self.stored.sql([column])} GROUP BY {name}{limit}"
-        ).rename_columns([column, "number"])
+        )
+        kind = self.stored.relation.types[column]  # DuckDB has timestamps in microseconds, and in its own time zone
+        return pa.table([found.column(0).cast(kind), found.column(1)], names=[column, "number"])
 
     def group_sizes(self, columns: Sequence[str]) -> pa.Table:
         names = ", ".join(map(self.stored.relation.column, columns)) or "1"
