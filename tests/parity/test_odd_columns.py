@@ -1,4 +1,4 @@
-"""Tables as they come, released by DuckDB as by the memory engine: names that SQL confuses, NaN, paths with wildcards."""
+"""Tables as they come, released by DuckDB as by memory: names that SQL confuses, NaN, paths with wildcards."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def sexes() -> list[str]:
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 class TestColumns:
     @pytest.mark.parametrize(
-        "names", [("Age", "age"), ("", "AGE"), ("number", "rows"), ("value", "size"), ('a"b', "x" * 80), ("a.b", "a\nb")]
+        "names",
+        [("Age", "age"), ("", "AGE"), ("number", "rows"), ("value", "size"), ('a"b', "x" * 80), ("a.b", "a\nb")],
     )
     def test_any_names(self, method, names, sexes, tmp_path):
         path = tmp_path / "rows.parquet"

@@ -52,7 +52,7 @@ class Queries(ABC):
 
     @abstractmethod
     def distinct(self, column: str, most: int | None) -> pa.Table:
-        """Return the values of a column, and in a second column their numbers of rows; the ``most`` frequent if given."""
+        """Return the values of a column, and in a second column their rows; the ``most`` frequent if given."""
 
     @abstractmethod
     def group_sizes(self, columns: Sequence[str]) -> pa.Table:
