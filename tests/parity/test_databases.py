@@ -170,6 +170,40 @@ class TestPostgres:
         assert row["list"] == "{1,2}"
         assert row["gap"] == "00:05:00"
 
+    @pytest.mark.parametrize("length", [60, 63])
+    def test_names_that_the_server_would_cut_off_are_refused(self, server, length):
+        """``…_low`` would become ``…_lo``, which nobody could read as an interval."""
+        name = "x" * length
+        target = sf.Database(server, table="cut_off")
+        with pytest.raises(RequestError, match="63 bytes"):
+            sf.Boxes(k=5).release({name: np.arange(50)}, schema={name: "quasi"}, into=target)
+        with pytest.raises(RequestError, match="63 bytes"):
+            sf.Noise().release({"a": np.arange(50)}, schema={"a": "quasi"}, into=sf.Database(server, table="t" * 64))
+        assert run_sql(server, "SELECT to_regclass('cut_off')::text AS t").column("t").to_pylist() == [None]
+
+    def test_what_is_written_has_the_digits_that_were_verified(self, server):
+        run_sql(
+            server,
+            "DROP TABLE IF EXISTS short, means",
+            "CREATE TABLE short AS SELECT (i / 7.0)::real AS r FROM generate_series(1, 50) i",
+        )
+        source, target = sf.Database(server, table="short"), sf.Database(server, table="means")
+        release = sf.Microaggregate(k=3, kind="tree").release(source, schema={"r": "quasi"}, into=target)
+        assert sorted(target.read().numbers("r")) == sorted(release.table.numbers("r"))
+
+    def test_a_query_may_end_with_a_comment(self, server, accounts):
+        assert sf.Database(server, query="SELECT age FROM accounts -- all").read().rows == ROWS
+
+    @pytest.mark.parametrize(
+        ("table", "cells", "found"),
+        [("no_schema.t", ["a", "b"], "no such schema"), ("nul", ["a\0b", "b"], "NUL"), ("seen", ["a", "b"], "a view")],
+    )
+    def test_what_cannot_be_written_is_named(self, server, accounts, table, cells, found):
+        run_sql(server, "CREATE OR REPLACE VIEW seen AS SELECT 1 AS one")
+        target = sf.Database(server, table=table, replace=True)
+        with pytest.raises(RequestError, match=found):
+            sf.Boxes(k=2).release({"c": cells * 9}, schema={"c": "quasi"}, into=target)
+
     def test_the_command_line(self, server, accounts, capsys):
         roles = [text for name, role in ROLES.items() for text in ("--role", f"{name}={role}")]
         command = ["release", server, "--table", "accounts", "-o", server, "--into", "released", "--k", "5", *roles]

@@ -29,6 +29,7 @@ class StoredTable(Table):
     def __init__(self, files: Sequence[Path], kinds: Mapping[str, Kind], rows: int) -> None:
         object.__setattr__(self, "files", tuple(files))
         object.__setattr__(self, "kinds", dict(kinds))
+        object.__setattr__(self, "labels", {})
         object.__setattr__(self, "_rows", rows)
 
     files: tuple[Path, ...]

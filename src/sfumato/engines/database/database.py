@@ -132,7 +132,9 @@ class Database(TableSource, Destination):
 
     @property
     def _select(self) -> str:
-        return self.query.rstrip().rstrip(";") if self.query else f"SELECT * FROM {quoted(self.table or '')}"
+        if self.query is None:
+            return f"SELECT * FROM {quoted(self.table or '')}"
+        return self.query.rstrip().rstrip(";") + "\n"  # which ends a comment
 
     @property
     def _driver(self) -> Driver:
@@ -183,6 +185,8 @@ def _holds(kind: str, arrow: pa.DataType) -> bool:
     if named in ("text", "varchar") or named == "character varying":
         return bool(text)
     numbers = ("smallint", "integer", "bigint", "real", "double", "numeric", "decimal", "int", "float")
+    if named in ("real", "float"):  # of 32 bits: what was verified must be what is written
+        return bool(pa.types.is_float32(arrow))
     if named.startswith(numbers):
         whole = not named.startswith(("real", "double", "numeric", "decimal", "float"))
         fits = pa.types.is_integer(arrow) if whole else pa.types.is_floating(arrow) or pa.types.is_integer(arrow)

@@ -37,8 +37,14 @@ REASONS = {  # SQLSTATE, or its class → what is wrong, and what to try
     "57": ("the server ended the query", "try again"),
     "40": ("another transaction changed the same rows", "try again"),
     "22": ("a cell does not have the type that the query gives it", "check the query"),
+    "22021": ("a text with the character NUL, which PostgreSQL cannot store", "remove it from the table"),
+    "3F000": ("there is no such schema", "create it, or another name of the table"),
+    "42809": ("what would be replaced is not a table, but a view or the like", "another name"),
+    "42702": ("a name of a column occurs twice in the query", "give the columns different names"),
+    "54011": ("more columns than a table of PostgreSQL can have", "fewer columns, or a folder of files"),
     "42": ("the query is not valid", "check the query"),
 }
+NAME_BYTES = 63  # longer names are cut off by the server
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,6 +96,7 @@ class Postgres(Driver):
         return found
 
     def write(self, new: NewTable, batches: Iterator[pa.Table]) -> None:
+        _require_names(new.name, new.schema.names)
         place, _, name = new.name.rpartition(".")
         made = f"{name[:40]}_{secrets.token_hex(8)}" if new.replace else name  # readers see the old table until the end
         full = f"{place}.{made}" if place else made
@@ -139,10 +146,25 @@ class Postgres(Driver):
             kind = ReadError if state[:2] in ("53", "57", "40") else RequestError
             return kind("PostgreSQL could not do this.", found=known[0], fix=known[1])
         if not state and "connect" in str(error).lower():
-            fix = "check the URL, the service file and that the server runs"
+            fix = "check the URL, the user, the password (PGPASSWORD, ~/.pgpass, service file) and that the server runs"
             return ReadError("PostgreSQL could not do this.", found="no connection to the server", fix=fix)
         found = f"SQLSTATE {state}" if state else "the connection was lost"
         return ReadError("PostgreSQL could not do this.", found=found, fix="look into the log of the server")
+
+
+def _require_names(table: str, columns: Sequence[str]) -> None:
+    """Raise unless PostgreSQL can store these names as they are."""
+    wrong = [name for name in (*table.split("."), *columns) if not _is_name(name)]
+    if wrong:
+        raise RequestError(
+            f"Names in PostgreSQL must have 1 to {NAME_BYTES} bytes, and no character NUL.",
+            found=", ".join(f"{name[:NAME_BYTES]!r} ({len(name.encode()):,} bytes)" for name in wrong[:5]),
+            fix="rename the columns or the table; intervals add _low, _high and _missing to the names of columns",
+        )
+
+
+def _is_name(name: str) -> bool:
+    return 0 < len(name.encode()) <= NAME_BYTES and "\0" not in name
 
 
 def _schema(cursor: Any, query: str) -> list[pa.Field]:

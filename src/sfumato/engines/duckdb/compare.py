@@ -37,7 +37,8 @@ def compared(
 
 
 def _keys(relation: Relation) -> str:
-    return relation.sql(list(relation.types))
+    named = ", ".join(f"{relation.column(name)} AS {name}" for name in relation.types)
+    return f"(SELECT {named} FROM {relation.sql(list(relation.types))})"
 
 
 def _equal(key: str, people: Relation, rows: Relation, connection: Connection) -> EqualRowCounts:

@@ -9,7 +9,7 @@ import pyarrow.types as pt
 
 from sfumato.engines.duckdb.connection import Connection
 from sfumato.engines.stored.opened import EXACTLY_COUNTED, blanks_sql, column_facts
-from sfumato.engines.stored.relation import Relation, quoted
+from sfumato.engines.stored.relation import Relation
 from sfumato.table.facts import ColumnFacts, is_text
 from sfumato.table.kinds import Kind
 
@@ -34,9 +34,9 @@ def facts_of(
 
 
 def _counts(position: int, name: str, relation: Relation, count_distinct: bool, exact: bool) -> str:
-    column, kind = quoted(name), relation.types[name]
+    column, kind = relation.column(name), relation.types[name]
     asked = [f"count({column}) AS present{position}"]
-    number = number_sql(name, kind)
+    number = number_sql(column, kind)
     if number:
         asked += [f"min({number}) AS low{position}", f"max({number}) AS high{position}"]
     if pt.is_floating(kind):
@@ -49,9 +49,8 @@ def _counts(position: int, name: str, relation: Relation, count_distinct: bool, 
     return ", ".join(asked)
 
 
-def number_sql(name: str, kind: pa.DataType) -> str | None:
+def number_sql(column: str, kind: pa.DataType) -> str | None:
     """Return a column in the units of ``Table.numbers`` as SQL: days, microseconds, or the number itself; else None."""
-    column = quoted(name)
     if pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind):
         return f"CAST({column} AS DOUBLE)"
     if pt.is_date(kind):

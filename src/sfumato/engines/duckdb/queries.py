@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from sfumato.engines.duckdb.facts import facts_of, number_sql
 from sfumato.engines.stored.collectors import Collectors
-from sfumato.engines.stored.relation import quoted
 from sfumato.engines.stored.survey import Queries
 from sfumato.table.positions import chosen_within
 
@@ -36,19 +35,22 @@ class DuckDBQueries(Queries):
         return facts_of(self.connection, self.stored.relation, names, count_distinct, self.stored.kinds)
 
     def distinct(self, column: str, most: int | None) -> pa.Table:
-        name = quoted(column)
+        name = self.stored.relation.column(column)
         limit = "" if most is None else f" ORDER BY number DESC LIMIT {most}"
-        return self.connection.table(
+        found = self.connection.table(
             f"SELECT {name}, count(*) AS number FROM {self.stored.sql([column])} GROUP BY {name}{limit}"
         )
+        kind = self.stored.relation.types[column]  # DuckDB has timestamps in microseconds, and in its own time zone
+        return pa.table([found.column(0).cast(kind), found.column(1)], names=[column, "number"])
 
     def group_sizes(self, columns: Sequence[str]) -> pa.Table:
-        names = ", ".join(map(quoted, columns)) or "1"
+        names = ", ".join(map(self.stored.relation.column, columns)) or "1"
         groups = f"SELECT count(*) AS size FROM {self.stored.sql(columns)} GROUP BY {names}"
         return self.connection.table(f"SELECT size, count(*) AS groups FROM ({groups}) GROUP BY size ORDER BY size")
 
     def values(self, column: str) -> pa.Table:
-        number = number_sql(column, self.stored.relation.types[column])
+        relation = self.stored.relation
+        number = number_sql(relation.column(column), relation.types[column])
         return self.connection.table(
             f"SELECT {number} AS value, count(*) AS rows FROM {self.stored.sql([column])} GROUP BY value ORDER BY value"
         )

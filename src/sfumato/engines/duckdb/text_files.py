@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.stored.relation import Relation, quoted, quoted_text
+from sfumato.engines.stored.relation import Relation, quoted_text
 from sfumato.engines.stored.spool import spooled
 from sfumato.errors import ReadError, TableError
 from sfumato.table.dialect import Dialect
@@ -127,9 +127,9 @@ class TextFiles:
 
 def converter(texts: Relation, name: str, spelling: Spelling, connection: Connection) -> Convert:
     """Return the conversion of a text column to the type that fits all its cells."""
-    column, source = quoted(name), texts.sql([name])
+    column, source = texts.column(name), texts.sql([name])
     query = f"SELECT DISTINCT {column} FROM {source} WHERE {column} IS NOT NULL LIMIT {MOST_TEXTS + 1}"
-    different = connection.table(query).column(name).cast(pa.string())
+    different = connection.table(query).column(0).cast(pa.string())
     values = typed(different, spelling)
     if len(different) <= MOST_TEXTS:
         known, answers = different.combine_chunks(), values
@@ -146,7 +146,7 @@ def _candidates(kind: pa.DataType) -> list[pa.DataType]:
 
 def _fits(texts: Relation, name: str, kind: pa.DataType, marks: Sequence[str], connection: Connection) -> bool:
     """Whether every cell is a missing mark, or a value of this type and not a code with leading zeros."""
-    column, listed = quoted(name), ", ".join(map(quoted_text, marks))
+    column, listed = texts.column(name), ", ".join(map(quoted_text, marks))
     wrong = f"TRY_CAST({column} AS {PLAIN[kind]}) IS NULL OR regexp_matches({column}, '^0[0-9]')"
     query = f"SELECT count(*) AS wrong FROM {texts.sql([name])} WHERE {column} NOT IN ({listed}) AND ({wrong})"
     return not connection.row(query)["wrong"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,16 +61,25 @@ class Relation:
         return sum(rows_in(file) for file in self.files)
 
     def sql(self, names: Sequence[str]) -> str:
-        """Return the relation with these columns; NaN is missing."""
-        files = ", ".join(quoted_text(str(file)) for file in self.files)
-        columns = ", ".join(self._column(name) for name in names) or "1 AS one"
-        return f"(SELECT {columns} FROM read_parquet([{files}]))"
+        """Return the relation with these columns, each under its :meth:`column` name; NaN is missing."""
+        files = ", ".join(quoted_text(_without_wildcards(str(file))) for file in self.files)
+        columns = ", ".join(self._shown(name) for name in names) or "1 AS one"
+        numbered = ", ".join(self._columns.values())
+        return f"(SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false) AS file({numbered}))"
 
-    def _column(self, name: str) -> str:
-        shown = quoted(name)
-        if pt.is_floating(self.types[name]):
-            return f"CASE WHEN isnan({shown}) THEN NULL ELSE {shown} END AS {shown}"
-        return shown
+    def column(self, name: str) -> str:
+        """Return the name of a column in SQL, by its position: SQL cannot tell ``Age`` from ``age``, or name ``""``."""
+        return self._columns[name]
+
+    @cached_property
+    def _columns(self) -> dict[str, str]:
+        return {name: f"column{position}" for position, name in enumerate(self.types)}
+
+    def _shown(self, name: str) -> str:
+        column = self.column(name)
+        if pt.is_floating(self.types[name]):  # isnan() alone is always false if the statistics of the file omit NaN
+            return f"CASE WHEN isfinite({column}) OR isinf({column}) THEN {column} END AS {column}"
+        return column
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[tuple[NDArray[np.uint64], pa.Table]]:
         """Yield batches of these columns in the order of the files, with the number of each row in the whole table."""
@@ -132,14 +142,14 @@ class Rows:
         return Table(pa.table(columns, names=list(table.names)), kinds)
 
 
-def quoted(name: str) -> str:
-    """Return a column name as SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def quoted_text(text: str) -> str:
     """Return a text as SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def _without_wildcards(path: str) -> str:
+    """Return a path as a pattern that only this path matches."""
+    return re.sub(r"[*?\[]", r"[\g<0>]", path)
 
 
 def _ordered(column: pa.ChunkedArray, order: Sequence[str]) -> pa.ChunkedArray:

@@ -52,7 +52,7 @@ class Queries(ABC):
 
     @abstractmethod
     def distinct(self, column: str, most: int | None) -> pa.Table:
-        """Return the values of a column and the ``number`` of rows of each; only the ``most`` frequent if given."""
+        """Return the values of a column, and in a second column their rows; the ``most`` frequent if given."""
 
     @abstractmethod
     def group_sizes(self, columns: Sequence[str]) -> pa.Table:
@@ -152,9 +152,9 @@ class StoredSurvey:
         found = self.queries.distinct(question.column, None if limit is None else limit + 1)
         complete = limit is None or found.num_rows <= limit
         found = found if complete else found.slice(0, limit)
-        coded = self.stored.typed(found.select([question.column])).coded(question.column)
+        coded = self.stored.typed(found.select([0])).coded(question.column)
         counts = np.zeros(coded.size, dtype=np.int64)
-        counts[coded.codes] = found.column("number").to_numpy()
+        counts[coded.codes] = found.column(1).to_numpy()
         return Distinct(coded.values, counts, is_complete=complete)
 
     def _all_points(self, name: str) -> Points:
