@@ -12,13 +12,13 @@ import pyarrow as pa
 from sfumato.methods.base import Method, Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, KAnonymity, RowsAccountedFor, ValidCells
 from sfumato.methods.classical.group_rules import GroupRules
+from sfumato.methods.classical.random_suppression import with_more_suppressed
 from sfumato.methods.recodings.options import importance_option, search_option
 from sfumato.methods.recodings.promises import require_rows
 from sfumato.methods.recodings.quasi_columns import require_known
 from sfumato.methods.recodings.value_groupings import Groupings
 from sfumato.params import GROUP_SIZES, Choice, Share, Whole, option
 from sfumato.schema.columns import Role
-from sfumato.table.groups import group_labels
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class Suppress(Method):
     A suppressed cell is a value of its own, like a missing one: it does not match every value, so the release is
     k-anonymous for whoever counts it. Cells of important columns are kept longer. kind="minimal" suppresses as few
     cells as the search finds; whoever knows this can rule out values that would not have been suppressed.
-    kind="random" also suppresses cells of groups that were large enough, so that nothing follows from a suppression.
+    kind="random" also suppresses cells of rows that did not need it: at least as many as of those that did, where there
+    are so many, so that nothing follows from a suppression. This costs about twice as many cells.
 
     Examples
     --------
@@ -152,25 +153,7 @@ class SuppressPlan(Plan):
         rules = GroupRules(k=self.method.k, average_risk=None, sensitive=())
         generator = self.randomness.stream(f"suppress {number}")
         hidden = local_groups(grouped, costs, rules, [], generator, self.method.search) > 0
-        return self._with_more(block, hidden, generator) if self.method.kind == "random" else hidden
-
-    def _with_more(self, block: Table, hidden: NDArray[np.bool_], generator: np.random.Generator) -> NDArray[np.bool_]:
-        """Suppress one more column in some groups, for all of their rows or for at least k of them.
-
-        At least k rows, or none, stay as they were, so that both parts are groups of at least k rows.
-        """
-        k, hidden = self.method.k, hidden.copy()
-        codes = np.column_stack([block.coded(name).codes for name in self.quasi])
-        cells = pa.table(
-            {str(place): np.where(hidden[:, place], -1, codes[:, place]) for place in range(len(self.quasi))}
-        )
-        labels = group_labels(Table.from_arrow(cells), tuple(cells.column_names))
-        order, sizes = np.argsort(labels, kind="stable"), np.bincount(labels)
-        ends = np.cumsum(sizes)
-        for group in np.flatnonzero(generator.random(len(sizes)) < self.method.extra):
-            rows = generator.permutation(order[ends[group] - sizes[group] : ends[group]])
-            shown = np.flatnonzero(~hidden[rows[0]])
-            if len(shown):
-                few = len(rows) if len(rows) < 2 * k else int(generator.integers(k, len(rows) - k + 1))
-                hidden[rows[:few], generator.choice(shown)] = True
-        return hidden
+        if self.method.kind == "minimal":
+            return hidden
+        codes = np.column_stack([column.codes for column in coded]).astype(np.int64)
+        return with_more_suppressed(codes, hidden, self.method.k, self.method.extra, generator)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import OptionError
+from sfumato.measures.privacy.attacks.suppression import reconstruct
+from sfumato.table.frames import as_table
 
 QUASI = ("a", "b", "c")
 ROLES = dict.fromkeys(QUASI, "quasi") | {"row": "other"}
@@ -80,6 +82,22 @@ def test_under_random_suppression_a_suppressed_cell_may_be_a_common_one():
     random = reconstructed(frame, released(frame, k=4, kind="random", extra=0.5), 4)
     assert minimal < 0.1, "the reasoning is right where suppression is minimal"
     assert random > 0.25, "and wrong too often to be of use where it is random"
+
+
+def planted(kind: str, seed: int) -> tuple[int, int]:
+    """Guesses of an intruder about three women in a town of men, and how many of them are right."""
+    sex, town = ["m"] * 590 + ["f"] * 3 + ["m"] * 300 + ["f"] * 307, ["A"] * 593 + ["B"] * 607
+    frame = pd.DataFrame({"sex": sex, "town": town, "row": range(1200)})
+    roles = {"sex": "quasi", "town": "quasi", "row": "other"}
+    release = sf.Suppress(k=5, kind=kind, importance={"town": 9.0}).release(frame, schema=roles, seed=seed)
+    found = reconstruct(as_table(frame), release.table, release.table.numbers("row").astype(int), ("sex", "town"))
+    return found.guessed, found.correct
+
+
+def test_planted_values_are_reconstructed_where_suppression_is_minimal_and_not_where_it_is_random():
+    minimal, random = (np.sum([planted(kind, seed) for seed in range(10)], axis=0) for kind in ("minimal", "random"))
+    assert minimal[1] >= 0.6 * minimal[0] > 0
+    assert random[1] <= 0.4 * random[0]
 
 
 def test_numbers_and_dates_keep_their_types():
