@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -22,11 +21,10 @@ from sfumato.errors import OptionError, RequestError
 from sfumato.release.target import resolved
 from sfumato.schema.schema import FittedTable
 from sfumato.table.hashing import row_keys
-from sfumato.table.write import write_whole
+from sfumato.table.write import is_unfinished, write_whole
 from sfumato.version import __version__
 
 TRIALS, RESULT, REPORT = "trials", "comparison.json", "report.html"
-UNFINISHED = re.compile(r"\..+\.(json|html)\.[0-9a-f]{16}")  # a temporary file
 
 
 def digest_of(table: FittedTable) -> str:
@@ -55,7 +53,7 @@ class ComparisonFolder:
             reason = error.strerror or type(error).__name__
         if reason:
             raise OptionError(f"The comparison cannot be written there: {reason}.", fix="another folder")
-        for left in filter(_is_unfinished, (*path.iterdir(), *(path / TRIALS).iterdir())):
+        for left in filter(_is_left, (*path.iterdir(), *(path / TRIALS).iterdir())):
             with contextlib.suppress(OSError):  # a comparison does not need it
                 left.unlink()
         return cls(path, shared)
@@ -87,7 +85,7 @@ def require_folder(folder: str | Path) -> None:
     if path.exists() and not path.is_dir():
         raise RequestError(f"{path.name!r} must be a folder.", found="something else", fix="another folder")
     found = path.iterdir() if path.exists() else ()
-    others = [one for one in found if one.name not in (TRIALS, RESULT, REPORT) and not _is_unfinished(one)]
+    others = [one for one in found if one.name not in (TRIALS, RESULT, REPORT) and not _is_left(one)]
     is_release = path.exists() and (path / REPORT).exists() and not (path / TRIALS).exists()
     if others or is_release:
         raise RequestError(
@@ -97,9 +95,9 @@ def require_folder(folder: str | Path) -> None:
         )
 
 
-def _is_unfinished(path: Path) -> bool:
-    """Whether a comparison that was killed while it wrote a file left this behind; see ``write_whole``."""
-    return UNFINISHED.fullmatch(path.name) is not None
+def _is_left(path: Path) -> bool:
+    """Whether a comparison that was killed while it wrote a file left this behind."""
+    return is_unfinished(path, (".json", ".html"))
 
 
 def _put(path: Path, text: str) -> None:

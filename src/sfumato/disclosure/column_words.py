@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import cache
 
 from sfumato.disclosure.identifier_patterns import ENDINGS, KEPT_PLURALS, SHORT_ENDINGS, UNDIVIDED, VOCABULARY
+from sfumato.schema.accents import without_accents
 
 LONGEST = 100  # letters; a longer word is nobody's name of a column, and is not divided
-_LETTERS = str.maketrans({"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d"})
 
 
 @cache
 def column_words(name: str) -> str:
     """Return the words of a name, joined by ``_``: lower case, without accents, digits and plural endings."""
-    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)  # birthDate, DOBDay
-    plain = unicodedata.normalize("NFKD", text.lower().translate(_LETTERS))
-    letters = "".join(character for character in plain if not unicodedata.combining(character))
-    return "_".join(word for token in re.findall(r"[^\W\d_]+", letters) for word in _divided(token))
+    plain = without_accents(name)
+    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plain)  # birthDate, DOBDay
+    return "_".join(word for token in re.findall(r"[^\W\d_]+", text.lower()) for word in _divided(token))
 
 
 def is_called(name: str, patterns: str) -> bool:

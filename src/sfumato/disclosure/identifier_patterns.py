@@ -241,6 +241,7 @@ VOCABULARY = frozenset(_JOINED.split()).union(*(re.findall(r"[a-z]{4,}", pattern
 VERSIONS = "version|firmware"  # 10.2.2020 may be one of them instead of a date
 SHORT_ENDINGS = frozenset({"id", "no", "nr", "dt", "yr", "nm"})
 
+_AMERICAN_PHONE = r"(\+?1[ .-]?)?(\([2-9]\d{2}\) ?|[2-9]\d{2}[ .-])[2-9]\d{2}[ .-]\d{4}"
 EUROPEAN_PHONE = r"(0\d{1,4} ?[/ -] ?\d{5,9}|0\d([ .-]\d{2}){4}|[6-9]\d{2}[ .-]\d{3}[ .-]\d{3}|[6-9]\d{2}( \d{2}){3})"
 # Patterns that nearly all cells must match.
 LOOKS: tuple[tuple[Identifier, str], ...] = (
@@ -254,8 +255,7 @@ LOOKS: tuple[tuple[Identifier, str], ...] = (
     (Identifier.SOCIAL_SECURITY, r"^\d{3}[- ]\d{2}[- ]\d{4}$"),
     (
         Identifier.PHONE,
-        r"^(\+?1[ .-]?)?(\([2-9]\d{2}\) ?|[2-9]\d{2}[ .-])[2-9]\d{2}[ .-]\d{4}$|^(\+|00)\d[\d ()./-]{6,17}\d$|"
-        rf"^{EUROPEAN_PHONE}$",
+        rf"^{_AMERICAN_PHONE}$|^(\+|00)\d[\d ()./-]{{6,17}}\d$|^{EUROPEAN_PHONE}$",
     ),
     (Identifier.VEHICLE, r"^[A-HJ-NPR-Z0-9]{17}$"),
     (Identifier.ACCOUNT, r"^[A-Z]{2}\d{2}[A-Z0-9]{11,30}$|^(\d{4}[ -]){3}\d{4}$"),
@@ -336,8 +336,7 @@ CONTAINED: tuple[tuple[Identifier, str], ...] = (
     (Identifier.SOCIAL_SECURITY, r"\b\d{3}-\d{2}-\d{4}\b"),
     (
         Identifier.PHONE,
-        r"(^|[^\d-])(\+?1[ .-]?)?(\([2-9]\d{2}\) ?|[2-9]\d{2}[ .-])[2-9]\d{2}[ .-]\d{4}($|[^\d-])|"
-        rf"\+\d{{2}}[\d ()/-]{{7,}}\d|(^|[^\d-]){EUROPEAN_PHONE}($|[^\d-])|"
+        rf"(^|[^\d-])({_AMERICAN_PHONE}|{EUROPEAN_PHONE})($|[^\d-])|\+\d{{2}}[\d ()/-]{{7,}}\d|"
         r"(?i:\b(tel|telefon|telephone|phone|mobile?|fon|handy|call)\b[.:]? ?\d[\d ./-]{4,}\d)",
     ),
     (Identifier.URL, r"https?://|www\.[a-z0-9]"),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-from sfumato.errors import OptionError
+from sfumato.errors import CannotRelease, OptionError
 from sfumato.release.destination import destination_of
 from sfumato.schema.columns import Role
 
@@ -215,3 +215,12 @@ class RowKeys(Protocol):
     def released(self, rows: Table) -> pa.Table:
         """Return the keys of released rows."""
         ...
+
+
+def nothing_released() -> CannotRelease:
+    """Return the error for a release without rows, which the engines find in different places."""
+    return CannotRelease(
+        "At least one row must be released.",
+        found="all rows suppressed",
+        fix="a smaller k (or larger epsilon), or fewer protected columns",
+    )

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.engines.base import Engine, Session, Verified, without_identifiers
+from sfumato.engines.base import Engine, Session, Verified, nothing_released, without_identifiers
 from sfumato.engines.machine import available_memory
-from sfumato.errors import CannotRelease, OutOfMemory
+from sfumato.errors import OutOfMemory
 from sfumato.methods.claims import Evidence
 from sfumato.methods.diagnostics import Trace
 from sfumato.params import require_int
@@ -308,11 +308,7 @@ def shuffled(evidence: Evidence, numbered: Sequence[str]) -> Evidence:
     """
     randomness = Randomness()
     if not evidence.released.rows:
-        raise CannotRelease(
-            "At least one row must be released.",
-            found="all rows suppressed",
-            fix="a smaller k (or larger epsilon), or fewer protected columns",
-        )
+        raise nothing_released()
     mixed = in_random_order(evidence, randomness.stream("order"))
     arrow = mixed.released.arrow
     for name in numbered:

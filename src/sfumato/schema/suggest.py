@@ -8,9 +8,9 @@ column looks like one of them, the reason says so, and the user decides.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
+from sfumato.schema.accents import without_accents
 from sfumato.schema.columns import Column, Role
 from sfumato.table.exact_numbers import LARGEST_EXACT
 from sfumato.table.facts import ColumnFacts
@@ -110,7 +110,6 @@ _SENSITIVE = (
     r"traitement|tratamiento|tratamento|terapia|revenus?|salaire|ingresos|salario|sueldo|renda|reddito|stipendio|inkomen|"
     r"couts?|depenses|coste|costo|gastos|costi|custo|h?emoglobin[ae]|creatinin[ae]|colesterol|glycemie|gl[iu]cemia"
 )
-_LETTERS = str.maketrans({"ø": "o", "æ": "ae", "ł": "l"})  # letters that have no accent to remove
 NOT_RECOGNISED = "not recognised, therefore protected"
 LOOKS_SAMPLING = "its name is that of a sampling weight: if it is one, the role weight fits; protected until you say so"
 LOOKS_SENSITIVE = (
@@ -195,9 +194,8 @@ def _is_written(name: str, facts: ColumnFacts) -> bool:
 
 def _words(name: str) -> str:
     """Return the words of a name in lower case, without accents, joined by _: patientId → patient_id, Nº → no."""
-    letters = "".join(one for one in unicodedata.normalize("NFKD", name) if not unicodedata.combining(one))
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", letters)
-    return re.sub(r"[\W_]+", "_", spaced.casefold().translate(_LETTERS)).strip("_")
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", without_accents(name))
+    return re.sub(r"[\W_]+", "_", spaced.lower()).strip("_")
 
 
 def _has_personal_name(name: str) -> bool:

@@ -67,9 +67,10 @@ def _require_finite(column: str, values: pa.Array) -> None:
 
 def _require_fit(table: Table, column: str, way: str) -> None:
     """Raise if the way is for numbers or dates, and the column has none."""
-    kind, usual = table.kinds[column], usual_way(table, column)
-    needed = {"steps": "numbers", "calendar": "dates"}.get(way)
-    if needed and way != usual:
+    kind = table.kinds[column]
+    needed = "dates" if way == "calendar" else "numbers"
+    if (way == "calendar" and kind is not Kind.DATE) or (way == "steps" and kind not in (Kind.CONTINUOUS, Kind.WHOLE)):
+        usual = usual_way(table, column)
         fix = "--by frequencies, or --by prefix for codes" if usual == "frequencies" else f"--by {usual}"
         raise OptionError(f"A tree by {way} is for {needed}.", found=f"column {column!r} of kind {kind}", fix=fix)
 

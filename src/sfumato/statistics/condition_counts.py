@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LEAST_SHARE = 1e-9  # the best guess where a row may meet a condition
-TRUTHS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}  # values of booleans
+TRUTHS = {"true": 1.0, "false": 0.0}  # values of booleans, in any case
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -217,7 +217,7 @@ class CategoricalColumn:
         The same is true of True, TRUE and 1 in a column of true and false.
         """
         known = self._names
-        number_of = _truth_of if known and known <= set(TRUTHS) else _number_of
+        number_of = _truth_of if known and {name.lower() for name in known} <= set(TRUTHS) else _number_of
         for predicate in predicates:
             number = None if predicate.value is None or predicate.value in known else number_of(predicate.value)
             alike = [member for member in known if number is not None and number_of(member) == number]

@@ -20,6 +20,7 @@ import pyarrow.types as pt
 from sfumato.errors import MissingExtra, OptionError
 from sfumato.params import require_choice
 
+UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{16}")  # a temporary name
 FORMULAS = ("keep", "escape")
 FORMULA = re.compile(r"[=+\-@\t\r]")  # first characters of text that a spreadsheet may run
 NULLABLE = {
@@ -56,6 +57,16 @@ def write(arrow: pa.Table, path: str | Path, *, formulas: str = "escape") -> Non
         known = ", ".join(writers)
         raise OptionError(f"The file must have one of the extensions {known}.", found=repr(target.suffix))
     write_whole(target, lambda file: writer(arrow, file))
+
+
+def is_unfinished(path: Path, endings: tuple[str, ...]) -> bool:
+    """Whether a file with such an ending was left behind by :func:`write_whole` whose process was killed.
+
+    >>> is_unfinished(Path(".comparison.json.0123456789abcdef"), (".json",)), is_unfinished(Path(".bashrc"), (".json",))
+    (True, False)
+    """
+    found = UNFINISHED.fullmatch(path.name)
+    return found is not None and found[1].endswith(endings)
 
 
 def write_whole(path: Path, fill: Callable[[BinaryIO], object]) -> None:

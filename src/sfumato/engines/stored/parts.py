@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Protocol, Self
 import numpy as np
 import pyarrow as pa
 
-from sfumato.engines.base import PairedSample
+from sfumato.engines.base import PairedSample, nothing_released
 from sfumato.engines.memory import cells_only, in_random_order
 from sfumato.engines.stored.numbering import RandomNumbering
-from sfumato.errors import CannotRelease, GuaranteeNotMet
+from sfumato.errors import GuaranteeNotMet
 from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
 from sfumato.release.stored import StoredTable
@@ -178,11 +178,7 @@ class PartWriter:
         """Return all parts; raise if no row is released."""
         found = [part for part in written if part is not None]
         if not found:
-            raise CannotRelease(
-                "At least one row must be released.",
-                found="all rows suppressed",
-                fix="a smaller k (or larger epsilon), or fewer protected columns",
-            )
+            raise nothing_released()
         return Parts(self.blocks, self.folder, self.origins, found)
 
     def write(self, block: int) -> Part | None:
