@@ -7,15 +7,21 @@ WORKERS ?= 2
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
-.PHONY: demo test check docs generated bench replicate fuzz clean
+.PHONY: demo test quick engines check docs generated bench replicate fuzz clean
 
 demo: $(VENV)/.base  ## the whole way on a real table; files in out/
 	$(BIN)/sfumato demo
 
 # tests run side by side, so none of them may take all cores for its small products of matrices
-test: export OPENBLAS_NUM_THREADS ?= 1
+test quick: export OPENBLAS_NUM_THREADS ?= 1
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not replication"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not replication" --durations=25 --durations-min=2
+
+quick: $(VENV)/.dev  ## the tests that take less than a second each: after every change, in about two minutes
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not replication and not slow" \
+		tests/architecture tests/unit tests/properties tests/conformance tests/leaks
+
+engines: $(VENV)/.spark  ## PySpark, for the tests of the Spark engine, which are skipped without it; needs Java
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -56,6 +62,10 @@ $(VENV)/.base: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.base $(VENV)/.docs
+
+$(VENV)/.spark: pyproject.toml constraints.txt | $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
+	@touch $@
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
