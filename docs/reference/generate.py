@@ -16,6 +16,7 @@ from sfumato.methods.registry import METHODS, method_class
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from architecture_page import architecture_page, picture
 from command_page import commands_page
 from engine_parity import Parity, parity
 from method_pages import measure_page, measures_page, method_page, methods_page
@@ -69,6 +70,8 @@ FILES: dict[Path, Callable[[], str]] = {
     HERE / "measures.md": measures_page,
     HERE / "engines.md": engines_page,
     HERE / "commands.md": commands_page,
+    REPOSITORY / "docs" / "architecture.md": architecture_page,
+    REPOSITORY / "docs" / "pictures" / "architecture.svg": picture,
 }
 FILES |= {HERE / "methods" / f"{name}.md": partial(method_page, name) for name in METHODS}
 FILES |= {HERE / "measures" / f"{name}.md": partial(measure_page, name) for name in MEASURES}
