@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +13,20 @@ from sfumato.params import require_choice
 from sfumato.release.manifest import ALTERED, BOX_MEAN, NOT_RELEASED
 from sfumato.release.recovery import recovered_estimates
 from sfumato.schema.columns import Role
-from sfumato.statistics.bounds import EstimateBudget, estimate
-from sfumato.statistics.bounds.estimates import includes_unseen, inner_statistic, started_deadlines
-from sfumato.statistics.bounds.units import dated_reweighting, in_units
+from sfumato.statistics.bounds import EstimateBudget
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.dates import Calendar
 from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS, One, RegressionEstimate
+from sfumato.statistics.estimation import estimate, start_deadlines
 from sfumato.statistics.joint_weights import Given, reweight_jointly, wanted_statistics
 from sfumato.statistics.language import parse
-from sfumato.statistics.moment_statistics import INTERCEPT, Regression
 from sfumato.statistics.weighted_boxes import Unseen
-from sfumato.statistics.wide_boxes import OBJECTIVES, WIDE_BOXES, reweight, reweighted
+from sfumato.statistics.wide_boxes import OBJECTIVES, WIDE_BOXES, apply_effect, reweight
 from sfumato.table.intervals import BOX
 
 if TYPE_CHECKING:
     from sfumato.release.manifest import Manifest
+    from sfumato.statistics.bounds.budget import Deadline
     from sfumato.statistics.estimate import Estimate, Reweighting
     from sfumato.statistics.recovered_estimate import RecoveredEstimate
     from sfumato.statistics.statistic import Statistic
@@ -75,7 +74,7 @@ class Analysis:
         if self.wide_boxes == "keep":
             return self._finished(wanted, intervals, estimate(wanted, intervals, self._budget(wanted)))
         parts = wanted.parts()
-        deadlines = self._half_budget(wanted, intervals, len(parts))
+        deadlines = self._start_halves([wanted], len(parts))
         effects = [
             reweight(part, intervals, self.wide_boxes, objective=self.objective, deadline=deadline).effect
             for part, deadline in zip(parts, deadlines, strict=True)
@@ -89,7 +88,7 @@ class Analysis:
         wanted = wanted_statistics(statistics, importance, accuracy)
         intervals = self._intervals(tuple(dict.fromkeys(name for one in statistics for name in one.columns)))
         count = sum(len(one.parts()) for one in statistics)
-        deadlines = self._half_budget(statistics[0], intervals, count)
+        deadlines = self._start_halves(statistics, count)
         effects = reweight_jointly(wanted, intervals, self.wide_boxes, self.objective, deadlines)
         return [self._reweighted(one, intervals, list(own)) for one, own in zip(statistics, effects, strict=True)]
 
@@ -98,21 +97,22 @@ class Analysis:
     ) -> tuple[Estimate, ...]:
         """Estimate from all records, in the units of the table, and add the effect of the weights."""
         plain = replace(intervals, calendars={})
-        budget = self._budget(wanted) or EstimateBudget()
-        seconds = None if budget.seconds is None else budget.seconds / 2.0
-        whole = estimate(wanted, plain, EstimateBudget(seconds=seconds, gap=budget.gap))
+        whole = estimate(wanted, plain, self._half_budget(wanted))
         estimates = []
         for part, one, effect in zip(wanted.parts(), whole, effects, strict=True):
-            inner = inner_statistic(part)
-            dated = in_units(reweighted(one, effect, inner), inner, intervals.calendars)
-            estimates.append(replace(dated, reweighting=dated_reweighting(effect, inner, intervals.calendars)))
+            inner = part.unconditional
+            unit = inner.unit(intervals.calendars)
+            own = unit.express(apply_effect(one, effect, inner))
+            estimates.append(replace(own, reweighting=unit.express_effect(effect)))
         return self._finished(wanted, intervals, tuple(estimates))
 
-    def _half_budget(self, wanted: Statistic, intervals: CountedBoxes, parts: int) -> Any:
+    def _start_halves(self, statistics: Sequence[Statistic], parts: int) -> Iterator[Deadline]:
         """Return deadlines with half of the time: the other half is for the estimate from all records."""
+        return start_deadlines(statistics, None, self._half_budget(statistics[0]), parts)
+
+    def _half_budget(self, wanted: Statistic) -> EstimateBudget:
         budget = self._budget(wanted) or EstimateBudget()
-        seconds = None if budget.seconds is None else budget.seconds / 2.0
-        return started_deadlines(wanted, None, EstimateBudget(seconds=seconds, gap=budget.gap), parts)
+        return replace(budget, seconds=None if budget.seconds is None else budget.seconds / 2.0)
 
     def _budget(self, wanted: Statistic) -> EstimateBudget | None:
         return EstimateBudget(gap=1.0) if self._altered(wanted) else self.budget
@@ -152,7 +152,7 @@ class Analysis:
         of, notes = RELEASED_ROWS, [] if self.manifest else [WITHOUT_MANIFEST]
         suppressed = self.manifest.suppressed if self.manifest else 0
         if self.manifest:
-            covered = suppressed <= 0 or (intervals.unseen is not None and includes_unseen(wanted, intervals.unseen))
+            covered = suppressed <= 0 or (intervals.unseen is not None and wanted.covers(intervals.unseen))
             of = ORIGINAL if covered else RELEASED_ROWS
             notes += [] if covered else [f"{suppressed:,} suppressed rows are not covered"]
         if intervals.pools is not None and intervals.pools.merge_groups:
@@ -170,14 +170,8 @@ def weight_column(manifest: Manifest | None) -> str | None:
 
 def as_record(statistic: Statistic, estimates: Sequence[One]) -> One | RegressionEstimate[One]:
     """Return the estimates of a regression as one record, and that of any other statistic as it is."""
-    terms = _terms(statistic)
+    terms = statistic.terms
     return RegressionEstimate(str(statistic), terms, tuple(estimates)) if terms else estimates[0]
-
-
-def _terms(statistic: Statistic) -> tuple[str, ...]:
-    """Return the names of the coefficients of a regression, and nothing for another statistic."""
-    inner = inner_statistic(statistic)
-    return (INTERCEPT, *inner.regressors) if isinstance(inner, Regression) else ()
 
 
 def by_text(given: Given) -> Given:

@@ -8,16 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.params import is_finite
-from sfumato.statistics.moment_statistics import (
-    Coefficient,
-    Correlation,
-    Covariance,
-    Custom,
-    Mean,
-    Regression,
-    Sd,
-    Variance,
-)
 from sfumato.statistics.noise_recovery import AdditiveNoise, recovered
 from sfumato.table.kinds import Kind
 
@@ -27,14 +17,12 @@ if TYPE_CHECKING:
     from sfumato.statistics.statistic import Statistic
     from sfumato.table.table import Table
 
-OF_MOMENTS = (Mean, Variance, Sd, Covariance, Correlation, Regression, Coefficient, Custom)
-
 
 def recovered_estimates(table: Table, manifest: Manifest, wanted: Statistic) -> tuple[RecoveredEstimate, ...] | None:
     """Return the estimates of a statistic, or None if the manifest does not report noise in all of its columns."""
     noise, notes = reported_noise(manifest), manifest.notes
     known = set(_names(notes.get("recoverable"))) & set(manifest.altered)
-    if noise is None or not isinstance(wanted, OF_MOMENTS) or not set(wanted.columns) <= known:
+    if noise is None or not wanted.is_characteristic or not set(wanted.columns) <= known:
         return None
     columns = table.select(wanted.columns)
     rounded = np.array([table.kinds[name] is Kind.WHOLE for name in wanted.columns])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +27,7 @@ TRUTHS = {"true": 1.0, "false": 0.0}  # values of booleans, in any case
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RowCounts:
+class MeetingRows:
     """Number of rows of each group that meet a requirement: at least, at most, and the best guess."""
 
     least: NDArray[np.float64]  # (G,)
@@ -35,19 +35,19 @@ class RowCounts:
     likely: NDArray[np.float64]
 
     @classmethod
-    def every_row(cls, count: NDArray[np.int64]) -> RowCounts:
+    def every_row(cls, count: NDArray[np.int64]) -> MeetingRows:
         """Return the counts if nothing is required."""
         every = count.astype(np.float64)
         return cls(every, every, every)
 
     @classmethod
-    def no_row(cls, count: NDArray[np.int64]) -> RowCounts:
+    def no_row(cls, count: NDArray[np.int64]) -> MeetingRows:
         """Return the counts if no row meets the requirement."""
         return cls(*(np.zeros(len(count)) for _ in range(3)))
 
-    def combined_with(self, other: RowCounts, count: NDArray[np.int64]) -> RowCounts:
+    def combined_with(self, other: MeetingRows, count: NDArray[np.int64]) -> MeetingRows:
         """Return the counts for both requirements: of c rows, at least a + b − c and at most min(A, B) meet them."""
-        return RowCounts(
+        return MeetingRows(
             np.maximum(self.least + other.least - count, 0.0),
             np.minimum(self.most, other.most),
             self.likely * other.likely / np.maximum(count, 1),
@@ -66,25 +66,25 @@ class NumericColumn:
     missing_most: NDArray[np.int64]  # the same as ``missing`` if the boxes are known, else an upper limit
     calendar: Calendar | None = None  # the unit of the numbers if the column holds dates
 
-    def present(self) -> RowCounts:
+    def present(self) -> MeetingRows:
         """Count rows with a value: at least c − m of c, for a group of c rows in a box with m missing cells."""
         empty = np.isnan(self.low)
         least = np.where(empty, 0, np.maximum(self.count - self.missing_most, 0))
         most = np.where(empty, 0, np.minimum(self.count, self.box_rows - self.missing))
         likely = np.where(empty, 0.0, self.count * (1.0 - self.missing / np.maximum(self.box_rows, 1)))
-        return RowCounts(least.astype(np.float64), most.astype(np.float64), likely)
+        return MeetingRows(least.astype(np.float64), most.astype(np.float64), likely)
 
-    def meeting_or_missing(self, predicates: Sequence[Predicate]) -> RowCounts:
+    def meeting_or_missing(self, predicates: Sequence[Predicate]) -> MeetingRows:
         """Count rows that meet all predicates, which may require a missing value."""
         if not predicates or not all(predicate.is_missing for predicate in predicates):
             return self.meeting(predicates)[0]
         present = self.present()
-        return RowCounts(self.count - present.most, self.count - present.least, self.count - present.likely)
+        return MeetingRows(self.count - present.most, self.count - present.least, self.count - present.likely)
 
-    def meeting(self, predicates: Sequence[Predicate]) -> tuple[RowCounts, NumericColumn]:
+    def meeting(self, predicates: Sequence[Predicate]) -> tuple[MeetingRows, NumericColumn]:
         """Count rows whose value is present and meets all predicates, and return the intervals of these rows."""
         if any(predicate.is_missing for predicate in predicates):
-            return RowCounts.no_row(self.count), self
+            return MeetingRows.no_row(self.count), self
         present, low, high = self.present(), self.low, self.high
         certain, share = np.ones(len(low), dtype=bool), np.ones(len(low))
         for predicate in predicates:
@@ -94,21 +94,12 @@ class NumericColumn:
                 certain, share = certain & holds, share * part
                 low, high = _clipped(low, high, predicate.operator, number)
         possible = (share > 0.0) & (low <= high)
-        rows = RowCounts(
+        rows = MeetingRows(
             np.where(certain & possible, present.least, 0.0),
             np.where(possible, present.most, 0.0),
             np.where(possible, present.likely * share, 0.0),
         )
-        inside = NumericColumn(
-            np.where(possible, low, self.low),
-            np.where(possible, high, self.high),
-            self.missing,
-            self.box_rows,
-            self.count,
-            self.missing_most,
-            self.calendar,
-        )
-        return rows, inside
+        return rows, replace(self, low=np.where(possible, low, self.low), high=np.where(possible, high, self.high))
 
     def _number(self, predicate: Predicate) -> float:
         """Convert the value of a predicate to the unit of the column: a number or a date."""
@@ -172,7 +163,7 @@ class CategoricalColumn:
     count: NDArray[np.int64]
     plain: tuple[str | None, ...] | None = None
 
-    def meeting(self, predicates: Sequence[Predicate]) -> RowCounts:
+    def meeting(self, predicates: Sequence[Predicate]) -> MeetingRows:
         """Count rows whose value meets all predicates: all rows of a group only if every member of its set does."""
         ordered = [predicate for predicate in predicates if predicate.operator not in ("=", "!=")]
         if ordered:
@@ -189,7 +180,7 @@ class CategoricalColumn:
         if any(predicate.operator == "=" for predicate in predicates):
             guesses = np.where(share == 0.0, other, guesses)  # who asks for "a|b" knows that it is one value
         count, likely = self.count.astype(np.float64), np.maximum(guesses, LEAST_SHARE)[self.codes]
-        return RowCounts(
+        return MeetingRows(
             np.where(least == 1.0, count, 0.0),
             np.where(most > 0.0, count, 0.0),
             count * np.where(most > 0.0, likely, 0.0),

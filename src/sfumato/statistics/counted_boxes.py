@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.types as pt
 
 from sfumato.errors import StatisticError, TableError
-from sfumato.statistics.condition_counts import CategoricalColumn, NumericColumn, RowCounts
+from sfumato.statistics.condition_counts import CategoricalColumn, MeetingRows, NumericColumn
 from sfumato.statistics.conditions import ALWAYS, Condition
 from sfumato.statistics.dates import Calendar
 from sfumato.statistics.pooled_weights import WeightPools
@@ -178,7 +178,7 @@ class CountedBoxes:
 
     def meeting(self, columns: Sequence[str], condition: Condition = ALWAYS) -> WeightedBoxes:
         """Return the records that are complete in these columns and meet the condition (:mod:`.condition_counts`)."""
-        rows, groups = RowCounts.every_row(self.count), len(self.count)
+        rows, groups = MeetingRows.every_row(self.count), len(self.count)
         boxes: list[NumericColumn] = []
         for name in columns:
             met, inside = self.numbers(name).meeting(condition.on(name))
@@ -200,7 +200,7 @@ class CountedBoxes:
         """The same rows, each with its released weight: what the best guess is computed from."""
         return replace(self, pools=None)
 
-    def _with_weights(self, rows: RowCounts, low: NDArray[np.float64], high: NDArray[np.float64]) -> WeightedBoxes:
+    def _with_weights(self, rows: MeetingRows, low: NDArray[np.float64], high: NDArray[np.float64]) -> WeightedBoxes:
         """Convert counts of rows to weights.
 
         It is not known which rows of a group count, so they may be the lightest or the heaviest ones.

@@ -16,28 +16,12 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.conditions import (
-    MISSING,
-    OPERATORS,
-    Condition,
-    Conditional,
-    Count,
-    Predicate,
-    Quantile,
-    Sum,
-)
-from sfumato.statistics.moment_statistics import (
-    INTERCEPT,
-    Coefficient,
-    Correlation,
-    Covariance,
-    Mean,
-    Regression,
-    Sd,
-    Variance,
-)
+from sfumato.statistics.conditions import MISSING, OPERATORS, Condition, Predicate
+from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.parser import Cursor, require_name
-from sfumato.statistics.statistic import Statistic
+from sfumato.statistics.regression import INTERCEPT, Regression
+from sfumato.statistics.statistic import ConditionalStatistic, Statistic
+from sfumato.statistics.tallies import Count, Quantile, Sum
 
 
 def parse(text: str | Statistic, names: Sequence[str] | None = None) -> Statistic:
@@ -64,27 +48,25 @@ def _statistic(cursor: Cursor) -> Statistic:
         raise cursor.error(f"the name of a statistic (nearest: {near[0]})" if near else "the name of a statistic")
     cursor.expect("(")
     statistic = PARSERS[name](cursor)
-    if not isinstance(statistic, Count) and cursor.accept("|"):
-        statistic = Conditional(statistic, _condition(cursor))
+    if statistic.takes_condition and cursor.accept("|"):
+        statistic = ConditionalStatistic(statistic, _condition(cursor))
     cursor.expect(")")
-    return _one_coefficient(cursor, statistic) if cursor.accept(":") else statistic
+    return _read_coefficient(cursor, statistic) if cursor.accept(":") else statistic
 
 
-def _one_coefficient(cursor: Cursor, statistic: Statistic) -> Statistic:
+def _read_coefficient(cursor: Cursor, statistic: Statistic) -> Statistic:
     """Read the name of a coefficient after the colon: ``intercept`` or a regressor, which may be quoted."""
-    regression, condition = statistic, None
-    if isinstance(statistic, Conditional):
-        regression, condition = statistic.statistic, statistic.condition
-    if not isinstance(regression, Regression):
+    intercept, *regressors = statistic.terms or ("",)
+    if not intercept:
         raise cursor.error("its end here: only a regression has coefficients to name after ':'")
     start = cursor.at
-    is_intercept = cursor.text[cursor.at :].strip().lower() == INTERCEPT
-    term = None if is_intercept and cursor.accept_word(INTERCEPT) else cursor.name()
-    if term is not None and term not in regression.regressors:
+    if cursor.text[cursor.at :].strip().lower() == INTERCEPT and cursor.accept_word(INTERCEPT):
+        return statistic.parts()[0]
+    term = cursor.name()
+    if term not in regressors:
         cursor.at = start
-        raise cursor.error(f"'intercept' or one of the regressors {', '.join(map(repr, regression.regressors))}")
-    one = Coefficient(regression, term)
-    return one if condition is None else Conditional(one, condition)
+        raise cursor.error(f"'intercept' or one of the regressors {', '.join(map(repr, regressors))}")
+    return statistic.parts()[1 + regressors.index(term)]
 
 
 def _condition(cursor: Cursor) -> Condition:

@@ -15,12 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.statistics.bounds.budget import Deadline
-from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
+from sfumato.statistics.bounds.enclosure import End
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
-from sfumato.statistics.influence import derivatives
 from sfumato.statistics.moments import Moments
-from sfumato.statistics.statistic import Statistic
-from sfumato.statistics.weighted_boxes import WeightedBoxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +30,7 @@ ROUNDS = 8  # largest number of upper bounds that are computed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Choice:
+class Candidate:
     """Values in the boxes with their weights, and the statistic of these values."""
 
     value: float
@@ -65,13 +62,13 @@ class LocalSearch:
         self.deadline = deadline
         self.offset = offset
 
-    def at(self, points: NDArray[np.float64], weight: NDArray[np.float64]) -> Choice:
+    def at(self, points: NDArray[np.float64], weight: NDArray[np.float64]) -> Candidate:
         """Evaluate the statistic at a choice; −∞ if it is not defined."""
         moments = Moments.of(points, weight)
         value = self.value(moments) if moments.weight > 0.0 else math.nan
-        return Choice(-math.inf if math.isnan(value) else value, points, weight, moments)
+        return Candidate(-math.inf if math.isnan(value) else value, points, weight, moments)
 
-    def climb(self, initial: Choice, rng: np.random.Generator) -> Choice:
+    def climb(self, initial: Candidate, rng: np.random.Generator) -> Candidate:
         """Improve a choice until no step increases the statistic."""
         best, failures = initial, 0
         for _ in range(MAX_STEPS):
@@ -95,12 +92,12 @@ class LocalSearch:
                 failures += 1
         return best
 
-    def from_midpoints(self) -> Choice:
+    def from_midpoints(self) -> Candidate:
         """Climb from the midpoints."""
         problem = self.problem
         return self.climb(self.at(problem.midpoints, problem.weight + problem.extra), np.random.default_rng(0))
 
-    def with_restarts(self, best: Choice, enough: float) -> Choice:
+    def with_restarts(self, best: Candidate, enough: float) -> Candidate:
         """Return the best of several climbs from random corners; larger tables get fewer, because they need fewer.
 
         The generator has a fixed seed, because an optimisation must return the same result every time.
@@ -121,10 +118,10 @@ class UpperBound:
 
     outer: float
     next_target: float
-    nearby: Choice | None = None
+    nearby: Candidate | None = None
 
 
-def tighten(search: LocalSearch, upper_bound: Callable[[float, Choice], UpperBound], slack: float) -> End:
+def tighten(search: LocalSearch, upper_bound: Callable[[float, Candidate], UpperBound], slack: float) -> End:
     """Bring the upper bound and the best choice together until they differ by at most about ``slack``.
 
     ``upper_bound(κ, choice)`` bounds the statistic by bounding how far it can exceed κ. The bound is tight if κ is near
@@ -152,29 +149,3 @@ def tighten(search: LocalSearch, upper_bound: Callable[[float, Choice], UpperBou
         if at >= outer - slack:
             break
     return End(max(outer, choice.value), choice.value, choice.points, choice.weight)
-
-
-def attained_by_slopes(statistic: Statistic, boxes: WeightedBoxes) -> Enclosure:
-    """Enclose a custom function of moments by following its derivatives.
-
-    The guaranteed interval is infinite, because nothing is known about the function; only the inner ends are attained.
-    """
-    lowest, highest = (_followed_gradient(statistic, boxes, sign) for sign in (-1.0, 1.0))
-    inner_low, inner_high = (
-        math.nan if witness is None else statistic.value(witness.moments) for witness in (lowest, highest)
-    )
-    return Enclosure(-math.inf, math.inf, inner_low, inner_high, lowest, highest)
-
-
-def _followed_gradient(statistic: Statistic, boxes: WeightedBoxes, sign: float) -> Witness | None:
-    weight, points = boxes.weight + boxes.extra, boxes.midpoints
-    best, best_value = None, -math.inf
-    for _ in range(MAX_STEPS):
-        witness = Witness(boxes.box, points, weight)
-        value = sign * statistic.value(witness.moments)
-        if math.isnan(value) or value <= best_value:
-            break
-        best, best_value = witness, value
-        slopes = sign * derivatives(statistic, witness.moments, points)
-        points = np.where(slopes > 0.0, boxes.high, np.where(slopes < 0.0, boxes.low, points))
-    return best

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.attain import Choice, LocalSearch, UpperBound, tighten
+from sfumato.statistics.bounds.attain import Candidate, LocalSearch, UpperBound, tighten
 from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.cones import Cones, second_moments
-from sfumato.statistics.bounds.enclosure import End
-from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes
+from sfumato.statistics.bounds.enclosure import EPS, End
+from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.bounds.supremum import LinearPair, supremum
 from sfumato.statistics.moments import Moments
 
@@ -130,12 +130,12 @@ def highest_coefficient(
 
 def _single_slope_bound(
     search: LocalSearch, target: Target, slack: float, deadline: Deadline
-) -> Callable[[float, Choice], UpperBound]:
+) -> Callable[[float, Candidate], UpperBound]:
     """Return the upper bound for the slope of a single regressor, where η is its mean."""
     problem = search.problem
     least = problem.least_spread(int(np.flatnonzero(target.regressor[1:])[0]))
 
-    def upper_bound(at: float, choice: Choice) -> UpperBound:
+    def upper_bound(at: float, choice: Candidate) -> UpperBound:
         fit = _fit(target, choice.moments)
         if fit is None or least <= 0.0:
             return UpperBound(math.inf, math.inf)
@@ -150,14 +150,14 @@ def _single_slope_bound(
 
 def _coefficient_bound(
     search: LocalSearch, target: Target, slack: float, deadline: Deadline, quick_bound: Callable[[], float]
-) -> Callable[[float, Choice], UpperBound]:
+) -> Callable[[float, Candidate], UpperBound]:
     """Return the upper bound for any coefficient.
 
     The cones start from the best choice, so they are searched again only for a better choice.
     """
     cones = Cones(search.problem, target.response, target.functions, deadline)
 
-    def upper_bound(at: float, choice: Choice) -> UpperBound:
+    def upper_bound(at: float, choice: Candidate) -> UpperBound:
         fit = _fit(target, choice.moments)
         if fit is None:
             return UpperBound(math.inf, math.inf)

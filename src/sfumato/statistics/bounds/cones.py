@@ -34,7 +34,8 @@ import numpy as np
 
 from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.descent import Descent
-from sfumato.statistics.bounds.scaled_boxes import EPS, NEGLIGIBLE, ScaledBoxes
+from sfumato.statistics.bounds.enclosure import EPS
+from sfumato.statistics.bounds.scaled_boxes import NEGLIGIBLE, ScaledBoxes
 from sfumato.statistics.moments import Moments
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.attain import Choice, LocalSearch, UpperBound, tighten
+from sfumato.statistics.bounds.attain import Candidate, LocalSearch, UpperBound, tighten
 from sfumato.statistics.bounds.budget import Deadline
-from sfumato.statistics.bounds.enclosure import End
-from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes
+from sfumato.statistics.bounds.enclosure import EPS, End
+from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.bounds.supremum import (
     LinearPair,
     Supremum,
@@ -64,7 +64,7 @@ def _highest_covariance(
     def value(moments: Moments) -> float:
         return float(first[1:] @ moments.covariance @ second[1:])
 
-    def upper_bound(at: float, choice: Choice) -> UpperBound:
+    def upper_bound(at: float, choice: Candidate) -> UpperBound:
         if least_weight == 0.0:
             reach = problem.half_range(first) * problem.half_range(second)
             return UpperBound(reach, reach)
@@ -94,7 +94,7 @@ def _correlation_lines(
     return first, second
 
 
-def _ratio(choice: Choice) -> float:
+def _ratio(choice: Candidate) -> float:
     """Return σy/σx."""
     return float(choice.moments.sd[1] / choice.moments.sd[0])
 
@@ -116,7 +116,7 @@ class _RatioBounds:
         self.least = (problem.least_spread(0), problem.least_spread(1))
         self.most = (problem.largest_spread(0), problem.largest_spread(1))
 
-    def bound(self, r: float, ratio: float, choice: Choice, slack: float) -> float:
+    def bound(self, r: float, ratio: float, choice: Candidate, slack: float) -> float:
         """Compute an upper bound of R_t over all choices, for t = ``ratio``; it is tight if r is near it."""
         least = self._least_mean_square(ratio)
         if least <= 0.0:
@@ -124,7 +124,7 @@ class _RatioBounds:
         return _correlation_bound(r, self._excess(r, ratio, choice.moments.mean, slack * least)[0].bound, least)
 
     def loose_bound(
-        self, outer: float, r: float, ratio: float, choice: Choice, search: LocalSearch, slack: float
+        self, outer: float, r: float, ratio: float, choice: Candidate, search: LocalSearch, slack: float
     ) -> UpperBound:
         """Return a bound that exceeds r by more than wanted, with the choice to which it belongs.
 
@@ -138,7 +138,7 @@ class _RatioBounds:
         step = max(found.bound, 0.0) / mean_square if mean_square > 0.0 else math.inf
         return UpperBound(outer, min(outer, r + step + slack), near)
 
-    def upper_bound_below_zero(self, r: float, choice: Choice, search: LocalSearch, slack: float) -> UpperBound:
+    def upper_bound_below_zero(self, r: float, choice: Candidate, search: LocalSearch, slack: float) -> UpperBound:
         """Compute an upper bound of R_t over all choices for the best t, if r < 0.
 
         The excess of C over (r/2)(t Vx + Vy/t) is then convex in ln t, and so is its maximum over all choices. If
@@ -173,7 +173,7 @@ class _RatioBounds:
         pair = LinearPair(first, second)
         return supremum(self.problem, pair, eta, gamma, enough, self.deadline), pair
 
-    def bound_over_all(self, r: float, choice: Choice, search: LocalSearch, slack: float) -> UpperBound:
+    def bound_over_all(self, r: float, choice: Candidate, search: LocalSearch, slack: float) -> UpperBound:
         """Compute an upper bound of r over all choices with C > 0: r ≤ R_t · cosh(h) if the ratio is within e^±h of t.
 
         (Chords of the root √(Vx Vy) lie below it.) The possible ratios are therefore covered by cells: a small one
@@ -233,7 +233,7 @@ def highest_correlation(problem: ScaledBoxes, slack: float, deadline: Deadline) 
         r = value(moments)
         return None if math.isnan(r) else _correlation_lines(r, float(moments.sd[1] / moments.sd[0]), moments.mean)
 
-    def upper_bound(at: float, choice: Choice) -> UpperBound:
+    def upper_bound(at: float, choice: Candidate) -> UpperBound:
         if at <= 0.0 and never_positive():
             return ratios.upper_bound_below_zero(at, choice, search, slack / 2.0)
         if min(ratios.least) <= 0.0 or at >= 1.0:
