@@ -45,7 +45,7 @@ class MeetingRows:
         """Return the counts if no row meets the requirement."""
         return cls(*(np.zeros(len(count)) for _ in range(3)))
 
-    def combined_with(self, other: MeetingRows, count: NDArray[np.int64]) -> MeetingRows:
+    def intersect(self, other: MeetingRows, count: NDArray[np.int64]) -> MeetingRows:
         """Return the counts for both requirements: of c rows, at least a + b − c and at most min(A, B) meet them."""
         return MeetingRows(
             np.maximum(self.least + other.least - count, 0.0),
@@ -90,9 +90,9 @@ class NumericColumn:
         for predicate in predicates:
             if predicate.value is not None:
                 number = self._number(predicate)
-                holds, part = _compared(self.low, self.high, predicate.operator, number)
+                holds, part = _compare(self.low, self.high, predicate.operator, number)
                 certain, share = certain & holds, share * part
-                low, high = _clipped(low, high, predicate.operator, number)
+                low, high = _clip(low, high, predicate.operator, number)
         possible = (share > 0.0) & (low <= high)
         rows = MeetingRows(
             np.where(certain & possible, present.least, 0.0),
@@ -114,7 +114,7 @@ class NumericColumn:
         return number
 
 
-def _compared(
+def _compare(
     low: NDArray[np.float64], high: NDArray[np.float64], operator: str, number: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Return whether all values of each interval meet the predicate, and which share of them does (0 for none)."""
@@ -136,7 +136,7 @@ def _compared(
     return certain, np.nan_to_num(likely)
 
 
-def _clipped(
+def _clip(
     low: NDArray[np.float64], high: NDArray[np.float64], operator: str, number: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the part of each interval that meets the predicate."""
@@ -173,7 +173,7 @@ class CategoricalColumn:
             )
         self._require_spelling(predicates)
         asked = [predicate.value for predicate in predicates if predicate.value is not None]
-        share = np.array([_share_meeting(_spelled_out(members, asked), predicates) for members in self.sets])
+        share = np.array([_share_meeting(_spell_out(members, asked), predicates) for members in self.sets])
         other = share if self.plain is None else np.array([_share_meeting([cell], predicates) for cell in self.plain])
         least, most = np.minimum(share, other)[self.codes], np.maximum(share, other)[self.codes]
         guesses = self._guesses(predicates, share)
@@ -193,7 +193,7 @@ class CategoricalColumn:
             return share
         shown, guesses = sorted(self._names), share.copy()
         for position in wide:
-            guesses[position] = _share_meeting(_spelled_out(self.sets[position], shown), predicates)
+            guesses[position] = _share_meeting(_spell_out(self.sets[position], shown), predicates)
         return guesses
 
     @property
@@ -232,7 +232,7 @@ def _number_of(text: str) -> float | None:
         return None
 
 
-def _spelled_out(members: Sequence[Member], names: Sequence[str]) -> Sequence[Member]:
+def _spell_out(members: Sequence[Member], names: Sequence[str]) -> Sequence[Member]:
     """Return the set with these names, if it may contain any value; ``ANY`` remains for a value with another name."""
     return (*members, *names) if ANY in members else members
 

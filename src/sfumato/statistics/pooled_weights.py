@@ -52,7 +52,7 @@ class WeightPools:
         """Whether a box has several groups, so that its rows differ."""
         return len(self.box) > len(self.total)
 
-    def gathered(
+    def gather(
         self, rows: MeetingRows, count: NDArray[np.int64], low: NDArray[np.float64], high: NDArray[np.float64]
     ) -> WeightedBoxes:
         """Return one part for each box, from the rows of its groups that count and the intervals of these rows."""

@@ -160,7 +160,7 @@ class Statistic(ABC):
             enclosure = records.rows.attain(population.value, enclosure)
         value, half = factor.likely * value, factor.likely * half
         low, high = self.clip(value - half, value + half)
-        return replace(factor.applied_to(enclosure), value=value, linear_low=low, linear_high=high)
+        return replace(factor.multiply(enclosure), value=value, linear_low=low, linear_high=high)
 
     def enclose_population(self, records: Records, half: float, deadline: Deadline) -> Enclosure:
         """Enclose the population form; the linear half-width ``half`` determines the precision.

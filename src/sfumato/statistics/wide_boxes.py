@@ -214,7 +214,7 @@ def _enclose_reweighted(
     if deadline is None:
         deadline = next(start_deadlines([statistic], reweighted, None, 1))
     enclosure = statistic.population.enclose_population(Records(reweighted), half, deadline)
-    return statistic.factor(boxes).applied_to(enclosure)
+    return statistic.factor(boxes).multiply(enclosure)
 
 
 def _root_of_squares(weights: NDArray[np.float64], copies: NDArray[np.float64]) -> float:

@@ -39,6 +39,7 @@ class Candidate:
     moments: Moments
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class LocalSearch:
     """Local search for one statistic.
 
@@ -46,21 +47,12 @@ class LocalSearch:
     the influence of a record.
     """
 
-    def __init__(
-        self,
-        problem: ScaledBoxes,
-        value: Callable[[Moments], float],
-        lines: Callable[[Moments], Lines | None],
-        smallest_gain: float,
-        deadline: Deadline,
-        offset: Callable[[Moments], float] = lambda moments: 0.0,
-    ) -> None:
-        self.problem = problem
-        self.value = value
-        self.lines = lines
-        self.smallest_gain = smallest_gain  # a step with a smaller gain is the last one
-        self.deadline = deadline
-        self.offset = offset
+    problem: ScaledBoxes
+    value: Callable[[Moments], float]
+    lines: Callable[[Moments], Lines | None]
+    smallest_gain: float  # a step with a smaller gain is the last one
+    deadline: Deadline
+    offset: Callable[[Moments], float] = lambda moments: 0.0
 
     def at(self, points: NDArray[np.float64], weight: NDArray[np.float64]) -> Candidate:
         """Evaluate the statistic at a choice; −∞ if it is not defined."""
@@ -135,17 +127,17 @@ def tighten(search: LocalSearch, upper_bound: Callable[[float, Candidate], Upper
         return End(math.inf, math.nan, None, None)
     at = choice.value
     for _ in range(ROUNDS):
-        found = upper_bound(at, choice)
-        outer = min(outer, found.outer)
+        upper = upper_bound(at, choice)
+        outer = min(outer, upper.outer)
         better = choice
-        if found.nearby is not None:
-            better = max(choice, search.climb(found.nearby, np.random.default_rng(1)), key=lambda trial: trial.value)
+        if upper.nearby is not None:
+            better = max(choice, search.climb(upper.nearby, np.random.default_rng(1)), key=lambda trial: trial.value)
         if slack < outer - better.value < math.inf:
             better = search.with_restarts(better, outer - slack)
         rise, choice = better.value - choice.value, better
         if outer - choice.value <= 2.0 * slack or search.deadline.is_over:
             break
-        at = choice.value if rise > slack else found.next_target
+        at = choice.value if rise > slack else upper.next_target
         if at >= outer - slack:
             break
     return End(max(outer, choice.value), choice.value, choice.points, choice.weight)

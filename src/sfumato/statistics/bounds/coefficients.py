@@ -140,10 +140,10 @@ def _single_slope_bound(
         if fit is None or least <= 0.0:
             return UpperBound(math.inf, math.inf)
         pair = LinearPair(target.response - at * target.regressor, target.regressor)
-        found = supremum(problem, pair, float(fit.eta[0]), float(fit.gamma[0]), slack * least / 2.0, deadline)
-        outer = at + max(found.bound, 0.0) / least
-        nearby = search.at(*problem.points(*pair.lines(found.gamma, found.eta)))
-        return UpperBound(outer + 8.0 * EPS * (abs(outer) + 1.0), at + max(found.bound, 0.0) / fit.residual, nearby)
+        cell = supremum(problem, pair, float(fit.eta[0]), float(fit.gamma[0]), slack * least / 2.0, deadline)
+        outer = at + max(cell.bound, 0.0) / least
+        nearby = search.at(*problem.points(*pair.lines(cell.gamma, cell.eta)))
+        return UpperBound(outer + 8.0 * EPS * (abs(outer) + 1.0), at + max(cell.bound, 0.0) / fit.residual, nearby)
 
     return upper_bound
 
@@ -162,11 +162,11 @@ def _coefficient_bound(
         if fit is None:
             return UpperBound(math.inf, math.inf)
         start, enough = np.append(fit.coefficient, fit.gamma), choice.value + slack / 2.0
-        found = cones.bound(start, choice.moments, enough)
-        if math.isinf(found.bound):
+        cone = cones.bound(start, choice.moments, enough)
+        if math.isinf(cone.bound):
             return UpperBound(quick_bound(), math.inf)
-        residual = target.response - found.coefficients @ target.functions
-        nearby = search.at(*search.problem.points(residual, found.edge @ target.functions))
-        return UpperBound(found.bound if found.bound <= enough else min(found.bound, quick_bound()), math.inf, nearby)
+        residual = target.response - cone.coefficients @ target.functions
+        nearby = search.at(*search.problem.points(residual, cone.edge @ target.functions))
+        return UpperBound(cone.bound if cone.bound <= enough else min(cone.bound, quick_bound()), math.inf, nearby)
 
     return upper_bound

@@ -92,7 +92,7 @@ class Factor:
     most: float = 1.0
     likely: float = 1.0
 
-    def applied_to(self, enclosure: Enclosure) -> Enclosure:
+    def multiply(self, enclosure: Enclosure) -> Enclosure:
         """Multiply the ends; the limits are widened so that rounding cannot make the interval wrong."""
         if self.least == self.most == 1.0:
             return enclosure

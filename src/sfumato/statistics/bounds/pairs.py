@@ -70,9 +70,9 @@ def _highest_covariance(
             return UpperBound(reach, reach)
         pair = LinearPair(first, second, at)
         eta, gamma = (float(line[1:] @ choice.moments.mean) for line in (second, first))
-        found = supremum(problem, pair, eta, gamma, slack * least_weight / 2.0, deadline)
-        outer = at + max(found.bound, 0.0) / least_weight
-        near = search.at(*problem.points(*pair.lines(found.gamma, found.eta), at))
+        cell = supremum(problem, pair, eta, gamma, slack * least_weight / 2.0, deadline)
+        outer = at + max(cell.bound, 0.0) / least_weight
+        near = search.at(*problem.points(*pair.lines(cell.gamma, cell.eta), at))
         return UpperBound(outer + 8.0 * EPS * abs(outer), outer, near)
 
     search = LocalSearch(problem, value, lines, slack / 100.0, deadline, value)
@@ -131,11 +131,11 @@ class _RatioBounds:
         The bound divides the excess by the least denominator of all choices. Divided by the denominator of that choice,
         the excess is a better guess of the maximum (a step of Dinkelbach's method).
         """
-        found, pair = self._excess(r, ratio, choice.moments.mean, slack * self._least_mean_square(ratio))
-        near = search.at(*self.problem.points(*pair.lines(found.gamma, found.eta)))
+        cell, pair = self._excess(r, ratio, choice.moments.mean, slack * self._least_mean_square(ratio))
+        near = search.at(*self.problem.points(*pair.lines(cell.gamma, cell.eta)))
         x, y = np.diag(near.moments.covariance)
         mean_square = near.moments.weight * float(ratio * x + y / ratio) / 2.0
-        step = max(found.bound, 0.0) / mean_square if mean_square > 0.0 else math.inf
+        step = max(cell.bound, 0.0) / mean_square if mean_square > 0.0 else math.inf
         return UpperBound(outer, min(outer, r + step + slack), near)
 
     def upper_bound_below_zero(self, r: float, choice: Candidate, search: LocalSearch, slack: float) -> UpperBound:
@@ -151,10 +151,10 @@ class _RatioBounds:
         def evaluate(log_ratio: float) -> tuple[float, float]:
             nonlocal near
             t = math.exp(log_ratio)
-            found, pair = self._excess(r, t, near.moments.mean, enough)
-            near = search.at(*self.problem.points(*pair.lines(found.gamma, found.eta)))
+            cell, pair = self._excess(r, t, near.moments.mean, enough)
+            near = search.at(*self.problem.points(*pair.lines(cell.gamma, cell.eta)))
             x, y = np.diag(near.moments.covariance)
-            return found.bound, float(-r / 2.0 * near.moments.weight * (t * x - y / t))
+            return cell.bound, float(-r / 2.0 * near.moments.weight * (t * x - y / t))
 
         start = math.log(_ratio(choice))
         excess, best = minimise_on_a_line(evaluate, start, FIRST_RATIO_STEP, enough, self.deadline, MAX_RATIOS)
@@ -185,13 +185,13 @@ class _RatioBounds:
         edges = sorted({min(max(edge, low), high) for edge in (low, middle - around, middle + around, high)})
         target = r + slack
 
-        def bounded(left: float, right: float) -> float:
+        def bound_cell(left: float, right: float) -> float:
             stretch = math.cosh((right - left) / 2.0) * (1.0 + 4.0 * EPS)
             if target >= stretch:
                 return 1.0
             return stretch * self.bound(target / stretch, math.exp((left + right) / 2.0), choice, slack / 2.0)
 
-        heap = [(-bounded(left, right), left, right) for left, right in itertools.pairwise(edges)]
+        heap = [(-bound_cell(left, right), left, right) for left, right in itertools.pairwise(edges)]
         heapq.heapify(heap)
         gaps: list[float] = []
         for _ in range(MAX_RATIO_CELLS):
@@ -205,8 +205,8 @@ class _RatioBounds:
             ):
                 break
             cut = (left + right) / 2.0
-            heapq.heapreplace(heap, (max(worst, -bounded(left, cut)), left, cut))
-            heapq.heappush(heap, (max(worst, -bounded(cut, right)), cut, right))
+            heapq.heapreplace(heap, (max(worst, -bound_cell(left, cut)), left, cut))
+            heapq.heappush(heap, (max(worst, -bound_cell(cut, right)), cut, right))
         worst, left, right = heap[0]
         outer = min(-worst, 1.0)
         if outer <= target + slack:
