@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -76,8 +76,10 @@ class Spread(Statistic):
     unbiased: bool
 
     @property
-    def population(self) -> Self:
-        return replace(self, unbiased=False) if self.unbiased else self
+    def population(self) -> Statistic:
+        spread: Any = self  # every subclass is a dataclass with this field
+        population: Statistic = replace(spread, unbiased=False) if self.unbiased else self
+        return population
 
     def factor(self, boxes: WeightedBoxes) -> Factor:
         """Return n / (n − 1) if it is unbiased.
