@@ -28,9 +28,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 import sfumato as sf
-from sfumato.statistics.bounds import estimate
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate
+from sfumato.statistics.estimation import estimate
 from sfumato.statistics.language import parse
 
 WORDS = ("mean({x})", "var({x})", "cov({x}, {y})", "corr({x}, {y})", "regress({y} ~ {x})")

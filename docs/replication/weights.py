@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 import sfumato as sf
 from sfumato.release.release import Release
 from sfumato.report.style import ACCENT, INK, MUTED, SHADES, blank_figure, png, style_axes
-from sfumato.statistics.bounds.estimates import boxes_for
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate, Reweighting
 from sfumato.statistics.influence import sampling_constant, sensitivities
@@ -109,7 +108,8 @@ class Dismissed:
 
 def curve(name: str, release: Release) -> list[Dismissed]:
     """Compute errors and shift for every possible share of kept records, from a tenth to all."""
-    statistic, boxes = boxes_for(parse(name), CountedBoxes.of(release.table, parse(name).columns))
+    statistic = parse(name)
+    boxes = statistic.records_in(CountedBoxes.of(release.table, statistic.columns))
     points, weight = boxes.midpoints, boxes.likely_weight
     moments = Moments.of(points, weight)
     contribution = (sensitivities(statistic, moments, points) * boxes.half_widths).sum(axis=1)

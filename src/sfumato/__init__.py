@@ -52,7 +52,7 @@ NAMES = {
     "Sd": "sfumato.statistics.moment_statistics",
     "Covariance": "sfumato.statistics.moment_statistics",
     "Correlation": "sfumato.statistics.moment_statistics",
-    "Regression": "sfumato.statistics.moment_statistics",
+    "Regression": "sfumato.statistics.regression",
     "SfumatoError": "sfumato.errors",
     "SfumatoWarning": "sfumato.errors",
 }

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.bounds import estimate
-from sfumato.statistics.bounds.estimates import includes_unseen
 from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.statistics.estimation import estimate
 from sfumato.statistics.language import parse
 from sfumato.statistics.weighted_boxes import Unseen
 from sfumato.table.intervals import format_set, shortened
@@ -181,8 +180,8 @@ def test_suppressed_rows_are_covered_where_their_range_is_known(hidden, suppress
     met = [row for row in (*rows, *suppressed) if not condition or CONDITIONS[condition](*row[:3])]
     unseen = Unseen(len(suppressed), {"x": (0.0, 9.0), "y": (0.0, 9.0)} if with_domain else {})
     read = replace(CountedBoxes.of(released(rows, boxes), statistic.columns, sets=["s"]), unseen=unseen)
-    assert with_domain or includes_unseen(statistic, unseen) == (form in ("count", "median", "quantile"))
-    if not includes_unseen(statistic, unseen):
+    assert with_domain or statistic.covers(unseen) == (form in ("count", "median", "quantile"))
+    if not statistic.covers(unseen):
         return
     try:
         one = estimate(statistic, read)[-1]

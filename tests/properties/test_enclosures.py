@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import sfumato as sf
-from sfumato.statistics.bounds import EstimateBudget, enclose, estimate
+from sfumato.statistics.bounds import EstimateBudget
 from sfumato.statistics.bounds.spread import largest_sum_of_squares
 from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.statistics.estimation import enclose, estimate
 from sfumato.statistics.language import parse
-from sfumato.statistics.moment_statistics import Coefficient
+from sfumato.statistics.regression import Coefficient
 
 NAMES = ["x", "y", "z"]
 

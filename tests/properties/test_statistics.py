@@ -9,8 +9,9 @@ from hypothesis.extra.numpy import arrays
 
 from sfumato.statistics.influence import derivatives
 from sfumato.statistics.language import parse
-from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Regression, Sd, Variance
+from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.moments import Moments
+from sfumato.statistics.regression import Regression
 
 cells = st.one_of(st.integers(-50, 50).map(float), st.floats(-1e3, 1e3))
 gaps = st.one_of(cells, st.just(np.nan))

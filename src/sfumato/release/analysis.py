@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import OptionError
 from sfumato.params import require_choice
 from sfumato.release.manifest import ALTERED, BOX_MEAN, NOT_RELEASED
-from sfumato.release.recovery import recovered_estimates
+from sfumato.release.recovery import recover_estimates
 from sfumato.schema.columns import Role
-from sfumato.statistics.bounds import EstimateBudget, estimate
-from sfumato.statistics.bounds.estimates import includes_unseen, inner_statistic, started_deadlines
-from sfumato.statistics.bounds.units import dated_reweighting, in_units
+from sfumato.statistics.bounds import EstimateBudget
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.dates import Calendar
 from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS, One, RegressionEstimate
+from sfumato.statistics.estimation import estimate, start_deadlines
 from sfumato.statistics.joint_weights import Given, reweight_jointly, wanted_statistics
 from sfumato.statistics.language import parse
-from sfumato.statistics.moment_statistics import INTERCEPT, Regression
 from sfumato.statistics.weighted_boxes import Unseen
-from sfumato.statistics.wide_boxes import OBJECTIVES, WIDE_BOXES, reweight, reweighted
+from sfumato.statistics.wide_boxes import OBJECTIVES, WIDE_BOXES, apply_effect, reweight
 from sfumato.table.intervals import BOX
 
 if TYPE_CHECKING:
     from sfumato.release.manifest import Manifest
+    from sfumato.statistics.bounds.budget import Deadline
     from sfumato.statistics.estimate import Estimate, Reweighting
     from sfumato.statistics.recovered_estimate import RecoveredEstimate
     from sfumato.statistics.statistic import Statistic
@@ -67,57 +66,60 @@ class Analysis:
         """Return estimates without a guarantee, or None if the manifest reports no noise that could be undone."""
         if self.manifest is None or self.wide_boxes != "keep" or self._weight is not None:
             return None
-        return recovered_estimates(self.table, self.manifest, wanted)
+        return recover_estimates(self.table, self.manifest, wanted)
 
     def bounded(self, wanted: Statistic) -> tuple[Estimate, ...]:
         """Return one estimate with a guaranteed interval per part of the statistic."""
-        intervals = self._intervals(wanted.columns)
+        intervals = self._count_boxes(wanted.columns)
         if self.wide_boxes == "keep":
-            return self._finished(wanted, intervals, estimate(wanted, intervals, self._budget(wanted)))
+            return self._finish(wanted, intervals, estimate(wanted, intervals, self._budget(wanted)))
         parts = wanted.parts()
-        deadlines = self._half_budget(wanted, intervals, len(parts))
+        deadlines = self._start_halves([wanted], len(parts))
         effects = [
             reweight(part, intervals, self.wide_boxes, objective=self.objective, deadline=deadline).effect
             for part, deadline in zip(parts, deadlines, strict=True)
         ]
-        return self._reweighted(wanted, intervals, effects)
+        return self._estimate_reweighted(wanted, intervals, effects)
 
     def joint_estimates(
         self, statistics: Sequence[Statistic], importance: Given, accuracy: Given
     ) -> list[tuple[Estimate, ...]]:
         """Return the estimates of each statistic, all with the same weights."""
         wanted = wanted_statistics(statistics, importance, accuracy)
-        intervals = self._intervals(tuple(dict.fromkeys(name for one in statistics for name in one.columns)))
+        intervals = self._count_boxes(tuple(dict.fromkeys(name for one in statistics for name in one.columns)))
         count = sum(len(one.parts()) for one in statistics)
-        deadlines = self._half_budget(statistics[0], intervals, count)
+        deadlines = self._start_halves(statistics, count)
         effects = reweight_jointly(wanted, intervals, self.wide_boxes, self.objective, deadlines)
-        return [self._reweighted(one, intervals, list(own)) for one, own in zip(statistics, effects, strict=True)]
+        return [
+            self._estimate_reweighted(one, intervals, list(own)) for one, own in zip(statistics, effects, strict=True)
+        ]
 
-    def _reweighted(
+    def _estimate_reweighted(
         self, wanted: Statistic, intervals: CountedBoxes, effects: Sequence[Reweighting]
     ) -> tuple[Estimate, ...]:
         """Estimate from all records, in the units of the table, and add the effect of the weights."""
         plain = replace(intervals, calendars={})
-        budget = self._budget(wanted) or EstimateBudget()
-        seconds = None if budget.seconds is None else budget.seconds / 2.0
-        whole = estimate(wanted, plain, EstimateBudget(seconds=seconds, gap=budget.gap))
+        whole = estimate(wanted, plain, self._half_budget(wanted))
         estimates = []
         for part, one, effect in zip(wanted.parts(), whole, effects, strict=True):
-            inner = inner_statistic(part)
-            dated = in_units(reweighted(one, effect, inner), inner, intervals.calendars)
-            estimates.append(replace(dated, reweighting=dated_reweighting(effect, inner, intervals.calendars)))
-        return self._finished(wanted, intervals, tuple(estimates))
+            inner = part.unconditional
+            unit = inner.unit(intervals.calendars)
+            own = unit.express(apply_effect(one, effect, inner))
+            estimates.append(replace(own, reweighting=unit.express_effect(effect)))
+        return self._finish(wanted, intervals, tuple(estimates))
 
-    def _half_budget(self, wanted: Statistic, intervals: CountedBoxes, parts: int) -> Any:
+    def _start_halves(self, statistics: Sequence[Statistic], parts: int) -> Iterator[Deadline]:
         """Return deadlines with half of the time: the other half is for the estimate from all records."""
+        return start_deadlines(statistics, None, self._half_budget(statistics[0]), parts)
+
+    def _half_budget(self, wanted: Statistic) -> EstimateBudget:
         budget = self._budget(wanted) or EstimateBudget()
-        seconds = None if budget.seconds is None else budget.seconds / 2.0
-        return started_deadlines(wanted, None, EstimateBudget(seconds=seconds, gap=budget.gap), parts)
+        return replace(budget, seconds=None if budget.seconds is None else budget.seconds / 2.0)
 
     def _budget(self, wanted: Statistic) -> EstimateBudget | None:
-        return EstimateBudget(gap=1.0) if self._altered(wanted) else self.budget
+        return EstimateBudget(gap=1.0) if self._is_altered(wanted) else self.budget
 
-    def _altered(self, wanted: Statistic) -> bool:
+    def _is_altered(self, wanted: Statistic) -> bool:
         """Return whether a column of the statistic, or the weights that it uses, were altered."""
         if self.manifest is None:
             return False
@@ -128,7 +130,7 @@ class Analysis:
     def _weight(self) -> str | None:
         return None if self.unweighted else weight_column(self.manifest)
 
-    def _intervals(self, columns: Sequence[str]) -> CountedBoxes:
+    def _count_boxes(self, columns: Sequence[str]) -> CountedBoxes:
         manifest, weight = self.manifest, self._weight
         intervals = CountedBoxes.of(
             self.table,
@@ -140,24 +142,24 @@ class Analysis:
             from_text=self.from_text,
         )
         domains = {column.name: column.domain for column in manifest.columns if column.domain} if manifest else {}
-        domains |= {name: _checked_domain(name, self.domain[name], intervals.calendars) for name in self.domain}
+        domains |= {name: _parse_domain(name, self.domain[name], intervals.calendars) for name in self.domain}
         suppressed = manifest.suppressed if manifest else 0
         unseen = Unseen(suppressed, domains) if suppressed > 0 and weight is None else None
         return replace(intervals, unseen=unseen)
 
-    def _finished(
+    def _finish(
         self, wanted: Statistic, intervals: CountedBoxes, estimates: Sequence[Estimate]
     ) -> tuple[Estimate, ...]:
         """Say whose statistic the estimates are, and withdraw the intervals of altered columns."""
         of, notes = RELEASED_ROWS, [] if self.manifest else [WITHOUT_MANIFEST]
         suppressed = self.manifest.suppressed if self.manifest else 0
         if self.manifest:
-            covered = suppressed <= 0 or (intervals.unseen is not None and includes_unseen(wanted, intervals.unseen))
+            covered = suppressed <= 0 or (intervals.unseen is not None and wanted.covers(intervals.unseen))
             of = ORIGINAL if covered else RELEASED_ROWS
             notes += [] if covered else [f"{suppressed:,} suppressed rows are not covered"]
         if intervals.pools is not None and intervals.pools.merge_groups:
             notes += [POOLED]
-        if self._altered(wanted):
+        if self._is_altered(wanted):
             notes += ["nothing is guaranteed, because the method altered a column"]
             estimates = tuple(map(_without_intervals, estimates))
         return tuple(replace(one, of=of, notes=(*one.notes, *notes)) for one in estimates)
@@ -170,14 +172,8 @@ def weight_column(manifest: Manifest | None) -> str | None:
 
 def as_record(statistic: Statistic, estimates: Sequence[One]) -> One | RegressionEstimate[One]:
     """Return the estimates of a regression as one record, and that of any other statistic as it is."""
-    terms = _terms(statistic)
+    terms = statistic.terms
     return RegressionEstimate(str(statistic), terms, tuple(estimates)) if terms else estimates[0]
-
-
-def _terms(statistic: Statistic) -> tuple[str, ...]:
-    """Return the names of the coefficients of a regression, and nothing for another statistic."""
-    inner = inner_statistic(statistic)
-    return (INTERCEPT, *inner.regressors) if isinstance(inner, Regression) else ()
 
 
 def by_text(given: Given) -> Given:
@@ -190,7 +186,7 @@ def _numbers_boxes(manifest: Manifest) -> bool:
     return not any(column.name == BOX and column.role is not Role.IDENTIFIER for column in manifest.columns)
 
 
-def _checked_domain(name: str, domain: Any, calendars: Mapping[str, Calendar]) -> tuple[float, float]:
+def _parse_domain(name: str, domain: Any, calendars: Mapping[str, Calendar]) -> tuple[float, float]:
     """Return the ends of a domain as numbers in the unit of the table."""
     ends = tuple(domain) if isinstance(domain, list | tuple) else ()
     numbers = [_number(end, calendars.get(name)) for end in ends]

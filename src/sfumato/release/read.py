@@ -78,7 +78,7 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
         if os.path.isdir(source):  # noqa: PTH112  (false for names that are too long)
             release = _from_folder(source)
             if verify:
-                checked = _checked(source, release)
+                checked = _check(source, release)
                 checked.require_held(may_be_absent=True)
                 return _as_recounted(release, checked)
             return release
@@ -99,10 +99,10 @@ def verify_bundle(folder: str | Path) -> BundleCheck:
     Nothing is raised if a promise is broken or a file was changed: the result says so.
     """
     place = Path(folder).expanduser()
-    return _checked(place, _from_folder(place))
+    return _check(place, _from_folder(place))
 
 
-def _checked(folder: Path, release: Release) -> BundleCheck:
+def _check(folder: Path, release: Release) -> BundleCheck:
     assert release.manifest is not None
     return check_bundle(folder, release.manifest, release.table)
 

@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.params import is_finite
-from sfumato.statistics.moment_statistics import (
-    Coefficient,
-    Correlation,
-    Covariance,
-    Custom,
-    Mean,
-    Regression,
-    Sd,
-    Variance,
-)
-from sfumato.statistics.noise_recovery import AdditiveNoise, recovered
+from sfumato.statistics.noise_recovery import AdditiveNoise, recover
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
@@ -27,18 +17,16 @@ if TYPE_CHECKING:
     from sfumato.statistics.statistic import Statistic
     from sfumato.table.table import Table
 
-OF_MOMENTS = (Mean, Variance, Sd, Covariance, Correlation, Regression, Coefficient, Custom)
 
-
-def recovered_estimates(table: Table, manifest: Manifest, wanted: Statistic) -> tuple[RecoveredEstimate, ...] | None:
+def recover_estimates(table: Table, manifest: Manifest, wanted: Statistic) -> tuple[RecoveredEstimate, ...] | None:
     """Return the estimates of a statistic, or None if the manifest does not report noise in all of its columns."""
-    noise, notes = reported_noise(manifest), manifest.notes
+    noise, notes = read_noise(manifest), manifest.notes
     known = set(_names(notes.get("recoverable"))) & set(manifest.altered)
-    if noise is None or not isinstance(wanted, OF_MOMENTS) or not set(wanted.columns) <= known:
+    if noise is None or not wanted.is_characteristic or not set(wanted.columns) <= known:
         return None
     columns = table.select(wanted.columns)
     rounded = np.array([table.kinds[name] is Kind.WHOLE for name in wanted.columns])
-    estimates = recovered(wanted.parts(), columns.matrix(wanted.columns), noise, rounded)
+    estimates = recover(wanted.parts(), columns.matrix(wanted.columns), noise, rounded)
     limited = [name for name in wanted.columns if name in _names(notes.get("limited"))]
     if not limited:
         return estimates
@@ -46,7 +34,7 @@ def recovered_estimates(table: Table, manifest: Manifest, wanted: Statistic) -> 
     return tuple(replace(one, notes=(*one.notes, note)) for one in estimates)
 
 
-def reported_noise(manifest: Manifest) -> AdditiveNoise | None:
+def read_noise(manifest: Manifest) -> AdditiveNoise | None:
     """Return the noise that a manifest reports, or None if there is none."""
     level = manifest.notes.get("noise level")
     if isinstance(level, bool) or not isinstance(level, int | float) or not is_finite(level) or level <= 0.0:

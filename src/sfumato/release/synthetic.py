@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import RequestError, StatisticError
-from sfumato.statistics.combining import CombinedEstimate, Rule, combined
+from sfumato.statistics.combining import CombinedEstimate, Rule, combine
 from sfumato.statistics.influence import sampling_constant
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments
@@ -72,16 +72,16 @@ def combined_estimate(release: Release, statistic: str | Statistic, *, rule: Rul
     several = int(str(manifest.notes.get("imputations", 1))) > 1
     chosen: Rule = rule or (("full" if manifest.notes.get("proper") else "partial") if several else "simple")
     points = release.table.matrix(wanted.columns)
-    tables = _tables(release.table.numbers(IMPUTATION), points) if several else [points]
-    found = [_with_variance(wanted, one) for one in tables]
-    return combined(str(wanted), [value for value, _ in found], [variance for _, variance in found], chosen)
+    tables = _split_tables(release.table.numbers(IMPUTATION), points) if several else [points]
+    values, variances = zip(*(_compute_with_variance(wanted, one) for one in tables), strict=True)
+    return combine(str(wanted), values, variances, chosen)
 
 
-def _tables(labels: NDArray[np.float64], points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+def _split_tables(labels: NDArray[np.float64], points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     return [points[labels == label] for label in np.unique(labels)]
 
 
-def _with_variance(statistic: Statistic, points: NDArray[np.float64]) -> tuple[float, float]:
+def _compute_with_variance(statistic: Statistic, points: NDArray[np.float64]) -> tuple[float, float]:
     """Return the statistic of one table and its sampling variance A²/n, from the influence of each row."""
     moments = Moments.of(points)
     return statistic.value(moments), sampling_constant(statistic, points) ** 2 / max(1, moments.records)

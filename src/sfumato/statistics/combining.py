@@ -76,11 +76,11 @@ class CombinedEstimate:
     rule: Rule
 
 
-def combined(name: str, values: Sequence[float], variances: Sequence[float], rule: Rule) -> CombinedEstimate:
+def combine(name: str, values: Sequence[float], variances: Sequence[float], rule: Rule) -> CombinedEstimate:
     """Combine one value and one sampling variance per synthetic table.
 
-    >>> found = combined("mean(x)", [1.0, 1.2, 1.4], [0.04, 0.04, 0.04], "partial")
-    >>> round(found.value, 3), round(found.standard_error, 3)
+    >>> estimate = combine("mean(x)", [1.0, 1.2, 1.4], [0.04, 0.04, 0.04], "partial")
+    >>> round(estimate.value, 3), round(estimate.standard_error, 3)
     (1.2, 0.231)
     """
     require_choice(rule, name="rule", choices=RULES)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +27,7 @@ TRUTHS = {"true": 1.0, "false": 0.0}  # values of booleans, in any case
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RowCounts:
+class MeetingRows:
     """Number of rows of each group that meet a requirement: at least, at most, and the best guess."""
 
     least: NDArray[np.float64]  # (G,)
@@ -35,19 +35,19 @@ class RowCounts:
     likely: NDArray[np.float64]
 
     @classmethod
-    def every_row(cls, count: NDArray[np.int64]) -> RowCounts:
+    def every_row(cls, count: NDArray[np.int64]) -> MeetingRows:
         """Return the counts if nothing is required."""
         every = count.astype(np.float64)
         return cls(every, every, every)
 
     @classmethod
-    def no_row(cls, count: NDArray[np.int64]) -> RowCounts:
+    def no_row(cls, count: NDArray[np.int64]) -> MeetingRows:
         """Return the counts if no row meets the requirement."""
         return cls(*(np.zeros(len(count)) for _ in range(3)))
 
-    def combined_with(self, other: RowCounts, count: NDArray[np.int64]) -> RowCounts:
+    def intersect(self, other: MeetingRows, count: NDArray[np.int64]) -> MeetingRows:
         """Return the counts for both requirements: of c rows, at least a + b − c and at most min(A, B) meet them."""
-        return RowCounts(
+        return MeetingRows(
             np.maximum(self.least + other.least - count, 0.0),
             np.minimum(self.most, other.most),
             self.likely * other.likely / np.maximum(count, 1),
@@ -66,49 +66,40 @@ class NumericColumn:
     missing_most: NDArray[np.int64]  # the same as ``missing`` if the boxes are known, else an upper limit
     calendar: Calendar | None = None  # the unit of the numbers if the column holds dates
 
-    def present(self) -> RowCounts:
+    def present(self) -> MeetingRows:
         """Count rows with a value: at least c − m of c, for a group of c rows in a box with m missing cells."""
         empty = np.isnan(self.low)
         least = np.where(empty, 0, np.maximum(self.count - self.missing_most, 0))
         most = np.where(empty, 0, np.minimum(self.count, self.box_rows - self.missing))
         likely = np.where(empty, 0.0, self.count * (1.0 - self.missing / np.maximum(self.box_rows, 1)))
-        return RowCounts(least.astype(np.float64), most.astype(np.float64), likely)
+        return MeetingRows(least.astype(np.float64), most.astype(np.float64), likely)
 
-    def meeting_or_missing(self, predicates: Sequence[Predicate]) -> RowCounts:
+    def meeting_or_missing(self, predicates: Sequence[Predicate]) -> MeetingRows:
         """Count rows that meet all predicates, which may require a missing value."""
         if not predicates or not all(predicate.is_missing for predicate in predicates):
             return self.meeting(predicates)[0]
         present = self.present()
-        return RowCounts(self.count - present.most, self.count - present.least, self.count - present.likely)
+        return MeetingRows(self.count - present.most, self.count - present.least, self.count - present.likely)
 
-    def meeting(self, predicates: Sequence[Predicate]) -> tuple[RowCounts, NumericColumn]:
+    def meeting(self, predicates: Sequence[Predicate]) -> tuple[MeetingRows, NumericColumn]:
         """Count rows whose value is present and meets all predicates, and return the intervals of these rows."""
         if any(predicate.is_missing for predicate in predicates):
-            return RowCounts.no_row(self.count), self
+            return MeetingRows.no_row(self.count), self
         present, low, high = self.present(), self.low, self.high
         certain, share = np.ones(len(low), dtype=bool), np.ones(len(low))
         for predicate in predicates:
             if predicate.value is not None:
                 number = self._number(predicate)
-                holds, part = _compared(self.low, self.high, predicate.operator, number)
+                holds, part = _compare(self.low, self.high, predicate.operator, number)
                 certain, share = certain & holds, share * part
-                low, high = _clipped(low, high, predicate.operator, number)
+                low, high = _clip(low, high, predicate.operator, number)
         possible = (share > 0.0) & (low <= high)
-        rows = RowCounts(
+        rows = MeetingRows(
             np.where(certain & possible, present.least, 0.0),
             np.where(possible, present.most, 0.0),
             np.where(possible, present.likely * share, 0.0),
         )
-        inside = NumericColumn(
-            np.where(possible, low, self.low),
-            np.where(possible, high, self.high),
-            self.missing,
-            self.box_rows,
-            self.count,
-            self.missing_most,
-            self.calendar,
-        )
-        return rows, inside
+        return rows, replace(self, low=np.where(possible, low, self.low), high=np.where(possible, high, self.high))
 
     def _number(self, predicate: Predicate) -> float:
         """Convert the value of a predicate to the unit of the column: a number or a date."""
@@ -123,7 +114,7 @@ class NumericColumn:
         return number
 
 
-def _compared(
+def _compare(
     low: NDArray[np.float64], high: NDArray[np.float64], operator: str, number: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Return whether all values of each interval meet the predicate, and which share of them does (0 for none)."""
@@ -145,7 +136,7 @@ def _compared(
     return certain, np.nan_to_num(likely)
 
 
-def _clipped(
+def _clip(
     low: NDArray[np.float64], high: NDArray[np.float64], operator: str, number: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the part of each interval that meets the predicate."""
@@ -172,7 +163,7 @@ class CategoricalColumn:
     count: NDArray[np.int64]
     plain: tuple[str | None, ...] | None = None
 
-    def meeting(self, predicates: Sequence[Predicate]) -> RowCounts:
+    def meeting(self, predicates: Sequence[Predicate]) -> MeetingRows:
         """Count rows whose value meets all predicates: all rows of a group only if every member of its set does."""
         ordered = [predicate for predicate in predicates if predicate.operator not in ("=", "!=")]
         if ordered:
@@ -182,14 +173,14 @@ class CategoricalColumn:
             )
         self._require_spelling(predicates)
         asked = [predicate.value for predicate in predicates if predicate.value is not None]
-        share = np.array([_share_meeting(_spelled_out(members, asked), predicates) for members in self.sets])
+        share = np.array([_share_meeting(_spell_out(members, asked), predicates) for members in self.sets])
         other = share if self.plain is None else np.array([_share_meeting([cell], predicates) for cell in self.plain])
         least, most = np.minimum(share, other)[self.codes], np.maximum(share, other)[self.codes]
         guesses = self._guesses(predicates, share)
         if any(predicate.operator == "=" for predicate in predicates):
             guesses = np.where(share == 0.0, other, guesses)  # who asks for "a|b" knows that it is one value
         count, likely = self.count.astype(np.float64), np.maximum(guesses, LEAST_SHARE)[self.codes]
-        return RowCounts(
+        return MeetingRows(
             np.where(least == 1.0, count, 0.0),
             np.where(most > 0.0, count, 0.0),
             count * np.where(most > 0.0, likely, 0.0),
@@ -202,7 +193,7 @@ class CategoricalColumn:
             return share
         shown, guesses = sorted(self._names), share.copy()
         for position in wide:
-            guesses[position] = _share_meeting(_spelled_out(self.sets[position], shown), predicates)
+            guesses[position] = _share_meeting(_spell_out(self.sets[position], shown), predicates)
         return guesses
 
     @property
@@ -241,7 +232,7 @@ def _number_of(text: str) -> float | None:
         return None
 
 
-def _spelled_out(members: Sequence[Member], names: Sequence[str]) -> Sequence[Member]:
+def _spell_out(members: Sequence[Member], names: Sequence[str]) -> Sequence[Member]:
     """Return the set with these names, if it may contain any value; ``ANY`` remains for a value with another name."""
     return (*members, *names) if ANY in members else members
 

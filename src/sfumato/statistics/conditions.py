@@ -1,15 +1,20 @@
-"""Conditions on records, and statistics under a condition: ``mean(income | sex = F and age >= 65)``."""
+"""Conditions on records: ``sex = F and age >= 65``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.moment_statistics import Coefficient
-from sfumato.statistics.statistic import Statistic, quoted
 
 OPERATORS = ("<=", ">=", "!=", "==", "=", "<", ">")
 MISSING = "(missing)"
+RESERVED = set("(),~+|=<>!&`\"'")  # symbols of the language
+
+
+def quoted(name: str) -> str:
+    """Return a name or value as the language of statistics writes it: unquoted if possible, else in backticks."""
+    plain = name and name == name.strip() and not RESERVED & set(name) and " and " not in name.lower()
+    return name if plain else "`" + name.replace("`", "``") + "`"
 
 
 @dataclass(frozen=True)
@@ -65,77 +70,3 @@ class Condition:
 
 
 ALWAYS = Condition(())
-
-
-@dataclass(frozen=True)
-class Count(Statistic):
-    """Number of records that meet a condition, or their total weight if records have sampling weights."""
-
-    condition: Condition = ALWAYS
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.condition.columns
-
-    def __str__(self) -> str:
-        return f"count({self.condition})"
-
-
-@dataclass(frozen=True)
-class Sum(Statistic):
-    """Sum of a column over the records without a missing value in it."""
-
-    column: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    def __str__(self) -> str:
-        return f"sum({quoted(self.column)})"
-
-
-@dataclass(frozen=True)
-class Quantile(Statistic):
-    """The value below which a share of the records lies; the mean of two values if the share falls between them."""
-
-    column: str
-    share: float
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.share <= 1.0:
-            raise StatisticError("The share of a quantile must be from 0 to 1.", found=f"{self.share:g}")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    def __str__(self) -> str:
-        if self.share == 0.5:
-            return f"median({quoted(self.column)})"
-        return f"quantile({quoted(self.column)}, {self.share:.15g})"
-
-
-@dataclass(frozen=True)
-class Conditional(Statistic):
-    """A statistic of the records that meet a condition."""
-
-    statistic: Statistic
-    condition: Condition
-
-    def __post_init__(self) -> None:
-        if isinstance(self.statistic, Count | Conditional):
-            raise StatisticError(f"{self.statistic} has a condition already.", fix="join the conditions with 'and'")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the statistic and of the condition, each once."""
-        return tuple(dict.fromkeys((*self.statistic.columns, *self.condition.columns)))
-
-    def parts(self) -> tuple[Statistic, ...]:
-        return tuple(Conditional(part, self.condition) for part in self.statistic.parts())
-
-    def __str__(self) -> str:
-        if isinstance(self.statistic, Coefficient):
-            return f"{Conditional(self.statistic.regression, self.condition)}: {self.statistic.term_name}"
-        return f"{str(self.statistic)[:-1]} | {self.condition})"

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.types as pt
 
 from sfumato.errors import StatisticError, TableError
-from sfumato.statistics.condition_counts import CategoricalColumn, NumericColumn, RowCounts
+from sfumato.statistics.condition_counts import CategoricalColumn, MeetingRows, NumericColumn
 from sfumato.statistics.conditions import ALWAYS, Condition
 from sfumato.statistics.dates import Calendar
 from sfumato.statistics.pooled_weights import WeightPools
@@ -111,7 +111,7 @@ class CountedBoxes:
         that of the original (:mod:`.pooled_weights`). ``from_text`` says that the rows are those of a text file, which
         does not tell a category such as NA from a missing one.
         """
-        rows = released.counted(_needed(released, columns, sets or (), weight, pooled=pooled))
+        rows = released.counted(_find_needed(released, columns, sets or (), weight, pooled=pooled))
         released, repeats = rows.table, rows.count
         read = {name: _read_column(released, name, sets, from_text=from_text) for name in columns}
         row_weight = np.ones(released.rows) if weight is None else _read_weights(released, weight)
@@ -178,21 +178,21 @@ class CountedBoxes:
 
     def meeting(self, columns: Sequence[str], condition: Condition = ALWAYS) -> WeightedBoxes:
         """Return the records that are complete in these columns and meet the condition (:mod:`.condition_counts`)."""
-        rows, groups = RowCounts.every_row(self.count), len(self.count)
+        rows, groups = MeetingRows.every_row(self.count), len(self.count)
         boxes: list[NumericColumn] = []
         for name in columns:
             met, inside = self.numbers(name).meeting(condition.on(name))
-            rows = rows.combined_with(met, self.count)
+            rows = rows.intersect(met, self.count)
             boxes.append(inside)
         for name in condition.columns:
             if name in self.categories:
-                rows = rows.combined_with(self.categories[name].meeting(condition.on(name)), self.count)
+                rows = rows.intersect(self.categories[name].meeting(condition.on(name)), self.count)
             elif name not in columns:
-                rows = rows.combined_with(self.numbers(name).meeting_or_missing(condition.on(name)), self.count)
+                rows = rows.intersect(self.numbers(name).meeting_or_missing(condition.on(name)), self.count)
         low = _as_matrix([inside.low for inside in boxes], groups)
         high = _as_matrix([inside.high for inside in boxes], groups)
         if self.pools is not None:
-            return self.pools.gathered(rows, self.count, low, high)
+            return self.pools.gather(rows, self.count, low, high)
         return self._with_weights(rows, low, high)
 
     @property
@@ -200,7 +200,7 @@ class CountedBoxes:
         """The same rows, each with its released weight: what the best guess is computed from."""
         return replace(self, pools=None)
 
-    def _with_weights(self, rows: RowCounts, low: NDArray[np.float64], high: NDArray[np.float64]) -> WeightedBoxes:
+    def _with_weights(self, rows: MeetingRows, low: NDArray[np.float64], high: NDArray[np.float64]) -> WeightedBoxes:
         """Convert counts of rows to weights.
 
         It is not known which rows of a group count, so they may be the lightest or the heaviest ones.
@@ -234,7 +234,7 @@ class CountedBoxes:
         )
 
 
-def _needed(
+def _find_needed(
     released: Table, columns: Sequence[str], sets: Collection[str], weight: str | None, *, pooled: bool
 ) -> tuple[str, ...]:
     """Return the released columns that these columns are read from, with what tells their boxes apart."""

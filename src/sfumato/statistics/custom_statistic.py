@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.statistic import Gradient, Statistic, quoted
+from sfumato.statistics.conditions import quoted
+from sfumato.statistics.influence import Gradient
+from sfumato.statistics.statistic import Statistic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

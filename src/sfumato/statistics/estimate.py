@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, overload
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.quantities import interval, quantity
+from sfumato.statistics.quantities import interval, quantity, write_html_table
 from sfumato.statistics.recovered_estimate import RecoveredEstimate
 
 ROUNDING = 1e-9  # relative width below which an interval counts as a single number
@@ -189,7 +188,21 @@ class Estimate:
     @staticmethod
     def html_table(estimates: Sequence[Estimate]) -> str:
         """Return an HTML table with one row per estimate."""
-        return _html_table(estimates)
+        headings = ("statistic", "value", "guaranteed", "first order", "records", "weights", "of")
+        rows = [
+            (
+                estimate.name,
+                quantity(estimate.value, estimate.unit),
+                interval(estimate.low, estimate.high, estimate.unit)
+                + (" (ended early)" if estimate.ended_early else ""),
+                interval(estimate.linear_low, estimate.linear_high, estimate.unit),
+                estimate.records_text,
+                estimate.weighting,
+                estimate.of,
+            )
+            for estimate in estimates
+        ]
+        return write_html_table(headings, rows)
 
     def _repr_html_(self) -> str:
         return self.html_table([self])
@@ -253,25 +266,3 @@ class RegressionEstimate(Sequence[One], Generic[One]):
 
     def _repr_html_(self) -> str:
         return type(self.coefficients[0]).html_table(self.coefficients)
-
-
-def _html_table(estimates: Sequence[Estimate]) -> str:
-    headings = ("statistic", "value", "guaranteed", "first order", "records", "weights", "of")
-    rows = [
-        (
-            estimate.name,
-            quantity(estimate.value, estimate.unit),
-            interval(estimate.low, estimate.high, estimate.unit) + (" (ended early)" if estimate.ended_early else ""),
-            interval(estimate.linear_low, estimate.linear_high, estimate.unit),
-            estimate.records_text,
-            estimate.weighting,
-            estimate.of,
-        )
-        for estimate in estimates
-    ]
-    lines = ["".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) for tag, row in _tagged(headings, rows)]
-    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
-
-
-def _tagged(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[tuple[str, Sequence[str]]]:
-    return [("th", headings), *(("td", row) for row in rows)]

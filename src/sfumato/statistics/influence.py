@@ -11,20 +11,38 @@ For C = g(E, S) with gradient (g_E, G), for every statistic (XK §II, XF §II):
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from sfumato.errors import StatisticError
 from sfumato.statistics.moments import Moments
-from sfumato.statistics.statistic import Statistic
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 
-def derivatives(statistic: Statistic, moments: Moments, points: NDArray[np.float64]) -> NDArray[np.float64]:
+@dataclass(frozen=True, eq=False, repr=False)
+class Gradient:
+    """The gradient of a statistic g(E, S): dg = mean · dE + Σᵢⱼ covariance_ij dS_ij, with a symmetric covariance."""
+
+    mean: NDArray[np.float64]  # (n,)
+    covariance: NDArray[np.float64]  # (n, n)
+
+    @classmethod
+    def zero(cls, columns: int) -> Gradient:
+        """Return the gradient of a statistic that does not change."""
+        return cls(np.zeros(columns), np.zeros((columns, columns)))
+
+
+class Differentiable(Protocol):
+    """A function of mean and covariance that has a gradient, such as a statistic."""
+
+    def gradient(self, moments: Moments) -> Gradient:
+        """Return the derivatives with respect to mean and covariance."""
+
+
+def derivatives(statistic: Differentiable, moments: Moments, points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Compute b(x) at each row of ``points``, in units of C per unit of x; shape (N, n).
 
     The columns of ``points`` are those of the statistic.
@@ -34,33 +52,12 @@ def derivatives(statistic: Statistic, moments: Moments, points: NDArray[np.float
     return slopes
 
 
-def sensitivities(statistic: Statistic, moments: Moments, points: NDArray[np.float64]) -> NDArray[np.float64]:
+def sensitivities(statistic: Differentiable, moments: Moments, points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Compute a(x) = |b(x)| at each row of ``points``."""
     return np.abs(derivatives(statistic, moments, points))
 
 
-def combined_sensitivities(
-    statistics: Sequence[Statistic],
-    shares: Sequence[float],
-    columns: Sequence[str],
-    moments: Moments,
-    points: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Compute a_i(x) = Σ_C share_C · a_i^C(x) for several statistics (XF §IV), with share_C = p_C / Δ0_C.
-
-    ``moments`` and ``points`` belong to ``columns``; a statistic adds nothing for columns that it does not use.
-    """
-    if len(statistics) != len(shares):
-        raise StatisticError("There must be one share per statistic.", found=f"{len(shares)} for {len(statistics)}")
-    position = {name: number for number, name in enumerate(columns)}
-    total = np.zeros(points.shape)
-    for statistic, share in zip(statistics, shares, strict=True):
-        chosen = [position[name] for name in statistic.columns]
-        total[:, chosen] += share * sensitivities(statistic, moments.select(chosen), points[:, chosen])
-    return total
-
-
-def influence(statistic: Statistic, moments: Moments, points: NDArray[np.float64]) -> NDArray[np.float64]:
+def influence(statistic: Differentiable, moments: Moments, points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Compute IF(x) at each row of ``points``; its weighted mean over the records themselves is 0."""
     gradient = statistic.gradient(moments)
     centred = points - moments.mean
@@ -70,7 +67,9 @@ def influence(statistic: Statistic, moments: Moments, points: NDArray[np.float64
     return influences
 
 
-def sampling_constant(statistic: Statistic, points: NDArray[np.float64], weights: ArrayLike | None = None) -> float:
+def sampling_constant(
+    statistic: Differentiable, points: NDArray[np.float64], weights: ArrayLike | None = None
+) -> float:
     """Compute A of the sampling error A/√M (XK §III), from the records or the midpoints of their boxes."""
     moments = Moments.of(points, weights)
     if moments.weight == 0.0:

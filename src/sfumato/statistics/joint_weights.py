@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from sfumato.errors import OptionError, StatisticError
 from sfumato.params import require_number
 from sfumato.statistics.bounds.budget import Deadline
-from sfumato.statistics.conditions import ALWAYS, Condition, Conditional, Count, Quantile, Sum
+from sfumato.statistics.conditions import Condition
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Reweighting
-from sfumato.statistics.moment_statistics import population_form
 from sfumato.statistics.moments import Moments
 from sfumato.statistics.statistic import Statistic
 from sfumato.statistics.weighted_boxes import WeightedBoxes
-from sfumato.statistics.wide_boxes import Part, choose_weights, effect_of
+from sfumato.statistics.wide_boxes import WeightedPart, choose_weights, compute_effect
 
 ACCURACY = 0.1  # default of the wanted accuracy: share of the natural scale of the statistic
 
@@ -29,7 +28,7 @@ Given = Sequence[float] | Mapping[str, float] | None
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedStatistic:
     """A statistic with its importance p_C and its wanted accuracy Δ0_C; None for 10 % of its natural scale."""
 
     statistic: Statistic
@@ -37,7 +36,9 @@ class Wanted:
     accuracy: float | None
 
 
-def wanted_statistics(statistics: Sequence[Statistic], importance: Given, accuracy: Given) -> tuple[Wanted, ...]:
+def wanted_statistics(
+    statistics: Sequence[Statistic], importance: Given, accuracy: Given
+) -> tuple[WantedStatistic, ...]:
     """Return the statistics with importances that sum to 1 and their accuracies, given in order or by statistic."""
     if not statistics:
         raise StatisticError("At least one statistic is needed.", found="none")
@@ -47,13 +48,13 @@ def wanted_statistics(statistics: Sequence[Statistic], importance: Given, accura
     if total <= 0.0:
         raise OptionError("At least one importance must be positive.", found="0 for every statistic")
     return tuple(
-        Wanted(statistic, share / total, limit)
+        WantedStatistic(statistic, share / total, limit)
         for statistic, share, limit in zip(statistics, importances, accuracies, strict=True)
     )
 
 
 def reweight_jointly(
-    wanted: Sequence[Wanted],
+    wanted: Sequence[WantedStatistic],
     intervals: CountedBoxes,
     wide_boxes: str,
     objective: str,
@@ -72,14 +73,14 @@ def reweight_jointly(
             "Common weights need at least one record that is complete in all columns of all statistics.", found="none"
         )
     parts = [
-        Part(part, part.columns, one.importance / len(statistic.parts()) / _accuracy(one, part, boxes, columns))
+        WeightedPart(part, part.columns, one.importance / len(statistic.parts()) / _accuracy(one, part, boxes, columns))
         for one, statistic in zip(wanted, inner, strict=True)
         for part in statistic.parts()
     ]
-    choice = choose_weights(parts, boxes, columns, wide_boxes, objective)
+    chosen = choose_weights(parts, boxes, columns, wide_boxes, objective)
     names = tuple(str(one.statistic) for one in wanted)
     effects = {
-        id(part): effect_of(part.statistic, _of_columns(boxes, part.columns, columns), choice, deadline, names)
+        id(part): compute_effect(part.statistic, _of_columns(boxes, part.columns, columns), chosen, deadline, names)
         for part, deadline in zip(parts, deadlines, strict=True)
     }
     every = iter(parts)
@@ -87,17 +88,16 @@ def reweight_jointly(
 
 
 def _characteristic(statistic: Statistic) -> Statistic:
-    inner = statistic.statistic if isinstance(statistic, Conditional) else statistic
-    if isinstance(inner, Count | Sum | Quantile):
+    if not statistic.unconditional.is_characteristic:
         raise StatisticError(
             f"{statistic} cannot be reweighted.",
             fix="name means, variances, sds, covariances, correlations or regressions",
         )
-    return inner
+    return statistic.unconditional
 
 
 def _common_condition(statistics: Sequence[Statistic]) -> Condition:
-    conditions = {one.condition if isinstance(one, Conditional) else ALWAYS for one in statistics}
+    conditions = {one.where for one in statistics}
     if len(conditions) > 1:
         raise StatisticError(
             "Statistics with common weights must have the same condition.", found=f"{len(conditions)} conditions"
@@ -110,12 +110,12 @@ def _of_columns(boxes: WeightedBoxes, names: Sequence[str], columns: Sequence[st
     return replace(boxes, low=boxes.low[:, positions], high=boxes.high[:, positions])
 
 
-def _accuracy(wanted: Wanted, part: Statistic, boxes: WeightedBoxes, columns: Sequence[str]) -> float:
+def _accuracy(wanted: WantedStatistic, part: Statistic, boxes: WeightedBoxes, columns: Sequence[str]) -> float:
     """Return Δ0_C; infinite, so that the statistic does not count, if its natural scale is not positive."""
     if wanted.accuracy is not None:
         return wanted.accuracy
     own = _of_columns(boxes, part.columns, columns)
-    scale = ACCURACY * population_form(part).scale(Moments.of(own.midpoints, own.likely_weight))
+    scale = ACCURACY * part.population.scale(Moments.of(own.midpoints, own.likely_weight))
     return scale if scale > 0.0 else math.inf
 
 

@@ -16,28 +16,12 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.conditions import (
-    MISSING,
-    OPERATORS,
-    Condition,
-    Conditional,
-    Count,
-    Predicate,
-    Quantile,
-    Sum,
-)
-from sfumato.statistics.moment_statistics import (
-    INTERCEPT,
-    Coefficient,
-    Correlation,
-    Covariance,
-    Mean,
-    Regression,
-    Sd,
-    Variance,
-)
+from sfumato.statistics.conditions import MISSING, OPERATORS, Condition, Predicate
+from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.parser import Cursor, require_name
-from sfumato.statistics.statistic import Statistic
+from sfumato.statistics.regression import INTERCEPT, Regression
+from sfumato.statistics.statistic import ConditionalStatistic, Statistic
+from sfumato.statistics.tallies import Count, Quantile, Sum
 
 
 def parse(text: str | Statistic, names: Sequence[str] | None = None) -> Statistic:
@@ -50,12 +34,12 @@ def parse(text: str | Statistic, names: Sequence[str] | None = None) -> Statisti
     if not isinstance(text, str):
         raise StatisticError("A statistic must be a string or a Statistic.", found=type(text).__name__)
     cursor = Cursor(text, names)
-    statistic = _statistic(cursor)
+    statistic = _read_statistic(cursor)
     cursor.expect_end()
     return statistic
 
 
-def _statistic(cursor: Cursor) -> Statistic:
+def _read_statistic(cursor: Cursor) -> Statistic:
     start = cursor.at
     name = cursor.identifier()
     if name not in PARSERS:
@@ -64,37 +48,35 @@ def _statistic(cursor: Cursor) -> Statistic:
         raise cursor.error(f"the name of a statistic (nearest: {near[0]})" if near else "the name of a statistic")
     cursor.expect("(")
     statistic = PARSERS[name](cursor)
-    if not isinstance(statistic, Count) and cursor.accept("|"):
-        statistic = Conditional(statistic, _condition(cursor))
+    if statistic.takes_condition and cursor.accept("|"):
+        statistic = ConditionalStatistic(statistic, _read_condition(cursor))
     cursor.expect(")")
-    return _one_coefficient(cursor, statistic) if cursor.accept(":") else statistic
+    return _read_coefficient(cursor, statistic) if cursor.accept(":") else statistic
 
 
-def _one_coefficient(cursor: Cursor, statistic: Statistic) -> Statistic:
+def _read_coefficient(cursor: Cursor, statistic: Statistic) -> Statistic:
     """Read the name of a coefficient after the colon: ``intercept`` or a regressor, which may be quoted."""
-    regression, condition = statistic, None
-    if isinstance(statistic, Conditional):
-        regression, condition = statistic.statistic, statistic.condition
-    if not isinstance(regression, Regression):
+    intercept, *regressors = statistic.terms or ("",)
+    if not intercept:
         raise cursor.error("its end here: only a regression has coefficients to name after ':'")
     start = cursor.at
-    is_intercept = cursor.text[cursor.at :].strip().lower() == INTERCEPT
-    term = None if is_intercept and cursor.accept_word(INTERCEPT) else cursor.name()
-    if term is not None and term not in regression.regressors:
+    if cursor.text[cursor.at :].strip().lower() == INTERCEPT and cursor.accept_word(INTERCEPT):
+        return statistic.parts()[0]
+    term = cursor.name()
+    if term not in regressors:
         cursor.at = start
-        raise cursor.error(f"'intercept' or one of the regressors {', '.join(map(repr, regression.regressors))}")
-    one = Coefficient(regression, term)
-    return one if condition is None else Conditional(one, condition)
+        raise cursor.error(f"'intercept' or one of the regressors {', '.join(map(repr, regressors))}")
+    return statistic.parts()[1 + regressors.index(term)]
 
 
-def _condition(cursor: Cursor) -> Condition:
-    predicates = [_predicate(cursor)]
+def _read_condition(cursor: Cursor) -> Condition:
+    predicates = [_read_predicate(cursor)]
     while cursor.accept("&") or cursor.accept_word("and"):
-        predicates.append(_predicate(cursor))
+        predicates.append(_read_predicate(cursor))
     return Condition(tuple(predicates))
 
 
-def _predicate(cursor: Cursor) -> Predicate:
+def _read_predicate(cursor: Cursor) -> Predicate:
     column = cursor.name()
     operator = next((mark for mark in OPERATORS if cursor.accept(mark)), None)
     if operator is None:
@@ -109,15 +91,7 @@ def _predicate(cursor: Cursor) -> Predicate:
     return Predicate(column, operator, value)
 
 
-def _of_one_column(make: Callable[[str], Statistic]) -> Callable[[Cursor], Statistic]:
-    return lambda cursor: make(cursor.name())
-
-
-def _spread_of_one_column(make: Callable[[str, bool], Statistic]) -> Callable[[Cursor], Statistic]:
-    return lambda cursor: make(cursor.name(), _unbiased(cursor))
-
-
-def _unbiased(cursor: Cursor) -> bool:
+def _read_unbiased(cursor: Cursor) -> bool:
     """Read the option ``, unbiased``, if it is there."""
     if not cursor.accept(","):
         return False
@@ -126,22 +100,13 @@ def _unbiased(cursor: Cursor) -> bool:
     return True
 
 
-def _of_two_columns(make: Callable[[str, str], Statistic]) -> Callable[[Cursor], Statistic]:
-    def read(cursor: Cursor) -> Statistic:
-        first = cursor.name()
-        cursor.expect(",", "',' and a second column")
-        return make(first, cursor.name())
-
-    return read
-
-
-def _covariance(cursor: Cursor) -> Statistic:
+def _read_two_names(cursor: Cursor) -> tuple[str, str]:
     first = cursor.name()
     cursor.expect(",", "',' and a second column")
-    return Covariance(first, cursor.name(), _unbiased(cursor))
+    return first, cursor.name()
 
 
-def _regression(cursor: Cursor) -> Statistic:
+def _read_regression(cursor: Cursor) -> Statistic:
     response = cursor.name()
     cursor.expect("~", "'~' and the regressors")
     regressors = [cursor.name()]
@@ -150,25 +115,21 @@ def _regression(cursor: Cursor) -> Statistic:
     return Regression(response, tuple(regressors))
 
 
-def _quantile(cursor: Cursor) -> Statistic:
+def _read_quantile(cursor: Cursor) -> Statistic:
     column = cursor.name()
     cursor.expect(",", "',' and a share such as 0.9")
     return Quantile(column, cursor.number("a share such as 0.9"))
 
 
-def _count(cursor: Cursor) -> Statistic:
-    return Count() if cursor.is_next(")") else Count(_condition(cursor))
-
-
 PARSERS: dict[str, Callable[[Cursor], Statistic]] = {
-    **dict.fromkeys(("mean", "average", "avg"), _of_one_column(Mean)),
-    **dict.fromkeys(("var", "variance"), _spread_of_one_column(Variance)),
-    **dict.fromkeys(("sd", "std"), _spread_of_one_column(Sd)),
-    **dict.fromkeys(("cov", "covariance"), _covariance),
-    **dict.fromkeys(("corr", "cor", "correlation"), _of_two_columns(Correlation)),
-    **dict.fromkeys(("regress", "regression"), _regression),
-    "sum": _of_one_column(Sum),
-    "median": _of_one_column(lambda column: Quantile(column, 0.5)),
-    "quantile": _quantile,
-    "count": _count,
+    **dict.fromkeys(("mean", "average", "avg"), lambda cursor: Mean(cursor.name())),
+    **dict.fromkeys(("var", "variance"), lambda cursor: Variance(cursor.name(), _read_unbiased(cursor))),
+    **dict.fromkeys(("sd", "std"), lambda cursor: Sd(cursor.name(), _read_unbiased(cursor))),
+    **dict.fromkeys(("cov", "covariance"), lambda cursor: Covariance(*_read_two_names(cursor), _read_unbiased(cursor))),
+    **dict.fromkeys(("corr", "cor", "correlation"), lambda cursor: Correlation(*_read_two_names(cursor))),
+    **dict.fromkeys(("regress", "regression"), _read_regression),
+    "sum": lambda cursor: Sum(cursor.name()),
+    "median": lambda cursor: Quantile(cursor.name(), 0.5),
+    "quantile": _read_quantile,
+    "count": lambda cursor: Count() if cursor.is_next(")") else Count(_read_condition(cursor)),
 }

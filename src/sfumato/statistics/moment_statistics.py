@@ -1,44 +1,38 @@
-"""The characteristics of XK and XF, each defined only by its value and its gradient.
+"""The characteristics of XK and XF: each is defined by its value and its gradient, and encloses itself.
 
-Sensitivities, sampling errors and linear intervals follow from these two; see :mod:`.influence`.
+Sensitivities, sampling errors and linear intervals follow from value and gradient; see :mod:`.influence`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.custom_statistic import Custom
-from sfumato.statistics.statistic import Gradient, Statistic, quoted
+from sfumato.statistics.bounds.enclosure import EPS, Enclosure, Factor
+from sfumato.statistics.bounds.pairs import highest_correlation, highest_covariance
+from sfumato.statistics.bounds.records import TINY, Records, Scale
+from sfumato.statistics.bounds.scaled_boxes import compile_kernels
+from sfumato.statistics.bounds.single import enclose_mean, enclose_variance, zero_spread
+from sfumato.statistics.conditions import quoted
+from sfumato.statistics.influence import Gradient
+from sfumato.statistics.quantities import DAYS, SQUARE_DAYS
+from sfumato.statistics.statistic import OneColumn, Statistic
+from sfumato.statistics.units import Dates, Days, Unit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from sfumato.statistics.bounds.budget import Deadline
+    from sfumato.statistics.dates import Calendar
     from sfumato.statistics.moments import Moments
-
-__all__ = [
-    "INTERCEPT",
-    "Coefficient",
-    "Correlation",
-    "Covariance",
-    "Custom",
-    "Mean",
-    "Regression",
-    "Sd",
-    "Variance",
-    "population_form",
-]
-
-INTERCEPT = "intercept"
-SINGULAR = 1e-12  # smallest eigenvalue of the correlation matrix of the regressors that counts as full rank
+    from sfumato.statistics.weighted_boxes import WeightedBoxes
 
 
 @dataclass(frozen=True)
-class Mean(Statistic):
+class Mean(OneColumn):
     """Mean of a numeric column.
 
     Sampling weights are used if the release has them. In text form this is ``"mean(x)"``.
@@ -57,24 +51,60 @@ class Mean(Statistic):
     (33.33, 38.33, 43.33)
     """
 
-    column: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
-
     def value(self, moments: Moments) -> float:
         return float(moments.mean[0])
 
     def gradient(self, moments: Moments) -> Gradient:
         return Gradient(np.ones(1), np.zeros((1, 1)))
 
+    def prepare(self, boxes: WeightedBoxes | None) -> None:
+        """Compile nothing: there are no kernels."""
+
+    def enclose_population(self, records: Records, half: float, deadline: Deadline) -> Enclosure:
+        return enclose_mean(records.boxes)
+
+    def _unit_of_dates(self, calendars: Mapping[str, Calendar]) -> Unit:
+        return Dates(calendars[self.column], of_mean=True)
+
     def __str__(self) -> str:
         return f"mean({quoted(self.column)})"
 
 
+class Spread(Statistic):
+    """A statistic that is divided by the number n of records or, if it is unbiased, by n − 1."""
+
+    unbiased: bool
+
+    @property
+    def population(self) -> Statistic:
+        spread: Any = self  # every subclass is a dataclass with this field
+        population: Statistic = replace(spread, unbiased=False) if self.unbiased else self
+        return population
+
+    def factor(self, boxes: WeightedBoxes) -> Factor:
+        """Return n / (n − 1) if it is unbiased.
+
+        If it is not known how many records count, neither is n. For one record the statistic is not defined.
+        """
+        if not self.unbiased:
+            return Factor()
+        records = boxes.most_records, boxes.records, (boxes.records + boxes.most_records) / 2.0
+        least, most, likely = (count / (count - 1.0) if count > 1 else math.inf for count in records)
+        return Factor(least, most, likely if math.isfinite(likely) else math.nan)
+
+    def _bessel(self, moments: Moments, undefined: float = math.nan) -> float:
+        """Return n / (n − 1) for the n records of the moments, or 1 for a population variance."""
+        if not self.unbiased:
+            return 1.0
+        return moments.records / (moments.records - 1.0) if moments.records > 1 else undefined
+
+    @property
+    def _option(self) -> str:
+        return ", unbiased" if self.unbiased else ""
+
+
 @dataclass(frozen=True)
-class Variance(Statistic):
+class Variance(OneColumn, Spread):
     """Population variance of a numeric column, divided by the number of records or their total weight.
 
     In text form this is ``"var(x)"`` or ``"var(x, unbiased)"``.
@@ -95,25 +125,31 @@ class Variance(Statistic):
     (66.67, 155.56, 288.89)
     """
 
-    column: str
     unbiased: bool = False
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
-
     def value(self, moments: Moments) -> float:
-        return float(moments.covariance[0, 0]) * _bessel(self.unbiased, moments)
+        return float(moments.covariance[0, 0]) * self._bessel(moments)
 
     def gradient(self, moments: Moments) -> Gradient:
-        return Gradient(np.zeros(1), np.full((1, 1), _bessel(self.unbiased, moments, undefined=0.0)))
+        return Gradient(np.zeros(1), np.full((1, 1), self._bessel(moments, undefined=0.0)))
+
+    def prepare(self, boxes: WeightedBoxes | None) -> None:
+        if boxes is None or not boxes.is_certain:  # known weights need only sorting
+            compile_kernels()
+
+    def enclose_population(self, records: Records, half: float, deadline: Deadline) -> Enclosure:
+        return enclose_variance(records.boxes, deadline)
+
+    def _unit_of_dates(self, calendars: Mapping[str, Calendar]) -> Unit:
+        per_day = calendars[self.column].per_day
+        return Days(1.0 / (per_day * per_day), SQUARE_DAYS)
 
     def __str__(self) -> str:
-        return f"var({quoted(self.column)}{_option(self.unbiased)})"
+        return f"var({quoted(self.column)}{self._option})"
 
 
 @dataclass(frozen=True)
-class Sd(Statistic):
+class Sd(OneColumn, Spread):
     """Population standard deviation of a numeric column.
 
     In text form this is ``"sd(x)"`` or ``"sd(x, unbiased)"``.
@@ -134,30 +170,49 @@ class Sd(Statistic):
     (8.16, 12.47, 17.0)
     """
 
-    column: str
     unbiased: bool = False
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
-
     def value(self, moments: Moments) -> float:
-        root = math.sqrt(_bessel(self.unbiased, moments))
+        root = math.sqrt(self._bessel(moments))
         return float(moments.sd[0]) * root if moments.weight > 0.0 else math.nan
 
     def gradient(self, moments: Moments) -> Gradient:
-        sd, root = moments.sd[0], math.sqrt(_bessel(self.unbiased, moments, undefined=0.0))
+        sd, root = moments.sd[0], math.sqrt(self._bessel(moments, undefined=0.0))
         return Gradient(np.zeros(1), np.full((1, 1), 0.5 * root / sd)) if sd > 0.0 else Gradient.zero(1)
 
     def scale(self, moments: Moments) -> float:
         return float(moments.sd[0])
 
+    def prepare(self, boxes: WeightedBoxes | None) -> None:
+        if boxes is None or not boxes.is_certain:  # known weights need only sorting
+            compile_kernels()
+
+    def factor(self, boxes: WeightedBoxes) -> Factor:
+        """Return the root of the factor of a variance."""
+        square = super().factor(boxes)
+        return Factor(*(math.sqrt(limit) for limit in (square.least, square.most, square.likely)))
+
+    def enclose_population(self, records: Records, half: float, deadline: Deadline) -> Enclosure:
+        """Return the roots of the ends of the variance."""
+        variance = enclose_variance(records.boxes, deadline)
+        return Enclosure(
+            math.sqrt(variance.low) * (1.0 - 2.0 * EPS),
+            math.sqrt(variance.high) * (1.0 + 2.0 * EPS),
+            math.sqrt(variance.inner_low),
+            math.sqrt(variance.inner_high),
+            variance.lowest,
+            variance.highest,
+        )
+
+    def _unit_of_dates(self, calendars: Mapping[str, Calendar]) -> Unit:
+        return Days(1.0 / calendars[self.column].per_day, DAYS)
+
     def __str__(self) -> str:
-        return f"sd({quoted(self.column)}{_option(self.unbiased)})"
+        return f"sd({quoted(self.column)}{self._option})"
 
 
 @dataclass(frozen=True)
-class _TwoColumnStatistic(Statistic):
+class _TwoColumns(Statistic):
     """A characteristic of two different columns."""
 
     first: str
@@ -175,7 +230,7 @@ class _TwoColumnStatistic(Statistic):
 
 
 @dataclass(frozen=True)
-class Covariance(_TwoColumnStatistic):
+class Covariance(_TwoColumns, Spread):
     """Population covariance of two numeric columns.
 
     In text form this is ``"cov(x, y)"`` or ``"cov(x, y, unbiased)"``.
@@ -199,18 +254,31 @@ class Covariance(_TwoColumnStatistic):
     unbiased: bool = False
 
     def value(self, moments: Moments) -> float:
-        return float(moments.covariance[0, 1]) * _bessel(self.unbiased, moments)
+        return float(moments.covariance[0, 1]) * self._bessel(moments)
 
     def gradient(self, moments: Moments) -> Gradient:
-        half = 0.5 * _bessel(self.unbiased, moments, undefined=0.0)
+        half = 0.5 * self._bessel(moments, undefined=0.0)
         return Gradient(np.zeros(2), np.array([[0.0, half], [half, 0.0]]))
 
+    def enclose_population(self, records: Records, half: float, deadline: Deadline) -> Enclosure:
+        if records.split.is_one_record:
+            return zero_spread(records.split)
+        scale = Scale(max(float(records.problem.unit.prod()), TINY))
+        slack = scale.slack(half, deadline)
+        return records.enclose(
+            self.value, lambda problem, limit: highest_covariance(problem, slack, limit), scale, deadline
+        )
+
+    def _unit_of_dates(self, calendars: Mapping[str, Calendar]) -> Unit:
+        first, second = (calendars[name].per_day if name in calendars else 1.0 for name in self.columns)
+        return Days(1.0 / (first * second), SQUARE_DAYS if set(self.columns) <= set(calendars) else "")
+
     def __str__(self) -> str:
-        return f"cov({quoted(self.first)}, {quoted(self.second)}{_option(self.unbiased)})"
+        return f"cov({quoted(self.first)}, {quoted(self.second)}{self._option})"
 
 
 @dataclass(frozen=True)
-class Correlation(_TwoColumnStatistic):
+class Correlation(_TwoColumns):
     """Pearson correlation of two numeric columns, from −1 to 1.
 
     It is not defined (NaN) if one of the columns is constant. In text form this is ``"corr(x, y)"``.
@@ -229,6 +297,8 @@ class Correlation(_TwoColumnStatistic):
     (0.9, 1.0, 1.0)
     """
 
+    limits = (-1.0, 1.0)
+
     def value(self, moments: Moments) -> float:
         x, y = moments.sd
         return float(np.clip(moments.covariance[0, 1] / x / y, -1.0, 1.0)) if x > 0.0 and y > 0.0 else math.nan
@@ -243,142 +313,18 @@ class Correlation(_TwoColumnStatistic):
     def scale(self, moments: Moments) -> float:
         return 1.0
 
+    @property
+    def divisors(self) -> tuple[str, ...]:
+        return self.columns
+
+    def enclose_population(self, records: Records, half: float, deadline: Deadline) -> Enclosure:
+        scale = Scale(1.0)
+        slack = scale.slack(half, deadline)
+        enclosure = records.enclose(
+            self.value, lambda problem, limit: highest_correlation(problem, slack, limit), scale, deadline
+        )
+        low, high = self.clip(enclosure.low, enclosure.high)
+        return replace(enclosure, low=low, high=high)
+
     def __str__(self) -> str:
         return f"corr({quoted(self.first)}, {quoted(self.second)})"
-
-
-@dataclass(frozen=True)
-class Regression(Statistic):
-    """Least-squares regression of one numeric column on others.
-
-    Its estimate consists of one coefficient for the intercept, followed by one slope per regressor. In text form this
-    is ``"regress(y ~ x1 + x2)"``, and one of its coefficients is ``"regress(y ~ x1 + x2): x1"``.
-
-    Parameters
-    ----------
-    response : str
-        Name of the column that is predicted. The intercept has its unit.
-    regressors : tuple of str
-        Names of one or more other columns. A slope has the unit of the response per unit of the regressor.
-
-    Examples
-    --------
-    >>> import sfumato as sf
-    >>> data = sf.read_release({"x_low": [20, 30, 50], "x_high": [21, 31, 51], "y_low": [1, 2, 4], "y_high": [2, 3, 5]})
-    >>> slope = data.estimate(sf.Regression("y", ("x",)))["x"]
-    >>> round(slope.low, 2), round(slope.value, 2), round(slope.high, 2)
-    (0.06, 0.1, 0.14)
-    """
-
-    response: str
-    regressors: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "regressors", tuple(self.regressors))
-        if not self.regressors:
-            raise StatisticError(f"A regression of {self.response!r} needs at least one regressor.")
-        if len(set(self.columns)) < len(self.columns):
-            raise StatisticError(f"{self} must name different columns.")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.response, *self.regressors)
-
-    def parts(self) -> tuple[Statistic, ...]:
-        return tuple(Coefficient(self, term) for term in (None, *self.regressors))
-
-    def __str__(self) -> str:
-        return f"regress({quoted(self.response)} ~ {' + '.join(map(quoted, self.regressors))})"
-
-
-@dataclass(frozen=True)
-class Coefficient(Statistic):
-    """One coefficient of a regression: the slope of ``term``, or the intercept if ``term`` is None."""
-
-    regression: Regression
-    term: str | None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.regression.columns
-
-    def value(self, moments: Moments) -> float:
-        slopes = _slopes(moments)
-        if slopes is None:
-            return math.nan
-        if self.term is None:
-            return float(moments.mean[0] - slopes @ moments.mean[1:])
-        return float(slopes[self._position])
-
-    def gradient(self, moments: Moments) -> Gradient:
-        slopes = _slopes(moments)
-        if slopes is None:
-            return Gradient.zero(len(self.columns))
-        if self.term is not None:
-            return Gradient(
-                np.zeros(len(self.columns)), _slope_gradient(moments, slopes, np.eye(len(slopes))[self._position])
-            )
-        return Gradient(np.concatenate([[1.0], -slopes]), _slope_gradient(moments, slopes, -moments.mean[1:]))
-
-    def scale(self, moments: Moments) -> float:
-        sd = moments.sd
-        if self.term is None:
-            return float(sd[0])
-        spread = sd[1 + self._position]
-        return float(sd[0] / spread) if spread > 0.0 else math.nan
-
-    @property
-    def _position(self) -> int:
-        assert self.term is not None
-        return self.regression.regressors.index(self.term)
-
-    @property
-    def term_name(self) -> str:
-        """The name of the regressor as the language writes it, or "intercept"; a column of that name is quoted."""
-        if self.term is None:
-            return INTERCEPT
-        return f"`{self.term}`" if self.term.lower() == INTERCEPT else quoted(self.term)
-
-    def __str__(self) -> str:
-        return f"{self.regression}: {self.term_name}"
-
-
-def population_form(statistic: Statistic) -> Statistic:
-    """Return the statistic divided by the number of records, if it is unbiased; otherwise the statistic itself."""
-    if isinstance(statistic, Variance | Sd | Covariance) and statistic.unbiased:
-        return replace(statistic, unbiased=False)
-    return statistic
-
-
-def _bessel(unbiased: bool, moments: Moments, undefined: float = math.nan) -> float:
-    """Return n / (n − 1) for the n records of the moments, or 1 for a population variance."""
-    if not unbiased:
-        return 1.0
-    return moments.records / (moments.records - 1.0) if moments.records > 1 else undefined
-
-
-def _option(unbiased: bool) -> str:
-    return ", unbiased" if unbiased else ""
-
-
-def _slopes(moments: Moments) -> NDArray[np.float64] | None:
-    """Compute c = S_qq⁻¹ s; None if the regressors are (nearly) collinear."""
-    sd = moments.sd[1:]
-    if not (sd > 0.0).all():
-        return None
-    scaled = moments.covariance[1:, 1:] / np.outer(sd, sd)
-    if np.linalg.eigvalsh(scaled)[0] < SINGULAR:
-        return None
-    slopes: NDArray[np.float64] = np.linalg.solve(scaled, moments.covariance[1:, 0] / sd) / sd
-    return slopes
-
-
-def _slope_gradient(
-    moments: Moments, slopes: NDArray[np.float64], direction: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Compute G of direction · c, from dc = S_qq⁻¹ (ds − dS_qq c)."""
-    solution = np.linalg.solve(moments.covariance[1:, 1:], direction)
-    gradient = np.zeros_like(moments.covariance)
-    gradient[0, 1:] = gradient[1:, 0] = solution / 2.0
-    gradient[1:, 1:] = -(np.outer(solution, slopes) + np.outer(slopes, solution)) / 2.0
-    return gradient

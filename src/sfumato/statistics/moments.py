@@ -50,7 +50,7 @@ class Moments:
         rows = np.asarray(matrix, dtype=np.float64)
         if rows.ndim != 2:
             raise StatisticError("Moments need a matrix with one row per record.", found=f"{rows.ndim} dimensions")
-        row_weight = _checked_weights(weights, len(rows))
+        row_weight = _check_weights(weights, len(rows))
         total = cls.empty(rows.shape[1], names=names)
         for start in range(0, len(rows), CHUNK):
             part = rows[start : start + CHUNK]
@@ -94,7 +94,7 @@ class Moments:
         return deviations
 
 
-def _checked_weights(weights: Any, rows: int) -> NDArray[np.float64] | None:
+def _check_weights(weights: Any, rows: int) -> NDArray[np.float64] | None:
     if weights is None:
         return None
     row_weight = np.asarray(weights, dtype=np.float64)

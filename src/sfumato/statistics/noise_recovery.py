@@ -56,7 +56,7 @@ class AdditiveNoise:
         return 1.0 + self.level * like_data * (1.0 - 1.0 / max(records, 1))
 
 
-def recovered(
+def recover(
     parts: Sequence[Statistic], released: Array, noise: AdditiveNoise, rounded: NDArray[np.bool_]
 ) -> tuple[RecoveredEstimate, ...]:
     """Return one estimate per part of a statistic.
@@ -64,15 +64,17 @@ def recovered(
     ``released`` are the columns of the statistic, in their order, with NaN for missing; ``rounded`` tells which columns
     hold whole numbers.
     """
-    found = _RecoveredMoments.of(released, noise, rounded)
-    notes = ("rounding removed a part of the noise, so that the value is not exact on average",) if found.narrow else ()
+    moments = _RecoveredMoments.of(released, noise, rounded)
+    notes = (
+        ("rounding removed a part of the noise, so that the value is not exact on average",) if moments.narrow else ()
+    )
     return tuple(
         RecoveredEstimate(
             name=str(part),
-            value=part.value(found.original),
-            standard_error=found.standard_error(part),
-            released=part.value(found.released),
-            records=found.original.records,
+            value=part.value(moments.original),
+            standard_error=moments.standard_error(part),
+            released=part.value(moments.released),
+            records=moments.original.records,
             notes=notes,
         )
         for part in parts

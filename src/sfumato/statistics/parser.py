@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.statistic import RESERVED
+from sfumato.statistics.conditions import RESERVED
 
 QUOTES = "`\"'"
 MOST_NAMED = 30  # columns that an error lists

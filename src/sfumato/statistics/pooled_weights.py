@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.condition_counts import RowCounts
+from sfumato.statistics.bounds.enclosure import EPS
+from sfumato.statistics.condition_counts import MeetingRows
 from sfumato.statistics.weighted_boxes import WeightedBoxes
 from sfumato.table.groups import first_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,8 +52,8 @@ class WeightPools:
         """Whether a box has several groups, so that its rows differ."""
         return len(self.box) > len(self.total)
 
-    def gathered(
-        self, rows: RowCounts, count: NDArray[np.int64], low: NDArray[np.float64], high: NDArray[np.float64]
+    def gather(
+        self, rows: MeetingRows, count: NDArray[np.int64], low: NDArray[np.float64], high: NDArray[np.float64]
     ) -> WeightedBoxes:
         """Return one part for each box, from the rows of its groups that count and the intervals of these rows."""
         possible = (rows.most > 0.0)[:, None]

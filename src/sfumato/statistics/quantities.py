@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import html
 import math
+from collections.abc import Sequence
 from typing import Any
 
 COUNT, DATE, DAYS, SQUARE_DAYS = "count", "date", "days", "days²"  # units; "" is the unit of the columns
@@ -28,3 +30,10 @@ def interval(low: Any, high: Any, unit: str = "") -> str:
     """Return the two ends of an interval as text, with the unit of time if there is one."""
     suffix = f" {unit}" if unit in (DAYS, SQUARE_DAYS) else ""
     return f"{quantity(low, unit)} … {quantity(high, unit)}{suffix}"
+
+
+def write_html_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return an HTML table of texts."""
+    lines = ["".join(f"<th>{heading}</th>" for heading in headings)]
+    lines += ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sfumato.statistics.quantities import quantity
+from sfumato.statistics.quantities import quantity, write_html_table
 
 NO_GUARANTEE = "an estimate, no guarantee"
 
@@ -98,15 +97,16 @@ class RecoveredEstimate:
     @staticmethod
     def html_table(estimates: Sequence[RecoveredEstimate]) -> str:
         """Return an HTML table with one row per estimate."""
-        head = "".join(
-            f"<th>{cell}</th>" for cell in ("statistic", "value", "standard error", "as released", "guaranteed")
-        )
-        rows = "".join(
-            f"<tr><td>{html.escape(one.name)}</td><td>{quantity(one.value)}</td><td>{quantity(one.standard_error)}</td>"
-            f"<td>{quantity(one.released)}</td><td>nothing: {NO_GUARANTEE}</td></tr>"
+        headings = ("statistic", "value", "standard error", "as released", "guaranteed")
+        rows = [
+            (
+                one.name,
+                *(quantity(number) for number in (one.value, one.standard_error, one.released)),
+                f"nothing: {NO_GUARANTEE}",
+            )
             for one in estimates
-        )
-        return f"<table><tr>{head}</tr>{rows}</table>"
+        ]
+        return write_html_table(headings, rows)
 
     def _repr_html_(self) -> str:
         return self.html_table([self])

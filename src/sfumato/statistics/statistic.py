@@ -1,32 +1,35 @@
-"""The base class of all statistics."""
+"""The base class of all statistics, and a statistic under a condition.
+
+A statistic knows the records that it needs, its best guess and its intervals, and its unit. A new one is a subclass in
+one file and a line in :mod:`.language`; nothing else asks which statistic it has before it.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from sfumato.errors import StatisticError
+from sfumato.statistics.bounds.enclosure import Enclosure, Factor, Witness
+from sfumato.statistics.bounds.scaled_boxes import compile_kernels
+from sfumato.statistics.conditions import ALWAYS, Condition
+from sfumato.statistics.influence import Gradient, derivatives, sensitivities
+from sfumato.statistics.moments import Moments
+from sfumato.statistics.units import Days, Unit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from sfumato.statistics.bounds.budget import Deadline
+    from sfumato.statistics.bounds.records import Records
+    from sfumato.statistics.counted_boxes import CountedBoxes
+    from sfumato.statistics.dates import Calendar
+    from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
 
-    from sfumato.statistics.moments import Moments
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Gradient:
-    """The gradient of a statistic g(E, S): dg = mean · dE + Σᵢⱼ covariance_ij dS_ij, with a symmetric covariance."""
-
-    mean: NDArray[np.float64]  # (n,)
-    covariance: NDArray[np.float64]  # (n, n)
-
-    @classmethod
-    def zero(cls, columns: int) -> Gradient:
-        """Return the gradient of a statistic that does not change."""
-        return cls(np.zeros(columns), np.zeros((columns, columns)))
+MOST_STEPS = 60  # along the gradient; a statistic that still grows is left at the value that it has reached
 
 
 @dataclass(frozen=True)
@@ -34,18 +37,52 @@ class Statistic(ABC):
     """A number, or for a regression several ``parts()``, computed from the records of a table.
 
     A *characteristic* in the sense of XK and XF is a function of mean and covariance. It implements ``value``,
-    ``gradient`` and ``scale`` for the moments of exactly its ``columns``, in that order. Counts, sums, quantiles and
-    statistics under a condition are not functions of moments; for them these methods raise a StatisticError.
+    ``gradient`` and ``scale`` for the moments of exactly its ``columns``, in that order, and ``enclose_population`` if
+    there is a guaranteed interval. Counts, sums and quantiles are not functions of moments; they implement ``enclose``,
+    and the methods with moments raise a StatisticError.
     """
+
+    is_characteristic: ClassVar[bool] = True  # whether its parts are functions of the moments of all records
+    takes_condition: ClassVar[bool] = True  # whether ``| condition`` may follow
+    limits: ClassVar[tuple[float, float]] = (-math.inf, math.inf)  # of all values that it can have
 
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
-        """Names of the numeric columns, in the order in which moments are expected."""
+        """Names of all columns that are read, in the order in which moments are expected."""
+
+    @property
+    def box_columns(self) -> tuple[str, ...]:
+        """Names of the numeric columns whose values the statistic is computed from."""
+        return self.columns
+
+    @property
+    def where(self) -> Condition:
+        """The condition that its records meet."""
+        return ALWAYS
+
+    @property
+    def unconditional(self) -> Statistic:
+        """The same statistic of the records that meet its condition."""
+        return self
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Names of the parts, if the estimate is a record of several; otherwise empty."""
+        return ()
+
+    @property
+    def divisors(self) -> tuple[str, ...]:
+        """Columns by whose spread it is divided: it is not defined if one of them is constant."""
+        return ()
 
     def parts(self) -> tuple[Statistic, ...]:
         """Return the single numbers that this statistic consists of."""
         return (self,)
+
+    def text_under(self, condition: Condition) -> str:
+        """Return the statistic with a condition as the language writes it."""
+        return f"{str(self)[:-1]} | {condition})"
 
     def value(self, moments: Moments) -> float:
         """Compute the statistic; NaN if it is not defined.
@@ -84,11 +121,142 @@ class Statistic(ABC):
             fix="use its parts, or a mean, variance, sd, covariance, correlation or regression coefficient",
         )
 
+    def records_in(self, table: CountedBoxes) -> WeightedBoxes:
+        """Return the records from which to compute it; there must be one, unless they are only counted."""
+        names = self.unconditional.box_columns
+        boxes = table.meeting(names, self.where)
+        if names and not len(boxes.weight):
+            requirement = "is complete and meets the condition" if self.where.predicates else "is complete"
+            raise StatisticError(
+                f"{self} needs at least one record that {requirement}.",
+                found=f"{int(table.count.sum())} records, none of which qualifies or has a positive weight",
+            )
+        return boxes
 
-RESERVED = set("(),~+|=<>!&`\"'")
+    def covers(self, unseen: Unseen) -> bool:
+        """Return whether rows that were not released can be taken into account: their values have known ranges."""
+        return set(self.unconditional.box_columns) <= set(unseen.domains)
+
+    def prepare(self, boxes: WeightedBoxes | None) -> None:
+        """Compile the kernels that ``enclose`` needs for these boxes, so that no deadline includes this time."""
+        compile_kernels()
+
+    @property
+    def population(self) -> Statistic:
+        """The statistic divided by the number of records, if it is unbiased; otherwise the statistic itself."""
+        return self
+
+    def factor(self, boxes: WeightedBoxes) -> Factor:
+        """Return what the population form is multiplied by."""
+        return Factor()
+
+    def enclose(self, records: Records, deadline: Deadline) -> Enclosure:
+        """Compute the best guess and the guaranteed, attained and linear intervals over all values in the boxes."""
+        population, factor = self.population, self.factor(records.boxes)
+        value, half = population.linear_interval(records.boxes)
+        enclosure = population.enclose_population(records, half, deadline)
+        if records.rows is not None:
+            value = population.linear_interval(records.rows.boxes)[0]
+            enclosure = records.rows.attain(population.value, enclosure)
+        value, half = factor.likely * value, factor.likely * half
+        low, high = self.clip(value - half, value + half)
+        return replace(factor.multiply(enclosure), value=value, linear_low=low, linear_high=high)
+
+    def enclose_population(self, records: Records, half: float, deadline: Deadline) -> Enclosure:
+        """Enclose the population form; the linear half-width ``half`` determines the precision.
+
+        Where nothing is known about the function, as here, the guaranteed interval is infinite, and the inner ends are
+        attained by following the derivatives.
+        """
+        boxes = records.split
+        lowest, highest = (self._follow_gradient(boxes, sign) for sign in (-1.0, 1.0))
+        inner_low, inner_high = (
+            math.nan if witness is None else self.value(witness.moments) for witness in (lowest, highest)
+        )
+        return Enclosure(-math.inf, math.inf, inner_low, inner_high, lowest, highest)
+
+    def _follow_gradient(self, boxes: WeightedBoxes, sign: float) -> Witness | None:
+        weight, points = boxes.weight + boxes.extra, boxes.midpoints
+        best, best_value = None, -math.inf
+        for _ in range(MOST_STEPS):
+            witness = Witness(boxes.box, points, weight)
+            value = sign * self.value(witness.moments)
+            if math.isnan(value) or value <= best_value:
+                break
+            best, best_value = witness, value
+            slopes = sign * derivatives(self, witness.moments, points)
+            points = np.where(slopes > 0.0, boxes.high, np.where(slopes < 0.0, boxes.low, points))
+        return best
+
+    def linear_interval(self, boxes: WeightedBoxes) -> tuple[float, float]:
+        """Compute C̃ at the midpoints and Δ = Σ w Σᵢ aᵢΔᵢ with the sensitivities there (XK §II)."""
+        weight, middle = boxes.likely_weight, boxes.midpoints
+        moments = Moments.of(middle, weight)
+        slopes = sensitivities(self, moments, middle)
+        value = self.value(moments)
+        half = float((weight[:, None] * slopes * boxes.half_widths).sum()) / moments.weight
+        return value, half if math.isfinite(value) else math.nan
+
+    def clip(self, low: float, high: float) -> tuple[float, float]:
+        """Return the ends of an interval within the limits of the statistic."""
+        return max(low, self.limits[0]), min(high, self.limits[1])
+
+    def unit(self, calendars: Mapping[str, Calendar]) -> Unit:
+        """Return the unit of its numbers; ``calendars`` are the units of the columns that hold dates."""
+        return self._unit_of_dates(calendars) if any(name in calendars for name in self.columns) else Unit()
+
+    def _unit_of_dates(self, calendars: Mapping[str, Calendar]) -> Unit:
+        """Return the unit if one of its columns holds dates; that of the user's own statistic is not known."""
+        return Days()
 
 
-def quoted(name: str) -> str:
-    """Return a column name as the language of statistics writes it: unquoted if possible, else in backticks."""
-    plain = name and name == name.strip() and not RESERVED & set(name) and " and " not in name.lower()
-    return name if plain else "`" + name.replace("`", "``") + "`"
+@dataclass(frozen=True)
+class OneColumn(Statistic):
+    """A statistic of one numeric column."""
+
+    column: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+
+@dataclass(frozen=True)
+class ConditionalStatistic(Statistic):
+    """A statistic of the records that meet a condition."""
+
+    is_characteristic = False
+    takes_condition = False
+
+    statistic: Statistic
+    condition: Condition
+
+    def __post_init__(self) -> None:
+        if not self.statistic.takes_condition:
+            raise StatisticError(f"{self.statistic} has a condition already.", fix="join the conditions with 'and'")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the statistic and of the condition, each once."""
+        return tuple(dict.fromkeys((*self.statistic.columns, *self.condition.columns)))
+
+    @property
+    def where(self) -> Condition:
+        return self.condition
+
+    @property
+    def unconditional(self) -> Statistic:
+        return self.statistic
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        return self.statistic.terms
+
+    def parts(self) -> tuple[Statistic, ...]:
+        return tuple(ConditionalStatistic(part, self.condition) for part in self.statistic.parts())
+
+    def covers(self, unseen: Unseen) -> bool:
+        return self.statistic.covers(unseen)
+
+    def __str__(self) -> str:
+        return self.statistic.text_under(self.condition)

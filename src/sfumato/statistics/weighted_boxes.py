@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,17 +46,20 @@ class WeightedBoxes:
         if self.parts.sum() > limit or (self.parts == 1).all():
             return self
         group_of_record = np.repeat(np.arange(len(self.parts)), self.parts)
-        share = 1.0 / self.parts[group_of_record]
-        return WeightedBoxes(
-            self.low[group_of_record],
-            self.high[group_of_record],
-            self.weight[group_of_record] * share,
-            self.extra[group_of_record] * share,
-            self.likely_weight[group_of_record] * share,
-            np.ones(len(group_of_record), dtype=np.int64),
-            self.box[group_of_record],
-            self.records,
-            self.most_records,
+        split = self.take(group_of_record, 1.0 / self.parts[group_of_record])
+        return replace(split, parts=np.ones(len(group_of_record), dtype=np.int64))
+
+    def take(self, boxes: NDArray[np.int64], factor: NDArray[np.float64]) -> WeightedBoxes:
+        """Return the boxes with these positions, each with its weights multiplied by a factor."""
+        return replace(
+            self,
+            low=self.low[boxes],
+            high=self.high[boxes],
+            weight=self.weight[boxes] * factor,
+            extra=self.extra[boxes] * factor,
+            likely_weight=self.likely_weight[boxes] * factor,
+            parts=self.parts[boxes],
+            box=self.box[boxes],
         )
 
     def with_unseen(self, low: Sequence[float], high: Sequence[float], rows: int, *, certain: bool) -> WeightedBoxes:

@@ -39,14 +39,11 @@ from sfumato.errors import StatisticError
 from sfumato.params import require_choice
 from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.enclosure import Enclosure
-from sfumato.statistics.bounds.estimates import boxes_for, clipped, enclosure_of, started_deadlines
 from sfumato.statistics.bounds.records import Records
-from sfumato.statistics.bounds.units import bessel_factor
-from sfumato.statistics.conditions import Conditional, Count, Quantile, Sum
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate, Reweighting
+from sfumato.statistics.estimation import start_deadlines
 from sfumato.statistics.influence import sampling_constant, sensitivities
-from sfumato.statistics.moment_statistics import population_form
 from sfumato.statistics.moments import Moments
 from sfumato.statistics.statistic import Statistic
 from sfumato.statistics.weighted_boxes import WeightedBoxes
@@ -72,12 +69,12 @@ class RecordWeights:
         return self.share > 0.0
 
 
-def reweighted(estimate: Estimate, effect: Reweighting, statistic: Statistic) -> Estimate:
+def apply_effect(estimate: Estimate, effect: Reweighting, statistic: Statistic) -> Estimate:
     """Return the estimate with value and linear interval under the weights; the guaranteed interval does not change.
 
     Both are numbers in the units of the table.
     """
-    low, high = clipped(statistic, effect.value - effect.uncertainty, effect.value + effect.uncertainty)
+    low, high = statistic.clip(effect.value - effect.uncertainty, effect.value + effect.uncertainty)
     return replace(estimate, value=effect.value, linear_low=low, linear_high=high, reweighting=effect)
 
 
@@ -94,25 +91,20 @@ def reweight(
     ``objective`` selects what dismissal minimises: the normalised objective of XF or the first one of XK. A sampling
     weight counts as that number of copies of a record. A regression has weights for each of its ``parts()``.
     """
-    inner, boxes = _boxes_of(statistic, intervals)
-    choice = choose_weights([Part(inner, inner.columns, 1.0)], boxes, inner.columns, wide_boxes, objective)
-    return RecordWeights(boxes.box, choice.share, effect_of(inner, boxes, choice, deadline))
-
-
-def _boxes_of(statistic: Statistic, intervals: CountedBoxes) -> tuple[Statistic, WeightedBoxes]:
-    inner = statistic.statistic if isinstance(statistic, Conditional) else statistic
-    if isinstance(inner, Count | Sum | Quantile):
+    inner = statistic.unconditional
+    if not inner.is_characteristic:
         raise StatisticError(
             f"{statistic} cannot be reweighted: leaving out wide boxes, or giving them less weight, is defined for "
             "functions of means and covariances only.",
             fix='wide_boxes="keep", or a mean, variance, sd, covariance, correlation or regression',
         )
-    inner, boxes = boxes_for(statistic, intervals)
-    return inner, boxes
+    boxes = statistic.records_in(intervals)
+    chosen = choose_weights([WeightedPart(inner, inner.columns, 1.0)], boxes, inner.columns, wide_boxes, objective)
+    return RecordWeights(boxes.box, chosen.share, compute_effect(inner, boxes, chosen, deadline))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Part:
+class WeightedPart:
     """A statistic for which weights are chosen, and its factor p_C / Δ0_C."""
 
     statistic: Statistic
@@ -121,7 +113,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Choice:
+class ChosenWeights:
     """Weights that minimise the error of one or several statistics."""
 
     wide_boxes: str
@@ -138,8 +130,8 @@ class Choice:
 
 
 def choose_weights(
-    parts: Sequence[Part], boxes: WeightedBoxes, columns: Sequence[str], wide_boxes: str, objective: str
-) -> Choice:
+    parts: Sequence[WeightedPart], boxes: WeightedBoxes, columns: Sequence[str], wide_boxes: str, objective: str
+) -> ChosenWeights:
     """Choose the weights of the records for all parts together, at the moments of all records."""
     require_choice(wide_boxes, name="wide_boxes", choices=WIDE_BOXES)
     require_choice(objective, name="objective", choices=OBJECTIVES)
@@ -159,7 +151,7 @@ def choose_weights(
         factor = fuzzy_factors(contribution, threshold)
     shares = copies * factor / float((copies * factor).sum())
     minimised = float(shares @ contribution) + constant * _root_of_squares(shares, copies)
-    return Choice(wide_boxes, factor, copies, threshold, minimised)
+    return ChosenWeights(wide_boxes, factor, copies, threshold, minimised)
 
 
 def _errors(
@@ -167,17 +159,17 @@ def _errors(
 ) -> tuple[NDArray[np.float64], float]:
     """Return the contribution of each box and the constant A, at the moments that these weights give."""
     weight = boxes.likely_weight if weight is None else weight
-    points, population = boxes.midpoints[:, list(positions)], population_form(statistic)
+    points, population = boxes.midpoints[:, list(positions)], statistic.population
     slopes = sensitivities(population, Moments.of(points, weight), points)
-    scale = bessel_factor(statistic, boxes).likely
+    scale = statistic.factor(boxes).likely
     contribution: NDArray[np.float64] = scale * (slopes * boxes.half_widths[:, list(positions)]).sum(axis=1)
     return contribution, scale * sampling_constant(population, points, weight)
 
 
-def effect_of(
+def compute_effect(
     statistic: Statistic,
     boxes: WeightedBoxes,
-    choice: Choice,
+    chosen: ChosenWeights,
     deadline: Deadline | None = None,
     statistics: tuple[str, ...] = (),
 ) -> Reweighting:
@@ -185,23 +177,23 @@ def effect_of(
 
     The boxes have exactly the columns of the statistic.
     """
-    positions, weights, copies = range(len(statistic.columns)), choice.share, choice.copies
+    positions, weights, copies = range(len(statistic.columns)), chosen.share, chosen.copies
     whole, whole_constant = copies / float(copies.sum()), 0.0
     contribution, constant = _errors(statistic, boxes, positions, weights)
     whole_contribution, whole_constant = _errors(statistic, boxes, positions)
-    enclosure = _reweighted_enclosure(statistic, boxes, choice, float(weights @ contribution), deadline)
-    scale = bessel_factor(statistic, boxes).likely
-    values = [scale * population_form(statistic).value(Moments.of(boxes.midpoints, w)) for w in (weights, whole)]
+    enclosure = _enclose_reweighted(statistic, boxes, chosen, float(weights @ contribution), deadline)
+    scale = statistic.factor(boxes).likely
+    values = [scale * statistic.population.value(Moments.of(boxes.midpoints, w)) for w in (weights, whole)]
     return Reweighting(
-        wide_boxes=choice.wide_boxes,
-        threshold=choice.threshold,
-        records=float(copies[choice.factor > 0.0].sum()),
+        wide_boxes=chosen.wide_boxes,
+        threshold=chosen.threshold,
+        records=float(copies[chosen.factor > 0.0].sum()),
         value=values[0],
         low=enclosure.low,
         high=enclosure.high,
         uncertainty=float(weights @ contribution),
         sampling=constant * _root_of_squares(weights, copies),
-        minimised=choice.minimised,
+        minimised=chosen.minimised,
         whole_value=values[1],
         whole_uncertainty=float(whole @ whole_contribution),
         whole_sampling=whole_constant * _root_of_squares(whole, copies),
@@ -209,31 +201,20 @@ def effect_of(
     )
 
 
-def _reweighted_enclosure(
-    statistic: Statistic, boxes: WeightedBoxes, choice: Choice, half: float, deadline: Deadline | None
+def _enclose_reweighted(
+    statistic: Statistic, boxes: WeightedBoxes, chosen: ChosenWeights, half: float, deadline: Deadline | None
 ) -> Enclosure:
     """Enclose the statistic in which each record counts with the factor of its box, over all values in the boxes.
 
     The number of kept records is not known exactly if their weights differ. It matters only if there is a single one.
     """
-    kept = choice.factor > 0.0
-    factor = choice.factor[kept]
-    chosen = WeightedBoxes(
-        boxes.low[kept],
-        boxes.high[kept],
-        boxes.weight[kept] * factor,
-        boxes.extra[kept] * factor,
-        boxes.likely_weight[kept] * factor,
-        boxes.parts[kept],
-        boxes.box[kept],
-        boxes.records if kept.all() else max(int(boxes.parts[kept].sum()), 2),
-        boxes.most_records,
-    )
+    kept = chosen.factor > 0.0
+    records = boxes.records if kept.all() else max(int(boxes.parts[kept].sum()), 2)
+    reweighted = replace(boxes.take(np.flatnonzero(kept), chosen.factor[kept]), records=records)
     if deadline is None:
-        deadline = next(started_deadlines(statistic, chosen, None, 1))
-    return bessel_factor(statistic, boxes).applied_to(
-        enclosure_of(population_form(statistic), Records(chosen), half, deadline)
-    )
+        deadline = next(start_deadlines([statistic], reweighted, None, 1))
+    enclosure = statistic.population.enclose_population(Records(reweighted), half, deadline)
+    return statistic.factor(boxes).multiply(enclosure)
 
 
 def _root_of_squares(weights: NDArray[np.float64], copies: NDArray[np.float64]) -> float:

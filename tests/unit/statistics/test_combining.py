@@ -9,7 +9,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import OptionError, RequestError, StatisticError
-from sfumato.statistics.combining import combined
+from sfumato.statistics.combining import combine
 
 ROWS, TABLES, TRIALS = 50, 5, 600
 
@@ -26,19 +26,19 @@ class TestFormulas:
         ],
     )
     def test_by_hand(self, rule, variance, degrees):
-        found = combined("q", self.values, self.variances, rule)
+        found = combine("q", self.values, self.variances, rule)
         assert found.value == 3.0
         assert found.standard_error == pytest.approx(math.sqrt(variance))
         assert found.degrees == pytest.approx(degrees)
         assert found.low < found.value < found.high
 
     def test_a_negative_variance_becomes_the_variance_within(self):
-        assert combined("q", [1.0, 1.0, 1.1], [1.0] * 3, "full").standard_error == 1.0
+        assert combine("q", [1.0, 1.0, 1.1], [1.0] * 3, "full").standard_error == 1.0
 
     def test_a_single_table_has_a_simple_rule_only(self):
-        assert combined("q", [1.0], [2.0], "simple").standard_error == 2.0
+        assert combine("q", [1.0], [2.0], "simple").standard_error == 2.0
         with pytest.raises(OptionError, match="two synthetic tables"):
-            combined("q", [1.0], [2.0], "partial")
+            combine("q", [1.0], [2.0], "partial")
 
 
 def coverage(rule: str, *, proper: bool, tables: int = TABLES, understated: float = 1.0) -> float:
@@ -48,7 +48,7 @@ def coverage(rule: str, *, proper: bool, tables: int = TABLES, understated: floa
         sample = draw.normal(size=ROWS)
         centres = sample.mean() + (draw.normal(size=tables) * sample.std() / math.sqrt(ROWS) if proper else 0.0)
         made = np.broadcast_to(centres, tables)[:, None] + sample.std() * draw.normal(size=(tables, ROWS))
-        found = combined("mean", made.mean(axis=1).tolist(), (made.var(axis=1) / ROWS / understated).tolist(), rule)
+        found = combine("mean", made.mean(axis=1).tolist(), (made.var(axis=1) / ROWS / understated).tolist(), rule)
         hits += found.low <= 0.0 <= found.high
     return hits / TRIALS
 

@@ -10,11 +10,14 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import StatisticError
-from sfumato.statistics.bounds import enclose, estimate
-from sfumato.statistics.conditions import Condition, Conditional, Count, Predicate, Quantile, Sum
+from sfumato.statistics.conditions import Condition, Predicate
 from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.statistics.estimation import enclose, estimate
 from sfumato.statistics.language import parse
-from sfumato.statistics.moment_statistics import Mean, Regression
+from sfumato.statistics.moment_statistics import Mean
+from sfumato.statistics.regression import Regression
+from sfumato.statistics.statistic import ConditionalStatistic
+from sfumato.statistics.tallies import Count, Quantile, Sum
 from sfumato.table.table import Table
 
 RELEASED = {
@@ -195,7 +198,7 @@ def test_predicates_that_make_no_sense_are_refused():
     with pytest.raises(StatisticError, match="from 0 to 1"):
         parse("quantile(age, 1.5)")
     with pytest.raises(StatisticError, match="already"):
-        Conditional(Count(), Condition((Predicate("a", "=", "1"),)))
+        ConditionalStatistic(Count(), Condition((Predicate("a", "=", "1"),)))
     with pytest.raises(StatisticError):
         Predicate("a", "~", "1")
 
@@ -208,10 +211,10 @@ def test_predicates_that_make_no_sense_are_refused():
         ("sum(x)", Sum("x")),
         ("median(x)", Quantile("x", 0.5)),
         ("quantile(x, 0.9)", Quantile("x", 0.9)),
-        ("mean(x | s == 'a and b')", Conditional(Mean("x"), Condition((Predicate("s", "=", "a and b"),)))),
+        ("mean(x | s == 'a and b')", ConditionalStatistic(Mean("x"), Condition((Predicate("s", "=", "a and b"),)))),
         (
             "regress(y ~ x | s != Never-married AND age<3)",
-            Conditional(
+            ConditionalStatistic(
                 Regression("y", ("x",)),
                 Condition((Predicate("s", "!=", "Never-married"), Predicate("age", "<", "3"))),
             ),

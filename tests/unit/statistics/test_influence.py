@@ -7,16 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.errors import StatisticError
+from sfumato.statistics.custom_statistic import Custom
 from sfumato.statistics.influence import (
-    combined_sensitivities,
     derivatives,
     influence,
     sampling_constant,
-    sensitivities,
 )
-from sfumato.statistics.moment_statistics import Correlation, Covariance, Custom, Mean, Regression, Sd, Variance
+from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.moments import Moments
+from sfumato.statistics.regression import Regression
 
 RNG = np.random.default_rng(11)
 ROWS = RNG.normal(size=(30, 3)) @ np.array([[1.0, 0.5, 0.2], [0.0, 1.5, -0.4], [0.0, 0.0, 0.8]]) + 3.0
@@ -81,13 +80,3 @@ def test_the_sampling_constant_foretells_the_scatter_of_samples():
     ratio = np.std(samples) / (constant / math.sqrt(400))
     assert 0.93 < ratio < 1.07  # fixed seed; the scatter of the ratio is about 2.5 %
     assert not 0.93 < np.std(samples) / (population.std() / math.sqrt(400)) < 1.07  # control: the mean's constant fails
-
-
-def test_sensitivities_of_several_statistics_add_up_in_their_columns():
-    moments = Moments.of(ROWS, names=("a", "b", "c"))
-    total = combined_sensitivities([Mean("b"), Variance("c")], [2.0, 0.5], ("a", "b", "c"), moments, ROWS)
-    assert not total[:, 0].any()
-    assert np.allclose(total[:, 1], 2.0)
-    assert np.allclose(total[:, 2], 0.5 * sensitivities(Variance("c"), moments.select([2]), ROWS[:, [2]])[:, 0])
-    with pytest.raises(StatisticError):
-        combined_sensitivities([Mean("b")], [1.0, 2.0], ("a", "b", "c"), moments, ROWS)

@@ -5,17 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.conditions import Condition, Conditional, Predicate
+from sfumato.statistics.conditions import Condition, Predicate
 from sfumato.statistics.language import parse
-from sfumato.statistics.moment_statistics import (
-    Coefficient,
-    Correlation,
-    Covariance,
-    Mean,
-    Regression,
-    Sd,
-    Variance,
-)
+from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
+from sfumato.statistics.regression import Coefficient, Regression
+from sfumato.statistics.statistic import ConditionalStatistic
 
 
 @pytest.mark.parametrize(
@@ -98,7 +92,10 @@ def test_what_is_no_text_is_refused():
         ("sd( x , UNBIASED )", Sd("x", unbiased=True)),
         ("cov(x, y, unbiased)", Covariance("x", "y", unbiased=True)),
         ("cov(x, unbiased)", Covariance("x", "unbiased")),
-        ("sd(x, unbiased | s = a)", Conditional(Sd("x", unbiased=True), Condition((Predicate("s", "=", "a"),)))),
+        (
+            "sd(x, unbiased | s = a)",
+            ConditionalStatistic(Sd("x", unbiased=True), Condition((Predicate("s", "=", "a"),))),
+        ),
         ("regress(y ~ x): x", Coefficient(Regression("y", ("x",)), "x")),
         ("regress(y ~ x + z): intercept", Coefficient(Regression("y", ("x", "z")), None)),
         ("regress(y ~ a+b + `c d`): `c d`", Coefficient(Regression("y", ("a", "b", "c d")), "c d")),
@@ -106,7 +103,7 @@ def test_what_is_no_text_is_refused():
         ("regress(y ~ intercept_2): intercept_2", Coefficient(Regression("y", ("intercept_2",)), "intercept_2")),
         (
             "regress(y ~ x | s = a): x",
-            Conditional(Coefficient(Regression("y", ("x",)), "x"), Condition((Predicate("s", "=", "a"),))),
+            ConditionalStatistic(Coefficient(Regression("y", ("x",)), "x"), Condition((Predicate("s", "=", "a"),))),
         ),
     ],
 )

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.moment_statistics import Correlation, Covariance, Custom, Mean, Regression, Sd, Variance
+from sfumato.statistics.custom_statistic import Custom
+from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.moments import Moments
+from sfumato.statistics.regression import Regression
 
 ROWS = np.random.default_rng(5).normal(size=(40, 3)) @ np.array([[1.0, 0.4, 0.0], [0.0, 2.0, 0.3], [0.0, 0.0, 0.5]])
 

@@ -11,7 +11,7 @@ import sfumato as sf
 from sfumato.cli.app import run
 from sfumato.report import plain_json
 from sfumato.statistics.language import parse
-from sfumato.statistics.noise_recovery import AdditiveNoise, recovered
+from sfumato.statistics.noise_recovery import AdditiveNoise, recover
 from sfumato.statistics.pairwise import pairwise_covariance
 
 ROWS, DRAWS = 400, 600
@@ -36,7 +36,7 @@ def noisy(original, noise, draw):
 def estimate(text, rows, noise, rounded=(False, False)):
     wanted = parse(text)
     places = [("x", "y").index(name) for name in wanted.columns]
-    return recovered((wanted,), rows[:, places], noise, np.array(rounded)[places])[0]
+    return recover((wanted,), rows[:, places], noise, np.array(rounded)[places])[0]
 
 
 @pytest.mark.parametrize("corrected", [True, False])

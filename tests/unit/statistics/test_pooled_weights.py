@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.statistics.bounds import estimate
-from sfumato.statistics.bounds.estimates import inner_statistic
-from sfumato.statistics.conditions import Conditional
 from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.statistics.estimation import estimate
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments
+from sfumato.statistics.statistic import ConditionalStatistic
 from sfumato.table.table import Table
 
 ROWS = {
@@ -37,8 +36,8 @@ def read(words, rows=ROWS):
 def parts(words):
     """Of each box that may count: the ends of the first column, and the smallest and largest weight."""
     statistic, boxes = read(words)
-    condition = {"condition": statistic.condition} if isinstance(statistic, Conditional) else {}
-    met = boxes.meeting(inner_statistic(statistic).columns, **condition)
+    condition = {"condition": statistic.condition} if isinstance(statistic, ConditionalStatistic) else {}
+    met = boxes.meeting(statistic.unconditional.columns, **condition)
     return list(zip(met.low[:, 0], met.high[:, 0], met.weight, met.weight + met.extra, strict=True))
 
 
@@ -76,7 +75,7 @@ def test_inner_ends_are_values_of_weights_that_the_totals_allow(words):
     """For boxes of exact cells: each choice gives the whole weight of a box to one or two of its rows."""
     complete = {name: cells[:4] + cells[5:] for name, cells in ROWS.items()}
     statistic, boxes = read(words, complete)
-    found, part = estimate(statistic, boxes)[-1], inner_statistic(statistic.parts()[-1])
+    found, part = estimate(statistic, boxes)[-1], statistic.parts()[-1].unconditional
     points = np.column_stack([complete[name] for name in part.columns]).astype(float)
     own = [np.flatnonzero(np.array(complete["box"]) == box) for box in range(3)]
     total = [6.0, 5.0, 1.0]

@@ -20,8 +20,8 @@ from sfumato.app.pages.frame import (
 from sfumato.app.tasks import Examined
 from sfumato.errors import RequestError
 from sfumato.schema.columns import Role
+from sfumato.statistics.conditions import quoted
 from sfumato.statistics.language import parse
-from sfumato.statistics.statistic import quoted
 
 OF_ONE = {"mean": "mean", "sd": "standard deviation", "median": "median"}  # statistics of one column, and their names
 

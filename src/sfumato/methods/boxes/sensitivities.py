@@ -21,7 +21,6 @@ from sfumato.errors import OptionError, StatisticError
 from sfumato.methods.boxes.axes import Axes, NumberAxis, SetAxis
 from sfumato.methods.boxes.moments_lookup import FEW, MomentsLookup
 from sfumato.params import require_number
-from sfumato.statistics.conditions import Conditional, Count, Quantile, Sum
 from sfumato.statistics.language import parse
 from sfumato.statistics.moment_statistics import Correlation, Mean, Variance
 
@@ -127,7 +126,7 @@ def kept_statistics(
 
 def _characteristic(statistic: Statistic) -> Statistic:
     """Return the statistic; raise unless it is a function of means and covariances of all records."""
-    if isinstance(statistic, Conditional | Count | Sum | Quantile):
+    if not statistic.is_characteristic:
         raise StatisticError(
             f"Boxes cannot be cut for {statistic}: it is not a function of the means and covariances of all records.",
             fix="keep the mean, variance or correlation of its columns; it can still be estimated from the release",

@@ -2,6 +2,5 @@
 
 from sfumato.statistics.bounds.budget import EstimateBudget
 from sfumato.statistics.bounds.enclosure import Enclosure, Witness
-from sfumato.statistics.bounds.estimates import enclose, estimate
 
-__all__ = ["Enclosure", "EstimateBudget", "Witness", "enclose", "estimate"]
+__all__ = ["Enclosure", "EstimateBudget", "Witness"]

@@ -15,12 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.statistics.bounds.budget import Deadline
-from sfumato.statistics.bounds.enclosure import Enclosure, End, Witness
+from sfumato.statistics.bounds.enclosure import End
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
-from sfumato.statistics.influence import derivatives
 from sfumato.statistics.moments import Moments
-from sfumato.statistics.statistic import Statistic
-from sfumato.statistics.weighted_boxes import WeightedBoxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +30,7 @@ ROUNDS = 8  # largest number of upper bounds that are computed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Choice:
+class Candidate:
     """Values in the boxes with their weights, and the statistic of these values."""
 
     value: float
@@ -42,6 +39,7 @@ class Choice:
     moments: Moments
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class LocalSearch:
     """Local search for one statistic.
 
@@ -49,29 +47,20 @@ class LocalSearch:
     the influence of a record.
     """
 
-    def __init__(
-        self,
-        problem: ScaledBoxes,
-        value: Callable[[Moments], float],
-        lines: Callable[[Moments], Lines | None],
-        smallest_gain: float,
-        deadline: Deadline,
-        offset: Callable[[Moments], float] = lambda moments: 0.0,
-    ) -> None:
-        self.problem = problem
-        self.value = value
-        self.lines = lines
-        self.smallest_gain = smallest_gain  # a step with a smaller gain is the last one
-        self.deadline = deadline
-        self.offset = offset
+    problem: ScaledBoxes
+    value: Callable[[Moments], float]
+    lines: Callable[[Moments], Lines | None]
+    smallest_gain: float  # a step with a smaller gain is the last one
+    deadline: Deadline
+    offset: Callable[[Moments], float] = lambda moments: 0.0
 
-    def at(self, points: NDArray[np.float64], weight: NDArray[np.float64]) -> Choice:
+    def at(self, points: NDArray[np.float64], weight: NDArray[np.float64]) -> Candidate:
         """Evaluate the statistic at a choice; −∞ if it is not defined."""
         moments = Moments.of(points, weight)
         value = self.value(moments) if moments.weight > 0.0 else math.nan
-        return Choice(-math.inf if math.isnan(value) else value, points, weight, moments)
+        return Candidate(-math.inf if math.isnan(value) else value, points, weight, moments)
 
-    def climb(self, initial: Choice, rng: np.random.Generator) -> Choice:
+    def climb(self, initial: Candidate, rng: np.random.Generator) -> Candidate:
         """Improve a choice until no step increases the statistic."""
         best, failures = initial, 0
         for _ in range(MAX_STEPS):
@@ -95,12 +84,12 @@ class LocalSearch:
                 failures += 1
         return best
 
-    def from_midpoints(self) -> Choice:
+    def from_midpoints(self) -> Candidate:
         """Climb from the midpoints."""
         problem = self.problem
         return self.climb(self.at(problem.midpoints, problem.weight + problem.extra), np.random.default_rng(0))
 
-    def with_restarts(self, best: Choice, enough: float) -> Choice:
+    def with_restarts(self, best: Candidate, enough: float) -> Candidate:
         """Return the best of several climbs from random corners; larger tables get fewer, because they need fewer.
 
         The generator has a fixed seed, because an optimisation must return the same result every time.
@@ -121,10 +110,10 @@ class UpperBound:
 
     outer: float
     next_target: float
-    nearby: Choice | None = None
+    nearby: Candidate | None = None
 
 
-def tighten(search: LocalSearch, upper_bound: Callable[[float, Choice], UpperBound], slack: float) -> End:
+def tighten(search: LocalSearch, upper_bound: Callable[[float, Candidate], UpperBound], slack: float) -> End:
     """Bring the upper bound and the best choice together until they differ by at most about ``slack``.
 
     ``upper_bound(κ, choice)`` bounds the statistic by bounding how far it can exceed κ. The bound is tight if κ is near
@@ -138,43 +127,17 @@ def tighten(search: LocalSearch, upper_bound: Callable[[float, Choice], UpperBou
         return End(math.inf, math.nan, None, None)
     at = choice.value
     for _ in range(ROUNDS):
-        found = upper_bound(at, choice)
-        outer = min(outer, found.outer)
+        upper = upper_bound(at, choice)
+        outer = min(outer, upper.outer)
         better = choice
-        if found.nearby is not None:
-            better = max(choice, search.climb(found.nearby, np.random.default_rng(1)), key=lambda trial: trial.value)
+        if upper.nearby is not None:
+            better = max(choice, search.climb(upper.nearby, np.random.default_rng(1)), key=lambda trial: trial.value)
         if slack < outer - better.value < math.inf:
             better = search.with_restarts(better, outer - slack)
         rise, choice = better.value - choice.value, better
         if outer - choice.value <= 2.0 * slack or search.deadline.is_over:
             break
-        at = choice.value if rise > slack else found.next_target
+        at = choice.value if rise > slack else upper.next_target
         if at >= outer - slack:
             break
     return End(max(outer, choice.value), choice.value, choice.points, choice.weight)
-
-
-def attained_by_slopes(statistic: Statistic, boxes: WeightedBoxes) -> Enclosure:
-    """Enclose a custom function of moments by following its derivatives.
-
-    The guaranteed interval is infinite, because nothing is known about the function; only the inner ends are attained.
-    """
-    lowest, highest = (_followed_gradient(statistic, boxes, sign) for sign in (-1.0, 1.0))
-    inner_low, inner_high = (
-        math.nan if witness is None else statistic.value(witness.moments) for witness in (lowest, highest)
-    )
-    return Enclosure(-math.inf, math.inf, inner_low, inner_high, lowest, highest)
-
-
-def _followed_gradient(statistic: Statistic, boxes: WeightedBoxes, sign: float) -> Witness | None:
-    weight, points = boxes.weight + boxes.extra, boxes.midpoints
-    best, best_value = None, -math.inf
-    for _ in range(MAX_STEPS):
-        witness = Witness(boxes.box, points, weight)
-        value = sign * statistic.value(witness.moments)
-        if math.isnan(value) or value <= best_value:
-            break
-        best, best_value = witness, value
-        slopes = sign * derivatives(statistic, witness.moments, points)
-        points = np.where(slopes > 0.0, boxes.high, np.where(slopes < 0.0, boxes.low, points))
-    return best

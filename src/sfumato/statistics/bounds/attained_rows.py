@@ -1,13 +1,14 @@
-"""Best guess and attained values where a box is one part although its rows differ.
+"""Best guess and attained values when only weight totals per box are known.
 
-This is so if only the total weight of a box is known and a column was released as it is. The bounds then hold for any
-point of the smallest box around the rows, but only the points of the rows themselves are attained: a choice of points
-is replaced by that of the nearest rows, each of which gets the whole weight that the choice has in its box.
+If a column was released as it is, the rows of such a box differ. The bounds hold for any point of the smallest box
+around the rows, but only the points of the rows themselves are attained: a choice of points is replaced by that of the
+nearest rows, each of which gets the whole weight that the choice has in its box.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ import numpy as np
 
 from sfumato.statistics.bounds.enclosure import Enclosure, Witness
 from sfumato.statistics.moments import Moments
-from sfumato.statistics.statistic import Statistic
 from sfumato.statistics.weighted_boxes import WeightedBoxes
 
 if TYPE_CHECKING:
@@ -23,18 +23,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReleasedRows:
+class PooledRows:
     """The rows that may count for a statistic, each with its released weight, and the box of each."""
 
     boxes: WeightedBoxes
     box: NDArray[np.int64]  # (rows,)
 
-    def attained(self, statistic: Statistic, enclosure: Enclosure) -> Enclosure:
-        """Return the enclosure with inner ends that rows attain."""
+    def attain(self, value: Callable[[Moments], float], enclosure: Enclosure) -> Enclosure:
+        """Return the enclosure of a statistic with inner ends that rows attain."""
         lowest, highest = (self._nearest(choice) for choice in (enclosure.lowest, enclosure.highest))
-        inner_low, inner_high = (
-            math.nan if choice is None else statistic.value(choice.moments) for choice in (lowest, highest)
-        )
+        inner_low, inner_high = (math.nan if choice is None else value(choice.moments) for choice in (lowest, highest))
         return Enclosure(enclosure.low, enclosure.high, inner_low, inner_high, lowest, highest)
 
     def _nearest(self, choice: Witness | None) -> Witness | None:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.attain import Choice, LocalSearch, UpperBound, tighten
+from sfumato.statistics.bounds.attain import Candidate, LocalSearch, UpperBound, tighten
 from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.cones import Cones, second_moments
-from sfumato.statistics.bounds.enclosure import End
-from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes
+from sfumato.statistics.bounds.enclosure import EPS, End
+from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.bounds.supremum import LinearPair, supremum
 from sfumato.statistics.moments import Moments
 
@@ -130,43 +130,43 @@ def highest_coefficient(
 
 def _single_slope_bound(
     search: LocalSearch, target: Target, slack: float, deadline: Deadline
-) -> Callable[[float, Choice], UpperBound]:
+) -> Callable[[float, Candidate], UpperBound]:
     """Return the upper bound for the slope of a single regressor, where η is its mean."""
     problem = search.problem
     least = problem.least_spread(int(np.flatnonzero(target.regressor[1:])[0]))
 
-    def upper_bound(at: float, choice: Choice) -> UpperBound:
+    def upper_bound(at: float, choice: Candidate) -> UpperBound:
         fit = _fit(target, choice.moments)
         if fit is None or least <= 0.0:
             return UpperBound(math.inf, math.inf)
         pair = LinearPair(target.response - at * target.regressor, target.regressor)
-        found = supremum(problem, pair, float(fit.eta[0]), float(fit.gamma[0]), slack * least / 2.0, deadline)
-        outer = at + max(found.bound, 0.0) / least
-        nearby = search.at(*problem.points(*pair.lines(found.gamma, found.eta)))
-        return UpperBound(outer + 8.0 * EPS * (abs(outer) + 1.0), at + max(found.bound, 0.0) / fit.residual, nearby)
+        cell = supremum(problem, pair, float(fit.eta[0]), float(fit.gamma[0]), slack * least / 2.0, deadline)
+        outer = at + max(cell.bound, 0.0) / least
+        nearby = search.at(*problem.points(*pair.lines(cell.gamma, cell.eta)))
+        return UpperBound(outer + 8.0 * EPS * (abs(outer) + 1.0), at + max(cell.bound, 0.0) / fit.residual, nearby)
 
     return upper_bound
 
 
 def _coefficient_bound(
     search: LocalSearch, target: Target, slack: float, deadline: Deadline, quick_bound: Callable[[], float]
-) -> Callable[[float, Choice], UpperBound]:
+) -> Callable[[float, Candidate], UpperBound]:
     """Return the upper bound for any coefficient.
 
     The cones start from the best choice, so they are searched again only for a better choice.
     """
     cones = Cones(search.problem, target.response, target.functions, deadline)
 
-    def upper_bound(at: float, choice: Choice) -> UpperBound:
+    def upper_bound(at: float, choice: Candidate) -> UpperBound:
         fit = _fit(target, choice.moments)
         if fit is None:
             return UpperBound(math.inf, math.inf)
         start, enough = np.append(fit.coefficient, fit.gamma), choice.value + slack / 2.0
-        found = cones.bound(start, choice.moments, enough)
-        if math.isinf(found.bound):
+        cone = cones.bound(start, choice.moments, enough)
+        if math.isinf(cone.bound):
             return UpperBound(quick_bound(), math.inf)
-        residual = target.response - found.coefficients @ target.functions
-        nearby = search.at(*search.problem.points(residual, found.edge @ target.functions))
-        return UpperBound(found.bound if found.bound <= enough else min(found.bound, quick_bound()), math.inf, nearby)
+        residual = target.response - cone.coefficients @ target.functions
+        nearby = search.at(*search.problem.points(residual, cone.edge @ target.functions))
+        return UpperBound(cone.bound if cone.bound <= enough else min(cone.bound, quick_bound()), math.inf, nearby)
 
     return upper_bound

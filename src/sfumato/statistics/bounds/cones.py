@@ -34,7 +34,8 @@ import numpy as np
 
 from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.descent import Descent
-from sfumato.statistics.bounds.scaled_boxes import EPS, NEGLIGIBLE, ScaledBoxes
+from sfumato.statistics.bounds.enclosure import EPS
+from sfumato.statistics.bounds.scaled_boxes import NEGLIGIBLE, ScaledBoxes
 from sfumato.statistics.moments import Moments
 
 if TYPE_CHECKING:
@@ -100,10 +101,10 @@ class Cones:
                 break
             worst = heapq.heappop(heap)
             if worst.can_improve:
-                heapq.heappush(heap, self._refined(worst, enough))
+                heapq.heappush(heap, self._refine(worst, enough))
                 continue
             i, j = self._edges_to_split(worst, gram)
-            middle = _scaled(worst.edges[i] + worst.edges[j], gram)
+            middle = _normalise(worst.edges[i] + worst.edges[j], gram)
             for edge in (i, j):
                 edges = worst.edges.copy()
                 edges[edge] = middle
@@ -119,7 +120,7 @@ class Cones:
         m = len(gram)
         if m - 1 > MAX_AXES or not self.problem.weight.any() or self._is_collinear(gram):
             return []
-        first = _scaled(np.append(1.0, -np.linalg.solve(gram[1:, 1:], gram[1:, 0])), gram)
+        first = _normalise(np.append(1.0, -np.linalg.solve(gram[1:, 1:], gram[1:, 0])), gram)
         values, vectors = np.linalg.eigh(gram[1:, 1:])
         axes = np.column_stack([np.zeros(m - 1), vectors.T / np.sqrt(np.maximum(values, NEGLIGIBLE))[:, None]])
         cones = []
@@ -135,21 +136,21 @@ class Cones:
     ) -> _Cone:
         """Return a cone with the bound that the coefficients b of its parent give, at most the bound of the parent."""
         bound, rates = math.inf if parent is None else parent.bound, None
-        found = -self.problem.largest_each(-(edges.sum(axis=0) @ self.functions), edges @ self.functions)[0]
-        if (found > 0.0).all():
-            rates = found
+        least = -self.problem.largest_each(-(edges.sum(axis=0) @ self.functions), edges @ self.functions)[0]
+        if (least > 0.0).all():
+            rates = least
             descent = self._descent(edges, rates, enough)
             descent.begin(b)
-            bound = min(bound, _rounded_up(descent))
+            bound = min(bound, _round_up(descent))
         breadth = 1.0 if parent is None else parent.breadth / 2.0
         return _Cone(-bound, breadth, edges, b, rates, can_improve=rates is not None)
 
-    def _refined(self, cone: _Cone, enough: float) -> _Cone:
+    def _refine(self, cone: _Cone, enough: float) -> _Cone:
         """Return the same cone with the best b that a search finds."""
         assert cone.rates is not None
         descent = self._descent(cone.edges, cone.rates, enough)
         descent.run(cone.start, cone.bound)
-        bound = min(cone.bound, _rounded_up(descent))
+        bound = min(cone.bound, _round_up(descent))
         return _Cone(-bound, cone.breadth, cone.edges, descent.at, cone.rates, can_improve=False)
 
     def _descent(self, edges: NDArray[np.float64], rates: NDArray[np.float64], enough: float) -> Descent:
@@ -204,13 +205,13 @@ def second_moments(functions: NDArray[np.float64], moments: Moments) -> NDArray[
     return gram
 
 
-def _rounded_up(descent: Descent) -> float:
+def _round_up(descent: Descent) -> float:
     """Return the value found plus an upper bound of its rounding error."""
     start = float(descent.at[0])
     return descent.value + 8.0 * EPS * (abs(start) + descent.value - start)
 
 
-def _scaled(edge: NDArray[np.float64], gram: NDArray[np.float64]) -> NDArray[np.float64]:
+def _normalise(edge: NDArray[np.float64], gram: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the same direction with mean square 1."""
     return edge / math.sqrt(float(edge @ gram @ edge))
 

@@ -106,16 +106,16 @@ class Descent:
         for _ in range(PLANE_STEPS):
             slopes = [np.hstack([slope, -np.ones((len(value), 1))]) for value, slope in self.seen.values()]
             offsets = [slope @ np.frombuffer(key) - value for key, (value, slope) in self.seen.items()]
-            found = linprog(
+            solution = linprog(
                 np.append(np.eye(m)[0], self.factor),
                 A_ub=np.vstack(slopes),
                 b_ub=np.concatenate(offsets),
                 bounds=[*zip(self.at - radius, self.at + radius, strict=True), (0.0, None)],
                 method="highs",
             )
-            if found.status != 0 or found.fun > self.value - 0.1 * (self.value - self.enough):
+            if solution.status != 0 or solution.fun > self.value - 0.1 * (self.value - self.enough):
                 return  # even the lower bound is hardly lower
             before = self.value
-            self.visit(found.x[:m])
-            if before - self.value < 0.3 * (before - found.fun):
+            self.visit(solution.x[:m])
+            if before - self.value < 0.3 * (before - solution.fun):
                 radius = radius / 4.0

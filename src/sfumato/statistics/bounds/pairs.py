@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.attain import Choice, LocalSearch, UpperBound, tighten
+from sfumato.statistics.bounds.attain import Candidate, LocalSearch, UpperBound, tighten
 from sfumato.statistics.bounds.budget import Deadline
-from sfumato.statistics.bounds.enclosure import End
-from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes
+from sfumato.statistics.bounds.enclosure import EPS, End
+from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.bounds.supremum import (
     LinearPair,
     Supremum,
@@ -64,15 +64,15 @@ def _highest_covariance(
     def value(moments: Moments) -> float:
         return float(first[1:] @ moments.covariance @ second[1:])
 
-    def upper_bound(at: float, choice: Choice) -> UpperBound:
+    def upper_bound(at: float, choice: Candidate) -> UpperBound:
         if least_weight == 0.0:
             reach = problem.half_range(first) * problem.half_range(second)
             return UpperBound(reach, reach)
         pair = LinearPair(first, second, at)
         eta, gamma = (float(line[1:] @ choice.moments.mean) for line in (second, first))
-        found = supremum(problem, pair, eta, gamma, slack * least_weight / 2.0, deadline)
-        outer = at + max(found.bound, 0.0) / least_weight
-        near = search.at(*problem.points(*pair.lines(found.gamma, found.eta), at))
+        cell = supremum(problem, pair, eta, gamma, slack * least_weight / 2.0, deadline)
+        outer = at + max(cell.bound, 0.0) / least_weight
+        near = search.at(*problem.points(*pair.lines(cell.gamma, cell.eta), at))
         return UpperBound(outer + 8.0 * EPS * abs(outer), outer, near)
 
     search = LocalSearch(problem, value, lines, slack / 100.0, deadline, value)
@@ -94,7 +94,7 @@ def _correlation_lines(
     return first, second
 
 
-def _ratio(choice: Choice) -> float:
+def _ratio(choice: Candidate) -> float:
     """Return σy/σx."""
     return float(choice.moments.sd[1] / choice.moments.sd[0])
 
@@ -116,7 +116,7 @@ class _RatioBounds:
         self.least = (problem.least_spread(0), problem.least_spread(1))
         self.most = (problem.largest_spread(0), problem.largest_spread(1))
 
-    def bound(self, r: float, ratio: float, choice: Choice, slack: float) -> float:
+    def bound(self, r: float, ratio: float, choice: Candidate, slack: float) -> float:
         """Compute an upper bound of R_t over all choices, for t = ``ratio``; it is tight if r is near it."""
         least = self._least_mean_square(ratio)
         if least <= 0.0:
@@ -124,21 +124,21 @@ class _RatioBounds:
         return _correlation_bound(r, self._excess(r, ratio, choice.moments.mean, slack * least)[0].bound, least)
 
     def loose_bound(
-        self, outer: float, r: float, ratio: float, choice: Choice, search: LocalSearch, slack: float
+        self, outer: float, r: float, ratio: float, choice: Candidate, search: LocalSearch, slack: float
     ) -> UpperBound:
         """Return a bound that exceeds r by more than wanted, with the choice to which it belongs.
 
         The bound divides the excess by the least denominator of all choices. Divided by the denominator of that choice,
         the excess is a better guess of the maximum (a step of Dinkelbach's method).
         """
-        found, pair = self._excess(r, ratio, choice.moments.mean, slack * self._least_mean_square(ratio))
-        near = search.at(*self.problem.points(*pair.lines(found.gamma, found.eta)))
+        cell, pair = self._excess(r, ratio, choice.moments.mean, slack * self._least_mean_square(ratio))
+        near = search.at(*self.problem.points(*pair.lines(cell.gamma, cell.eta)))
         x, y = np.diag(near.moments.covariance)
         mean_square = near.moments.weight * float(ratio * x + y / ratio) / 2.0
-        step = max(found.bound, 0.0) / mean_square if mean_square > 0.0 else math.inf
+        step = max(cell.bound, 0.0) / mean_square if mean_square > 0.0 else math.inf
         return UpperBound(outer, min(outer, r + step + slack), near)
 
-    def upper_bound_below_zero(self, r: float, choice: Choice, search: LocalSearch, slack: float) -> UpperBound:
+    def upper_bound_below_zero(self, r: float, choice: Candidate, search: LocalSearch, slack: float) -> UpperBound:
         """Compute an upper bound of R_t over all choices for the best t, if r < 0.
 
         The excess of C over (r/2)(t Vx + Vy/t) is then convex in ln t, and so is its maximum over all choices. If
@@ -151,10 +151,10 @@ class _RatioBounds:
         def evaluate(log_ratio: float) -> tuple[float, float]:
             nonlocal near
             t = math.exp(log_ratio)
-            found, pair = self._excess(r, t, near.moments.mean, enough)
-            near = search.at(*self.problem.points(*pair.lines(found.gamma, found.eta)))
+            cell, pair = self._excess(r, t, near.moments.mean, enough)
+            near = search.at(*self.problem.points(*pair.lines(cell.gamma, cell.eta)))
             x, y = np.diag(near.moments.covariance)
-            return found.bound, float(-r / 2.0 * near.moments.weight * (t * x - y / t))
+            return cell.bound, float(-r / 2.0 * near.moments.weight * (t * x - y / t))
 
         start = math.log(_ratio(choice))
         excess, best = minimise_on_a_line(evaluate, start, FIRST_RATIO_STEP, enough, self.deadline, MAX_RATIOS)
@@ -173,7 +173,7 @@ class _RatioBounds:
         pair = LinearPair(first, second)
         return supremum(self.problem, pair, eta, gamma, enough, self.deadline), pair
 
-    def bound_over_all(self, r: float, choice: Choice, search: LocalSearch, slack: float) -> UpperBound:
+    def bound_over_all(self, r: float, choice: Candidate, search: LocalSearch, slack: float) -> UpperBound:
         """Compute an upper bound of r over all choices with C > 0: r ≤ R_t · cosh(h) if the ratio is within e^±h of t.
 
         (Chords of the root √(Vx Vy) lie below it.) The possible ratios are therefore covered by cells: a small one
@@ -185,13 +185,13 @@ class _RatioBounds:
         edges = sorted({min(max(edge, low), high) for edge in (low, middle - around, middle + around, high)})
         target = r + slack
 
-        def bounded(left: float, right: float) -> float:
+        def bound_cell(left: float, right: float) -> float:
             stretch = math.cosh((right - left) / 2.0) * (1.0 + 4.0 * EPS)
             if target >= stretch:
                 return 1.0
             return stretch * self.bound(target / stretch, math.exp((left + right) / 2.0), choice, slack / 2.0)
 
-        heap = [(-bounded(left, right), left, right) for left, right in itertools.pairwise(edges)]
+        heap = [(-bound_cell(left, right), left, right) for left, right in itertools.pairwise(edges)]
         heapq.heapify(heap)
         gaps: list[float] = []
         for _ in range(MAX_RATIO_CELLS):
@@ -205,8 +205,8 @@ class _RatioBounds:
             ):
                 break
             cut = (left + right) / 2.0
-            heapq.heapreplace(heap, (max(worst, -bounded(left, cut)), left, cut))
-            heapq.heappush(heap, (max(worst, -bounded(cut, right)), cut, right))
+            heapq.heapreplace(heap, (max(worst, -bound_cell(left, cut)), left, cut))
+            heapq.heappush(heap, (max(worst, -bound_cell(cut, right)), cut, right))
         worst, left, right = heap[0]
         outer = min(-worst, 1.0)
         if outer <= target + slack:
@@ -233,7 +233,7 @@ def highest_correlation(problem: ScaledBoxes, slack: float, deadline: Deadline) 
         r = value(moments)
         return None if math.isnan(r) else _correlation_lines(r, float(moments.sd[1] / moments.sd[0]), moments.mean)
 
-    def upper_bound(at: float, choice: Choice) -> UpperBound:
+    def upper_bound(at: float, choice: Candidate) -> UpperBound:
         if at <= 0.0 and never_positive():
             return ratios.upper_bound_below_zero(at, choice, search, slack / 2.0)
         if min(ratios.least) <= 0.0 or at >= 1.0:

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes
+from sfumato.statistics.bounds.enclosure import EPS
+from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from sfumato.statistics.bounds.attained_rows import ReleasedRows
+import numpy as np
+
+from sfumato.statistics.bounds.attained_rows import PooledRows
+from sfumato.statistics.bounds.budget import Deadline
+from sfumato.statistics.bounds.enclosure import EPS, Enclosure, End, Witness
 from sfumato.statistics.bounds.perturbation import Perturbation
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.weighted_boxes import WeightedBoxes
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.statistics.moments import Moments
+
 MAX_SPLIT_RECORDS = 4000  # up to this number of records each gets its own box, because terms of order 1/N matter
+TINY = float(np.finfo(float).tiny)  # smallest unit: a product of smaller ones is 0
+FINEST = 1e-7  # width, in standard deviations, below which an interval counts as a point
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A statistic in the units of the table is ``shift`` + ``unit`` × the statistic in scaled units."""
+
+    unit: float
+    shift: float = 0.0
+
+    def slack(self, half: float, deadline: Deadline) -> float:
+        """Compute how far an end may be from an attained value, in scaled units: a share of the linear width."""
+        width = 2.0 * half / self.unit if math.isfinite(half) else 1.0
+        return deadline.gap * max(width, FINEST)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records:
     """The records of a statistic, split and scaled once for all its parts.
 
-    ``rows`` are the released rows, if a box is one part although its rows differ (:mod:`.attained_rows`).
+    ``rows`` are the released rows, if only weight totals per box are known (:mod:`.attained_rows`).
     """
 
     boxes: WeightedBoxes
-    rows: ReleasedRows | None = None
+    rows: PooledRows | None = None
 
     @functools.cached_property
     def split(self) -> WeightedBoxes:
@@ -37,3 +64,40 @@ class Records:
     def perturbation(self) -> Perturbation | None:
         """Quick bounds for the coefficients of a regression of the first column on the others."""
         return Perturbation.of(self.problem.merged)
+
+    def bound_quickly(self, functional: NDArray[np.float64]) -> float:
+        """Return an upper bound of functional · c, with c the coefficients of such a regression."""
+        return math.inf if self.perturbation is None else self.perturbation.highest(functional)
+
+    def enclose(
+        self,
+        value: Callable[[Moments], float],
+        highest: Callable[[ScaledBoxes, Deadline], End],
+        scale: Scale,
+        deadline: Deadline,
+    ) -> Enclosure:
+        """Enclose a statistic in the units of the table from its ``highest`` value in scaled units.
+
+        The lower end is the upper end of the mirrored problem. ``value`` computes the statistic from moments.
+        """
+        if math.isinf(scale.unit):  # a slope that may exceed all numbers
+            return Enclosure.unknown()
+        problem = self.problem
+        top = highest(problem, deadline.share(2))
+        bottom = highest(problem.mirrored, deadline.share(1))
+        high, low = scale.shift + scale.unit * top.outer, scale.shift - scale.unit * bottom.outer
+        largest = abs(scale.shift) + max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0)
+        rounding = 8.0 * EPS * largest
+        if scale.unit <= TINY:  # the true unit may be smaller, and both ends nearer to the shift
+            rounding += 2.0 * TINY * max(abs(top.outer), abs(bottom.outer))
+        if bottom.points is not None:
+            bottom = replace(bottom, points=bottom.points * np.where(np.arange(problem.columns) == 0, -1.0, 1.0))
+        lowest, inner_low = _attain(value, problem.witness(self.split, bottom))
+        highest_choice, inner_high = _attain(value, problem.witness(self.split, top))
+        return Enclosure(low - rounding, high + rounding, inner_low, inner_high, lowest, highest_choice)
+
+
+def _attain(value: Callable[[Moments], float], witness: Witness | None) -> tuple[Witness | None, float]:
+    """Return a choice and its value; None and NaN if rounding to the table's units leaves the statistic undefined."""
+    attained = math.nan if witness is None else value(witness.moments)
+    return (None if math.isnan(attained) else witness), attained

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.enclosure import End, Witness
-from sfumato.statistics.bounds.spread import EPS, largest_sum_of_squares, least_sum_of_squares
+from sfumato.statistics.bounds.enclosure import EPS, End, Witness
+from sfumato.statistics.bounds.spread import largest_sum_of_squares, least_sum_of_squares
 from sfumato.statistics.moments import Moments
 from sfumato.statistics.weighted_boxes import WeightedBoxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-__all__ = ["EPS", "NEGLIGIBLE", "ScaledBoxes", "compile_kernels", "largest_mean"]
 
 NEGLIGIBLE = 1e-20  # sum of squares, in scaled units, below which it differs from zero only by rounding
 

@@ -1,4 +1,4 @@
-"""Enclosures of the mean, variance and standard deviation of one column."""
+"""Enclosures of the mean and the variance of one column."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.statistics.bounds.budget import Deadline
-from sfumato.statistics.bounds.enclosure import Enclosure, Witness
+from sfumato.statistics.bounds.enclosure import EPS, Enclosure, Witness
 from sfumato.statistics.bounds.pairs import highest_variance
-from sfumato.statistics.bounds.scaled_boxes import EPS, ScaledBoxes, largest_mean
+from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes, largest_mean
 from sfumato.statistics.bounds.spread import farthest_ends, largest_sum_of_squares, least_sum_of_squares
 from sfumato.statistics.moments import infinite_squares
 from sfumato.statistics.weighted_boxes import WeightedBoxes
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def mean_enclosure(boxes: WeightedBoxes) -> Enclosure:
+def enclose_mean(boxes: WeightedBoxes) -> Enclosure:
     """Compute [Σ w l, Σ w u], exactly; a record that may be missing counts if that widens the interval."""
     low, lowest = _mean_end(boxes, boxes.low[:, 0], -1.0)
     high, highest = _mean_end(boxes, boxes.high[:, 0], 1.0)
@@ -44,7 +44,7 @@ def zero_spread(boxes: WeightedBoxes) -> Enclosure:
     return Enclosure(0.0, 0.0, 0.0, 0.0, here, here)
 
 
-def variance_enclosure(boxes: WeightedBoxes, deadline: Deadline) -> Enclosure:
+def enclose_variance(boxes: WeightedBoxes, deadline: Deadline) -> Enclosure:
     """Enclose the population variance; that of a single record is zero for every box."""
     if boxes.is_one_record:
         return zero_spread(boxes)
@@ -58,14 +58,6 @@ def variance_enclosure(boxes: WeightedBoxes, deadline: Deadline) -> Enclosure:
     assert ends.lowest is not None and ends.highest is not None
     inner_low, inner_high = (float(end.moments.covariance[0, 0]) for end in (ends.lowest, ends.highest))
     return Enclosure(low, high, inner_low, inner_high, ends.lowest, ends.highest)
-
-
-def sd_enclosure(boxes: WeightedBoxes, deadline: Deadline) -> Enclosure:
-    """Enclose the population standard deviation by the roots of the ends of the variance."""
-    variance = variance_enclosure(boxes, deadline)
-    low, high = math.sqrt(variance.low) * (1.0 - 2.0 * EPS), math.sqrt(variance.high) * (1.0 + 2.0 * EPS)
-    inner_low, inner_high = math.sqrt(variance.inner_low), math.sqrt(variance.inner_high)
-    return Enclosure(low, high, inner_low, inner_high, variance.lowest, variance.highest)
 
 
 def _certain_variance(boxes: WeightedBoxes, problem: ScaledBoxes) -> Enclosure:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.statistics.bounds.enclosure import EPS
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def supremum(
     ``eta`` and ``gamma`` are initial guesses from an attained choice. Good guesses save cells; bad ones only cost time.
     """
     low, high = problem.mean_range(pair.second)
-    heap = [_bounded(problem, pair, low, high, gamma, enough, deadline, rounds=1)]
+    heap = [_bound_cell(problem, pair, low, high, gamma, enough, deadline, rounds=1)]
     finest = 1e-9 * (high - low)
     gaps: list[float] = []
     while heap[0].bound > enough and len(heap) < MAX_CELLS and not deadline.is_over:
@@ -92,7 +92,7 @@ def supremum(
         width = worst.high - worst.low
         cut = eta if worst.low + 1e-3 * width < eta < worst.high - 1e-3 * width else worst.low + width / 2.0
         for left, right in ((worst.low, cut), (cut, worst.high)):
-            part = _bounded(problem, pair, left, right, worst.gamma, enough, deadline)
+            part = _bound_cell(problem, pair, left, right, worst.gamma, enough, deadline)
             part.priority = max(part.priority, worst.priority)  # the bound of the whole cell also holds for its parts
             heapq.heappush(heap, part)
     worst = heap[0]
@@ -107,7 +107,7 @@ def is_stuck(gaps: list[float], patience: int = PATIENCE) -> bool:
     return len(gaps) > patience and gaps[-1] > 0.9 * gaps[-1 - patience]
 
 
-def _bounded(
+def _bound_cell(
     problem: ScaledBoxes,
     pair: LinearPair,
     low: float,
@@ -121,8 +121,8 @@ def _bounded(
 
     def evaluate(multiplier: float) -> Tangent:
         first = minus_constant(pair.first, multiplier)
-        found = (problem.largest(first, second, pair.offset) for second in ends)
-        value, slope = max(found, key=lambda pair: pair[0])
+        tangents = (problem.largest(first, second, pair.offset) for second in ends)
+        value, slope = max(tangents, key=lambda tangent: tangent[0])
         return value, -float(slope[0])
 
     bound, best = minimise_on_a_line(evaluate, gamma, max((high - low) / 2.0, 1e-9), enough, deadline, rounds)

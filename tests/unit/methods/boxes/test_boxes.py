@@ -184,7 +184,7 @@ class TestKeep:
         assert estimate.low <= np.average(data.income, weights=data.sampling) <= estimate.high
 
     def test_a_user_s_own_statistic_can_be_kept(self, people):
-        from sfumato.statistics.moment_statistics import Custom
+        from sfumato.statistics.custom_statistic import Custom
 
         ratio = Custom("ratio", ("age", "income"), lambda mean, covariance: mean[1] / mean[0])
         kept = sf.Boxes(k=5, keep=[ratio], others=0.0).release(people[["age", "income"]], seed=1)

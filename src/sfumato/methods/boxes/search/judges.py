@@ -16,8 +16,9 @@ import numpy as np
 
 from sfumato.methods.boxes.search.costs import total_cost
 from sfumato.methods.diagnostics import Width
-from sfumato.statistics.bounds import Enclosure, EstimateBudget, enclose
+from sfumato.statistics.bounds import Enclosure, EstimateBudget
 from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.statistics.estimation import enclose
 from sfumato.statistics.influence import sensitivities
 from sfumato.statistics.moments import Moments
 
