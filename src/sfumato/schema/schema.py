@@ -16,7 +16,7 @@ from sfumato.schema.columns import Column, Role, nearest
 from sfumato.schema.conversion import converted, require_fit
 from sfumato.schema.files import columns_of, columns_text, read_columns, write_columns
 from sfumato.schema.patterns import expanded, guarded, is_pattern, matches, role_by_name_or_pattern
-from sfumato.schema.suggest import suggest
+from sfumato.schema.recognition.roles import suggest
 from sfumato.table.facts import ColumnFacts, facts_of
 from sfumato.table.frames import as_table
 from sfumato.table.table import Table
