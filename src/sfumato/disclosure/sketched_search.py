@@ -78,10 +78,10 @@ def sketched_quasi_identifiers(
     options = SetSearchOptions(columns=columns, population=population, alpha=alpha, max_size=max_size, by=by)
 
     def sketched(sets: Sequence[tuple[str, ...]]) -> Sequence[CombinationSketch]:
-        found = CombinationSketches(sets, sketch, salt)
+        sketches = CombinationSketches(sets, sketch, salt)
         for part in parts():
-            found.update(as_table(part))
-        return found.each
+            sketches.update(as_table(part))
+        return sketches.each
 
     return search_sketches(sketched, options)
 
@@ -134,7 +134,7 @@ class _Search:
     def run(self) -> QuasiIdentifiers:
         """Search one size after the other, as long as there is time."""
         size = 1
-        while size <= self.most and self._searched(size):
+        while size <= self.most and self._search_size(size):
             size = size + 1 if self._open else self.most + 1  # every larger set contains one that was found
             self.covered = number_of_sets(len(self.columns), size - 1)
         spent = time.perf_counter() - self._start
@@ -153,11 +153,11 @@ class _Search:
             seconds_left=spent / max(self.visited, 1) * left,
         )
 
-    def _searched(self, size: int) -> bool:
+    def _search_size(self, size: int) -> bool:
         """Search the sets of one size, in passes; return whether all of them were searched."""
         candidates = self._candidates(size, self._open)
         if math.isinf(self.deadline):
-            candidates = iter(_at_most(list(islice(candidates, MOST_SETS + 1)), size))
+            candidates = iter(_require_few(list(islice(candidates, MOST_SETS + 1)), size))
         self._open = []
         while some := list(islice(candidates, SETS_AT_ONCE)):
             if not self._in_time(len(some)):
@@ -191,7 +191,7 @@ class _Search:
             self.progress(self.visited, number_of_sets(len(self.columns), self.most))
         known = all(name in self.sizes for name in sketch.columns)
         domain = math.prod(self.sizes[name] for name in sketch.columns) if known else None
-        one = estimated(sketch, domain=domain, population=self.people)
+        one = estimate_uniqueness(sketch, domain=domain, population=self.people)
         if len(sketch.columns) == 1:
             self.sizes.setdefault(sketch.columns[0], one.distinct)
         if one.identifies(self.alpha, self.by):
@@ -200,7 +200,7 @@ class _Search:
             self._open.append(sketch.columns)
 
 
-def _at_most(sets: Sequence[tuple[str, ...]], size: int) -> Sequence[tuple[str, ...]]:
+def _require_few(sets: Sequence[tuple[str, ...]], size: int) -> Sequence[tuple[str, ...]]:
     if len(sets) > MOST_SETS:
         raise OptionError(
             f"There must be at most {MOST_SETS:,} sets of columns of one size.",
@@ -210,7 +210,9 @@ def _at_most(sets: Sequence[tuple[str, ...]], size: int) -> Sequence[tuple[str, 
     return sets
 
 
-def estimated(sketch: CombinationSketch, *, domain: int | None = None, population: int | None = None) -> Uniqueness:
+def estimate_uniqueness(
+    sketch: CombinationSketch, *, domain: int | None = None, population: int | None = None
+) -> Uniqueness:
     """Estimate the uniqueness of the columns of a sketch; the domain defaults to the number of combinations."""
     if not sketch.rows:
         raise OptionError("A sketch must have seen rows.", found="0 rows")

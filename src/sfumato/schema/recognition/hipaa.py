@@ -84,19 +84,19 @@ class Limits:
 
 def find_identifiers(columns: Iterable[ColumnCells], limits: Limits) -> tuple[IdentifierFinding, ...]:
     """Return the columns that look like one of the 18 kinds; at most one finding per column."""
-    found = (_finding(column, limits) for column in columns)
-    return tuple(finding for finding in found if finding is not None)
+    findings = (_judge(column, limits) for column in columns)
+    return tuple(finding for finding in findings if finding is not None)
 
 
-def _finding(column: ColumnCells, limits: Limits) -> IdentifierFinding | None:
+def _judge(column: ColumnCells, limits: Limits) -> IdentifierFinding | None:
     """Apply the rules from certain to doubtful; the first that finds something decides."""
     if not len(column.cells) or column.is_yes_or_no:
         return None
     if column.kind is Kind.DATE:
         action = Action.DECIDE if column.called("versions") else Action.YEAR
-        return _found(column, Identifier.DATE, action, "it contains dates")
+        return _report(column, Identifier.DATE, action, "it contains dates")
     if column.called("since_birth"):
-        return _found(column, Identifier.DATE, Action.DECIDE, "it may reveal dates of birth")
+        return _report(column, Identifier.DATE, Action.DECIDE, "it may reveal dates of birth")
     if column.called("age"):
         return _age(column)
     if column.called("zip") and not column.is_measure:
@@ -104,7 +104,7 @@ def _finding(column: ColumnCells, limits: Limits) -> IdentifierFinding | None:
     if column.are_years and not (column.unique and not column.called("year", "birth", "date")):
         return _years(column, limits)
     rules = (_date, _looks, _named, _unique, _doubtful_name, _doubtful_number, _doubtful_text)
-    return next((found for rule in rules if (found := rule(column)) is not None), None)
+    return next((finding for rule in rules if (finding := rule(column)) is not None), None)
 
 
 def _age(column: ColumnCells) -> IdentifierFinding | None:
@@ -113,54 +113,56 @@ def _age(column: ColumnCells) -> IdentifierFinding | None:
         if oldest <= (OLDEST_IN_MONTHS if column.called("age_units") else SHOWN_AGE):
             return None
         if oldest > OLDEST:
-            return _found(column, Identifier.DATE, Action.DECIDE, "its name suggests ages, its numbers do not")
-        return _found(column, Identifier.DATE, Action.NINETY, "it contains ages over 89")
+            return _report(column, Identifier.DATE, Action.DECIDE, "its name suggests ages, its numbers do not")
+        return _report(column, Identifier.DATE, Action.NINETY, "it contains ages over 89")
     low, high, is_open = ages(column.texts)
     readable = ~np.isnan(low)
     if readable.mean() < MOST:
-        found = _doubtful_text(column)
-        doubt = _found(column, Identifier.DATE, Action.DECIDE, "its name suggests ages, and not all can be read")
-        return found or (doubt if bool(readable.any()) else None)
+        finding = _doubtful_text(column)
+        doubt = _report(column, Identifier.DATE, Action.DECIDE, "its name suggests ages, and not all can be read")
+        return finding or (doubt if bool(readable.any()) else None)
     if np.fmax(low, high)[readable].max() > OLDEST:
-        return _found(column, Identifier.DATE, Action.DECIDE, "its name suggests ages, its numbers do not")
+        return _report(column, Identifier.DATE, Action.DECIDE, "its name suggests ages, its numbers do not")
     reveals = bool(reveals_ninety(low, high, is_open).any())
-    return _found(column, Identifier.DATE, Action.NINETY, "it contains ages over 89") if reveals else None
+    return _report(column, Identifier.DATE, Action.NINETY, "it contains ages over 89") if reveals else None
 
 
 def _zip(column: ColumnCells, small_zip3: frozenset[str]) -> IdentifierFinding | None:
     codes = zip_codes(column.cells)
     if float(pc.mean(pc.match_substring_regex(codes, topics()["zip_code"])).as_py()) >= MOST:
-        return _found(column, Identifier.PLACE, Action.THREE_DIGITS, "it contains ZIP codes")
+        return _report(column, Identifier.PLACE, Action.THREE_DIGITS, "it contains ZIP codes")
     if float(pc.mean(pc.match_substring_regex(codes, r"^\d{3}$")).as_py()) == 1.0:
         small = small_zip3.intersection(codes.to_pylist())
-        return _found(column, Identifier.PLACE, Action.THREE_DIGITS, "it contains small areas") if small else None
-    return _found(column, Identifier.PLACE, Action.REMOVE, "its name suggests postal codes", Confidence.MEDIUM)
+        return _report(column, Identifier.PLACE, Action.THREE_DIGITS, "it contains small areas") if small else None
+    return _report(column, Identifier.PLACE, Action.REMOVE, "its name suggests postal codes", Confidence.MEDIUM)
 
 
 def _years(column: ColumnCells, limits: Limits) -> IdentifierFinding | None:
     if int(pc.min(column.texts.cast(pa.int64())).as_py()) >= limits.earliest_birth or column.is_measure:
         return None
     if column.called("birth"):
-        return _found(column, Identifier.DATE, Action.YEAR, "it reveals ages over 89")
-    return _found(column, Identifier.DATE, Action.DECIDE, "its years could reveal ages over 89")
+        return _report(column, Identifier.DATE, Action.YEAR, "it reveals ages over 89")
+    return _report(column, Identifier.DATE, Action.DECIDE, "its years could reveal ages over 89")
 
 
 def _date(column: ColumnCells) -> IdentifierFinding | None:
     """Recognise dates that are stored as text or as numbers, and parts of dates."""
     if (column.whole or not column.is_number) and column.share_of("full_date") >= MOST:
-        return _found(column, Identifier.DATE, Action.YEAR, "its cells have the form of dates")
+        return _report(column, Identifier.DATE, Action.YEAR, "its cells have the form of dates")
     if (len(column.cells) >= MANY_TEXTS or not column.is_number) and column.share_of("year_and_month") >= MOST:
-        found = _found(column, Identifier.DATE, Action.DECIDE, "its cells could be years with a month or a day")
-        return None if column.is_measure else found
+        finding = _report(column, Identifier.DATE, Action.DECIDE, "its cells could be years with a month or a day")
+        return None if column.is_measure else finding
     is_part = column.within(0, 366) or (not column.is_number and column.share_of("date_part") >= MOST)
     if column.called("part_of_stay"):
-        return _found(column, Identifier.DATE, Action.REMOVE if is_part else Action.DECIDE, "it is a part of a date")
+        return _report(column, Identifier.DATE, Action.REMOVE if is_part else Action.DECIDE, "it is a part of a date")
     if column.is_number:
         is_called_part = column.called("part_of_date") and column.within(0, 53) and not column.is_measure
-        return _found(column, Identifier.DATE, Action.DECIDE, "it could be a part of dates") if is_called_part else None
+        return (
+            _report(column, Identifier.DATE, Action.DECIDE, "it could be a part of dates") if is_called_part else None
+        )
     if column.share_of("short_date") >= MOST:
-        return _found(column, Identifier.DATE, Action.REMOVE, "its cells have the form of dates")
-    return _found(column, Identifier.DATE, Action.DECIDE, "it could be a part of dates") if is_part else None
+        return _report(column, Identifier.DATE, Action.REMOVE, "its cells have the form of dates")
+    return _report(column, Identifier.DATE, Action.DECIDE, "it could be a part of dates") if is_part else None
 
 
 def _looks(column: ColumnCells) -> IdentifierFinding | None:
@@ -171,8 +173,8 @@ def _looks(column: ColumnCells) -> IdentifierFinding | None:
     if looks is None:
         return None
     if looks is Identifier.PHONE and _could_be_codes(column):
-        return _found(column, looks, Action.DECIDE, "its cells have this form, and other codes have it, too")
-    return _found(column, looks, Action.REMOVE, "its cells have this form")
+        return _report(column, looks, Action.DECIDE, "its cells have this form, and other codes have it, too")
+    return _report(column, looks, Action.REMOVE, "its cells have this form")
 
 
 def _could_be_codes(column: ColumnCells) -> bool:
@@ -189,8 +191,8 @@ def _named(column: ColumnCells) -> IdentifierFinding | None:
     if named is None or column.is_measure or column.is_category:
         return None
     if _contradicts(column, named):
-        return _found(column, named, Action.DECIDE, "its name suggests it, its cells do not")
-    return _found(column, named, Action.REMOVE, "its name suggests it", Confidence.MEDIUM)
+        return _report(column, named, Action.DECIDE, "its name suggests it, its cells do not")
+    return _report(column, named, Action.REMOVE, "its name suggests it", Confidence.MEDIUM)
 
 
 def _kind_by_name(column: ColumnCells, section: Literal["removed", "doubtful"]) -> Identifier | None:
@@ -217,36 +219,36 @@ def _contradicts(column: ColumnCells, named: Identifier) -> bool:
 def _unique(column: ColumnCells) -> IdentifierFinding | None:
     if not column.unique or (column.is_measure and len(column.cells) < MOST * column.rows):
         return None
-    return _found(column, Identifier.OTHER, Action.REMOVE, column.unique, Confidence.MEDIUM)
+    return _report(column, Identifier.OTHER, Action.REMOVE, column.unique, Confidence.MEDIUM)
 
 
 def _doubtful_name(column: ColumnCells) -> IdentifierFinding | None:
     if column.is_measure:
         return None
     if column.called("date", "could_be_date") and not column.are_years:
-        return _found(
+        return _report(
             column, Identifier.DATE, Action.DECIDE, "its name suggests dates, its cells cannot be read as dates"
         )
     doubtful = _kind_by_name(column, "doubtful")
     if doubtful is None or column.within(0, MOST_RELATIVES) or column.is_category:
         return None
     if doubtful is Identifier.NAME and not column.is_number and _could_be_names(column):
-        return _found(column, doubtful, Action.REMOVE, "its name and its cells suggest names of people")
-    return _found(column, doubtful, Action.DECIDE, "its name suggests it")
+        return _report(column, doubtful, Action.REMOVE, "its name and its cells suggest names of people")
+    return _report(column, doubtful, Action.DECIDE, "its name suggests it")
 
 
 def _doubtful_number(column: ColumnCells) -> IdentifierFinding | None:
     if not column.is_number or column.is_measure:
         return None
     if _could_be_ages(column.numbers):
-        return _found(column, Identifier.DATE, Action.DECIDE, "its numbers could be ages over 89")
+        return _report(column, Identifier.DATE, Action.DECIDE, "its numbers could be ages over 89")
     if not column.whole or column.numbers.min() < 10 ** (LONG_NUMBER - 1):
         return None
     if column.share(r"^1?[2-9]\d{2}[2-9]\d{6}$") >= MOST:
-        return _found(column, Identifier.PHONE, Action.DECIDE, "its numbers could be telephone numbers")
+        return _report(column, Identifier.PHONE, Action.DECIDE, "its numbers could be telephone numbers")
     same_length = pc.count_distinct(pc.utf8_length(column.texts)).as_py() == 1
     if same_length and len(column.cells) >= MOST * column.rows:
-        return _found(column, Identifier.OTHER, Action.DECIDE, "its numbers are long and mostly distinct")
+        return _report(column, Identifier.OTHER, Action.DECIDE, "its numbers are long and mostly distinct")
     return None
 
 
@@ -255,19 +257,19 @@ def _doubtful_text(column: ColumnCells) -> IdentifierFinding | None:
         return None
     for identifier, pattern in identifier_patterns("contained"):
         if pc.any(pc.match_substring_regex(column.texts, pattern)).as_py():
-            return _found(column, identifier, Action.DECIDE, "the text in some cells contains this form")
+            return _report(column, identifier, Action.DECIDE, "the text in some cells contains this form")
     low, high, is_open = ages(column.texts)
     if (~np.isnan(low)).mean() >= MOST:
         grouped = (~np.isnan(high)).mean() >= 0.5 and np.fmax(low, high)[~np.isnan(low)].max() <= OLDEST
         if _could_be_ages(low) or (grouped and reveals_ninety(low, high, is_open).any()):
-            return _found(column, Identifier.DATE, Action.DECIDE, "its cells could be ages over 89")
+            return _report(column, Identifier.DATE, Action.DECIDE, "its cells could be ages over 89")
     if column.share_of("zip_code") >= MOST:
-        return _found(column, Identifier.PLACE, Action.DECIDE, "its cells could be ZIP codes")
+        return _report(column, Identifier.PLACE, Action.DECIDE, "its cells could be ZIP codes")
     if _could_be_names(column):
-        return _found(column, Identifier.NAME, Action.DECIDE, "its cells could be names of people")
+        return _report(column, Identifier.NAME, Action.DECIDE, "its cells could be names of people")
     words = float(pc.mean(pc.count_substring_regex(column.texts, r"\S+")).as_py())
     if words >= LONG_TEXT and len(column.cells) >= MANY_TEXTS:
-        return _found(column, Identifier.OTHER, Action.DECIDE, "it is free text, which may contain any identifier")
+        return _report(column, Identifier.OTHER, Action.DECIDE, "it is free text, which may contain any identifier")
     return None
 
 
@@ -288,7 +290,7 @@ def _could_be_names(column: ColumnCells) -> bool:
     return is_common or (len(column.cells) >= column.rows / 2 and column.share_of("full_name") >= MOST)
 
 
-def _found(
+def _report(
     column: ColumnCells,
     identifier: Identifier,
     action: Action,
