@@ -1,8 +1,8 @@
 """How far the distribution of a sensitive column in each group is from its distribution in the table.
 
-Every function returns one number per group, from 0 (the group is like the table); the largest one is that of the table.
-The distances are the earth mover's distances of t-closeness (Li, Li, Venkatasubramanian 2007, §3.3): equal, ordered and
-hierarchical. p is the share of a value in the group, and q its share in the table.
+Every function returns one number per group, from 0 (the group is like the table); the largest one is that of the
+table. The distances are the earth mover's distances of t-closeness (Li, Li, Venkatasubramanian 2007, §3.3): equal,
+ordered and hierarchical. p is the share of a value in the group, and q its share in the table.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Columns are numbered, and the children of a set add a column with a smaller numb
 
     {0}   {1} {1,0}   {2} {2,0} {2,1} {2,1,0}   {3} …
 
-This depth-first order is the order of binary numbers, so every subset comes first. Only the groups along one path are
-stored: memory is rows × depth, for any number of sets. Columns with many values should have high numbers. They are then
-at the roots, where they split groups early, and the columns that are added last are cheap to split by.
+This depth-first order is the order of binary numbers, so every subset comes first. Only the groups along one path
+are stored: memory is rows × depth, for any number of sets. Columns with many values should have high numbers. They
+are then at the roots, where they split groups early, and the columns that are added last are cheap to split by.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Frequencies of rows if a missing value may be any value, as sdcMicro counts them.
 
 Two rows match if they agree in every column in which both have a value. Matching is not transitive, so there are no
-groups: each row has a frequency of its own. A table that is k-anonymous in this sense need not be so if a missing value
-is a value of its own.
+groups: each row has a frequency of its own. A table that is k-anonymous in this sense need not be so if a missing
+value is a value of its own.
 """
 
 from __future__ import annotations

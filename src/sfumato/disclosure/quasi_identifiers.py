@@ -205,7 +205,8 @@ def uniqueness_lattice(
     """Compute the exact uniqueness of every set of up to ``max_size`` columns, smallest sets first."""
     options = SetSearchOptions(population=population, max_size=max_size, columns=columns, domain_sizes=domain_sizes)
     question = _Question.of(as_table(table), schema, options)
-    total, described = number_of_sets(len(question.names), question.max_size), []
+    total = number_of_sets(len(question.names), question.max_size)
+    described: list[Uniqueness] = []
 
     def visit(one: ColumnSet) -> bool:
         if progress is not None:

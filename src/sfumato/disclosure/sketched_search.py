@@ -1,7 +1,7 @@
 """The search for quasi-identifiers in a table that is read in parts: one pass per set size, one sketch per set.
 
-The search goes from small to large sets and skips supersets of a quasi-identifier. Shares are estimates with a reported
-error, so a set whose share is closer to α than that error may be classified wrongly.
+The search goes from small to large sets and skips supersets of a quasi-identifier. Shares are estimates with a
+reported error, so a set whose share is closer to α than that error may be classified wrongly.
 """
 
 from __future__ import annotations

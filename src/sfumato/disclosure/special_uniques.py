@@ -1,9 +1,9 @@
 """Special uniques: rows that few columns already single out (SUDA; Elliot, Manning and Ford 2002).
 
-A set of columns is a minimal sample unique (MSU) of a row if the row is unique in these columns, and not unique in any
-smaller set of them. Rows with many and small MSUs are more likely to be unique in the population, too, and therefore at
-a higher risk. A row that is unique in some columns is unique in more columns, so only rows that are unique in all
-columns have MSUs, and a row that is unique in a set needs not be looked at in larger sets.
+A set of columns is a minimal sample unique (MSU) of a row if the row is unique in these columns, and not unique in
+any smaller set of them. Rows with many and small MSUs are more likely to be unique in the population, too, and
+therefore at a higher risk. A row that is unique in some columns is unique in more columns, so only rows that are
+unique in all columns have MSUs, and a row that is unique in a set needs not be looked at in larger sets.
 """
 
 from __future__ import annotations
