@@ -10,7 +10,6 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations, groupby, islice
 from typing import Any
 
@@ -19,7 +18,6 @@ import numpy as np
 from sfumato.disclosure.anonymity_budget import require_population
 from sfumato.disclosure.column_sets import number_of_sets
 from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers, SetSearchOptions
-from sfumato.disclosure.set_search import Progress
 from sfumato.disclosure.uniqueness import By, Uniqueness, stay_alone, unique_bound
 from sfumato.errors import OptionError, TableError
 from sfumato.survey.combination_sketches import CombinationSketch, CombinationSketches
@@ -95,40 +93,27 @@ def search_sketches(
     Domain sizes are estimated from the sketches if they are not given. A search that is limited in time makes only
     passes that, at the pace so far, end in time.
     """
-    columns, most = tuple(options.columns or ()), options.max_size
-    search = _Search(
-        sketched=sketched,
-        columns=columns,
-        most=len(columns) if most is None else min(most, len(columns)),
-        alpha=options.alpha,
-        by=options.by,
-        people=None if options.population is None else require_population(options.population),
-        sizes=dict(options.domain_sizes or {}),
-        deadline=time.perf_counter() + options.limit,
-        progress=options.progress,
-    )
-    return search.run()
+    return _Search(sketched, options).run()
 
 
-@dataclass(kw_only=True)
 class _Search:
     """A search from small to large sets."""
 
-    sketched: Callable[[Sequence[tuple[str, ...]]], Sequence[CombinationSketch]]
-    columns: tuple[str, ...]
-    most: int
-    alpha: float
-    by: By
-    people: int | None
-    sizes: dict[str, int]
-    deadline: float
-    progress: Progress | None = None
-    found: list[Uniqueness] = field(default_factory=list)
-    visited: int = 0
-    covered: int = 0  # sets that were examined or contain one that was found, of the sizes that are complete
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        sketched: Callable[[Sequence[tuple[str, ...]]], Sequence[CombinationSketch]],
+        options: SetSearchOptions,
+    ) -> None:
+        self.sketched, self.progress, self.alpha, self.by = sketched, options.progress, options.alpha, options.by
+        self.columns = tuple(options.columns or ())
+        self.most = len(self.columns) if options.max_size is None else min(options.max_size, len(self.columns))
+        self.people = None if options.population is None else require_population(options.population)
+        self.sizes = dict(options.domain_sizes or {})
+        self.found: list[Uniqueness] = []
+        self.visited = 0
+        self.covered = 0  # sets that were examined or contain one that was found, of the sizes that are complete
         self._start = time.perf_counter()
+        self._deadline = self._start + options.limit
         self._open: list[tuple[str, ...]] = []  # sets of the last size that were examined and do not identify
 
     def run(self) -> QuasiIdentifiers:
@@ -156,7 +141,7 @@ class _Search:
     def _search_size(self, size: int) -> bool:
         """Search the sets of one size, in passes; return whether all of them were searched."""
         candidates = self._candidates(size, self._open)
-        if math.isinf(self.deadline):
+        if math.isinf(self._deadline):
             candidates = iter(_require_few(list(islice(candidates, MOST_SETS + 1)), size))
         self._open = []
         while some := list(islice(candidates, SETS_AT_ONCE)):
@@ -181,7 +166,7 @@ class _Search:
     def _in_time(self, sets: int) -> bool:
         now = time.perf_counter()
         pace = (now - self._start) / self.visited if self.visited else 0.0
-        return now + pace * sets <= self.deadline
+        return now + pace * sets <= self._deadline
 
     def _judge(self, sketch: CombinationSketch) -> None:
         if not sketch.rows:
