@@ -137,8 +137,8 @@ def _any_distribution(n: int, k: int, beta: float) -> int:
         return -math.exp(log_p) * _fewer_than(k, n, math.exp(log_p))
 
     around = math.log(k / n)
-    found = minimize_scalar(share_short, bounds=(around - 5.0, min(0.0, around + 2.0)), method="bounded")
-    return max(1, math.floor(-beta / float(found.fun)))
+    worst = minimize_scalar(share_short, bounds=(around - 5.0, min(0.0, around + 2.0)), method="bounded")
+    return max(1, math.floor(-beta / float(worst.fun)))
 
 
 def _fewer_than(k: int, n: int, p: float) -> float:

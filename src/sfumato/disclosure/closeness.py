@@ -1,8 +1,8 @@
 """How far the distribution of a sensitive column in each group is from its distribution in the table.
 
-Every function returns one number per group, from 0 (the group is like the table); the largest one is that of the table.
-The distances are the earth mover's distances of t-closeness (Li, Li, Venkatasubramanian 2007, §3.3): equal, ordered and
-hierarchical. p is the share of a value in the group, and q its share in the table.
+Every function returns one number per group, from 0 (the group is like the table); the largest one is that of the
+table. The distances are the earth mover's distances of t-closeness (Li, Li, Venkatasubramanian 2007, §3.3): equal,
+ordered and hierarchical. p is the share of a value in the group, and q its share in the table.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def tree_distances(counts: SensitiveCounts, leaves: NDArray[np.int64], tree: Tre
     """
     order = np.lexsort((leaves[counts.value], counts.group))
     group, value, share = counts.group[order], counts.value[order], counts.shares[order]
-    found, top = np.zeros(len(counts.starts)), tree.levels - 1
+    distances, top = np.zeros(len(counts.starts)), tree.levels - 1
     node, overall = _nodes(tree, 0, leaves), counts.overall
     here, shares = node[value], share
     for level in range(1, tree.levels):
@@ -80,8 +80,8 @@ def tree_distances(counts: SensitiveCounts, leaves: NDArray[np.int64], tree: Tre
         more, shares = np.add.reduceat(more, starts), np.add.reduceat(shares, starts)
         group, here, node = group[starts], parent[starts], above
         less = more - (shares - np.bincount(node, weights=overall)[here])
-        found += np.bincount(group, weights=np.minimum(more, less) * level / top, minlength=len(found))
-    return found
+        distances += np.bincount(group, weights=np.minimum(more, less) * level / top, minlength=len(distances))
+    return distances
 
 
 def basic_beta(counts: SensitiveCounts) -> NDArray[np.float64]:

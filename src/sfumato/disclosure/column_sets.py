@@ -4,9 +4,9 @@ Columns are numbered, and the children of a set add a column with a smaller numb
 
     {0}   {1} {1,0}   {2} {2,0} {2,1} {2,1,0}   {3} …
 
-This depth-first order is the order of binary numbers, so every subset comes first. Only the groups along one path are
-stored: memory is rows × depth, for any number of sets. Columns with many values should have high numbers. They are then
-at the roots, where they split groups early, and the columns that are added last are cheap to split by.
+This depth-first order is the order of binary numbers, so every subset comes first. Only the groups along one path
+are stored: memory is rows × depth, for any number of sets. Columns with many values should have high numbers. They
+are then at the roots, where they split groups early, and the columns that are added last are cheap to split by.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_SETS = 2_000_000  # half an hour at a millisecond per set; a longer search 
 
 
 @dataclass(frozen=True, repr=False)
-class EqualRows:
+class RowGroups:
     """Rows that are equal in some columns: the groups of two or more rows, and the number of unique wanted rows.
 
     In a search about some rows (``wanted``), groups without a wanted row are left out.
@@ -42,16 +42,16 @@ class EqualRows:
     wanted: NDArray[np.bool_]
 
     @classmethod
-    def whole(cls, wanted: NDArray[np.bool_]) -> EqualRows:
+    def whole(cls, wanted: NDArray[np.bool_]) -> RowGroups:
         """Return all rows as one group, the start of the walk, where no column is compared."""
         if len(wanted) == 1:
             return cls(np.zeros(0, np.int32), np.zeros(1, np.int64), int(wanted.sum()), wanted)
         return cls(np.arange(len(wanted), dtype=np.int32), np.array([0, len(wanted)]), 0, wanted)
 
-    def split(self, coded: Coded) -> EqualRows:
+    def split(self, coded: Coded) -> RowGroups:
         """Return these groups split by one more column."""
         rows, starts, alone = split_groups(self.rows, self.starts, coded.codes, coded.size, self.wanted)
-        return EqualRows(rows, starts, self.alone + alone, self.wanted)
+        return RowGroups(rows, starts, self.alone + alone, self.wanted)
 
     def alone_after(self, coded: Coded) -> int:
         """Count the wanted rows that a split would make unique, without building the groups."""
@@ -73,20 +73,20 @@ class EqualRows:
 
 
 @dataclass(frozen=True, repr=False)
-class Node:
+class ColumnSet:
     """A set of columns on the walk; its groups are built from its parent's when they are first needed."""
 
     members: tuple[int, ...]
     coded: Coded
-    parent: Node | EqualRows
+    parent: ColumnSet | RowGroups
     is_last: bool  # whether no larger set is built from this one
 
     @property
-    def parent_groups(self) -> EqualRows:
-        return self.parent if isinstance(self.parent, EqualRows) else self.parent.groups
+    def parent_groups(self) -> RowGroups:
+        return self.parent if isinstance(self.parent, RowGroups) else self.parent.groups
 
     @cached_property
-    def groups(self) -> EqualRows:
+    def groups(self) -> RowGroups:
         """The groups of rows that are equal in all members."""
         return self.parent_groups.split(self.coded)
 
@@ -102,7 +102,7 @@ def walk(
     wanted: NDArray[np.bool_],
     max_size: int,
     skip: Callable[[tuple[int, ...]], bool],
-    visit: Callable[[Node], bool],
+    visit: Callable[[ColumnSet], bool],
     many_values_first: bool = False,
     limited: bool = True,
 ) -> None:
@@ -114,7 +114,7 @@ def walk(
     """
     visited = 0
 
-    def descend(members: tuple[int, ...], parent: Node | EqualRows, below: int) -> None:
+    def descend(members: tuple[int, ...], parent: ColumnSet | RowGroups, below: int) -> None:
         nonlocal visited
         for number in reversed(range(below)) if many_values_first else range(below):
             larger = (*members, number)
@@ -123,11 +123,11 @@ def walk(
             visited += 1
             if limited and visited > MOST_SETS:
                 raise _too_many(len(columns))
-            node = Node(larger, columns[number], parent, is_last=number == 0 or len(larger) == max_size)
-            if visit(node) and not node.is_last:
-                descend(larger, node, number)
+            one = ColumnSet(larger, columns[number], parent, is_last=number == 0 or len(larger) == max_size)
+            if visit(one) and not one.is_last:
+                descend(larger, one, number)
 
-    descend((), EqualRows.whole(wanted), len(columns))
+    descend((), RowGroups.whole(wanted), len(columns))
 
 
 def number_of_sets(columns: int, max_size: int) -> int:

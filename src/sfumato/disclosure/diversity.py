@@ -48,11 +48,11 @@ def recursive_c(counts: SensitiveCounts, l: int) -> NDArray[np.float64]:
     Recursive (c, ℓ)-diversity holds if c is greater than this number: the most frequent value is rarer than c times all
     values from the ℓ-th most frequent one on. It is infinite in groups with fewer than ℓ values.
     """
-    found = np.full(len(counts.starts), np.inf)
+    ratios = np.full(len(counts.starts), np.inf)
     rank, ratio, group = _ratios(counts)
     here = rank == l - 1
-    found[group[here]] = ratio[here]
-    return found
+    ratios[group[here]] = ratio[here]
+    return ratios
 
 
 def recursive_profile(counts: SensitiveCounts) -> dict[int, float]:

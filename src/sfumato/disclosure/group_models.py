@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.disclosure import closeness, diversity
+from sfumato.disclosure.closeness import (
+    basic_beta,
+    disclosure_delta,
+    enhanced_beta,
+    equal_distances,
+    ordered_distances,
+    tree_distances,
+)
+from sfumato.disclosure.diversity import distinct_values, effective_values, largest_share, recursive_profile
 from sfumato.disclosure.group_model_records import (
     DISTANCES,
     MISSING,
@@ -91,7 +99,7 @@ def group_models(
     names = require_columns(table.kinds, table.rows, quasi)
     table.require(asked)
     _require_apart(names, asked)
-    distances = _distances_asked(distance, asked)
+    distances = _choose_distances(distance, asked)
     require_choice(missing, name="missing", choices=MISSING)
     if missing == "any" and asked:
         raise OptionError(
@@ -103,7 +111,7 @@ def group_models(
     table = table if known is None else known.apply(table)
     labels = group_labels(table, names)
     weights = None if weight is None else sampling_weights(table, weight)
-    frequencies, weighted = _frequencies(table, names, labels, weights, missing)
+    frequencies, weighted = _count_frequencies(table, names, labels, weights, missing)
     return GroupModels(
         quasi=names,
         rows=table.rows,
@@ -112,7 +120,7 @@ def group_models(
         labels=labels,
         frequencies=frequencies,
         weighted_frequencies=weighted,
-        columns=tuple(_measured(table, name, labels, distances[name], known) for name in asked),
+        columns=tuple(_measure_column(table, name, labels, distances[name], known) for name in asked),
     )
 
 
@@ -129,7 +137,7 @@ def sampling_weights(table: Table, name: str) -> NDArray[np.float64]:
     return weights
 
 
-def _frequencies(
+def _count_frequencies(
     table: Table,
     names: tuple[str, ...],
     labels: NDArray[np.int64],
@@ -155,7 +163,7 @@ def _require_apart(quasi: tuple[str, ...], sensitive: tuple[str, ...]) -> None:
         )
 
 
-def _distances_asked(distance: Distance | Mapping[str, Distance], sensitive: tuple[str, ...]) -> dict[str, Distance]:
+def _choose_distances(distance: Distance | Mapping[str, Distance], sensitive: tuple[str, ...]) -> dict[str, Distance]:
     """Return the distance of each sensitive column."""
     given = distance if isinstance(distance, Mapping) else dict.fromkeys(sensitive, distance)
     for name, one in given.items():
@@ -165,7 +173,7 @@ def _distances_asked(distance: Distance | Mapping[str, Distance], sensitive: tup
     return {name: given.get(name, "auto") for name in sensitive}
 
 
-def _measured(
+def _measure_column(
     table: Table, name: str, labels: NDArray[np.int64], distance: Distance, schema: Schema | None
 ) -> SensitiveModels:
     coded = table.coded(name)
@@ -173,20 +181,20 @@ def _measured(
     if distance == "auto":
         kind, has_tree = table.kinds[name], schema is not None and schema[name].tree is not None
         distance = "ordered" if kind.is_numeric or kind is Kind.ORDERED else "tree" if has_tree else "equal"
-    by_group = _distances(counts, table, name, distance, schema)
-    distinct, entropy = diversity.distinct_values(counts), diversity.effective_values(counts)
+    by_group = _measure_distances(counts, table, name, distance, schema)
+    distinct, entropy = distinct_values(counts), effective_values(counts)
     return SensitiveModels(
         column=name,
         values=coded.size,
         distance=distance,
         distinct_l=int(distinct.min()),
         entropy_l=float(entropy.min()),
-        recursive_cl=diversity.recursive_profile(counts),
-        alpha=float(diversity.largest_share(counts).max()),
+        recursive_cl=recursive_profile(counts),
+        alpha=float(largest_share(counts).max()),
         t=float(by_group.max()),
-        beta=float(closeness.basic_beta(counts).max()),
-        enhanced_beta=float(closeness.enhanced_beta(counts).max()),
-        delta=float(closeness.disclosure_delta(counts).max()),
+        beta=float(basic_beta(counts).max()),
+        enhanced_beta=float(enhanced_beta(counts).max()),
+        delta=float(disclosure_delta(counts).max()),
         disclosed_rows=int(counts.sizes[distinct == 1].sum()),
         distinct_by_group=distinct,
         entropy_by_group=entropy,
@@ -194,13 +202,13 @@ def _measured(
     )
 
 
-def _distances(
+def _measure_distances(
     counts: SensitiveCounts, table: Table, name: str, distance: Distance, schema: Schema | None
 ) -> NDArray[np.float64]:
     if distance == "equal":
-        return closeness.equal_distances(counts)
+        return equal_distances(counts)
     if distance == "ordered":
-        return closeness.ordered_distances(counts)
+        return ordered_distances(counts)
     values = table.coded(name).values
     tree = None if schema is None else tree_for(schema[name], values)
     if tree is None:
@@ -209,4 +217,4 @@ def _distances(
             found="none",
             fix=f'schema={{"{name}": {{"role": "sensitive", "tree": "tree.csv"}}}}',
         )
-    return closeness.tree_distances(counts, tree.positions(values, column=name), tree)
+    return tree_distances(counts, tree.positions(values, column=name), tree)

@@ -158,16 +158,16 @@ def linkage_risk(frequencies: NDArray[np.int64], people: NDArray[np.float64]) ->
     [0.177076, 0.017144, 0.2]
     """
     f, p = np.asarray(frequencies, dtype=np.float64), frequencies / people
-    found, by_series = np.empty(len(p)), (p > 0.5) | (f > LARGE)
-    found[by_series] = _series(f[by_series], p[by_series])
+    risks, by_series = np.empty(len(p)), (p > 0.5) | (f > LARGE)
+    risks[by_series] = _series(f[by_series], p[by_series])
     rest = np.flatnonzero(~by_series)
     share = p[rest]
     risk = -share * np.log(share) / (1.0 - share)
     for size in range(1, LARGE + 1):
         here = f[rest] == size
-        found[rest[here]] = risk[here]
+        risks[rest[here]] = risk[here]
         risk = share / (1.0 - share) * (1.0 / size - risk)
-    return found
+    return risks
 
 
 def _series(f: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -75,12 +75,12 @@ def inspect(survey: Survey, schema: Schema, *, seconds: float | None = None) -> 
         is_last = first + step >= len(columns)
         asked = [question for column in part for question in (GroupSizesOf((column.name,)), MissingIn(column.name))]
         answers = survey.ask([*asked, *([together] if is_last else [])])
-        inspected += [_inspect(answers, column, kinds[column.name]) for column in part]
+        inspected += [_inspect(column, kinds[column.name], answers) for column in part]
     is_complete = answers is not None and len(inspected) == len(columns)
     sizes = answers[together] if answers is not None and is_complete else None
     return Inspection(
         rows=survey.rows,
-        columns=(*inspected, *(_listed(column, kinds[column.name]) for column in columns[len(inspected) :])),
+        columns=(*inspected, *(_inspect(one, kinds[one.name], None) for one in columns[len(inspected) :])),
         quasi=quasi,
         groups=None if sizes is None else sizes.count,
         unique_rows=None if sizes is None else sizes.unique_rows,
@@ -88,27 +88,16 @@ def inspect(survey: Survey, schema: Schema, *, seconds: float | None = None) -> 
     )
 
 
-def _inspect(answers: Answers, column: Column, kind: Kind) -> ColumnInspection:
-    sizes, missing = answers[GroupSizesOf((column.name,))], answers[MissingIn(column.name)]
+def _inspect(column: Column, kind: Kind, answers: Answers | None) -> ColumnInspection:
+    """Inspect one column; without answers, because there was no time, it is only listed."""
+    sizes = None if answers is None else answers[GroupSizesOf((column.name,))]
+    missing = None if answers is None else answers[MissingIn(column.name)]
     return ColumnInspection(
         name=column.name,
         kind=kind,
         role=column.role,
         reason=column.reason,
         missing=missing,
-        distinct=sizes.count - (missing > 0),
-        unique_rows=sizes.unique_rows,
-    )
-
-
-def _listed(column: Column, kind: Kind) -> ColumnInspection:
-    """Return a column for which there was no time."""
-    return ColumnInspection(
-        name=column.name,
-        kind=kind,
-        role=column.role,
-        reason=column.reason,
-        missing=None,
-        distinct=None,
-        unique_rows=None,
+        distinct=None if sizes is None or missing is None else sizes.count - (missing > 0),
+        unique_rows=None if sizes is None else sizes.unique_rows,
     )

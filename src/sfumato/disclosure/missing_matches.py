@@ -1,8 +1,8 @@
 """Frequencies of rows if a missing value may be any value, as sdcMicro counts them.
 
 Two rows match if they agree in every column in which both have a value. Matching is not transitive, so there are no
-groups: each row has a frequency of its own. A table that is k-anonymous in this sense need not be so if a missing value
-is a value of its own.
+groups: each row has a frequency of its own. A table that is k-anonymous in this sense need not be so if a missing
+value is a value of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def matching_totals(
     missing = np.column_stack([one.values.is_null().to_numpy(zero_copy_only=False)[one.codes] for one in coded])
     patterns, pattern = np.unique(missing, axis=0, return_inverse=True)
     members = [np.flatnonzero(pattern.ravel() == place) for place in range(len(patterns))]
-    found = [np.zeros(different.rows) for _ in weights]
+    matched = [np.zeros(different.rows) for _ in weights]
     for one, ours in zip(patterns, members, strict=True):
         for other, theirs in zip(patterns, members, strict=True):
             both = np.concatenate([ours, theirs])
@@ -43,7 +43,7 @@ def matching_totals(
             for place in np.flatnonzero(~one & ~other):
                 alike = refine(alike, coded[place].codes[both], coded[place].size)
             mine, yours = alike[: len(ours)], alike[len(ours) :]
-            for sums, total in zip(found, totals, strict=True):
+            for sums, total in zip(matched, totals, strict=True):
                 counted = np.bincount(yours, weights=total[theirs], minlength=int(alike.max()) + 1)
                 sums[ours] += counted[mine]
-    return [sums[labels] for sums in found]
+    return [sums[labels] for sums in matched]

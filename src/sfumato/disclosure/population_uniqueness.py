@@ -106,8 +106,8 @@ def population_uniqueness(table: Any, columns: Sequence[str], population: float)
     >>> sample = {name: values[:1000] for name, values in people.items()}
     >>> sf.uniqueness(people, ["age", "town"]).unique_rows
     1707
-    >>> found = sf.population_uniqueness(sample, ["age", "town"], population=20_000)
-    >>> found.unique_rows, found.estimator, round(found.unique_people)
+    >>> estimate = sf.population_uniqueness(sample, ["age", "town"], population=20_000)
+    >>> estimate.unique_rows, estimate.estimator, round(estimate.unique_people)
     (681, 'pitman', 1989)
     """
     table = as_table(table)
@@ -119,7 +119,7 @@ def population_uniqueness(table: Any, columns: Sequence[str], population: float)
         "zayatz": zayatz_uniques(classes, people),
         "snb": snb_uniques(classes, people),
     }
-    estimator = _chosen(estimates, table.rows / people)
+    estimator = _choose_estimator(estimates, table.rows / people)
     return PopulationUniqueness(
         columns=names,
         rows=table.rows,
@@ -198,8 +198,8 @@ def pitman_uniques(classes: SizeCounts, population: int) -> float:
         return float(gammaln(theta + n) - gammaln(theta + 1) - grown - filled)
 
     start = [math.log(u), 0.0]
-    found = minimize(unlikelihood, start, method="Nelder-Mead", bounds=PITMAN_BOUNDS, options={"maxiter": 2000})
-    theta, alpha = _pitman_parameters(found.x)
+    fitted = minimize(unlikelihood, start, method="Nelder-Mead", bounds=PITMAN_BOUNDS, options={"maxiter": 2000})
+    theta, alpha = _pitman_parameters(fitted.x)
     logs = gammaln(theta + 1) - gammaln(theta + alpha) + gammaln(theta + alpha + population - 1)
     return float(population * math.exp(logs - gammaln(theta + population)))
 
@@ -241,14 +241,14 @@ def snb_uniques(classes: SizeCounts, population: int) -> float:
         return np.array([groups / u - 1.0, single / alone - 1.0])
 
     starts = [np.array([x, y]) for x in (-4.0, -1.0, 1.0) for y in (-6.0, -3.0, 0.0)]
-    found = min(
+    fitted = min(
         (least_squares(errors, start, bounds=([-40.0, -40.0], [12.0, 30.0])) for start in starts),
         key=lambda one: float(one.cost),
     )
-    return parts(found.x)[2] if found.cost < 1e-8 else math.nan
+    return parts(fitted.x)[2] if fitted.cost < 1e-8 else math.nan
 
 
-def _chosen(estimates: dict[Estimator, float], fraction: float) -> Estimator:
+def _choose_estimator(estimates: dict[Estimator, float], fraction: float) -> Estimator:
     """Return the estimator that the rule of Dankar et al. chooses among those that have a solution."""
     if fraction <= SMALL_FRACTION:
         return "pitman"

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.disclosure.column_sets import Node, number_of_sets, walk
+from sfumato.disclosure.column_sets import ColumnSet, number_of_sets, walk
 from sfumato.disclosure.set_search import Progress, SetSearch, compile_kernels, duration, short_number
 from sfumato.disclosure.uniqueness import (
     By,
@@ -31,7 +31,7 @@ from sfumato.errors import OptionError
 from sfumato.params import require_choice, require_int, require_number, require_probability
 from sfumato.randomness import Randomness
 from sfumato.table.frames import as_table
-from sfumato.table.table import Coded
+from sfumato.table.table import Coded, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -158,36 +158,27 @@ def counted_quasi_identifiers(table: Any, schema: SchemaLike, options: SetSearch
     if options.seconds is not None:
         compile_kernels()
     start = time.perf_counter()
-    question = _Question.of(
-        source,
-        options.columns,
-        options.max_size,
-        population=options.population,
-        sizes=options.domain_sizes,
-        schema=schema,
-        sample=_Sample(options.sample, options.seed),
-        deadline=start + CODING_SHARE * options.limit,
-    )
-    least_alone, least_domain = alpha * question.asked, domain_for(alpha, question.population)
-    found: list[Uniqueness] = []
+    question = _Question.of(source, schema, options, deadline=start + CODING_SHARE * options.limit)
+    least_alone, least_domain = alpha * int(question.wanted.sum()), domain_for(alpha, question.population)
+    identifying: list[Uniqueness] = []
 
-    def judge(node: Node) -> bool:
-        identifies = node.alone >= least_alone if by == "rows" else question.domain(node) >= least_domain
+    def judge(one: ColumnSet) -> bool:
+        identifies = one.alone >= least_alone if by == "rows" else question.domain(one) >= least_domain
         if identifies:
-            found.append(question.describe(node))
+            identifying.append(question.describe(one))
         return identifies
 
     searched = SetSearch(
-        columns=[question.coded[name] for name in question.order],
+        columns=question.coded,
         wanted=question.wanted,
         max_size=question.max_size,
         judge=judge,
         progress=options.progress,
         deadline=start + options.limit,
     ).run()
-    found.sort(key=lambda one: (len(one.columns), -one.share(by), one.columns))
+    identifying.sort(key=lambda one: (len(one.columns), -one.share(by), one.columns))
     return QuasiIdentifiers(
-        found=tuple(found),
+        found=tuple(identifying),
         alpha=alpha,
         by=by,
         columns=question.names,
@@ -212,37 +203,20 @@ def uniqueness_lattice(
     progress: Progress | None = None,
 ) -> tuple[Uniqueness, ...]:
     """Compute the exact uniqueness of every set of up to ``max_size`` columns, smallest sets first."""
-    question = _Question.of(
-        table, columns, max_size, population=population, sizes=domain_sizes, schema=schema, sample=_Sample()
-    )
-    found, report = [], _Reporter(question.sets, progress)
+    options = SetSearchOptions(population=population, max_size=max_size, columns=columns, domain_sizes=domain_sizes)
+    question = _Question.of(as_table(table), schema, options)
+    total = number_of_sets(len(question.names), question.max_size)
+    described: list[Uniqueness] = []
 
-    def visit(node: Node) -> bool:
-        report.one_more()
-        found.append(question.describe(node))
+    def visit(one: ColumnSet) -> bool:
+        if progress is not None:
+            progress(len(described) + 1, total)
+        described.append(question.describe(one))
         return True
 
-    question.walk(skip=lambda members: False, visit=visit)
+    walk(question.coded, wanted=question.wanted, max_size=question.max_size, skip=lambda members: False, visit=visit)
     position = {name: number for number, name in enumerate(question.names)}
-    return tuple(sorted(found, key=lambda one: (len(one.columns), [position[name] for name in one.columns])))
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """How many random rows are examined; all rows if None."""
-
-    size: int | None = None
-    seed: int | None = None
-
-    def mark(self, rows: int) -> NDArray[np.bool_]:
-        if self.size is None:
-            return np.ones(rows, dtype=bool)
-        size = require_int(self.size, name="sample", at_least=1)
-        if size > rows:
-            raise OptionError("sample must be at most the number of rows.", found=f"sample {size:,}, {rows:,} rows")
-        wanted = np.zeros(rows, dtype=bool)
-        wanted[Randomness(self.seed).stream("sampled rows").choice(rows, size, replace=False, shuffle=False)] = True
-        return wanted
+    return tuple(sorted(described, key=lambda one: (len(one.columns), [position[name] for name in one.columns])))
 
 
 @dataclass(frozen=True, repr=False)
@@ -251,7 +225,7 @@ class _Question:
 
     names: tuple[str, ...]
     order: tuple[str, ...]  # by increasing number of values; the walk numbers columns in this order
-    coded: Mapping[str, Coded]
+    coded: tuple[Coded, ...]  # in this order
     domain_sizes: Mapping[str, int]
     population: int
     max_size: int
@@ -260,71 +234,49 @@ class _Question:
 
     @classmethod
     def of(
-        cls,
-        source: Any,
-        columns: Sequence[str] | None,
-        max_size: int | None,
-        *,
-        population: float | None,
-        sizes: Mapping[str, int] | None,
-        schema: SchemaLike,
-        sample: _Sample,
-        deadline: float = math.inf,
+        cls, table: Table, schema: SchemaLike, options: SetSearchOptions, *, deadline: float = math.inf
     ) -> _Question:
-        table = as_table(source)
-        asked = require_columns(table.names, table.rows, table.names if columns is None else columns)
-        most = len(asked) if max_size is None else require_int(max_size, name="max_size", at_least=1)
+        asked = require_columns(table.names, table.rows, table.names if options.columns is None else options.columns)
         coded: dict[str, Coded] = {}
         for name in asked:
             if coded and time.perf_counter() > deadline:
                 break
             coded[name] = table.coded(name)
-        names = tuple(coded)
+        names, sizes = tuple(coded), {name: column.size for name, column in coded.items()}
+        order = tuple(sorted(names, key=sizes.__getitem__))
         return cls(
             names=names,
-            order=tuple(sorted(names, key=lambda name: coded[name].size)),
-            coded=coded,
-            domain_sizes=domains(table, names, sizes, schema, {name: column.size for name, column in coded.items()}),
-            population=population_of(table.rows, population),
-            max_size=min(most, len(names)),
-            wanted=sample.mark(table.rows),
+            order=order,
+            coded=tuple(coded[name] for name in order),
+            domain_sizes=domains(table, names, options.domain_sizes, schema, sizes),
+            population=population_of(table.rows, options.population),
+            max_size=min(len(asked) if options.max_size is None else options.max_size, len(names)),
+            wanted=_sample_rows(table.rows, options),
             left_out=asked[len(names) :],
         )
 
-    @property
-    def asked(self) -> int:
-        return int(self.wanted.sum())
+    def domain(self, one: ColumnSet) -> int:
+        return math.prod(self.domain_sizes[self.order[member]] for member in one.members)
 
-    @property
-    def sets(self) -> int:
-        return number_of_sets(len(self.names), self.max_size)
-
-    def walk(self, *, skip: Callable[[tuple[int, ...]], bool], visit: Callable[[Node], bool]) -> None:
-        columns = [self.coded[name] for name in self.order]
-        walk(columns, wanted=self.wanted, max_size=self.max_size, skip=skip, visit=visit)
-
-    def domain(self, node: Node) -> int:
-        return math.prod(self.domain_sizes[self.order[member]] for member in node.members)
-
-    def describe(self, node: Node) -> Uniqueness:
-        members = {self.order[member] for member in node.members}
+    def describe(self, one: ColumnSet) -> Uniqueness:
+        members = {self.order[member] for member in one.members}
         return describe(
             columns=tuple(name for name in self.names if name in members),
             rows=len(self.wanted),
-            sizes=node.groups.sizes,
-            asked=node.groups.asked,
-            domain=self.domain(node),
+            sizes=one.groups.sizes,
+            asked=one.groups.asked,
+            domain=self.domain(one),
             population=self.population,
         )
 
 
-class _Reporter:
-    """Counts the visited sets and reports the number to a callback."""
-
-    def __init__(self, sets: int, progress: Progress | None) -> None:
-        self.visited, self._sets, self._progress = 0, sets, progress
-
-    def one_more(self) -> None:
-        self.visited += 1
-        if self._progress is not None:
-            self._progress(self.visited, self._sets)
+def _sample_rows(rows: int, options: SetSearchOptions) -> NDArray[np.bool_]:
+    """Return which rows are examined: a random sample of the size that the options say, or all."""
+    if options.sample is None:
+        return np.ones(rows, dtype=bool)
+    size = require_int(options.sample, name="sample", at_least=1)
+    if size > rows:
+        raise OptionError("sample must be at most the number of rows.", found=f"sample {size:,}, {rows:,} rows")
+    wanted = np.zeros(rows, dtype=bool)
+    wanted[Randomness(options.seed).stream("sampled rows").choice(rows, size, replace=False, shuffle=False)] = True
+    return wanted

@@ -91,14 +91,14 @@ def safe_shares(table: Table, names: Iterable[str], least: int) -> tuple[SafeSha
     step = step_for(table.rows, least)
     if step is None:
         return ()
-    found = (
+    shown = (
         _of_numbers(table, name, least, step)
         if table.kinds[name].is_numeric
         else _of_categories(table, name, least, step)
         for name in names
         if table.kinds[name] is not Kind.TEXT
     )
-    return tuple(one for one in found if one is not None)
+    return tuple(one for one in shown if one is not None)
 
 
 def _of_numbers(table: Table, name: str, least: int, step: float) -> SafeShares | None:

@@ -38,8 +38,8 @@ def sampling_parameters(epsilon: float, delta: float) -> SamplingParameters:
 
     Examples
     --------
-    >>> found = sampling_parameters(1.0, 1e-4)
-    >>> round(found.beta, 4), found.k
+    >>> parameters = sampling_parameters(1.0, 1e-4)
+    >>> round(parameters.beta, 4), parameters.k
     (0.6321, 47)
     """
     beta = -math.expm1(-epsilon)
@@ -69,9 +69,9 @@ def sampling_delta(k: int, beta: float, epsilon: float) -> float:
     first, least = _first(k, _gamma(epsilon, beta)), 1e-3
     while True:  # the tail of all larger n is below ``least``, so more of them are needed if none was larger
         tails = _tails(epsilon, beta, least=least)
-        found = float(tails[first:].max(initial=0.0))
-        if found >= least or least < 1e-250:
-            return found
+        delta = float(tails[first:].max(initial=0.0))
+        if delta >= least or least < 1e-250:
+            return delta
         least *= 1e-3
 
 

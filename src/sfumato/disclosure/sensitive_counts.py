@@ -49,11 +49,11 @@ class SensitiveCounts:
         possible = (int(labels.max(initial=-1)) + 1) * values
         if possible <= DENSE * len(pairs) + 1024:
             counts = np.bincount(pairs, weights=rows, minlength=possible).astype(np.int64)
-            found = np.flatnonzero(counts)
-            return cls(found // values, found % values, counts[found], values)
-        found, place = np.unique(pairs, return_inverse=True)
+            occurring = np.flatnonzero(counts)
+            return cls(occurring // values, occurring % values, counts[occurring], values)
+        occurring, place = np.unique(pairs, return_inverse=True)
         counts = np.bincount(place, weights=rows).astype(np.int64)
-        return cls(found // values, found % values, counts, values)
+        return cls(occurring // values, occurring % values, counts, values)
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:

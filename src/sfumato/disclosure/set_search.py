@@ -19,8 +19,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from sfumato.disclosure.column_sets import EqualRows, Node, number_of_sets, walk
+from sfumato.disclosure.column_sets import ColumnSet, RowGroups, number_of_sets, walk
 from sfumato.table.table import Coded
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class SetSearch:
     columns: Sequence[Coded]
     wanted: NDArray[np.bool_]
     max_size: int
-    judge: Callable[[Node], bool]
+    judge: Callable[[ColumnSet], bool]
     progress: Progress | None = None
     deadline: float = math.inf  # on the clock of time.perf_counter
     visited: int = 0
@@ -141,16 +142,16 @@ class SetSearch:
             self.covered += _sets_below(members, smallest, largest)
             return True
 
-        def visit(node: Node) -> bool:
-            if len(node.members) < smallest:
+        def visit(one: ColumnSet) -> bool:
+            if len(one.members) < smallest:
                 return True
             self._count_visit()
-            if not self.judge(node):
+            if not self.judge(one):
                 self.covered += 1
                 self._survivors += 1
                 return True
-            self.minimal.add(node.members)
-            self.covered += _sets_below(node.members, smallest, largest)
+            self.minimal.add(one.members)
+            self.covered += _sets_below(one.members, smallest, largest)
             return False
 
         timed = not math.isinf(self.deadline)
@@ -186,15 +187,9 @@ class SetSearch:
 
 def compile_kernels() -> None:
     """Compile the kernels of the walk, so that a time limit does not include it."""
-    pair = Coded(np.zeros(2, np.int32), _no_values())
-    node = Node((0,), pair, EqualRows.whole(np.ones(2, dtype=bool)), is_last=False)
-    _ = node.groups.alone_after(pair)
-
-
-def _no_values() -> object:
-    import pyarrow as pa
-
-    return pa.nulls(1)
+    pair = Coded(np.zeros(2, np.int32), pa.nulls(1))
+    single = ColumnSet((0,), pair, RowGroups.whole(np.ones(2, dtype=bool)), is_last=False)
+    _ = single.groups.alone_after(pair)
 
 
 @cache

@@ -1,7 +1,7 @@
 """The search for quasi-identifiers in a table that is read in parts: one pass per set size, one sketch per set.
 
-The search goes from small to large sets and skips supersets of a quasi-identifier. Shares are estimates with a reported
-error, so a set whose share is closer to α than that error may be classified wrongly.
+The search goes from small to large sets and skips supersets of a quasi-identifier. Shares are estimates with a
+reported error, so a set whose share is closer to α than that error may be classified wrongly.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations, groupby, islice
 from typing import Any
 
@@ -19,7 +18,6 @@ import numpy as np
 from sfumato.disclosure.anonymity_budget import require_population
 from sfumato.disclosure.column_sets import number_of_sets
 from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers, SetSearchOptions
-from sfumato.disclosure.set_search import Progress
 from sfumato.disclosure.uniqueness import By, Uniqueness, stay_alone, unique_bound
 from sfumato.errors import OptionError, TableError
 from sfumato.survey.combination_sketches import CombinationSketch, CombinationSketches
@@ -78,10 +76,10 @@ def sketched_quasi_identifiers(
     options = SetSearchOptions(columns=columns, population=population, alpha=alpha, max_size=max_size, by=by)
 
     def sketched(sets: Sequence[tuple[str, ...]]) -> Sequence[CombinationSketch]:
-        found = CombinationSketches(sets, sketch, salt)
+        sketches = CombinationSketches(sets, sketch, salt)
         for part in parts():
-            found.update(as_table(part))
-        return found.each
+            sketches.update(as_table(part))
+        return sketches.each
 
     return search_sketches(sketched, options)
 
@@ -95,46 +93,33 @@ def search_sketches(
     Domain sizes are estimated from the sketches if they are not given. A search that is limited in time makes only
     passes that, at the pace so far, end in time.
     """
-    columns, most = tuple(options.columns or ()), options.max_size
-    search = _Search(
-        sketched=sketched,
-        columns=columns,
-        most=len(columns) if most is None else min(most, len(columns)),
-        alpha=options.alpha,
-        by=options.by,
-        people=None if options.population is None else require_population(options.population),
-        sizes=dict(options.domain_sizes or {}),
-        deadline=time.perf_counter() + options.limit,
-        progress=options.progress,
-    )
-    return search.run()
+    return _Search(sketched, options).run()
 
 
-@dataclass(kw_only=True)
 class _Search:
     """A search from small to large sets."""
 
-    sketched: Callable[[Sequence[tuple[str, ...]]], Sequence[CombinationSketch]]
-    columns: tuple[str, ...]
-    most: int
-    alpha: float
-    by: By
-    people: int | None
-    sizes: dict[str, int]
-    deadline: float
-    progress: Progress | None = None
-    found: list[Uniqueness] = field(default_factory=list)
-    visited: int = 0
-    covered: int = 0  # sets that were examined or contain one that was found, of the sizes that are complete
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        sketched: Callable[[Sequence[tuple[str, ...]]], Sequence[CombinationSketch]],
+        options: SetSearchOptions,
+    ) -> None:
+        self.sketched, self.progress, self.alpha, self.by = sketched, options.progress, options.alpha, options.by
+        self.columns = tuple(options.columns or ())
+        self.most = len(self.columns) if options.max_size is None else min(options.max_size, len(self.columns))
+        self.people = None if options.population is None else require_population(options.population)
+        self.sizes = dict(options.domain_sizes or {})
+        self.found: list[Uniqueness] = []
+        self.visited = 0
+        self.covered = 0  # sets that were examined or contain one that was found, of the sizes that are complete
         self._start = time.perf_counter()
+        self._deadline = self._start + options.limit
         self._open: list[tuple[str, ...]] = []  # sets of the last size that were examined and do not identify
 
     def run(self) -> QuasiIdentifiers:
         """Search one size after the other, as long as there is time."""
         size = 1
-        while size <= self.most and self._searched(size):
+        while size <= self.most and self._search_size(size):
             size = size + 1 if self._open else self.most + 1  # every larger set contains one that was found
             self.covered = number_of_sets(len(self.columns), size - 1)
         spent = time.perf_counter() - self._start
@@ -153,11 +138,11 @@ class _Search:
             seconds_left=spent / max(self.visited, 1) * left,
         )
 
-    def _searched(self, size: int) -> bool:
+    def _search_size(self, size: int) -> bool:
         """Search the sets of one size, in passes; return whether all of them were searched."""
         candidates = self._candidates(size, self._open)
-        if math.isinf(self.deadline):
-            candidates = iter(_at_most(list(islice(candidates, MOST_SETS + 1)), size))
+        if math.isinf(self._deadline):
+            candidates = iter(_require_few(list(islice(candidates, MOST_SETS + 1)), size))
         self._open = []
         while some := list(islice(candidates, SETS_AT_ONCE)):
             if not self._in_time(len(some)):
@@ -181,7 +166,7 @@ class _Search:
     def _in_time(self, sets: int) -> bool:
         now = time.perf_counter()
         pace = (now - self._start) / self.visited if self.visited else 0.0
-        return now + pace * sets <= self.deadline
+        return now + pace * sets <= self._deadline
 
     def _judge(self, sketch: CombinationSketch) -> None:
         if not sketch.rows:
@@ -191,7 +176,7 @@ class _Search:
             self.progress(self.visited, number_of_sets(len(self.columns), self.most))
         known = all(name in self.sizes for name in sketch.columns)
         domain = math.prod(self.sizes[name] for name in sketch.columns) if known else None
-        one = estimated(sketch, domain=domain, population=self.people)
+        one = estimate_uniqueness(sketch, domain=domain, population=self.people)
         if len(sketch.columns) == 1:
             self.sizes.setdefault(sketch.columns[0], one.distinct)
         if one.identifies(self.alpha, self.by):
@@ -200,7 +185,7 @@ class _Search:
             self._open.append(sketch.columns)
 
 
-def _at_most(sets: Sequence[tuple[str, ...]], size: int) -> Sequence[tuple[str, ...]]:
+def _require_few(sets: Sequence[tuple[str, ...]], size: int) -> Sequence[tuple[str, ...]]:
     if len(sets) > MOST_SETS:
         raise OptionError(
             f"There must be at most {MOST_SETS:,} sets of columns of one size.",
@@ -210,7 +195,9 @@ def _at_most(sets: Sequence[tuple[str, ...]], size: int) -> Sequence[tuple[str, 
     return sets
 
 
-def estimated(sketch: CombinationSketch, *, domain: int | None = None, population: int | None = None) -> Uniqueness:
+def estimate_uniqueness(
+    sketch: CombinationSketch, *, domain: int | None = None, population: int | None = None
+) -> Uniqueness:
     """Estimate the uniqueness of the columns of a sketch; the domain defaults to the number of combinations."""
     if not sketch.rows:
         raise OptionError("A sketch must have seen rows.", found="0 rows")

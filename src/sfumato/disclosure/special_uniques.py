@@ -1,9 +1,9 @@
 """Special uniques: rows that few columns already single out (SUDA; Elliot, Manning and Ford 2002).
 
-A set of columns is a minimal sample unique (MSU) of a row if the row is unique in these columns, and not unique in any
-smaller set of them. Rows with many and small MSUs are more likely to be unique in the population, too, and therefore at
-a higher risk. A row that is unique in some columns is unique in more columns, so only rows that are unique in all
-columns have MSUs, and a row that is unique in a set needs not be looked at in larger sets.
+A set of columns is a minimal sample unique (MSU) of a row if the row is unique in these columns, and not unique in
+any smaller set of them. Rows with many and small MSUs are more likely to be unique in the population, too, and
+therefore at a higher risk. A row that is unique in some columns is unique in more columns, so only rows that are
+unique in all columns have MSUs, and a row that is unique in a set needs not be looked at in larger sets.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ def special_uniques(
     --------
     >>> import sfumato as sf
     >>> people = {"sex": ["f", "f", "m", "m"], "age": [30, 30, 30, 90], "town": ["a", "a", "a", "b"]}
-    >>> found = sf.special_uniques(people, ["sex", "age", "town"])
-    >>> found.scores.tolist()  # the last row: age alone and town alone; the third: sex and age, sex and town
+    >>> uniques = sf.special_uniques(people, ["sex", "age", "town"])
+    >>> uniques.scores.tolist()  # the last row: age alone and town alone; the third: sex and age, sex and town
     [0.0, 0.0, 2.0, 4.0]
-    >>> found.sets_by_size
+    >>> uniques.sets_by_size
     (2, 2, 0)
     """
     table = as_table(table)
@@ -137,14 +137,14 @@ def dis_suda(
     >>> dis_suda(np.array([0.0, 2.0, 2.0]), columns=8, uniques=2, paired=2, fraction=0.5).tolist()  # D = ½
     [0.0, 0.5, 0.5]
     """
-    found = np.zeros(len(scores))
+    scores_of_rows = np.zeros(len(scores))
     scored = scores > 0.0
     if not scored.any():
-        return found
+        return scores_of_rows
     power = scores[scored] ** (1.0 + (8 - columns) / 20.0)
     correct = uniques * fraction / (uniques * fraction + paired * (1.0 - fraction))
-    found[scored] = 1.0 / (1.0 + (uniques / correct - uniques) / (power * (1.0 / power).sum()))
-    return found
+    scores_of_rows[scored] = 1.0 / (1.0 + (uniques / correct - uniques) / (power * (1.0 / power).sum()))
+    return scores_of_rows
 
 
 def _minimal_uniques(
@@ -174,9 +174,9 @@ def _minimal_uniques(
                 single = rows[counts[refined] == 1]
                 single = single[is_unique[single]]
                 earlier = np.logical_or.reduce([lonely[one] for one in known])
-                found = single[~earlier[single]]
-                if len(found):
-                    yield members, found
+                new = single[~earlier[single]]
+                if len(new):
+                    yield members, new
                 earlier[single] = True
                 if size < largest and (earlier < is_unique).any():
                     asked = np.bincount(refined, weights=is_unique[rows]) > 0

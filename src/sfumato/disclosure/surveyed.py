@@ -63,8 +63,8 @@ def surveyed_quasi_identifiers(
 
     def sketched(sets: Sequence[tuple[str, ...]]) -> Sequence[CombinationSketch]:
         question = CombinationsOf(tuple(sets), options.sample or SKETCH, salt)
-        found: tuple[CombinationSketch, ...] = survey.ask([question])[question]
-        return found
+        sketches: tuple[CombinationSketch, ...] = survey.ask([question])[question]
+        return sketches
 
     needed = options.by == "population" or given or schema is not None
     sizes = _domains(survey, schema, names, given) if needed else None

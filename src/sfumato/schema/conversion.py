@@ -47,10 +47,10 @@ def _as_kind(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
         )
     if column.kind in (Kind.ORDERED, Kind.NOMINAL, Kind.TEXT):
         return cells
-    found = _as_numbers(cells.cast(_values_type(cells)), column)
-    if found is None:
+    numbers = _as_numbers(cells.cast(_values_type(cells)), column)
+    if numbers is None:
         raise SchemaError(f"Column {column.name!r} cannot be read as {column.kind}.", found=f"type {cells.type}")
-    return found
+    return numbers
 
 
 def _as_numbers(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray | None:

@@ -34,7 +34,7 @@ def checked_words(words: Any, column: str) -> dict[str, Corners]:
     """Return the words of a column with four corners each, or raise if they are invalid."""
     if not isinstance(words, Mapping):
         raise SchemaError(f"The words of column {column!r} must be a table that maps each word to its corners.")
-    found = {}
+    checked = {}
     for word, given in words.items():
         name = f"The word {word!r} of column {column!r}"
         corners = corners_of(given) if isinstance(given, list | tuple) else None
@@ -42,5 +42,5 @@ def checked_words(words: Any, column: str) -> dict[str, Corners]:
             raise SchemaError(f"{name} must be three or four numbers in ascending order.")
         if not has_whole_sides(corners):
             raise SchemaError(f"{name} must have either both corners of a side at infinity or neither.")
-        found[str(word)] = corners
-    return found
+        checked[str(word)] = corners
+    return checked

@@ -74,7 +74,7 @@ class Tree:
             lines = [(*line, ROOT) for line in lines]
         for level in range(len(lines[0]) - 1):
             _require_one_parent(lines, level, name)
-        return _built(_depth_first(lines))
+        return _build(_depth_first(lines))
 
     def __repr__(self) -> str:
         return f"Tree({self.size:,} values, {self.levels} levels)"
@@ -121,23 +121,23 @@ class Tree:
     def positions(self, values: pa.Array, *, column: str) -> NDArray[np.int64]:
         """Return the position of each value of a column among the leaves; −1 for the missing one."""
         texts = values.cast(pa.string())
-        found = pc.index_in(texts, value_set=pa.array(self.names[0], pa.string()))
-        absent = found.null_count - texts.null_count
+        places = pc.index_in(texts, value_set=pa.array(self.names[0], pa.string()))
+        absent = places.null_count - texts.null_count
         if absent:
             raise SchemaError(
                 f"The tree of column {column!r} must contain every value of the column.",
                 found=f"{absent:,} of {len(values) - texts.null_count:,} values that are not in the tree",
                 fix="add them to the tree",
             )
-        found_positions: NDArray[np.int64] = pc.fill_null(found.cast(pa.int64()), -1).to_numpy()
-        return found_positions
+        leaves: NDArray[np.int64] = pc.fill_null(places.cast(pa.int64()), -1).to_numpy()
+        return leaves
 
     def cover(self, positions: Sequence[int] | NDArray[np.integer[Any]]) -> Node:
         """Return the lowest node that covers these leaves."""
         leaves = np.asarray(positions)
-        found = self.covering(leaves.min(keepdims=True), leaves.max(keepdims=True))
-        level, node = int(found.levels[0]), int(found.nodes[0])
-        return Node(name=self.names[level][node], level=level, leaves=int(found.leaves[0]))
+        lowest = self.covering(leaves.min(keepdims=True), leaves.max(keepdims=True))
+        level, node = int(lowest.levels[0]), int(lowest.nodes[0])
+        return Node(name=self.names[level][node], level=level, leaves=int(lowest.leaves[0]))
 
     def covering(self, low: NDArray[np.integer[Any]], high: NDArray[np.integer[Any]]) -> Covering:
         """Return the lowest node that covers the leaves from low to high, for many ranges at once.
@@ -164,7 +164,7 @@ def _require_one_parent(lines: Sequence[Sequence[str]], level: int, name: str) -
     parents: dict[str, set[str]] = {}
     for line in lines:
         parents.setdefault(line[level], set()).add(line[level + 1])
-    several = sum(len(found) > 1 for found in parents.values())
+    several = sum(len(above) > 1 for above in parents.values())
     if several:
         raise SchemaError(
             f"Every node of the {name} must have one parent.", found=f"{several:,} nodes of level {level} with several"
@@ -182,7 +182,7 @@ def _depth_first(lines: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     return sorted(once.values(), key=lambda line: [first_seen[level, line[level]] for level in downward])
 
 
-def _built(lines: Sequence[Sequence[str]]) -> Tree:
+def _build(lines: Sequence[Sequence[str]]) -> Tree:
     names, starts = [], []
     for level in range(len(lines[0])):
         begins = [row for row, line in enumerate(lines) if row == 0 or line[level] != lines[row - 1][level]]

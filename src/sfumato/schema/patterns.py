@@ -32,14 +32,14 @@ def matches(pattern: str, name: str) -> bool:
     return re.fullmatch(expression, name, re.DOTALL) is not None
 
 
-def expanded(columns: Sequence[Column], names: Sequence[str]) -> dict[str, Column]:
+def expand_patterns(columns: Sequence[Column], names: Sequence[str]) -> dict[str, Column]:
     """Return the columns of a table that patterns stand for, by name; patterns that match nothing are left out."""
     exact = {column.name for column in columns if column.name in names}
     patterns = [column for column in columns if column.name not in names and is_pattern(column.name)]
     return {
-        name: replace(found, name=name)
+        name: replace(column, name=name)
         for name in names
-        if name not in exact and (found := _first(patterns, name)) is not None
+        if name not in exact and (column := _first(patterns, name)) is not None
     }
 
 
@@ -49,7 +49,7 @@ def role_by_name_or_pattern(name: str, roles: Mapping[str, Role]) -> Role | None
     return roles[name] if name in roles else next(fitting, None)
 
 
-def guarded(column: Column, suggested: Column) -> Column:
+def keep_identifier(column: Column, suggested: Column) -> Column:
     """Return the column of a pattern, but as an identifier if it looks like one."""
     if suggested.role is not Role.IDENTIFIER or column.role is Role.IDENTIFIER:
         return column

@@ -15,8 +15,8 @@ from sfumato.errors import SchemaError
 from sfumato.schema.columns import Column, Role, nearest
 from sfumato.schema.conversion import converted, require_fit
 from sfumato.schema.files import columns_of, columns_text, read_columns, write_columns
-from sfumato.schema.patterns import expanded, guarded, is_pattern, matches, role_by_name_or_pattern
-from sfumato.schema.suggest import suggest
+from sfumato.schema.patterns import expand_patterns, is_pattern, keep_identifier, matches, role_by_name_or_pattern
+from sfumato.schema.recognition.roles import suggest
 from sfumato.table.facts import ColumnFacts, facts_of
 from sfumato.table.frames import as_table
 from sfumato.table.table import Table
@@ -143,12 +143,12 @@ class Schema:
         ask : callable
             ``ask(names, count_distinct)`` returns the :class:`ColumnFacts` of columns.
         """
-        by_pattern = expanded(self.columns, names)
+        by_pattern = expand_patterns(self.columns, names)
         _require_all_in(self.columns, names)
         suggested = suggest([name for name in names if name not in self], ask)
-        found = {name: guarded(column, suggested[name]) for name, column in by_pattern.items()}
-        found = suggested | found | {name: self[name] for name in names if name in self}
-        return Schema(tuple(found[name] for name in names))
+        columns = {name: keep_identifier(column, suggested[name]) for name, column in by_pattern.items()}
+        columns = suggested | columns | {name: self[name] for name in names if name in self}
+        return Schema(tuple(columns[name] for name in names))
 
     def require_fit(self, ask: AskFacts) -> None:
         """Raise a SchemaError unless declared domains, fuzzy sets and weights fit the cells.

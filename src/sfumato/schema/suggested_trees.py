@@ -22,10 +22,11 @@ FEWEST = 8  # values; fewer need no groups
 SHARED = 0.5  # values per prefix: some length of prefix must leave at most this share of the values distinct
 
 
-def suggested_tree(kind: Kind, values: pa.Array) -> str | None:
+def suggest_tree_kind(kind: Kind, values: pa.Array) -> str | None:
     """Return the tree that fits the distinct values of a column, as a schema file names it; None if there is none.
 
-    >>> suggested_tree(Kind.NOMINAL, pa.array(["01067", "01069", "01099", "04103", "04105", "04109", "10115", "10117"]))
+    >>> codes = pa.array(["01067", "01069", "01099", "04103", "04105", "04109", "10115", "10117"])
+    >>> suggest_tree_kind(Kind.NOMINAL, codes)
     'prefix'
     """
     if kind is Kind.DATE:
@@ -40,16 +41,16 @@ def suggested_tree(kind: Kind, values: pa.Array) -> str | None:
 
 def with_suggested_trees(schema: Schema, sample: Table) -> Schema:
     """Return the schema with a tree for each quasi-identifier that has none and that one fits."""
-    return type(schema)(tuple(_with_tree(column, sample) for column in schema.columns))
+    return type(schema)(tuple(_add_tree(column, sample) for column in schema.columns))
 
 
-def _with_tree(column: Column, sample: Table) -> Column:
+def _add_tree(column: Column, sample: Table) -> Column:
     if column.role is not Role.QUASI or column.tree:
         return column
     kind = column.kind or sample.kinds[column.name]
     if kind not in (Kind.DATE, Kind.NOMINAL):
         return column
-    return replace(column, tree=suggested_tree(kind, sample.coded(column.name).values))
+    return replace(column, tree=suggest_tree_kind(kind, sample.coded(column.name).values))
 
 
 def _share_prefixes(values: pa.Array) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.schema.trees import step_widths
+from sfumato.errors import SchemaError
 from sfumato.table.exact_numbers import write_numbers
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def node_ends(column: Column, tree: Tree, values: pa.Array) -> list[Ends]:
     """
     leaves = _leaf_numbers(column.name, tree, values)
     ends: list[Ends] = [(leaves, leaves)]
-    defined = [*_defined(column, tree, leaves, values.type)]
+    defined = [*_defined_ends(column, tree, leaves, values.type)]
     for level in range(1, tree.levels):
         first_child = np.searchsorted(tree.starts[level - 1][:-1], tree.starts[level][:-1])
         low, high = np.fmin.reduceat(ends[-1][0], first_child), np.fmax.reduceat(ends[-1][1], first_child)
@@ -45,28 +45,37 @@ def node_ends(column: Column, tree: Tree, values: pa.Array) -> list[Ends]:
     return ends
 
 
+def step_widths(column: Column) -> list[float]:
+    """Return the widths that a column declares by "steps:" and numbers."""
+    try:
+        return [float(width) for width in (column.tree or "").partition(":")[2].split(",")]
+    except ValueError:
+        pass
+    raise SchemaError(f"The steps of column {column.name!r} must be numbers.", fix='tree = "steps:5,10,50"')
+
+
 def _leaf_numbers(name: str, tree: Tree, values: pa.Array) -> NDArray[np.float64]:
     """Return the number of each leaf, NaN if it cannot be read."""
     present = values.drop_null()
-    found = pc.index_in(pa.array(tree.leaves, pa.string()), value_set=present.cast(pa.string()))
+    places = pc.index_in(pa.array(tree.leaves, pa.string()), value_set=present.cast(pa.string()))
     numbers = np.full(tree.size, np.nan)
-    known = np.flatnonzero(found.is_valid())
-    numbers[known] = _numbers(name, present.take(found.drop_null()))
+    known = np.flatnonzero(places.is_valid())
+    numbers[known] = _as_floats(name, present.take(places.drop_null()))
     for leaf in np.flatnonzero(np.isnan(numbers)):
         try:
-            numbers[leaf] = _numbers(name, pa.array([tree.leaves[leaf]]).cast(values.type))[0]
+            numbers[leaf] = _as_floats(name, pa.array([tree.leaves[leaf]]).cast(values.type))[0]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             continue  # no cell of the table has this value, so it cannot lie outside the ends of its node
     return numbers
 
 
-def _numbers(name: str, values: pa.Array) -> NDArray[np.float64]:
+def _as_floats(name: str, values: pa.Array) -> NDArray[np.float64]:
     numbers = np.empty(len(values))
     write_numbers(pa.chunked_array([values]), numbers, name=name)
     return numbers
 
 
-def _defined(column: Column, tree: Tree, leaves: NDArray[np.float64], kind: pa.DataType) -> Iterator[Ends]:
+def _defined_ends(column: Column, tree: Tree, leaves: NDArray[np.float64], kind: pa.DataType) -> Iterator[Ends]:
     """Return the ends of the levels above the leaves that are defined as steps or as calendar periods."""
     method = (column.tree or "").partition(":")[0]
     if method == "steps":

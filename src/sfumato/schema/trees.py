@@ -1,4 +1,7 @@
-"""Generalization trees that are computed, not read from a file: steps of numbers, calendars, and prefixes of codes."""
+"""Generalization trees that are computed, not read from a file, and which of them fits a column.
+
+Numbers are grouped in steps, dates by the calendar, codes by their prefixes, and other values by their frequency.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ import pyarrow.types as pt
 from sfumato.errors import SchemaError
 from sfumato.schema.columns import Column
 from sfumato.schema.hierarchy import ROOT, Tree
+from sfumato.schema.tree_ends import step_widths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,12 +58,10 @@ def step_tree(values: pa.Array, widths: Sequence[float]) -> Tree:
     steps = np.floor(numbers[order] / widths[0])
     levels = []
     for number, width in enumerate(widths):
-        if (
-            number
-        ):  # from the step of the level below, not from the number, so that rounding never gives a step two parents
+        if number:  # from the step below, not from the number, so that rounding never gives a step two parents
             steps = np.floor(steps / round(width / widths[number - 1]))
         levels.append(_step_names(steps, width, whole=whole))
-    return _tree([values.take(pa.array(order)).cast(pa.string()).to_pylist(), *levels])
+    return _with_root([values.take(pa.array(order)).cast(pa.string()).to_pylist(), *levels])
 
 
 def calendar_tree(values: pa.Array) -> Tree:
@@ -72,7 +74,7 @@ def calendar_tree(values: pa.Array) -> Tree:
     years = days.astype("datetime64[Y]").astype(np.int64) + 1970
     month = months.astype(np.int64) % 12
     dates = [days.astype(str).tolist()] if pt.is_timestamp(values.type) else []
-    return _tree(
+    return _with_root(
         [
             values.cast(pa.string()).to_pylist(),
             *dates,
@@ -92,7 +94,7 @@ def prefix_tree(values: pa.Array) -> Tree:
     codes = [text.zfill(longest) for text in texts] if pt.is_integer(values.type) else texts
     order = sorted(range(len(texts)), key=lambda position: codes[position])
     prefixes = [[codes[position][:kept] + ROOT for position in order] for kept in range(longest - 1, 0, -1)]
-    return _tree([[texts[position] for position in order], *prefixes])
+    return _with_root([[texts[position] for position in order], *prefixes])
 
 
 def frequency_tree(values: pa.Array, rows: Sequence[int], thresholds: Sequence[int]) -> Tree:
@@ -108,13 +110,13 @@ def frequency_tree(values: pa.Array, rows: Sequence[int], thresholds: Sequence[i
         [texts[position] if rows[position] >= least else f"(fewer than {least:,} rows)" for position in order]
         for least in thresholds
     ]
-    return _tree([[texts[position] for position in order], *levels])
+    return _with_root([[texts[position] for position in order], *levels])
 
 
 def value_tree(values: pa.Array) -> Tree:
     """Put every value into a group of its own, to be edited: the second column of the file is the group."""
     texts = values.sort().cast(pa.string()).to_pylist()
-    return _tree([texts, texts])
+    return _with_root([texts, texts])
 
 
 def suggested_widths(low: float, high: float, *, whole: bool) -> tuple[float, ...]:
@@ -129,7 +131,7 @@ def suggested_widths(low: float, high: float, *, whole: bool) -> tuple[float, ..
     return tuple(int(first * factor) if whole else first * factor for factor in (1, 2, 4, 8))
 
 
-def _tree(levels: list[list[str]]) -> Tree:
+def _with_root(levels: list[list[str]]) -> Tree:
     return Tree.of([(*line, ROOT) for line in zip(*levels, strict=True)])
 
 
@@ -143,12 +145,3 @@ def _step_names(steps: NDArray[np.float64], width: float, *, whole: bool) -> lis
     if whole:
         return [f"{int(step * width)}–{int((step + 1) * width) - 1}" for step in steps]
     return [f"[{step * width:.12g}, {(step + 1) * width:.12g})" for step in steps]
-
-
-def step_widths(column: Column) -> list[float]:
-    """Return the widths that a column declares by "steps:" and numbers."""
-    try:
-        return [float(width) for width in (column.tree or "").partition(":")[2].split(",")]
-    except ValueError:
-        pass
-    raise SchemaError(f"The steps of column {column.name!r} must be numbers.", fix='tree = "steps:5,10,50"')

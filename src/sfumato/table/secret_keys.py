@@ -46,18 +46,18 @@ class SecretKey:
     def create(cls, path: str | Path) -> SecretKey:
         """Make a new key and write it to a new file that only its owner may read."""
         file, reason = Path(path).expanduser(), ""
-        made = cls.random()
+        new = cls.random()
         try:
             descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w") as out:
-                out.write(f"{HEAD}{made._secret.hex()}\n")
+                out.write(f"{HEAD}{new._secret.hex()}\n")
                 out.flush()
                 os.fsync(out.fileno())
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "its name is not valid"
         if reason:
             raise OptionError(f"The key cannot be written to {shown(file)}: {reason}.", fix="another file")
-        return made
+        return new
 
     @classmethod
     def read(cls, path: str | Path) -> SecretKey:
@@ -90,15 +90,15 @@ def is_key_there(path: str | Path) -> bool:
     return is_there(Path(path).expanduser())
 
 
-def pseudonyms(cells: pa.ChunkedArray, key: SecretKey) -> pa.Array:
+def make_pseudonyms(cells: pa.ChunkedArray, key: SecretKey) -> pa.Array:
     """Return the pseudonym of each identifier, 80 bits in base 32; a missing identifier stays missing.
 
     The same identifier gets the same pseudonym wherever the key is the same, as a number or as text.
     """
     people = distinct_people(cells)
     digests = (key.digest("pseudonym", person)[:PSEUDONYM_BYTES] for person in people.names)
-    made = pa.array([base64.b32encode(digest).decode().lower() for digest in digests], pa.string())
-    return made.take(pa.array(people.codes, mask=people.codes < 0))
+    texts = pa.array([base64.b32encode(digest).decode().lower() for digest in digests], pa.string())
+    return texts.take(pa.array(people.codes, mask=people.codes < 0))
 
 
 def day_shifts(cells: pa.ChunkedArray, key: SecretKey, days: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from sfumato.app.texts import NAME
 from sfumato.methods.registry import METHODS, method_class
 from sfumato.params import options_of
 from sfumato.report.reproduction import summary_of
-from sfumato.schema.suggest import LOOKS
+from sfumato.schema.recognition.roles import LOOKS_KNOWN, LOOKS_SAMPLING, LOOKS_SENSITIVE
 from sfumato.schema.tree_ways import WAYS
 from sfumato.table.kinds import Kind
 
@@ -26,7 +26,7 @@ STRING = r'"((?:[^"\\]|\\.)*)"'
 def texts_of_the_page() -> set[str]:
     """Every text that must be in a catalogue."""
     found = {NAME, *GLOSSARY.values(), *MEANINGS.values(), *ROLE_NAMES.values(), *OF_ONE.values(), *WAYS}
-    found |= {name for _, name in STEPS} | {str(kind) for kind in Kind} | {reason for _, reason in LOOKS}
+    found |= {name for _, name in STEPS} | {str(kind) for kind in Kind} | {LOOKS_KNOWN, LOOKS_SAMPLING, LOOKS_SENSITIVE}
     for file in HOME.glob("templates/*.j2"):
         text = file.read_text()
         found |= {literal(one) for one in re.findall(rf"\b_\({STRING}", text)}

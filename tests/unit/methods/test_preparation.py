@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import CannotRelease, GuaranteeNotMet, OptionError, ReadError, SchemaError, SfumatoWarning
 from sfumato.methods.claims import Evidence, Pseudonyms
-from sfumato.methods.preparation import _require_kept, prepare
 from sfumato.methods.registry import METHODS, method_class
 from sfumato.release.read import verify_bundle
+from sfumato.schema.pseudonyms import _require_kept, prepare
 from sfumato.schema.schema import FittedTable
 from sfumato.table.frames import as_table
-from sfumato.table.secret_keys import PSEUDONYM, SecretKey, collision_probability, day_shifts, pseudonyms
+from sfumato.table.secret_keys import PSEUDONYM, SecretKey, collision_probability, day_shifts, make_pseudonyms
 
 SHIFT = {"by": "patient", "days": 30}
 ROLES = {
@@ -83,7 +83,7 @@ class TestKeys:
 class TestPseudonyms:
     @given(st.lists(st.none() | st.text(max_size=5), max_size=30))
     def test_equal_identifiers_and_only_they_share_one(self, cells):
-        made = pseudonyms(pa.chunked_array([pa.array(cells, pa.string())]), KEY).to_pylist()
+        made = make_pseudonyms(pa.chunked_array([pa.array(cells, pa.string())]), KEY).to_pylist()
         assert [one is None for one in made] == [one is None for one in cells]
         assert all(one is None or PSEUDONYM.fullmatch(one) for one in made)
         pairs = {(cell, one) for cell, one in zip(cells, made, strict=True) if cell is not None}
@@ -92,9 +92,9 @@ class TestPseudonyms:
 
     def test_numbers_and_text_are_linked(self):
         columns = [pa.array([17, None]), pa.array([17.0, None]), pa.array(["17", None])]
-        made = {str(pseudonyms(pa.chunked_array([one]), KEY).to_pylist()) for one in columns}
+        made = {str(make_pseudonyms(pa.chunked_array([one]), KEY).to_pylist()) for one in columns}
         assert len(made) == 1
-        assert str(pseudonyms(pa.chunked_array([columns[0]]), SecretKey.random()).to_pylist()) not in made
+        assert str(make_pseudonyms(pa.chunked_array([columns[0]]), SecretKey.random()).to_pylist()) not in made
 
     def test_they_follow_hmac_sha_256(self):
         """Computed by hand from RFC 2104, without the module hmac."""
@@ -105,7 +105,7 @@ class TestPseudonyms:
         inner, outer = bytes(one ^ 0x36 for one in padded), bytes(one ^ 0x5C for one in padded)
         digest = hashlib.sha256(outer + hashlib.sha256(inner + b"pseudonym\x0017").digest()).digest()
         expected = base64.b32encode(digest[:10]).decode().lower()
-        assert pseudonyms(pa.chunked_array([[17]]), KEY).to_pylist() == [expected]
+        assert make_pseudonyms(pa.chunked_array([[17]]), KEY).to_pylist() == [expected]
 
     def test_the_probability_of_a_collision_is_that_of_birthdays(self):
         assert collision_probability(1) == 0.0
@@ -114,7 +114,7 @@ class TestPseudonyms:
 
     def test_the_claim_sees_raw_identifiers_and_repeats(self):
         claim = Pseudonyms(column="id", one_row_each=True)
-        good = pseudonyms(pa.chunked_array([[1, 2, 3]]), KEY).to_pylist()
+        good = make_pseudonyms(pa.chunked_array([[1, 2, 3]]), KEY).to_pylist()
         for cells, held in (
             (good, True),
             ([*good[:2], None], True),
@@ -133,7 +133,7 @@ class TestReleases:
         second = sf.Boxes(k=5).release(people(), schema=ROLES, key=key)
         ages = dict(zip(people()["patient"], people()["age"], strict=True))
         secret = SecretKey.read(key)
-        owner = {pseudonyms(pa.chunked_array([[one]]), secret)[0].as_py(): one for one in ages}
+        owner = {make_pseudonyms(pa.chunked_array([[one]]), secret)[0].as_py(): one for one in ages}
         for release in (first, second):
             rows = release.table.arrow.select(["patient", "age_low", "age_high"]).to_pylist()
             assert all(row["age_low"] <= ages[owner[row["patient"]]] <= row["age_high"] for row in rows)

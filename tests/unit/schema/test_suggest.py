@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.schema.columns import Role
+from sfumato.schema.recognition.roles import may_be_unknown, suggest
 from sfumato.schema.schema import Schema
-from sfumato.schema.suggest import may_be_unknown, suggest
 from sfumato.table.facts import facts_of
 from sfumato.table.frames import as_table
 from sfumato.table.read import read
@@ -122,10 +122,10 @@ def test_every_suggestion_has_a_reason_and_shows_no_cell():
         ("weight_mec_2yr", "sampling weight"),
         ("PWGTP", "sampling weight"),
         ("final_weight", "sampling weight"),
-        ("diagnosis", "role sensitive"),
-        ("icd10_code", "role sensitive"),
-        ("total_expenses", "role sensitive"),
-        ("HouseholdIncome", "role sensitive"),
+        ("diagnosis", 'role = "sensitive"'),
+        ("icd10_code", 'role = "sensitive"'),
+        ("total_expenses", 'role = "sensitive"'),
+        ("HouseholdIncome", 'role = "sensitive"'),
         ("age", "others may know"),
         ("zip", "others may know"),
         ("marital-status", "others may know"),
@@ -202,7 +202,7 @@ def test_what_others_know_is_not_offered_as_unknown_in_any_of_these_languages(na
 
 @pytest.mark.parametrize("name", ["Diagnostic (CIM-10)", "Coût total (€)", "Hémoglobine (g/dL)", "Diagnóstico"])
 def test_what_an_intruder_wants_to_learn_is_known_in_other_languages(name):
-    assert "role sensitive" in suggested(as_table({name: PLAIN}))[name].reason
+    assert "looks sensitive" in suggested(as_table({name: PLAIN}))[name].reason
 
 
 class TestRecordNumbers:

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.cli.app import run
 from sfumato.schema.schema import FittedTable
-from sfumato.schema.suggested_trees import suggested_tree, with_suggested_trees
+from sfumato.schema.suggested_trees import suggest_tree_kind, with_suggested_trees
 from sfumato.schema.trees import tree_for
 from sfumato.table.frames import as_table
 from sfumato.table.kinds import Kind
@@ -20,7 +20,7 @@ ICD = ["E10.9", "E11.4", "E11.9", "I10.0", "I10.1", "I21.0", "I50.1", "J18.9", "
 
 @pytest.mark.parametrize("values", [ZIPS, ICD, [code.replace(".", "") for code in ICD[:-1]]])
 def test_codes_are_grouped_by_prefix(values):
-    assert suggested_tree(Kind.NOMINAL, pa.array(values)) == "prefix"
+    assert suggest_tree_kind(Kind.NOMINAL, pa.array(values)) == "prefix"
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_codes_are_grouped_by_prefix(values):
     ],
 )
 def test_other_categories_are_not(values):
-    assert suggested_tree(Kind.NOMINAL, pa.array(values)) is None
+    assert suggest_tree_kind(Kind.NOMINAL, pa.array(values)) is None
 
 
 def test_a_few_cells_that_are_no_codes_do_not_matter_and_the_tree_holds_them():

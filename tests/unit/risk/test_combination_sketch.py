@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.disclosure.sketched_search import estimated, sketched_quasi_identifiers
+from sfumato.disclosure.sketched_search import estimate_uniqueness, sketched_quasi_identifiers
 from sfumato.disclosure.uniqueness import uniqueness
 from sfumato.errors import OptionError, TableError
 from sfumato.examination import quasi_identifiers
@@ -41,7 +41,7 @@ def test_few_combinations_are_counted_exactly_in_any_parts(rows, parts):
     sketch = CombinationSketch(["x", "y"], size=16)
     for part in np.array_split(np.arange(len(rows)), parts):
         sketch.update(as_table(table.take(pa.array(part))))
-    found, wanted = estimated(sketch), uniqueness(table, ["x", "y"])
+    found, wanted = estimate_uniqueness(sketch), uniqueness(table, ["x", "y"])
     assert sketch.is_exact and found.error == 0.0
     assert (found.unique_rows, found.distinct, found.rows) == (wanted.unique_rows, wanted.distinct, wanted.rows)
     assert found.expected_observed == pytest.approx(wanted.expected_observed)
@@ -50,7 +50,7 @@ def test_few_combinations_are_counted_exactly_in_any_parts(rows, parts):
 def test_many_combinations_are_estimated_within_the_stated_error():
     table, columns = as_table(large_table()), ["number", "measure", "word"]
     wanted = uniqueness(table, columns)
-    found = estimated(CombinationSketch(columns, size=2048, salt=b"one").update(table))
+    found = estimate_uniqueness(CombinationSketch(columns, size=2048, salt=b"one").update(table))
     assert 0 < found.error < 0.06
     assert abs(found.unique_fraction - wanted.unique_fraction) < found.error
     assert found.distinct == pytest.approx(wanted.distinct, rel=3 / np.sqrt(2048))
@@ -63,7 +63,7 @@ def test_merged_sketches_equal_one_sketch_of_all():
     merged = CombinationSketch(columns, size=512, salt=b"one")
     for part in np.array_split(np.arange(table.rows), 5):
         merged.merge(CombinationSketch(columns, size=512, salt=b"one").update(table.take(part)))
-    assert estimated(merged) == estimated(whole)
+    assert estimate_uniqueness(merged) == estimate_uniqueness(whole)
 
 
 def test_sketches_of_another_salt_cannot_be_merged():

@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.disclosure.column_words import column_words
-from sfumato.disclosure.hipaa import Action
-from sfumato.disclosure.identifier_patterns import HARMLESS as HARMLESS_PHRASES
-from sfumato.disclosure.identifier_patterns import MEASURES
 from sfumato.methods.probabilistic.safe_harbor import SafeHarbor
+from sfumato.schema.recognition.hipaa import Action
+from sfumato.schema.recognition.names import divided_words
+from sfumato.schema.recognition.vocabulary import topics
 
 ROWS = 200
 DRAW = np.random.default_rng(7)
@@ -336,16 +335,16 @@ def test_the_tables_are_long_enough_to_mean_something():
     ],
 )
 def test_a_name_is_read_as_words(name, words):
-    assert column_words(name) == words
+    assert divided_words(name) == words
 
 
 def test_a_long_name_without_separators_is_read_at_once():
     started = time.perf_counter()
     for repeated in (6, 20, 2000):
-        column_words("dateofbirth" * repeated + "zz")
+        divided_words("dateofbirth" * repeated + "zz")
     assert time.perf_counter() - started < 5.0
 
 
 def test_words_of_measures_are_found_as_they_are_written():
-    for word in re.findall(r"[a-z]{3,}", f"{MEASURES}|{HARMLESS_PHRASES}"):
-        assert column_words(word) == word
+    for word in re.findall(r"[a-z]{3,}", f"{topics()['measures']}|{topics()['harmless']}"):
+        assert divided_words(word) == word

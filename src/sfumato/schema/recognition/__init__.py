@@ -1,0 +1,1 @@
+"""Columns are recognised by the words of their names and by their cells: their roles, and what identifies people."""

@@ -1,0 +1,117 @@
+"""The words of a column's name: homePhone, home_phone, HOME-PHONE and homephone are all home_phone."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+
+from sfumato.schema.recognition.vocabulary import identifier_patterns, topics, words_of
+
+LONGEST = 100  # letters; a longer word is nobody's name of a column, and is not divided
+_LETTERS = {"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d"}  # those that have no accent to remove
+_CAPITALS = {letter.upper(): plain.upper() for letter, plain in _LETTERS.items() if letter != "ß"}  # SS is two letters
+_PLAIN = str.maketrans(_LETTERS | _CAPITALS)
+_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")  # birthDate
+_ABBREVIATION = re.compile(r"(?<=[A-Z])(?=[A-Z][a-z])")  # DOBDay; but HHid and KVNr are one word to those who write so
+
+
+def without_accents(text: str) -> str:
+    """Return a text with plain letters in the same case.
+
+    >>> without_accents("Größe, Nº 1, PRÉNOM, Ødegård")
+    'Grosse, No 1, PRENOM, Odegard'
+    """
+    letters = unicodedata.normalize("NFKD", text.translate(_PLAIN))
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+@cache
+def written_words(name: str) -> str:
+    """Return the words of a name as they are written, in lower case, without accents, and joined by ``_``.
+
+    >>> written_words("patientId 2"), written_words("Nº")
+    ('patient_id_2', 'no')
+    """
+    return "_".join(re.findall(r"[^\W_]+", _CAMEL_CASE.sub("_", without_accents(name)).lower()))
+
+
+@cache
+def divided_words(name: str) -> str:
+    """Return the same words without digits and plural endings, and with compound words divided.
+
+    >>> divided_words("homephones2"), divided_words("DOBDay")
+    ('home_phone', 'dob_day')
+    """
+    tokens = re.findall(r"[^\W\d_]+", written_words(_ABBREVIATION.sub("_", without_accents(name))))
+    return "_".join(word for token in tokens for word in _divide(token))
+
+
+def is_named(words: str, topic: str) -> bool:
+    """Return whether the words of a name are, as a whole, what a topic describes."""
+    return re.fullmatch(topics()[topic], words) is not None
+
+
+def mentions(words: str, *chosen: str) -> bool:
+    """Return whether a phrase of one of the topics is anywhere in the words of a name."""
+    return any(has_phrase(words, topics()[topic]) for topic in chosen)
+
+
+def has_phrase(words: str, phrases: str) -> bool:
+    """Return whether one of the phrases, a pattern, matches whole words anywhere in the words of a name."""
+    return _anywhere(phrases).search(words) is not None
+
+
+def without_harmless_phrases(words: str) -> str:
+    """Return the words of a name without the phrases that identify nobody, such as brand_name."""
+    return re.sub(_harmless(), "", words).strip("_")
+
+
+@cache
+def _anywhere(phrases: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:^|_)(?:{phrases})(?:_|$)")
+
+
+@cache
+def _harmless() -> re.Pattern[str]:
+    return re.compile(rf"(?:^|(?<=_))(?:{topics()['harmless']})(?=_|$)")
+
+
+@cache
+def _known_words() -> frozenset[str]:
+    """Return the words into which names without separators are divided: listed ones, and long ones of the patterns."""
+    patterns = [topics()[topic] for topic in ("age", "birth", "date", "stay")]
+    patterns += [pattern for section in ("removed", "doubtful") for _, pattern in identifier_patterns(section)]
+    return words_of("joined").union(*(re.findall(r"[a-z]{4,}", pattern) for pattern in patterns))
+
+
+@cache
+def _kept_plurals() -> frozenset[str]:
+    """Return the words that keep their s: listed ones, and those of patterns, which would never be found without it."""
+    return words_of("plurals").union(re.findall(r"[a-z]{3,}s\b", f"{topics()['measures']}|{topics()['harmless']}"))
+
+
+@cache  # the rest of a word is reached in many ways, which are as many as the word can be divided in
+def _divide(token: str) -> tuple[str, ...]:
+    """Divide a word without separators into known words, if it consists of nothing else."""
+    known = _known_words()
+    if token in known or token in _kept_plurals():
+        return (token,)
+    if len(token) > LONGEST:
+        return (_singular(token),)
+    for length in range(len(token) - 2, 1, -1):
+        if token[:length] in known:
+            rest = _divide(token[length:])
+            if all(word in known or word in words_of("short_endings") for word in rest):
+                return (token[:length], *rest)
+    endings = topics()["endings"].split("|")
+    ending = next((one for one in endings if token.endswith(one) and len(token) >= len(one) + 3), "")
+    if ending and token not in words_of("undivided"):
+        return (*_divide(token.removesuffix(ending)), ending)
+    return (_singular(token),)
+
+
+def _singular(word: str) -> str:
+    if word in _kept_plurals() or len(word) < 4 or word.endswith(("ss", "us", "is")):
+        return word
+    return word[:-2] if word.endswith("sses") else word.removesuffix("s")
