@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sfumato.app.tasks import Task
-from sfumato.app.worker import Done, Failure, Progress
+from sfumato.app.worker import Done, Failure, JobProgress
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 KEPT = 60  # finished jobs whose results are kept
 DIED = "The process that did the work ended without a result; the memory may not suffice."
 
 
-class Job:
+class BackgroundJob:
     """A task that was asked for, and what is known about it."""
 
-    def __init__(self, task: Task, ended: Callable[[Job], None] | None = None) -> None:
+    def __init__(self, task: Task, ended: Callable[[BackgroundJob], None] | None = None) -> None:
         self.task = task
         self.name = secrets.token_hex(8)
         self.state: State = "waiting"
@@ -58,23 +58,23 @@ class Job:
             self._ended(self)
 
 
-class Desk:
+class JobQueue:
     """The jobs of one visitor, done one after the other by one process."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._jobs: dict[Task, Job] = {}
-        self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._jobs: dict[Task, BackgroundJob] = {}
+        self._waiting: queue.SimpleQueue[BackgroundJob | None] = queue.SimpleQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
         self._starting = threading.Lock()
 
-    def find(self, name: str) -> Job | None:
+    def find(self, name: str) -> BackgroundJob | None:
         """Return the job with this name."""
         return next((job for job in list(self._jobs.values()) if job.name == name), None)
 
-    def ask(self, task: Task, ended: Callable[[Job], None] | None = None) -> Job:
+    def ask(self, task: Task, ended: Callable[[BackgroundJob], None] | None = None) -> BackgroundJob:
         """Return the job of this task: the one that was asked for before, or a new one."""
         known = self._jobs.get(task)
         if known is not None and not self._is_worth_another(known):
@@ -83,14 +83,14 @@ class Desk:
             if job.state == "waiting" and type(job.task) is type(task):
                 job.end("cancelled")
         self._forget()
-        job = self._jobs[task] = Job(task, ended)
+        job = self._jobs[task] = BackgroundJob(task, ended)
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, daemon=True)
             self._thread.start()
         self._waiting.put(job)
         return job
 
-    def cancel(self, job: Job) -> None:
+    def cancel(self, job: BackgroundJob) -> None:
         """End a job; the process that does it is killed, and the next task gets another one."""
         if job.state == "waiting":
             job.end("cancelled")
@@ -112,7 +112,7 @@ class Desk:
             self._thread.join(timeout=5.0)
 
     @staticmethod
-    def _is_worth_another(job: Job) -> bool:
+    def _is_worth_another(job: BackgroundJob) -> bool:
         return job.state == "cancelled" or (job.failure is not None and not job.failure.is_final)
 
     def _forget(self) -> None:
@@ -127,7 +127,7 @@ class Desk:
                 self._do(job)
         self._kill()
 
-    def _do(self, job: Job) -> None:
+    def _do(self, job: BackgroundJob) -> None:
         """Let the process do a job, and read what it says until the end."""
         answer: Done | Failure | None = None
         try:
@@ -139,7 +139,7 @@ class Desk:
             assert process.stdout is not None
             process.stdin.write(pickle.dumps(job.task))
             process.stdin.flush()
-            while isinstance(message := pickle.load(process.stdout), Progress):
+            while isinstance(message := pickle.load(process.stdout), JobProgress):
                 job.said += [message.text] if message.text else []
                 job.share = job.share if message.share is None else message.share
             answer = message

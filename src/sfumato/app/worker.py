@@ -19,7 +19,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from sfumato.app.tasks import Held, Task
+from sfumato.app.tasks import TableCache, Task
 from sfumato.engines.machine import COMPILING, kernels_are_compiled
 from sfumato.errors import SfumatoError, SfumatoWarning, names_memory_errors, printable
 
@@ -37,7 +37,7 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class JobProgress:
     """What the worker is doing: a line of the log, and the share of a search that is done."""
 
     text: str = ""
@@ -52,7 +52,7 @@ class Done:
     warnings: tuple[str, ...] = ()
 
 
-Message = Failure | Progress | Done
+Answer = Failure | JobProgress | Done
 
 
 class _ToVisitor(logging.Handler):
@@ -63,7 +63,7 @@ class _ToVisitor(logging.Handler):
         self.answers = answers
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.answers.send(Progress(text=printable(record.getMessage())))
+        self.answers.send(JobProgress(text=printable(record.getMessage())))
 
 
 class _Answers:
@@ -73,7 +73,7 @@ class _Answers:
         self._out = out
         self._lock = threading.Lock()
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Answer) -> None:
         with self._lock, contextlib.suppress(OSError):
             self._out.write(pickle.dumps(message))
             self._out.flush()
@@ -92,10 +92,10 @@ def main() -> None:
     tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(tasks,), daemon=True).start()
     if not kernels_are_compiled():
-        answers.send(Progress(text=COMPILING))
-    held = Held(lambda share: answers.send(Progress(share=share)))
+        answers.send(JobProgress(text=COMPILING))
+    tables = TableCache(lambda share: answers.send(JobProgress(share=share)))
     while True:
-        answers.send(_done(tasks.get(), held))
+        answers.send(_done(tasks.get(), tables))
 
 
 def _listen(tasks: queue.SimpleQueue[Task]) -> None:
@@ -106,12 +106,12 @@ def _listen(tasks: queue.SimpleQueue[Task]) -> None:
     os._exit(0)
 
 
-def _done(task: Task, held: Held) -> Done | Failure:
+def _done(task: Task, tables: TableCache) -> Done | Failure:
     """Do a task; whatever it raises becomes a failure that quotes no cell."""
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", SfumatoWarning)
-            result = names_memory_errors(task.perform)(held)
+            result = names_memory_errors(task.perform)(tables)
     except SfumatoError as error:
         return Failure(message=error.message, found=error.found, fix=error.fix)
     except Exception as error:  # the message may quote a cell

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sfumato.errors import ReadError
 from sfumato.methods.claims import Finding, WeightTotalsKept
@@ -24,7 +24,6 @@ from sfumato.table.kinds import Kind
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
-    from sfumato.methods.base import Method
     from sfumato.methods.claims import Claim
     from sfumato.schema.schema import Schema
 
@@ -54,6 +53,18 @@ class ReleasedColumn:
 
     name: str
     kind: Kind
+
+
+class MethodNotes(Protocol):
+    """What a manifest asks of a method besides its options."""
+
+    @property
+    def name(self) -> str:
+        """Name of the method."""
+
+    @property
+    def noted(self) -> Mapping[str, str]:
+        """Names of the notes that may be published, with their meanings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +133,7 @@ class Manifest:
     def of(
         cls,
         *,
-        method: Method,
+        method: MethodNotes,
         schema: Schema,
         kinds: Mapping[str, Kind],
         released: Mapping[str, Kind],

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from sfumato.disclosure.inspection import Inspection
     from sfumato.disclosure.population_uniqueness import PopulationUniqueness
     from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
-    from sfumato.measures.assess import Assessment
     from sfumato.measures.privacy.prediction import Exposed
     from sfumato.methods.base import Method
     from sfumato.methods.claims import Finding
     from sfumato.methods.diagnostics import RuleEffect, SearchTrace
+    from sfumato.release.assessment import Assessment
     from sfumato.release.bundle_check import BundleCheck
     from sfumato.release.manifest import Manifest
     from sfumato.report.usefulness import Usefulness

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sfumato.statistics.estimate import Estimate
 
 WIDE = 0.5  # share of the range of a column, or of −1 … 1, from which an interval is of little use
-CROWDED = 2.5  # times k: groups that are so large are due to something else than k
+LARGE_GROUPS = 2.5  # times k: groups that are so large are due to something else than k
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +134,7 @@ def _cause(release: Release, fine: dict[str, float]) -> tuple[str, str]:
     if groups and isinstance(k, int):
         for claim in manifest.claims:
             values = claim.parameters or {}
-            if claim.name == "Diversity" and size >= CROWDED * k:
+            if claim.name == "Diversity" and size >= LARGE_GROUPS * k:
                 l, column = values.get("l"), values.get("column")
                 return (
                     f"l = {l} for {column!r}: groups have {size:.0f} rows on average, where k = {k} asks for {k}",

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.app import private_folder
-from sfumato.app.choices import Choices, History, Said
+from sfumato.app.choices import Choices, History, Message
 from sfumato.app.folders import NamedFolder
 from sfumato.app.guard import Guard, Headers
 from sfumato.app.pages.frame import Form
@@ -46,7 +46,7 @@ class TestHistory:
                     done.append(now)
                     now = undone.pop()
             else:
-                history.change(Said("x"), population=action)
+                history.change(Message("x"), population=action)
                 if action != now:
                     done.append(now)
                     now, undone = action, []

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.measures.assess import Assessment
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Assessment, Score
 from sfumato.report import html
 from sfumato.report.contents import contents
 from sfumato.report.distributions import distributions

@@ -205,9 +205,9 @@ class TestHtml:
         assert "more columns are listed in manifest.json" in page
 
     def test_a_long_name_may_continue_on_the_next_line_at_its_seams_only(self):
-        assert str(html.seams("blood_pressure_low")) == "blood_<wbr>pressure_<wbr>low"
-        assert str(html.seams("kept")) == "kept"
-        assert 'class="long"' in html.seams("a" * 40)
+        assert str(html.add_line_breaks("blood_pressure_low")) == "blood_<wbr>pressure_<wbr>low"
+        assert str(html.add_line_breaks("kept")) == "kept"
+        assert 'class="long"' in html.add_line_breaks("a" * 40)
 
 
 def text_of(page: str) -> str:

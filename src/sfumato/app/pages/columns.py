@@ -8,7 +8,7 @@ from dataclasses import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sfumato.app.choices import Said
+from sfumato.app.choices import Message
 from sfumato.app.pages.frame import examined, examined_by, form_of, go, shown, visitor_of, working
 from sfumato.params import require_choice
 from sfumato.schema.columns import Column, Role
@@ -50,11 +50,11 @@ async def change(request: Request) -> Response:
     names = [schema.columns[position].name for position in form.positions("column", len(schema.columns))]
     history = visitor_of(request).history
     if names:
-        said = Said(
+        message = Message(
             "role {role} for {column}" if len(names) == 1 else "role {role} for {columns} columns",
-            {"role": Said(ROLE_NAMES[role]), "column": names[0], "columns": len(names)},
+            {"role": Message(ROLE_NAMES[role]), "column": names[0], "columns": len(names)},
         )
-        history.change(said, schema=_with_role(history.now.schema, names, role))
+        history.change(message, schema=_with_role(history.now.schema, names, role))
     return go("/columns")
 
 

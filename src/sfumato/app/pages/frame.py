@@ -14,9 +14,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sfumato.app.choices import Choices, Source
 from sfumato.app.folders import NamedFolder
-from sfumato.app.jobs import Job
+from sfumato.app.jobs import BackgroundJob
 from sfumato.app.rendering import render
-from sfumato.app.tasks import Examine, Examined, Task
+from sfumato.app.tasks import Examine, TableOverview, Task
 from sfumato.app.visitors import Visitor
 from sfumato.app.worker import Failure
 from sfumato.errors import RequestError, SfumatoError
@@ -140,7 +140,7 @@ async def form_of(request: Request) -> Form:
     return form
 
 
-async def ended(job: Job, patience: float = PATIENCE) -> Job:
+async def ended(job: BackgroundJob, patience: float = PATIENCE) -> BackgroundJob:
     """Wait a moment for a job."""
     for _ in range(int(patience / 0.02)):
         if job.is_over:
@@ -149,12 +149,12 @@ async def ended(job: Job, patience: float = PATIENCE) -> Job:
     return job
 
 
-async def asked(request: Request, task: Task) -> Job:
+async def asked(request: Request, task: Task) -> BackgroundJob:
     """Ask the worker of the visitor, and wait a moment for the answer."""
-    return await ended(visitor_of(request).desk.ask(task))
+    return await ended(visitor_of(request).jobs.ask(task))
 
 
-def working(request: Request, job: Job) -> Response:
+def working(request: Request, job: BackgroundJob) -> Response:
     """Show how far a job is, or why it failed; the page shows itself again when the job is over."""
     if job.failure is not None:
         is_reading = isinstance(job.task, Examine)  # the first task: another one has read the table before
@@ -164,13 +164,13 @@ def working(request: Request, job: Job) -> Response:
     return shown(request, "working.html.j2", job=job)
 
 
-async def examined(request: Request, choices: Choices | None = None) -> Job:
+async def examined(request: Request, choices: Choices | None = None) -> BackgroundJob:
     """Ask for the columns of the table."""
     chosen = choices or visitor_of(request).choices
     return await asked(request, Examine(source=source_of(request), schema=chosen.schema))
 
 
-def examined_by(job: Job) -> Examined:
+def examined_by(job: BackgroundJob) -> TableOverview:
     """Return the columns that a finished job found."""
-    found: Examined = job.result
+    found: TableOverview = job.result
     return found

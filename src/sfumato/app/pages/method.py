@@ -10,8 +10,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sfumato.app.choices import Choices, Said
-from sfumato.app.jobs import Job
+from sfumato.app.choices import Choices, Message
+from sfumato.app.jobs import BackgroundJob
 from sfumato.app.pages.frame import Form, asked, form_of, go, shown, source_of, visitor_of, working
 from sfumato.app.tasks import Recommend
 from sfumato.methods.base import Method
@@ -26,7 +26,7 @@ FROM_STATISTICS = "keep"  # chosen on the page before
 
 
 @dataclass(frozen=True, kw_only=True)
-class Field:
+class OptionField:
     """An option of a method as a field of a form."""
 
     name: str
@@ -73,12 +73,12 @@ async def change(request: Request) -> Response:
     given = found.options if found is not None and is_recommended else given_options(kind, form)
     chosen = {name: value for name, value in given.items() if name != FROM_STATISTICS or not takes_statistics(kind)}
     make_method(kind.name, **chosen)  # a mistake is said here
-    said = Said("method {method}", {"method": kind.name})
-    visitor.history.change(said, method=kind.name, options=chosen)
+    message = Message("method {method}", {"method": kind.name})
+    visitor.history.change(message, method=kind.name, options=chosen)
     return go("/run")
 
 
-async def _recommended(request: Request) -> Job:
+async def _recommended(request: Request) -> BackgroundJob:
     choices = visitor_of(request).choices
     return await asked(
         request,
@@ -100,7 +100,7 @@ def takes_statistics(kind: type[Method]) -> bool:
     return isinstance(found, OrNone) and isinstance(found.range, Checked)
 
 
-def fields_of(kind: type[Method], given: Mapping[str, Any]) -> list[Field]:
+def fields_of(kind: type[Method], given: Mapping[str, Any]) -> list[OptionField]:
     """Return the options of a method as fields, those that matter most first."""
     return [_field(one, given) for one in _offered(kind)]
 
@@ -116,12 +116,12 @@ def _inner(one: NamedOption) -> Range:
     return declared.range if isinstance(declared, OrNone) else declared
 
 
-def _field(one: NamedOption, given: Mapping[str, Any]) -> Field:
+def _field(one: NamedOption, given: Mapping[str, Any]) -> OptionField:
     inner = _inner(one)
     empty = ("",) if isinstance(one.declared.range, OrNone) else ()
     choices = inner.choices if isinstance(inner, Choice) else ("true", "false") if isinstance(inner, Flag) else ()
     default = "" if one.default is MISSING else _text(one.default)
-    return Field(
+    return OptionField(
         name=one.name,
         value=_text(given[one.name]) if one.name in given else default or ("5" if one.name == "k" else ""),
         choices=(*empty, *choices) if choices else (),

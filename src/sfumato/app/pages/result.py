@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sfumato.app.choices import Said
+from sfumato.app.choices import Message
 from sfumato.app.pages.frame import form_of, go, position, shown, visitor_of
 from sfumato.app.recipes import command_of, python_of
 from sfumato.app.visitors import Run
@@ -65,7 +65,7 @@ async def back(request: Request) -> Response:
     run = run_of(request)
     chosen = run.choices
     visitor_of(request).history.change(
-        Said("back to run {run}", {"run": run.number}),
+        Message("back to run {run}", {"run": run.number}),
         schema=chosen.schema,
         population=chosen.population,
         keep=chosen.keep,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sfumato.app.choices import Said
+from sfumato.app.choices import Message
 from sfumato.app.pages.frame import asked, examined, examined_by, form_of, go, shown, source_of, visitor_of, working
 from sfumato.app.tasks import ALPHA, MeasureRisks
 from sfumato.errors import OptionError
@@ -34,6 +34,6 @@ async def change(request: Request) -> Response:
             found=f"population {population:,}, {rows:,} rows",
             fix="a population of at least the number of rows; or leave the field empty",
         )
-    said = Said("population {people}" if population is not None else "no population", {"people": population or 0})
-    visitor_of(request).history.change(said, population=population)
+    message = Message("population {people}" if population is not None else "no population", {"people": population or 0})
+    visitor_of(request).history.change(message, population=population)
     return go("/risks")

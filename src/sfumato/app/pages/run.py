@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from sfumato.app.jobs import Job
+from sfumato.app.jobs import BackgroundJob
 from sfumato.app.pages.frame import examined, examined_by, form_of, go, shown, source_of, visitor_of, working
 from sfumato.app.pages.method import options_for
 from sfumato.app.tasks import MakeRelease
@@ -70,7 +70,7 @@ async def start(request: Request) -> Response:
         attacked=bool(form.one("attacked")),
     )
 
-    def clear_away(ended: Job) -> None:
+    def clear_away(ended: BackgroundJob) -> None:
         if ended.state != "done":
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -83,7 +83,7 @@ async def start(request: Request) -> Response:
         method=choices.method,
         options=options,
         seed=seed,
-        job=visitor.desk.ask(task, clear_away),
+        job=visitor.jobs.ask(task, clear_away),
     )
     visitor.runs.append(made)
     return go("/run")
@@ -92,10 +92,10 @@ async def start(request: Request) -> Response:
 async def cancel(request: Request) -> Response:
     """End a job; nothing of it stays."""
     visitor, form = visitor_of(request), await form_of(request)
-    job = visitor.desk.find(form.one("job"))
+    job = visitor.jobs.find(form.one("job"))
     is_run = any(run.job is job for run in visitor.runs)
     if job is not None:
-        await run_in_threadpool(visitor.desk.cancel, job)
+        await run_in_threadpool(visitor.jobs.cancel, job)
     visitor.runs = [run for run in visitor.runs if run.job.state != "cancelled"]
     return go("/run" if is_run else "/open")
 
@@ -103,7 +103,7 @@ async def cancel(request: Request) -> Response:
 async def state(request: Request) -> Response:
     """Tell the script of the page how far a job is."""
     visitor = visitor_of(request)
-    job = visitor.desk.find(request.path_params["job"])
+    job = visitor.jobs.find(request.path_params["job"])
     if job is None:
         return JSONResponse({"over": True})
     run = next((one for one in visitor.runs if one.job is job), None)

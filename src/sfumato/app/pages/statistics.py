@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sfumato.app.choices import Said
+from sfumato.app.choices import Message
 from sfumato.app.pages.frame import (
     Form,
     examined,
@@ -17,7 +17,7 @@ from sfumato.app.pages.frame import (
     visitor_of,
     working,
 )
-from sfumato.app.tasks import Examined
+from sfumato.app.tasks import TableOverview
 from sfumato.errors import RequestError
 from sfumato.schema.columns import Role
 from sfumato.statistics.language import parse
@@ -52,28 +52,28 @@ async def change(request: Request) -> Response:
         return go("/statistics")
     found, visitor = examined_by(job), visitor_of(request)
     names = {str(place): name for place, name in _numeric(found)}
-    keep, said = _changed(visitor.choices.keep, form, names)
+    keep, message = _changed(visitor.choices.keep, form, names)
     known = [column.name for column in found.schema.without(Role.IDENTIFIER).columns]
     for one in keep:  # here and not by the worker, which may be busy with a release for a long time
         parse(one, names=known)
-    visitor.history.change(said, keep=keep)
+    visitor.history.change(message, keep=keep)
     return go("/statistics")
 
 
-def _changed(keep: tuple[str, ...], form: Form, names: dict[str, str]) -> tuple[tuple[str, ...], Said]:
+def _changed(keep: tuple[str, ...], form: Form, names: dict[str, str]) -> tuple[tuple[str, ...], Message]:
     """Return the statistics after a change, and what the change was."""
     action = form.one("action")
     if action.startswith("remove:"):
         place = position(action.removeprefix("remove:"), len(keep))
         gone = "" if place is None else keep[place]
-        return tuple(one for one in keep if one != gone), Said("not {statistic}", {"statistic": gone})
+        return tuple(one for one in keep if one != gone), Message("not {statistic}", {"statistic": gone})
     if action == "singles":
         known = {f"{word}({quoted(name)})" for word in OF_ONE for name in names.values()}
         wanted = [f"{word}({quoted(names[place])})" for word in OF_ONE for place in form.all(word) if place in names]
         others = [one for one in keep if one not in known]
-        return (*wanted, *others), Said("statistics of single columns")
+        return (*wanted, *others), Message("statistics of single columns")
     new = _new(action, form, names)
-    return (*keep, *((new,) if new not in keep else ())), Said("{statistic}", {"statistic": new})
+    return (*keep, *((new,) if new not in keep else ())), Message("{statistic}", {"statistic": new})
 
 
 def _new(action: str, form: Form, names: dict[str, str]) -> str:
@@ -89,7 +89,7 @@ def _new(action: str, form: Form, names: dict[str, str]) -> str:
     raise RequestError("The statistic needs its columns.", found="too few", fix="choose them in the lists")
 
 
-def _numeric(found: Examined) -> list[tuple[int, str]]:
+def _numeric(found: TableOverview) -> list[tuple[int, str]]:
     """Return the columns that have means, with their positions."""
     return [
         (place, column.name)

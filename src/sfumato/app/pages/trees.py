@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sfumato.app.choices import Said
+from sfumato.app.choices import Message
 from sfumato.app.pages.frame import (
     asked,
     examined,
@@ -39,13 +39,13 @@ MOST_DRAWN = 400  # values of a tree that are drawn
 
 
 @dataclass(frozen=True, kw_only=True)
-class Branch:
+class DrawnBranch:
     """A node of a drawn tree, with the nodes below it and the positions of its values."""
 
     name: str
     level: int
     values: tuple[int, ...]
-    below: tuple[Branch, ...]
+    below: tuple[DrawnBranch, ...]
 
 
 async def page(request: Request) -> Response:
@@ -80,16 +80,16 @@ async def change(request: Request) -> Response:
         return go("/columns")
     column = _column(examined_by(job).schema.columns, form.one("column"))
     history, action = visitor_of(request).history, form.one("action")
-    tree, said = None, Said("no tree for {column}", {"column": column.name})
+    tree, message = None, Message("no tree for {column}", {"column": column.name})
     if action != "remove":
         tree = Tree.of(_lines(form.one("text")), name="tree")
         if action == "group":
             tree = grouped(tree, form.positions("value", tree.size), form.one("group"), form.number("level") or 1)
-        said = Said("tree for {column}", {"column": column.name})
+        message = Message("tree for {column}", {"column": column.name})
     chosen = replace(column, tree=None if tree is None else _stored(request, column.name, tree))
     schema = history.now.schema
     others = tuple(one for one in schema.columns if one.name != column.name)
-    history.change(said, schema=replace(schema, columns=(*others, chosen)))
+    history.change(message, schema=replace(schema, columns=(*others, chosen)))
     return go(f"/tree?column={form.one('column')}" if tree is not None else "/columns")
 
 
@@ -109,14 +109,14 @@ def grouped(tree: Tree, values: Sequence[int], name: str, level: int) -> Tree:
     return Tree.of([(*line[:level], name, *above) if row in set(values) else line for row, line in enumerate(lines)])
 
 
-def branches(lines: Sequence[Sequence[str]], level: int | None = None, first: int = 0) -> tuple[Branch, ...]:
+def branches(lines: Sequence[Sequence[str]], level: int | None = None, first: int = 0) -> tuple[DrawnBranch, ...]:
     """Return the nodes of a tree from its lines, the highest level first; subtrees are contiguous."""
     level = len(lines[0]) - 1 if level is None else level
     found, start = [], 0
     for row in range(1, len(lines) + 1):
         if row == len(lines) or lines[row][level] != lines[start][level]:
             found.append(
-                Branch(
+                DrawnBranch(
                     name=lines[start][level],
                     level=level,
                     values=tuple(range(first + start, first + row)),

@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.measures.confidence import Interval, area_under_curve, share
 from sfumato.measures.privacy.prediction import people_of
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.measures.confidence import share
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 from sfumato.table.groups import group_labels
 from sfumato.table.intervals import BOX, Intervals, box_columns, is_interval, parse_set
 

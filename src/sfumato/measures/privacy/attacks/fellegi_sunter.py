@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato.measures.confidence import share
 from sfumato.measures.measured_release import midpoints
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 from sfumato.table.encoded_columns import finite
 from sfumato.table.intervals import Intervals, is_interval
 

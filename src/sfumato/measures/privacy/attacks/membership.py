@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.measures.confidence import Interval, area_under_curve, share
 from sfumato.measures.permutation import adjusted, areas, exchanges
 from sfumato.measures.privacy.neighbours import find
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

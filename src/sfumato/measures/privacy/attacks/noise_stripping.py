@@ -22,7 +22,7 @@ import numpy as np
 from sfumato.measures.confidence import Z
 from sfumato.measures.measured_release import midpoints
 from sfumato.measures.privacy.attacks.noise_filter import without_noise
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 from sfumato.table.encoded_columns import finite
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.measures.confidence import Z
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 
 
 @dataclass(frozen=True, kw_only=True)
-class Risk:
+class AttackRisk:
     """The success rates of an attack inside and outside, and the risk that the release causes (Giomi et al., 2023).
 
     ``value`` is (inside − outside)/(1 − outside), from 0 (no gain) to 1 (every attack succeeds). Its 95 % interval
@@ -26,7 +26,7 @@ class Risk:
     attacks: int
 
     @classmethod
-    def of(cls, inside: int, inside_trials: int, outside: int, outside_trials: int) -> Risk:
+    def of(cls, inside: int, inside_trials: int, outside: int, outside_trials: int) -> AttackRisk:
         """Compute the risk from successes and trials on both sides, with Wilson's estimates of the two rates."""
         main, control = _wilson(inside, inside_trials), _wilson(outside, outside_trials)
         left = max(1.0 - control.rate, 1e-12)

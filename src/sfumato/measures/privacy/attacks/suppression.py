@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.measures.confidence import share
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 from sfumato.table.groups import group_labels
 from sfumato.table.intervals import is_interval
 
