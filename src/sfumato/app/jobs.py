@@ -1,14 +1,9 @@
-"""Work that takes time: one process per visitor does it, and the server only asks how far it is."""
+"""Background jobs: one worker process per session."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pickle
 import queue
 import secrets
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sfumato.app.tasks import Task
-from sfumato.app.worker import Done, Failure, JobProgress
+from sfumato.app.worker import Done, Failure, JobProgress, work
+from sfumato.processes import Child
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 KEPT = 60  # finished jobs whose results are kept
@@ -46,11 +42,11 @@ class BackgroundJob:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the work began, or that it took."""
+        """Seconds since the work began, or the seconds that it took."""
         return self.seconds if self.is_over else time.monotonic() - self.started
 
     def end(self, state: State, failure: Failure | None = None) -> None:
-        """Note the end, and tell whoever waits for it."""
+        """Record the end of the job, and call the function that waits for it."""
         self.seconds = time.monotonic() - self.started
         self.failure = failure
         self.state = state
@@ -65,7 +61,7 @@ class JobQueue:
         self._folder = folder
         self._jobs: dict[Task, BackgroundJob] = {}
         self._waiting: queue.SimpleQueue[BackgroundJob | None] = queue.SimpleQueue()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
         self._starting = threading.Lock()
@@ -79,7 +75,7 @@ class JobQueue:
         known = self._jobs.get(task)
         if known is not None and not self._is_worth_another(known):
             return known
-        for job in list(self._jobs.values()):  # nobody waits for what was asked before about other choices
+        for job in list(self._jobs.values()):  # cancel queued jobs whose choices are outdated
             if job.state == "waiting" and type(job.task) is type(task):
                 job.end("cancelled")
         self._forget()
@@ -128,18 +124,15 @@ class JobQueue:
         self._kill()
 
     def _do(self, job: BackgroundJob) -> None:
-        """Let the process do a job, and read what it says until the end."""
+        """Send a job to the process, and read its messages until the end."""
         answer: Done | Failure | None = None
         try:
             with self._starting:
                 if self._closed or job.state == "cancelled":
                     raise InterruptedError
                 process = self._running()
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(pickle.dumps(job.task))
-            process.stdin.flush()
-            while isinstance(message := pickle.load(process.stdout), JobProgress):
+            process.send(job.task)
+            while isinstance(message := process.receive(), JobProgress):
                 job.said += [message.text] if message.text else []
                 job.share = job.share if message.share is None else message.share
             answer = message
@@ -153,31 +146,14 @@ class JobQueue:
         else:
             job.end("failed", answer or Failure(message=DIED, fix="a smaller table", is_final=False))
 
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None or self._process.poll() is not None:
+    def _running(self) -> Child:
+        if self._process is None or not self._process.is_running:
             temporary = self._folder / "temporary"
             temporary.mkdir(mode=0o700, exist_ok=True)
-            environment = os.environ | {
-                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                "TMPDIR": str(temporary),
-            }
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "sfumato.app.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=environment,
-            )
+            self._process = Child(work.__module__, work.__name__, environment={"TMPDIR": str(temporary)})
         return self._process
 
     def _kill(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        with contextlib.suppress(OSError):
-            process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            with contextlib.suppress(OSError, ValueError):
-                if pipe is not None:
-                    pipe.close()
+        if process is not None:
+            process.end()

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from sfumato.app.glossary import GLOSSARY
 from sfumato.app.texts import NAME, Texts, languages
 from sfumato.errors import printable
-from sfumato.report.html import code, add_line_breaks
+from sfumato.report.html import add_line_breaks, code
 from sfumato.report.html import environment as report_environment
 from sfumato.version import __version__
 

@@ -39,7 +39,7 @@ ALPHA = 0.05  # share of people that a set of columns must single out to be list
 LARGEST_SET = 4  # columns
 
 
-class TableCache:
+class Held:
     """The table that the worker holds, as it was read and as it fits the last schema."""
 
     def __init__(self, report: Callable[[float], None]) -> None:
@@ -96,12 +96,12 @@ class Task(ABC):
     source: Source
 
     @abstractmethod
-    def perform(self, tables: TableCache) -> Any:
+    def perform(self, held: Held) -> Any:
         """Do it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOverview:
+class Examined:
     """The columns of a table: kinds, roles, counts and rounded distributions."""
 
     inspection: Inspection
@@ -115,14 +115,14 @@ class Examine(Task):
 
     schema: Schema
 
-    def perform(self, tables: TableCache) -> TableOverview:
+    def perform(self, held: Held) -> Examined:
         from sfumato.disclosure.inspection import inspect
         from sfumato.disclosure.safe_shares import WITHOUT_K
         from sfumato.engines.memory import MemorySurvey
         from sfumato.report.distributions import original_distributions
 
-        fitted = tables.fitted(self.source, self.schema)
-        return TableOverview(
+        fitted = held.fitted(self.source, self.schema)
+        return Examined(
             inspection=inspect(MemorySurvey(fitted.table), fitted.schema, seconds=INSPECTION_SECONDS),
             schema=fitted.schema,
             distributions=original_distributions(fitted.table, WITHOUT_K),
@@ -141,7 +141,7 @@ class SensitiveRisk:
 
 @dataclass(frozen=True, kw_only=True)
 class Risks:
-    """Who stands alone in the table as it is, by which columns, and against which population."""
+    """Re-identification risk of the original table: by which columns, and against which population."""
 
     rows: int
     k: int  # the smallest group that is equal in all quasi-identifiers
@@ -159,7 +159,7 @@ class MeasureRisks(Task):
     schema: Schema
     population: int | None
 
-    def perform(self, tables: TableCache) -> Risks:
+    def perform(self, held: Held) -> Risks:
         import numpy as np
 
         from sfumato.disclosure.group_models import group_models
@@ -168,7 +168,7 @@ class MeasureRisks(Task):
         from sfumato.report.risk import size_classes
         from sfumato.schema.columns import Role
 
-        fitted = tables.fitted(self.source, self.schema)
+        fitted = held.fitted(self.source, self.schema)
         quasi, sensitive = fitted.schema.names(Role.QUASI), fitted.schema.names(Role.SENSITIVE)
         if not quasi:
             raise SchemaError("Risks need at least one quasi-identifier.", found="none", fix="give columns this role")
@@ -206,10 +206,10 @@ class Recommend(Task):
     keep: tuple[str, ...]
     population: int | None
 
-    def perform(self, tables: TableCache) -> Recommendation:
+    def perform(self, held: Held) -> Recommendation:
         from sfumato.recommendation.recommend import recommend
 
-        fitted = tables.fitted(self.source, self.schema)
+        fitted = held.fitted(self.source, self.schema)
         return recommend(
             fitted.table, self.keep, schema=fitted.schema, population=self.population, file=self.source.name
         )
@@ -236,15 +236,15 @@ class MakeRelease(Task):
     seed: int | None = None
     attacked: bool = True
 
-    def perform(self, tables: TableCache) -> Made:
+    def perform(self, held: Held) -> Made:
         from sfumato.comparison.compare import compare
         from sfumato.methods.registry import make_method
         from sfumato.report.contents import contents
         from sfumato.report.html import Report
 
-        fitted = tables.fitted(self.source, self.schema)
+        fitted = held.fitted(self.source, self.schema)
         method = make_method(self.method, **self.options)
-        release = _watched(method, tables.report).release(fitted, seed=self.seed, engine="memory")
+        release = _watched(method, held.report).release(fitted, seed=self.seed, engine="memory")
         shown = contents(release)
         release.write(self.folder, report=Report.showing(shown))
         if not self.attacked:
@@ -306,11 +306,11 @@ class ShowTree(Task):
     way: str = ""  # empty: that of the schema, or else the usual one
     levels: tuple[float, ...] = ()
 
-    def perform(self, tables: TableCache) -> ShownTree:
+    def perform(self, held: Held) -> ShownTree:
         from sfumato.schema.tree_ways import suggested_tree, usual_way
         from sfumato.schema.trees import tree_for
 
-        fitted = tables.fitted(self.source, self.schema)
+        fitted = held.fitted(self.source, self.schema)
         chosen = fitted.schema[self.column]
         if chosen.tree and not self.way:
             tree = tree_for(chosen, fitted.table.coded(self.column).values)

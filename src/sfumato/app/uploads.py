@@ -85,7 +85,7 @@ def require_expandable(file: Path, most: int) -> None:
 
 
 def _gzip_size(file: Path, most: int) -> int:
-    """Return how large a gzip file is when it is unpacked, or a number above ``most``; broken ones are said later."""
+    """Return the unpacked size of a gzip file, or a number above ``most``; the reader reports broken files later."""
     size = 0
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
     with file.open("rb") as opened:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.app.choices import Choices, History, Source
-from sfumato.app.jobs import JobQueue, BackgroundJob
+from sfumato.app.jobs import BackgroundJob, JobQueue
 from sfumato.app.texts import preferred
 
 if TYPE_CHECKING:

@@ -12,7 +12,16 @@ from starlette.responses import Response
 
 from sfumato.app.choices import Choices, Message
 from sfumato.app.jobs import BackgroundJob
-from sfumato.app.pages.frame import Form, asked, form_of, go, shown, source_of, visitor_of, working
+from sfumato.app.pages.frame import (
+    Form,
+    ask_worker,
+    form_of,
+    redirect_to,
+    render_page,
+    show_progress,
+    source_of,
+    visitor_of,
+)
 from sfumato.app.tasks import Recommend
 from sfumato.methods.base import Method
 from sfumato.methods.registry import METHODS, make_method, method_class
@@ -40,18 +49,18 @@ class OptionField:
     first: bool
 
 
-async def page(request: Request) -> Response:
+async def show_method(request: Request) -> Response:
     """Show the recommendation, all methods, and the options of one."""
     choices = visitor_of(request).choices
     job = await _recommended(request)
     if job.state != "done" and job.failure is None:
-        return working(request, job)
+        return show_progress(request, job)
     found: Recommendation | None = job.result
     name = request.query_params.get("name") or choices.method or (found.method if found else "boxes")
     kind = method_class(name)
     same = kind.name == choices.method
     given = choices.options if same else found.options if found and found.method == kind.name else {}
-    return shown(
+    return render_page(
         request,
         "method.html.j2",
         recommended=found,
@@ -64,7 +73,7 @@ async def page(request: Request) -> Response:
     )
 
 
-async def change(request: Request) -> Response:
+async def choose_method(request: Request) -> Response:
     """Choose a method with its options, or the recommended one."""
     form, visitor = await form_of(request), visitor_of(request)
     kind = method_class(form.one("method"))
@@ -72,15 +81,15 @@ async def change(request: Request) -> Response:
     is_recommended = form.one("action") == "recommended" and found is not None and found.method == kind.name
     given = found.options if found is not None and is_recommended else given_options(kind, form)
     chosen = {name: value for name, value in given.items() if name != FROM_STATISTICS or not takes_statistics(kind)}
-    make_method(kind.name, **chosen)  # a mistake is said here
+    make_method(kind.name, **chosen)  # validate
     message = Message("method {method}", {"method": kind.name})
     visitor.history.change(message, method=kind.name, options=chosen)
-    return go("/run")
+    return redirect_to("/run")
 
 
 async def _recommended(request: Request) -> BackgroundJob:
     choices = visitor_of(request).choices
-    return await asked(
+    return await ask_worker(
         request,
         Recommend(source=source_of(request), schema=choices.schema, keep=choices.keep, population=choices.population),
     )
