@@ -12,7 +12,7 @@ from sfumato.measures.privacy.copies import counted_copy_scores
 from sfumato.measures.registry import MEASURES, REASONS, Measure, Need
 from sfumato.params import require_choice
 from sfumato.randomness import Randomness
-from sfumato.release.assessment import Assessment as Assessment  # moved
+from sfumato.release.assessment import Assessment as Assessment  # noqa: PLC0414  moved
 from sfumato.release.assessment import Family, Omitted, Score
 from sfumato.release.release import Release
 from sfumato.schema.columns import Column, Role

@@ -93,7 +93,7 @@ def _numbers(table: Table, name: str) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, repr=False)
 class CellKeys:
-    """Keys of rows that are equal where the cells are equal, whatever types the tables use (see :class:`ColumnCodes`)."""
+    """Keys of rows that are equal where cells are equal, whatever types the tables use (see :class:`ColumnCodes`)."""
 
     names: tuple[str, ...]  # of the columns that are compared
     known: tuple[str, ...]  # those of them that others know
