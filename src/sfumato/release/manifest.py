@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -19,7 +19,7 @@ from sfumato.methods.claims import Finding, WeightTotalsKept
 from sfumato.params import options_of
 from sfumato.release.claim_records import ClaimRecord
 from sfumato.release.plain_values import Plain, plain
-from sfumato.schema.columns import DateShift, Role
+from sfumato.schema.columns import Column, DateShift, Role
 from sfumato.table.kinds import Kind
 from sfumato.version import __version__
 
@@ -45,6 +45,15 @@ class ColumnRecord:
     label: str = ""  # what the column means, in words
     pseudonym: bool = False  # whether an identifier was replaced by keyed pseudonyms
     shift: DateShift | None = None  # how dates were shifted before the release
+
+    @classmethod
+    def of(cls, column: Column, kind: Kind) -> ColumnRecord:
+        """Record a column of a schema."""
+        return cls(**{one.name: getattr(column, one.name) for one in fields(cls)} | {"kind": kind})
+
+    def to_column(self) -> Column:
+        """Return the column of a schema that gives this record."""
+        return Column(**{one.name: getattr(self, one.name) for one in fields(self)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,18 +160,7 @@ class Manifest:
             version=__version__,
             method=method.name,
             options={name: plain(value) for name, value in reported.items()},
-            columns=tuple(
-                ColumnRecord(
-                    name=column.name,
-                    role=column.role,
-                    kind=kinds[column.name],
-                    domain=column.domain,
-                    label=column.label,
-                    pseudonym=column.pseudonym,
-                    shift=column.shift,
-                )
-                for column in schema.columns
-            ),
+            columns=tuple(ColumnRecord.of(column, kinds[column.name]) for column in schema.columns),
             released=tuple(ReleasedColumn(name=name, kind=kind) for name, kind in released.items()),
             rows_in=rows_in,
             rows_out=rows_out,

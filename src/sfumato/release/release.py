@@ -333,11 +333,12 @@ class Release:
 
     def report_files(self, report: RenderedReport | None = None, formats: Sequence[str] = ()) -> dict[str, bytes]:
         """Return report and codebook by name of the file; ``report`` if it has been made already."""
-        from sfumato.report.html import Report  # report is a layer above: imported only when called
+        from sfumato.report.codebook import codebook  # report is a layer above: imported only when called
+        from sfumato.report.html import Report
 
         rendered: RenderedReport = Report.of(self) if report is None else report
-        codebook = Report.codebook(self, formats)
-        return {REPORT: rendered.page.encode(), NUMBERS: rendered.numbers.encode(), CODEBOOK: codebook.encode()}
+        columns = codebook(self, formats)
+        return {REPORT: rendered.page.encode(), NUMBERS: rendered.numbers.encode(), CODEBOOK: columns.encode()}
 
     def to_arrow(self, *, midpoints: bool = False, ends: bool | None = None) -> pa.Table:
         """Return the released rows as an Arrow table.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup, escape
 
-from sfumato.report.codebook import codebook
 from sfumato.report.contents import Contents, contents
 from sfumato.report.number_texts import number, percent, quantity_text
 from sfumato.report.picture import HEIGHT, WIDTH
@@ -42,16 +40,6 @@ class Report:
     def showing(cls, shown: Contents) -> Report:
         """Render contents that were computed already."""
         return cls(page=_page(shown), numbers=to_json(_numbers(shown)) + "\n")
-
-    @staticmethod
-    def codebook(release: Release, formats: Sequence[str] = ()) -> str:
-        """Return what the released columns mean, as the text of a CSV file."""
-        return codebook(release, formats)
-
-
-def render(release: Release, summary: Summary | None = None) -> str:
-    """Render the page only."""
-    return Report.of(release, summary).page
 
 
 def environment(*others: jinja2.BaseLoader, **options: Any) -> jinja2.Environment:

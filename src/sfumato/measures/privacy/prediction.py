@@ -186,13 +186,5 @@ def prediction_scores(subject: MeasuredRelease) -> Iterator[Score]:
         typical = float(np.median(getattr(people.others, name)))
         for label, at in (("median", 0.5), ("worst 1 %", WORST)):
             found = quantile(numbers, at)
-            yield Score(
-                name=f"prediction {name}, {label}",
-                family="privacy",
-                value=found.value,
-                low=found.low,
-                high=found.high,
-                better="higher",
-                rows=len(numbers),
-                note=f"{meaning}; median {typical:.3g} from the table without the person{recall}",
-            )
+            note = f"{meaning}; median {typical:.3g} from the table without the person{recall}"
+            yield found.score(f"prediction {name}, {label}", rows=len(numbers), note=note, better="higher")

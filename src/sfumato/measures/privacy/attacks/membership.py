@@ -118,15 +118,5 @@ def _as_scores(name: str, found: Membership, p_values: NDArray[np.float64]) -> I
         (f"members detected by {name}", found.detected, rate, FALSE_POSITIVES),
     )
     for (label, value, note, by_guessing), p_value in zip(parts, p_values, strict=True):
-        yield Score(
-            name=label,
-            family="privacy",
-            value=value.value,
-            low=value.low,
-            high=value.high,
-            better="lower",
-            rows=rows,
-            p_value=float(p_value),
-            gain=max(0.0, (value.low - by_guessing) / (1.0 - by_guessing)),
-            note=note,
-        )
+        gain = max(0.0, (value.low - by_guessing) / (1.0 - by_guessing))
+        yield value.score(label, rows=rows, note=note, p_value=float(p_value), gain=gain)

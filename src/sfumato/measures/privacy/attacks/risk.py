@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.measures.confidence import Z
+from sfumato.measures.confidence import Interval, Z
 from sfumato.release.assessment import Score
 
 
@@ -48,18 +48,9 @@ class AttackRisk:
 
     def score(self, name: str, note: str, p_value: float | None = None) -> Score:
         """Return the risk as a score; ``p_value`` is the probability of such a risk by chance."""
-        return Score(
-            name=name,
-            family="privacy",
-            value=self.value,
-            low=self.low,
-            high=self.high,
-            better="lower",
-            rows=self.attacks,
-            p_value=p_value,
-            gain=self.low,
-            note=f"{note}; success rate {self.inside:.1%} inside the table, {self.outside:.1%} outside",
-        )
+        note += f"; success rate {self.inside:.1%} inside the table, {self.outside:.1%} outside"
+        interval = Interval(self.value, self.low, self.high)
+        return interval.score(name, rows=self.attacks, note=note, p_value=p_value, gain=self.low)
 
 
 @dataclass(frozen=True)

@@ -107,13 +107,8 @@ def suppression_scores(subject: MeasuredRelease) -> Iterator[Score]:
         return
     rate = share(found.correct, found.suppressed)
     right = share(found.correct, found.guessed)
-    yield Score(
-        name="suppressed cells reconstructed",
-        family="privacy",
-        value=rate.value,
-        low=rate.low,
-        high=rate.high,
-        better="lower",
+    yield rate.score(
+        "suppressed cells reconstructed",
         rows=found.suppressed,
         gain=rate.low if right.low > 0.5 else 0.0,  # guesses of which most are wrong tell nothing
         note=f"share of suppressed cells; {found.correct:,} of {found.guessed:,} guesses are correct",
