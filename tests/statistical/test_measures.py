@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from sfumato.assessment import assess
-from sfumato.measures.assess import Assessment
 from sfumato.methods.classical.noise import Noise
 from sfumato.methods.spectral import PartitionedIca, SvdSwap
 from sfumato.pipeline import release_and_assess
+from sfumato.release.assessment import Assessment
 from sfumato.table.table import Table
 
 ROWS = 1000

@@ -36,7 +36,7 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class Said:
+class Message:
     """A text of the catalogue, with what is put into its placeholders; it is translated when it is shown."""
 
     text: str
@@ -47,7 +47,7 @@ class History:
     """All choices of a visitor, one after the other."""
 
     def __init__(self, first: Choices) -> None:
-        self._steps: list[tuple[Said, Choices]] = [(Said(""), first)]
+        self._steps: list[tuple[Message, Choices]] = [(Message(""), first)]
         self._place = 0
         self.changes = 0  # so far: a page of another tab may show the choices before
 
@@ -57,16 +57,16 @@ class History:
         return self._steps[self._place][1]
 
     @property
-    def to_undo(self) -> Said | None:
+    def to_undo(self) -> Message | None:
         """What undo would take back; None if there is nothing."""
         return self._steps[self._place][0] if self._place else None
 
     @property
-    def to_redo(self) -> Said | None:
+    def to_redo(self) -> Message | None:
         """What redo would do again; None if there is nothing."""
         return self._steps[self._place + 1][0] if self._place + 1 < len(self._steps) else None
 
-    def change(self, what: Said, **changed: Any) -> None:
+    def change(self, what: Message, **changed: Any) -> None:
         """Make a choice; what was undone before is forgotten. A choice that changes nothing is not remembered."""
         chosen = replace(self.now, **changed)
         if chosen != self.now:

@@ -1,4 +1,4 @@
-"""Who may speak with the page: its own browser tabs, with the key, and nobody else.
+"""Access control: only tabs that hold the session key.
 
 The address that the command prints contains a key. The first visit exchanges it for a cookie that scripts cannot read
 and that the browser does not send for requests of other sites. The browser that the command opens gets another key,

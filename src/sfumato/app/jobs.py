@@ -1,14 +1,9 @@
-"""Work that takes time: one process per visitor does it, and the server only asks how far it is."""
+"""Background jobs: one worker process per session."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pickle
 import queue
 import secrets
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,17 +11,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sfumato.app.tasks import Task
-from sfumato.app.worker import Done, Failure, Progress
+from sfumato.app.worker import Done, Failure, JobProgress, work
+from sfumato.processes import Child
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 KEPT = 60  # finished jobs whose results are kept
 DIED = "The process that did the work ended without a result; the memory may not suffice."
 
 
-class Job:
+class BackgroundJob:
     """A task that was asked for, and what is known about it."""
 
-    def __init__(self, task: Task, ended: Callable[[Job], None] | None = None) -> None:
+    def __init__(self, task: Task, ended: Callable[[BackgroundJob], None] | None = None) -> None:
         self.task = task
         self.name = secrets.token_hex(8)
         self.state: State = "waiting"
@@ -46,11 +42,11 @@ class Job:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the work began, or that it took."""
+        """Seconds since the work began, or the seconds that it took."""
         return self.seconds if self.is_over else time.monotonic() - self.started
 
     def end(self, state: State, failure: Failure | None = None) -> None:
-        """Note the end, and tell whoever waits for it."""
+        """Record the end of the job, and call the function that waits for it."""
         self.seconds = time.monotonic() - self.started
         self.failure = failure
         self.state = state
@@ -58,39 +54,39 @@ class Job:
             self._ended(self)
 
 
-class Desk:
+class JobQueue:
     """The jobs of one visitor, done one after the other by one process."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._jobs: dict[Task, Job] = {}
-        self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._jobs: dict[Task, BackgroundJob] = {}
+        self._waiting: queue.SimpleQueue[BackgroundJob | None] = queue.SimpleQueue()
+        self._process: Child | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
         self._starting = threading.Lock()
 
-    def find(self, name: str) -> Job | None:
+    def find(self, name: str) -> BackgroundJob | None:
         """Return the job with this name."""
         return next((job for job in list(self._jobs.values()) if job.name == name), None)
 
-    def ask(self, task: Task, ended: Callable[[Job], None] | None = None) -> Job:
+    def ask(self, task: Task, ended: Callable[[BackgroundJob], None] | None = None) -> BackgroundJob:
         """Return the job of this task: the one that was asked for before, or a new one."""
         known = self._jobs.get(task)
         if known is not None and not self._is_worth_another(known):
             return known
-        for job in list(self._jobs.values()):  # nobody waits for what was asked before about other choices
+        for job in list(self._jobs.values()):  # cancel queued jobs whose choices are outdated
             if job.state == "waiting" and type(job.task) is type(task):
                 job.end("cancelled")
         self._forget()
-        job = self._jobs[task] = Job(task, ended)
+        job = self._jobs[task] = BackgroundJob(task, ended)
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, daemon=True)
             self._thread.start()
         self._waiting.put(job)
         return job
 
-    def cancel(self, job: Job) -> None:
+    def cancel(self, job: BackgroundJob) -> None:
         """End a job; the process that does it is killed, and the next task gets another one."""
         if job.state == "waiting":
             job.end("cancelled")
@@ -112,7 +108,7 @@ class Desk:
             self._thread.join(timeout=5.0)
 
     @staticmethod
-    def _is_worth_another(job: Job) -> bool:
+    def _is_worth_another(job: BackgroundJob) -> bool:
         return job.state == "cancelled" or (job.failure is not None and not job.failure.is_final)
 
     def _forget(self) -> None:
@@ -127,19 +123,16 @@ class Desk:
                 self._do(job)
         self._kill()
 
-    def _do(self, job: Job) -> None:
-        """Let the process do a job, and read what it says until the end."""
+    def _do(self, job: BackgroundJob) -> None:
+        """Send a job to the process, and read its messages until the end."""
         answer: Done | Failure | None = None
         try:
             with self._starting:
                 if self._closed or job.state == "cancelled":
                     raise InterruptedError
                 process = self._running()
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(pickle.dumps(job.task))
-            process.stdin.flush()
-            while isinstance(message := pickle.load(process.stdout), Progress):
+            process.send(job.task)
+            while isinstance(message := process.receive(), JobProgress):
                 job.said += [message.text] if message.text else []
                 job.share = job.share if message.share is None else message.share
             answer = message
@@ -153,31 +146,14 @@ class Desk:
         else:
             job.end("failed", answer or Failure(message=DIED, fix="a smaller table", is_final=False))
 
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None or self._process.poll() is not None:
+    def _running(self) -> Child:
+        if self._process is None or not self._process.is_running:
             temporary = self._folder / "temporary"
             temporary.mkdir(mode=0o700, exist_ok=True)
-            environment = os.environ | {
-                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                "TMPDIR": str(temporary),
-            }
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "sfumato.app.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=environment,
-            )
+            self._process = Child(work.__module__, work.__name__, environment={"TMPDIR": str(temporary)})
         return self._process
 
     def _kill(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        with contextlib.suppress(OSError):
-            process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            with contextlib.suppress(OSError, ValueError):
-                if pipe is not None:
-                    pipe.close()
+        if process is not None:
+            process.end()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sfumato.methods.registry import method_class
 from sfumato.project.files import project_text
 from sfumato.project.reading import READING, listed, reading_words
-from sfumato.project.request import Request
+from sfumato.project.request import Request as ReleaseRequest
 from sfumato.report.reproduction import command_text, python_text
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def project_of(run: Run) -> str:
     home = _home(run)
     reading = run.source.reading
     return project_text(
-        Request(
+        ReleaseRequest(
             input=str(home / run.source.name),
             target=str(home / OUT),
             method=run.method,

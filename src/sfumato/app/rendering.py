@@ -11,7 +11,7 @@ from markupsafe import Markup
 from sfumato.app.glossary import GLOSSARY
 from sfumato.app.texts import NAME, Texts, languages
 from sfumato.errors import printable
-from sfumato.report.html import code, seams
+from sfumato.report.html import add_line_breaks, code
 from sfumato.report.html import environment as report_environment
 from sfumato.version import __version__
 
@@ -33,7 +33,7 @@ STEPS = (  # path of the first page of each step, and its name in the catalogue
 def environment() -> jinja2.Environment:
     """Return the templates of the page and of the report; control characters are shown escaped everywhere."""
     made = report_environment(jinja2.PackageLoader("sfumato.app"), finalize=_shown)
-    made.filters["seams"] = lambda text: seams(printable(str(text)))
+    made.filters["add_line_breaks"] = lambda text: add_line_breaks(printable(str(text)))
     made.filters["code"] = lambda text: code(printable(str(text)))
     made.globals.update(steps=STEPS, version=__version__)
     return made

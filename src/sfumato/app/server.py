@@ -15,11 +15,12 @@ import uvicorn
 from sfumato.app.application import application
 from sfumato.app.guard import ENTRANCE, Guard
 from sfumato.app.pages.frame import Settings
-from sfumato.app.private_folder import PrivateFolder
 from sfumato.app.visitors import Visitors
 from sfumato.errors import OptionError
+from sfumato.private_folder import PrivateFolder
 
 LOOPBACK = "127.0.0.1"
+FOLDER_PREFIX = "sfumato-app-"  # of the private folder of a server among temporary files
 LONGEST_END = 2  # seconds that open connections get at the end
 
 
@@ -36,7 +37,7 @@ class Serving:
 def serve(serving: Serving, say: Callable[[str], None]) -> None:
     """Serve until the process is told to end, or nobody has come for the idle time; ``say`` gets the address."""
     with _listening(serving.port) as listening:
-        folder = PrivateFolder.made()
+        folder = PrivateFolder.create(FOLDER_PREFIX)
         visitors = Visitors(folder.path)
         try:
             port, key = listening.getsockname()[1], secrets.token_urlsafe(24)

@@ -141,7 +141,7 @@ class SensitiveRisk:
 
 @dataclass(frozen=True, kw_only=True)
 class Risks:
-    """Who stands alone in the table as it is, by which columns, and against which population."""
+    """Re-identification risk of the original table: by which columns, and against which population."""
 
     rows: int
     k: int  # the smallest group that is equal in all quasi-identifiers

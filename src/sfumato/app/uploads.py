@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from sfumato.errors import OptionError, ReadError
+from sfumato.report.number_texts import amount
 from sfumato.table.binary_files import FORMATS
 
 EXPANDED = 8  # a compressed file may grow to this multiple of the limit of uploads
@@ -78,14 +79,14 @@ def require_expandable(file: Path, most: int) -> None:
         return
     if size > most:
         raise ReadError(
-            f"A compressed file must not expand to more than {_amount(most)}.",
-            found=f"at least {_amount(size)}",
+            f"A compressed file must not expand to more than {amount(most)}.",
+            found=f"at least {amount(size)}",
             fix="unpack it, or start the page with a larger --max-upload",
         )
 
 
 def _gzip_size(file: Path, most: int) -> int:
-    """Return how large a gzip file is when it is unpacked, or a number above ``most``; broken ones are said later."""
+    """Return the unpacked size of a gzip file, or a number above ``most``; the reader reports broken files later."""
     size = 0
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
     with file.open("rb") as opened:
@@ -113,10 +114,6 @@ def _zip_size(file: Path) -> int:
 
 def _too_large(most: int) -> TooLarge:
     return TooLarge(
-        f"An upload must not be larger than {_amount(most)}.",
+        f"An upload must not be larger than {amount(most)}.",
         fix="a path below --folder, a larger --max-upload, or the command line",
     )
-
-
-def _amount(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 10**9 else f"{size / 1e6:.0f} MB"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.app.choices import Choices, History, Source
-from sfumato.app.jobs import Desk, Job
+from sfumato.app.jobs import BackgroundJob, JobQueue
 from sfumato.app.texts import preferred
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Run:
     method: str
     options: Mapping[str, Any]
     seed: int | None
-    job: Job
+    job: BackgroundJob
 
     @property
     def made(self) -> Made | None:
@@ -56,7 +56,7 @@ class Visitor:
         self.folder = folder
         self.language = language
         self.seen = time.monotonic()
-        self.desk = Desk(folder)
+        self.jobs = JobQueue(folder)
         self.source: Source | None = None
         self.opened = 0  # tables so far: a form of another tab may be about the one before
         self.history = self._fresh_history()
@@ -103,7 +103,7 @@ class Visitor:
 
     def leave(self) -> None:
         """End all work, and remove everything that was stored."""
-        self.desk.close()
+        self.jobs.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, number: int) -> Run | None:
@@ -111,11 +111,11 @@ class Visitor:
         return next((run for run in self.runs if run.number == number), None)
 
     def _clear(self, kept: Path | None) -> None:
-        self.desk.close()
+        self.jobs.close()
         for path in self.folder.iterdir():
             if path not in self._arriving and (kept is None or not kept.is_relative_to(path)):
                 shutil.rmtree(path, ignore_errors=True)
-        self.desk, self.history = Desk(self.folder), self._fresh_history()
+        self.jobs, self.history = JobQueue(self.folder), self._fresh_history()
         self.runs, self.made_runs = [], 0
         self.opened += 1
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.measures.assess import Assessment
-from sfumato.measures.scores import Omitted, Score
+from sfumato.measures.registry import MEASURES
+from sfumato.release.assessment import Assessment, Omitted, Score
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -257,7 +257,7 @@ def _assessment(plain: Mapping[str, Any]) -> Assessment:
     return Assessment(
         **{name: plain[name] for name in names},
         scores=tuple(Score(**(one | {"value": _number(one["value"])})) for one in plain["scores"]),
-        omitted=tuple(Omitted(**one) for one in plain["omitted"]),
+        omitted=tuple(Omitted(**one, tests=MEASURES[one["name"]].tests) for one in plain["omitted"]),
     )
 
 

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from sfumato.release.assessment import Score
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sfumato.release.assessment import Better
 
 Z = 1.959964  # two-sided 95 % of the normal distribution
 
@@ -21,6 +25,30 @@ class Interval:
     value: float
     low: float
     high: float
+
+    def score(
+        self,
+        name: str,
+        *,
+        rows: int,
+        note: str,
+        better: Better = "lower",
+        p_value: float | None = None,
+        gain: float | None = None,
+    ) -> Score:
+        """Return it as a score of privacy."""
+        return Score(
+            name=name,
+            family="privacy",
+            value=self.value,
+            low=self.low,
+            high=self.high,
+            better=better,
+            rows=rows,
+            p_value=p_value,
+            gain=gain,
+            note=note,
+        )
 
 
 def share(successes: int, trials: int) -> Interval:

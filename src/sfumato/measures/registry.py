@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from sfumato.measures.measured_release import MeasuredRelease
-    from sfumato.measures.scores import Score
+    from sfumato.release.assessment import Score
 
 Need = Literal["reference", "origin", "boxes", "pairs"]
 

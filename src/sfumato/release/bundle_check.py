@@ -87,7 +87,7 @@ def check_bundle(folder: Path, manifest: Manifest, released: Table) -> BundleChe
 
 def check_rows(manifest: Manifest, released: Table) -> BundleCheck:
     """Recount the promises of a manifest on the released rows."""
-    claims = [record.rebuilt() for record in manifest.claims]
+    claims = [record.to_claim() for record in manifest.claims]
     findings = _recounted([claim for claim in claims if claim and not claim.needs_original], released)
     recounted, not_recounted, faults = [], [], _manifest_faults(manifest, claims)
     for claim, written in zip(claims, manifest.findings, strict=False):

@@ -5,30 +5,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfumato.errors import ReadError
+from sfumato.methods.claims import (
+    AtMostNames,
+    AtMostValues,
+    Claim,
+    ColumnsAllowed,
+    Diversity,
+    EachColumnAnonymous,
+    EntropyDiversity,
+    KAnonymity,
+    Pseudonyms,
+    RecursiveDiversity,
+    RiskAtMost,
+    SampledPrivacy,
+    TCloseness,
+)
 from sfumato.release.plain_values import Plain, plain
-
-if TYPE_CHECKING:
-    from sfumato.methods.claims import Claim
 
 # claims whose parameters are plain and show no cell → the module that defines them
 RECORDED = {
-    "KAnonymity": "sfumato.methods.claims",
-    "Diversity": "sfumato.methods.claims",
-    "EachColumnAnonymous": "sfumato.methods.claims",
-    "AtMostValues": "sfumato.methods.claims",
-    "AtMostNames": "sfumato.methods.claims",
-    "EntropyDiversity": "sfumato.methods.claims",
-    "RecursiveDiversity": "sfumato.methods.claims",
-    "TCloseness": "sfumato.methods.claims",
-    "RiskAtMost": "sfumato.methods.claims",
-    "SampledPrivacy": "sfumato.methods.claims",
-    "ColumnsAllowed": "sfumato.methods.claims",
-    "Pseudonyms": "sfumato.methods.claims",
-    "ProbabilisticAnonymity": "sfumato.methods.probabilistic.population_anonymity",
-}
+    kind.__name__: kind.__module__
+    for kind in (
+        KAnonymity,
+        Diversity,
+        EachColumnAnonymous,
+        AtMostValues,
+        AtMostNames,
+        EntropyDiversity,
+        RecursiveDiversity,
+        TCloseness,
+        RiskAtMost,
+        SampledPrivacy,
+        ColumnsAllowed,
+        Pseudonyms,
+    )
+} | {"ProbabilisticAnonymity": "sfumato.methods.probabilistic.population_anonymity"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +64,12 @@ class ClaimRecord:
     def is_recounted(self) -> bool:
         """Whether the promise is recounted by whoever reads the release: it is known, and the rows can show it."""
         try:
-            claim = self.rebuilt()
+            claim = self.to_claim()
         except ReadError:  # a manifest that is read without being verified
             return False
         return claim is not None and not claim.needs_original
 
-    def rebuilt(self) -> Claim[Any] | None:
+    def to_claim(self) -> Claim[Any] | None:
         """Return the claim, or None if its parameters are not recorded."""
         if self.name not in RECORDED:
             return None

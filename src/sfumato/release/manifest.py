@@ -10,21 +10,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sfumato.errors import ReadError
 from sfumato.methods.claims import Finding, WeightTotalsKept
 from sfumato.params import options_of
 from sfumato.release.claim_records import ClaimRecord
 from sfumato.release.plain_values import Plain, plain
-from sfumato.schema.columns import DateShift, Role
+from sfumato.schema.columns import Column, DateShift, Role
 from sfumato.table.kinds import Kind
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
-    from sfumato.methods.base import Method
     from sfumato.methods.claims import Claim
     from sfumato.schema.schema import Schema
 
@@ -47,6 +46,15 @@ class ColumnRecord:
     pseudonym: bool = False  # whether an identifier was replaced by keyed pseudonyms
     shift: DateShift | None = None  # how dates were shifted before the release
 
+    @classmethod
+    def of(cls, column: Column, kind: Kind) -> ColumnRecord:
+        """Record a column of a schema."""
+        return cls(**{one.name: getattr(column, one.name) for one in fields(cls)} | {"kind": kind})
+
+    def to_column(self) -> Column:
+        """Return the column of a schema that gives this record."""
+        return Column(**{one.name: getattr(self, one.name) for one in fields(self)})
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedColumn:
@@ -54,6 +62,18 @@ class ReleasedColumn:
 
     name: str
     kind: Kind
+
+
+class MethodNotes(Protocol):
+    """What a manifest asks of a method besides its options."""
+
+    @property
+    def name(self) -> str:
+        """Name of the method."""
+
+    @property
+    def noted(self) -> Mapping[str, str]:
+        """Names of the notes that may be published, with their meanings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +142,7 @@ class Manifest:
     def of(
         cls,
         *,
-        method: Method,
+        method: MethodNotes,
         schema: Schema,
         kinds: Mapping[str, Kind],
         released: Mapping[str, Kind],
@@ -140,18 +160,7 @@ class Manifest:
             version=__version__,
             method=method.name,
             options={name: plain(value) for name, value in reported.items()},
-            columns=tuple(
-                ColumnRecord(
-                    name=column.name,
-                    role=column.role,
-                    kind=kinds[column.name],
-                    domain=column.domain,
-                    label=column.label,
-                    pseudonym=column.pseudonym,
-                    shift=column.shift,
-                )
-                for column in schema.columns
-            ),
+            columns=tuple(ColumnRecord.of(column, kinds[column.name]) for column in schema.columns),
             released=tuple(ReleasedColumn(name=name, kind=kind) for name, kind in released.items()),
             rows_in=rows_in,
             rows_out=rows_out,

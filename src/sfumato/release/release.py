@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sfumato.disclosure.safe_shares import SafeShares
 from sfumato.errors import RequestError, names_memory_errors
@@ -25,15 +25,26 @@ from sfumato.table.write import pandas_frame, polars_frame
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.measures.assess import Assessment
     from sfumato.methods.claims import Finding
+    from sfumato.release.assessment import Assessment
     from sfumato.release.manifest import Manifest
-    from sfumato.report.html import Report
     from sfumato.statistics.bounds import EstimateBudget
     from sfumato.statistics.estimate import Estimate, RegressionEstimate
     from sfumato.statistics.recovered_estimate import RecoveredEstimate
     from sfumato.statistics.statistic import Statistic
     from sfumato.table.table import Table
+
+
+class RenderedReport(Protocol):
+    """The report of a release: a page, and all its numbers as JSON text."""
+
+    @property
+    def page(self) -> str:
+        """The page."""
+
+    @property
+    def numbers(self) -> str:
+        """The numbers."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -279,7 +290,7 @@ class Release:
         self,
         folder: str | Path,
         *,
-        report: Report | None = None,
+        report: RenderedReport | None = None,
         formats: str | Sequence[str] | None = None,
         csv_formulas: str = "escape",
     ) -> Path:
@@ -320,13 +331,14 @@ class Release:
             return write_copies(self.table.files, self.manifest, files, folder)
         return write(self.table, self.manifest, files, folder, formats=chosen, csv_formulas=csv_formulas)
 
-    def report_files(self, report: Report | None = None, formats: Sequence[str] = ()) -> dict[str, bytes]:
+    def report_files(self, report: RenderedReport | None = None, formats: Sequence[str] = ()) -> dict[str, bytes]:
         """Return report and codebook by name of the file; ``report`` if it has been made already."""
-        from sfumato.report.html import Report  # report is a layer above: imported only when called
+        from sfumato.report.codebook import codebook  # report is a layer above: imported only when called
+        from sfumato.report.html import Report
 
-        made = Report.of(self) if report is None else report
-        words = Report.codebook(self, formats)
-        return {REPORT: made.page.encode(), NUMBERS: made.numbers.encode(), CODEBOOK: words.encode()}
+        rendered: RenderedReport = Report.of(self) if report is None else report
+        columns = codebook(self, formats)
+        return {REPORT: rendered.page.encode(), NUMBERS: rendered.numbers.encode(), CODEBOOK: columns.encode()}
 
     def to_arrow(self, *, midpoints: bool = False, ends: bool | None = None) -> pa.Table:
         """Return the released rows as an Arrow table.

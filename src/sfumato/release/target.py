@@ -12,11 +12,11 @@ import os
 import re
 import secrets
 import stat
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from sfumato.errors import OptionError, RequestError
+from sfumato.private_folder import is_abandoned, lock, unlock
 from sfumato.table.exports import EXPORTS
 
 PARQUET, CSV, MANIFEST = "released.parquet", "released.csv", "manifest.json"
@@ -38,7 +38,6 @@ NAMES = (
 PART = re.compile(r"part-\d{5,}\.parquet")  # a file in a folder ``released.parquet``, if the rows are in parts
 
 LONGEST = 40  # characters of the target's name in that of its hidden sibling, so that the system takes it
-ABANDONED = 24 * 3600.0  # seconds after which a folder is abandoned where folders cannot be locked
 _UNFINISHED = re.compile(rf"\.(?:{'|'.join(map(re.escape, NAMES))})\.[0-9a-f]{{16}}")  # of a file half written
 
 
@@ -254,39 +253,3 @@ def _clear_away(fresh: Path, target: Path) -> None:
             if not place.exists():
                 path.rename(place)
     remove_bundle(fresh)
-
-
-def lock(folder: Path) -> list[int]:
-    """Lock a folder for as long as this process lives, and return the descriptor; [] where that cannot be done."""
-    try:
-        import fcntl
-    except ImportError:
-        return []
-    descriptor = os.open(folder, os.O_RDONLY)
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    return [descriptor]
-
-
-def unlock(locks: list[int]) -> None:
-    """Give the locks of :func:`lock` back."""
-    for descriptor in locks:
-        os.close(descriptor)
-
-
-def is_abandoned(folder: Path) -> bool:
-    """Whether no living process writes into the folder."""
-    try:
-        import fcntl
-    except ImportError:
-        return time.time() - folder.stat().st_mtime > ABANDONED
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return time.time() - folder.stat().st_mtime > ABANDONED
-    finally:
-        os.close(descriptor)
-    return True

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato.report.html import environment
+from sfumato.report.number_texts import decimals
 from sfumato.report.risk_utility_map import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, colours_of, drawn
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ MOST_NAMED = 6  # methods that the first sentence names
 def render(comparison: Comparison) -> str:
     """Render the page; it shows scores, options and names of methods, and no cell."""
     made = environment()
-    made.filters.update(share=_share)
+    made.filters.update(share=partial(decimals, unknown="not measured"))
     return made.get_template("comparison.html.j2").render(**map_context(comparison))
 
 
@@ -85,7 +87,3 @@ def _named(rows: tuple[ComparedMethod, ...] | list[ComparedMethod]) -> str:
     more = len(names) - MOST_NAMED
     shown = names if more <= 1 else [*names[:MOST_NAMED], f"{more} more"]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _share(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.3f}"

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 from sfumato.report.distributions import Distribution, distributions
 from sfumato.report.picture import Picture, draw
 from sfumato.report.reproduction import Reproduction, listed, reproduction
-from sfumato.report.risk import Gauge, Groups, gauges, groups
+from sfumato.report.risk import Gauge, ReleasedGroups, gauges, groups
 from sfumato.report.summary import MOST_ROWS, Summary, summarize, treatment
 from sfumato.report.usefulness import Usefulness, column_spreads
 from sfumato.report.verdict import Promise, Verdict, decisions, promises, verdict
 from sfumato.report.widths import ShownStatistic, shown_statistics
 
 if TYPE_CHECKING:
-    from sfumato.measures.assess import Assessment
-    from sfumato.measures.scores import Score
+    from sfumato.release.assessment import Assessment, Score
     from sfumato.release.manifest import Manifest
     from sfumato.release.release import Release
     from sfumato.statistics.recovered_estimate import RecoveredEstimate
@@ -48,7 +47,7 @@ MEANINGS = {
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ShownColumn:
+class ReportedColumn:
     """A column of the original: its role, how it is released, how precise a cell is, and its distribution."""
 
     name: str
@@ -61,7 +60,7 @@ class ShownColumn:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Change:
+class UtilityChange:
     """A score of utility with its meaning."""
 
     score: Score
@@ -80,15 +79,15 @@ class Contents:
     made_by: Reproduction | None
     keep: tuple[str, ...]
     promises: tuple[Promise, ...]
-    columns: tuple[ShownColumn, ...]
+    columns: tuple[ReportedColumn, ...]
     more_columns: int  # that are not listed
-    groups: Groups | None
+    groups: ReleasedGroups | None
     gauges: tuple[Gauge, ...]
     assessment: Assessment | None
     statistics: tuple[ShownStatistic, ...]
     recovered: tuple[RecoveredEstimate, ...]
     usefulness: Usefulness
-    changes: tuple[Change, ...]
+    changes: tuple[UtilityChange, ...]
     decisions: tuple[str, ...]
     notes: tuple[tuple[str, str], ...]  # of the method
     _picture: Picture | None
@@ -130,14 +129,14 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
     )
 
 
-def _columns(release: Release, *, fits: bool) -> tuple[ShownColumn, ...]:
+def _columns(release: Release, *, fits: bool) -> tuple[ReportedColumn, ...]:
     manifest: Manifest | None = release.manifest
     if manifest is None:
         return ()
     covers = column_spreads(release) if fits else {}
     shapes = distributions(release) if fits else {}
     return tuple(
-        ShownColumn(
+        ReportedColumn(
             name=column.name,
             label=column.label,
             kind=str(column.kind),
@@ -150,7 +149,7 @@ def _columns(release: Release, *, fits: bool) -> tuple[ShownColumn, ...]:
     )
 
 
-def utility_changes(assessment: Assessment | None) -> tuple[Change, ...]:
+def utility_changes(assessment: Assessment | None) -> tuple[UtilityChange, ...]:
     """Return what an assessment says about utility, with what each score means."""
     scores = [score for score in assessment.scores if score.family == "utility"] if assessment else []
-    return tuple(Change(score=score, meaning=MEANINGS.get(score.name, score.note)) for score in scores)
+    return tuple(UtilityChange(score=score, meaning=MEANINGS.get(score.name, score.note)) for score in scores)

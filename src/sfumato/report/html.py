@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup, escape
 
-from sfumato.report.codebook import codebook
 from sfumato.report.contents import Contents, contents
 from sfumato.report.number_texts import number, percent, quantity_text
 from sfumato.report.picture import HEIGHT, WIDTH
@@ -43,16 +41,6 @@ class Report:
         """Render contents that were computed already."""
         return cls(page=_page(shown), numbers=to_json(_numbers(shown)) + "\n")
 
-    @staticmethod
-    def codebook(release: Release, formats: Sequence[str] = ()) -> str:
-        """Return what the released columns mean, as the text of a CSV file."""
-        return codebook(release, formats)
-
-
-def render(release: Release, summary: Summary | None = None) -> str:
-    """Render the page only."""
-    return Report.of(release, summary).page
-
 
 def environment(*others: jinja2.BaseLoader, **options: Any) -> jinja2.Environment:
     """Return the templates, and those of other loaders, with the filters that all pages share."""
@@ -64,16 +52,16 @@ def environment(*others: jinja2.BaseLoader, **options: Any) -> jinja2.Environmen
         percent=percent,
         place=lambda share, size=100: f"{size * share:.2f}".rstrip("0").rstrip("."),
         quantity=quantity_text,
-        seams=seams,
+        add_line_breaks=add_line_breaks,
         code=code,
     )
     return made
 
 
-def seams(text: object) -> Markup:
+def add_line_breaks(text: object) -> Markup:
     """Return text that may continue on the next line after _ and similar signs, so that no word is broken inside.
 
-    >>> str(seams("blood_pressure")), str(seams("a<b"))
+    >>> str(add_line_breaks("blood_pressure")), str(add_line_breaks("a<b"))
     ('blood_<wbr>pressure', 'a&lt;b')
     """
     parts = [escape(part) for part in SEAM.split(str(text))]
@@ -82,15 +70,18 @@ def seams(text: object) -> Markup:
 
 
 def code(text: object) -> Markup:
-    """Return text with seams in which words between backquotes are code.
+    """Return text with add_line_breaks in which words between backquotes are code.
 
     >>> str(code("run `sfumato verify`"))
     'run <code>sfumato verify</code>'
     """
     pieces = str(text).split("`")
     whole = len(pieces) % 2 == 1
-    marked = (Markup("<code>{}</code>").format(seams(p)) if whole and i % 2 else seams(p) for i, p in enumerate(pieces))
-    return Markup("").join(marked) if whole else seams(text)
+    marked = (
+        Markup("<code>{}</code>").format(add_line_breaks(p)) if whole and i % 2 else add_line_breaks(p)
+        for i, p in enumerate(pieces)
+    )
+    return Markup("").join(marked) if whole else add_line_breaks(text)
 
 
 def _is_long(part: object) -> bool:

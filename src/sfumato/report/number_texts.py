@@ -1,4 +1,4 @@
-"""Numbers of a report as text."""
+"""Numbers as text, in reports and on pages; those of an estimate are in `statistics/quantities.py`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,20 @@ def quantity_text(value: Any, unit: str) -> str:
     if isinstance(value, datetime.date) or (unit == COUNT and math.isfinite(value)):
         return quantity(value, unit)
     return number(value, 5) + (f" {unit}" if unit in (DAYS, SQUARE_DAYS) else "")
+
+
+def decimals(value: float | None, unknown: str = "–") -> str:
+    """Return a share with three digits, or the text for one that is not known."""
+    return unknown if value is None else f"{value:.3f}"
+
+
+def amount(size: float) -> str:
+    """Return a number of bytes as text.
+
+    >>> amount(2.5e9), amount(3_000_000)
+    ('2.5 GB', '3 MB')
+    """
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
 def percent(share: float, step: float = 0.0) -> str:

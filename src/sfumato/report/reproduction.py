@@ -13,7 +13,6 @@ from sfumato.errors import SfumatoError
 from sfumato.methods.registry import method_class
 from sfumato.params import options_of
 from sfumato.release.plain_values import plain
-from sfumato.schema.columns import Column
 from sfumato.schema.files import columns_text
 
 if TYPE_CHECKING:
@@ -73,21 +72,7 @@ def reproduction(manifest: Manifest) -> Reproduction:
         python=python_text(
             kind.__name__ if kind else manifest.method, chosen, arguments=', key="KEY"' if keyed else ""
         ),
-        schema=columns_text(
-            (
-                Column(
-                    name=c.name,
-                    role=c.role,
-                    kind=c.kind,
-                    domain=c.domain,
-                    label=c.label,
-                    pseudonym=c.pseudonym,
-                    shift=c.shift,
-                )
-                for c in manifest.columns
-            ),
-            Path(),
-        ),
+        schema=columns_text((column.to_column() for column in manifest.columns), Path()),
     )
 
 

@@ -15,8 +15,7 @@ from sfumato.table.table import CountedRows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.measures.assess import Assessment
-    from sfumato.measures.scores import Score
+    from sfumato.release.assessment import Assessment, Score
     from sfumato.release.release import Release
 
 
@@ -34,7 +33,7 @@ class SizeClass:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Groups:
+class ReleasedGroups:
     """Groups of rows that look alike in the columns that others may know."""
 
     columns: tuple[str, ...]
@@ -128,7 +127,7 @@ def _gauge(score: Score) -> Gauge:
     )
 
 
-def groups(release: Release) -> Groups | None:
+def groups(release: Release) -> ReleasedGroups | None:
     """Count groups of released rows that are equal in the protected columns; None without protected columns."""
     manifest = release.manifest
     if manifest is None:
@@ -141,7 +140,7 @@ def groups(release: Release) -> Groups | None:
         return None
     sizes = CountedRows.merged([release.table.counted([BOX])], [BOX]).count if numbered else _sizes(release, columns)
     shown = tuple(dict.fromkeys(original_name(name, released, known) for name in columns if name != BOX))
-    return Groups(
+    return ReleasedGroups(
         columns=shown,
         rows=release.table.rows,
         groups=int(sizes.size),

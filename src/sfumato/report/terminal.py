@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from sfumato.disclosure.inspection import Inspection
     from sfumato.disclosure.population_uniqueness import PopulationUniqueness
     from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
-    from sfumato.measures.assess import Assessment
     from sfumato.measures.privacy.prediction import Exposed
     from sfumato.methods.base import Method
     from sfumato.methods.claims import Finding
     from sfumato.methods.diagnostics import RuleEffect, SearchTrace
+    from sfumato.release.assessment import Assessment
     from sfumato.release.bundle_check import BundleCheck
     from sfumato.release.manifest import Manifest
     from sfumato.report.usefulness import Usefulness
@@ -269,7 +269,7 @@ def reweightings(estimated: Sequence[Estimate]) -> RenderableType:
                 Text(estimate.name, style="bold"),
                 *map(quantity, (effect.whole_value, effect.value)),
                 interval(effect.low, effect.high),
-                *map(number, (effect.shift, effect.whole_error, effect.error)),
+                *map(quantity, (effect.shift, effect.whole_error, effect.error)),
                 f"{effect.records:,.0f}",
             )
     note = (
@@ -286,7 +286,7 @@ def searches(traces: Sequence[SearchTrace]) -> RenderableType:
         grid = _grid("search", ">width before", ">after", ">narrower by")
         for before, after in zip(trace.widths_before, trace.widths_after, strict=True):
             share = 1.0 - after.width / before.width if before.width > 0.0 else 0.0
-            grid.add_row(Text(before.name, style="bold"), number(before.width), number(after.width), f"{share:.1%}")
+            grid.add_row(Text(before.name, style="bold"), quantity(before.width), quantity(after.width), f"{share:.1%}")
         note = (
             f"{trace.rounds:,} rounds in {trace.seconds:.0f} s, ended by "
             f"{'its budget' if trace.stop == 'budget' else 'an interrupt'}; {trace.cost} {trace.gain:.1%} smaller"
@@ -304,8 +304,8 @@ def rules(effects: Sequence[RuleEffect]) -> RenderableType:
             Text(effect.rule, style="bold"),
             f"{effect.mean_factor:.2f}",
             f"{effect.touched:.0%}",
-            number(effect.width_without),
-            number(effect.width_with),
+            quantity(effect.width_without),
+            quantity(effect.width_with),
             f"{effect.change:+.0%}",
         )
     return grid
@@ -322,13 +322,8 @@ def exposed(people: Sequence[Exposed]) -> RenderableType:
     grid = _grid(">row of the original", *distances, ">ambiguity", ">uncertainty")
     for one in people:
         numbers = (one.distance, one.distance_to_others, one.ratio, one.ambiguity, one.uncertainty)
-        grid.add_row(f"{one.row:,}", *map(number, numbers))
+        grid.add_row(f"{one.row:,}", *map(quantity, numbers))
     return grid
-
-
-def number(value: float) -> str:
-    """Return a number with five digits, or a dash if it is not defined."""
-    return quantity(value)
 
 
 def _without_markup(docstring: str) -> str:

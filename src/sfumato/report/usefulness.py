@@ -1,4 +1,4 @@
-"""Say what a release is of little use for, what costs most, and what to try."""
+"""Warn about statistics that the release barely preserves, with the cause and what to try."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.statistics.estimate import Estimate
 
-WIDE = 0.5  # share of the range of a column, or of −1 … 1, from which an interval is of little use
-CROWDED = 2.5  # times k: groups that are so large are due to something else than k
+LITTLE_USE = 0.5  # share of the range of a column, or of −1 … 1, from which an interval is of little use
+LARGE_GROUPS = 2.5  # times k: groups that are so large are due to something else than k
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ def usefulness(release: Release, estimates: Sequence[Estimate]) -> Usefulness:
     If statistics were to be kept, only their columns count: the others were given up for them.
     """
     spreads, kept = column_spreads(release), _kept_columns(release)
-    wide = {name: spread for name, spread in spreads.items() if spread > WIDE and (name in kept or not kept)}
+    wide = {name: spread for name, spread in spreads.items() if spread > LITTLE_USE and (name in kept or not kept)}
     concerns = [
         Concern(about=name, found=f"a released cell covers {spread:.0%} of the {_extent(name, release)} on average")
         for name, spread in wide.items()
@@ -109,16 +109,15 @@ def _sets(manifest: Manifest | None) -> tuple[str, ...]:
 
 
 def _statistics(release: Release, estimates: Sequence[Estimate]) -> Iterator[Concern]:
-    altered = bool(
-        release.manifest and release.manifest.altered
-    )  # nothing is guaranteed then, and that is said elsewhere
+    # without a guarantee an interval has no end, which the report says elsewhere
+    altered = bool(release.manifest and release.manifest.altered)
     for estimate in estimates:
         numbers = estimate.numbers  # dates as numbers
         width = numbers.high - numbers.low
         if math.isinf(width):
             if not altered:
                 yield Concern(about=estimate.name, found="the guaranteed interval has no end")
-        elif estimate.name.startswith("corr(") and width > 2.0 * WIDE:
+        elif estimate.name.startswith("corr(") and width > 2.0 * LITTLE_USE:
             found = f"the guaranteed interval is {numbers.low:.2f} … {numbers.high:.2f}"
             yield Concern(about=estimate.name, found=found)
 
@@ -134,7 +133,7 @@ def _cause(release: Release, fine: dict[str, float]) -> tuple[str, str]:
     if groups and isinstance(k, int):
         for claim in manifest.claims:
             values = claim.parameters or {}
-            if claim.name == "Diversity" and size >= CROWDED * k:
+            if claim.name == "Diversity" and size >= LARGE_GROUPS * k:
                 l, column = values.get("l"), values.get("column")
                 return (
                     f"l = {l} for {column!r}: groups have {size:.0f} rows on average, where k = {k} asks for {k}",

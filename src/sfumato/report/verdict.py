@@ -11,7 +11,7 @@ from sfumato.schema.columns import Role
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.measures.assess import Assessment
+    from sfumato.release.assessment import Assessment
     from sfumato.release.claim_records import ClaimRecord
     from sfumato.release.manifest import Manifest
     from sfumato.release.release import Release
@@ -143,7 +143,7 @@ def _tested(assessment: Assessment | None) -> Iterator[str]:
 
 
 def _verified(record: ClaimRecord | None, kind: str) -> str:
-    claim = record.rebuilt() if record else None
+    claim = record.to_claim() if record else None
     if claim is None and kind == "privacy":
         return "stated when the release was made; its rows alone do not show it"
     if claim is None or claim.needs_original:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sfumato.statistics.statistic import Statistic
 
 NARROW, USABLE, WIDE = 0.1, 0.25, 0.5  # half-width of an interval ÷ spread, up to which it is called so
-TAIL = 0.05  # share of people at either end who count as the next ones: a few wide boxes are no spread
+TAIL = 0.05  # share of people trimmed at each end before measuring spread, because a few wide boxes are no spread
 MOST_ROWS = 1_000_000  # released rows from which the spread is computed; of more, every n-th
 
 

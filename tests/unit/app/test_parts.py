@@ -10,19 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.app import private_folder
-from sfumato.app.choices import Choices, History, Said
+from sfumato.app.choices import Choices, History, Message
 from sfumato.app.folders import NamedFolder
 from sfumato.app.guard import Guard, Headers
 from sfumato.app.pages.frame import Form
 from sfumato.app.pages.method import fields_of, given_options, takes_statistics
-from sfumato.app.pages.trees import branches, grouped
-from sfumato.app.private_folder import PrivateFolder
+from sfumato.app.pages.trees import draw_branches, group_values
 from sfumato.app.uploads import require_expandable, safe_name, shown_name
 from sfumato.app.visitors import MOST, Visitors
 from sfumato.errors import SfumatoError
 from sfumato.methods.registry import METHODS, make_method, method_class
 from sfumato.params import options_of
+from sfumato.private_folder import PrivateFolder
 from sfumato.schema.hierarchy import Tree
 from sfumato.schema.schema import Schema
 from sfumato.table.read import FileSource
@@ -46,7 +45,7 @@ class TestHistory:
                     done.append(now)
                     now = undone.pop()
             else:
-                history.change(Said("x"), population=action)
+                history.change(Message("x"), population=action)
                 if action != now:
                     done.append(now)
                     now, undone = action, []
@@ -111,20 +110,20 @@ class TestNamedFolder:
 
 class TestPrivateFolder:
     def test_is_private_and_removed(self, tmp_path):
-        made = PrivateFolder.made(tmp_path)
+        made = PrivateFolder.create("sfumato-app-", tmp_path)
         assert made.path.stat().st_mode & 0o777 == 0o700
         (made.path / "x").write_text("y")
         made.remove()
         assert list(tmp_path.iterdir()) == []
 
     def test_a_living_one_is_not_swept_and_others_are_not_touched(self, tmp_path):
-        living, other = PrivateFolder.made(tmp_path), tmp_path / "somebody-else"
+        living, other = PrivateFolder.create("sfumato-app-", tmp_path), tmp_path / "somebody-else"
         other.mkdir()
-        (tmp_path / f"{private_folder.PREFIX}dead").mkdir()
-        (tmp_path / f"{private_folder.PREFIX}link").symlink_to(other)
-        following = PrivateFolder.made(tmp_path)
+        (tmp_path / "sfumato-app-dead").mkdir()
+        (tmp_path / "sfumato-app-link").symlink_to(other)
+        following = PrivateFolder.create("sfumato-app-", tmp_path)
         left = {path.name for path in tmp_path.iterdir()}
-        assert left == {living.path.name, following.path.name, other.name, f"{private_folder.PREFIX}link"}
+        assert left == {living.path.name, following.path.name, other.name, "sfumato-app-link"}
         living.remove()
         following.remove()
 
@@ -162,7 +161,7 @@ class TestTrees:
     lines = (("a", "ab", "*"), ("b", "ab", "*"), ("c", "c", "*"))
 
     def test_branches_hold_all_values(self):
-        (root,) = branches(self.lines)
+        (root,) = draw_branches(self.lines)
         assert root.name == "*"
         assert root.values == (0, 1, 2)
         assert [(one.name, one.values) for one in root.below] == [("ab", (0, 1)), ("c", (2,))]
@@ -171,14 +170,14 @@ class TestTrees:
     @given(st.sets(st.integers(0, 5), min_size=1), st.integers(1, 2))
     def test_a_group_is_a_tree_again_with_the_same_values(self, chosen, level):
         tree = Tree.of([(c, c + c, "x" if c < "d" else "y", "*") for c in "abcdef"])
-        made = grouped(tree, sorted(chosen), "new", level)
+        made = group_values(tree, sorted(chosen), "new", level)
         assert sorted(made.leaves) == list("abcdef")
         assert {value for value, node in made.level(level).items() if node == "new"} == {tree.leaves[i] for i in chosen}
 
     @pytest.mark.parametrize(("values", "name", "level"), [([], "x", 1), ([0], "", 1), ([0], "x", 0), ([0], "x", 3)])
     def test_a_group_needs_values_a_name_and_a_level(self, values, name, level):
         with pytest.raises(SfumatoError):
-            grouped(Tree.of(self.lines), values, name, level)
+            group_values(Tree.of(self.lines), values, name, level)
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))

@@ -9,7 +9,7 @@ import pytest
 from markupsafe import Markup
 from tests.unit.app.texts_of_the_page import HOME, texts_of_the_methods, texts_of_the_page
 
-from sfumato.app.choices import Said
+from sfumato.app.choices import Message
 from sfumato.app.glossary import GLOSSARY
 from sfumato.app.texts import Texts, languages, preferred, read_catalogue
 
@@ -64,10 +64,10 @@ class TestTexts:
         assert self.texts("Nothing like that") == "Nothing like that"
 
     def test_remembered_texts_are_translated_when_they_are_shown(self):
-        assert self.texts.said(Said("role {role}", {"role": Said("other")})) == "Rolle sonstige"
+        assert self.texts.message(Message("role {role}", {"role": Message("other")})) == "Rolle sonstige"
 
     def test_names_of_columns_are_not_translated(self):
-        assert self.texts.said(Said("role {role}", {"role": "other"})) == "Rolle other"
+        assert self.texts.message(Message("role {role}", {"role": "other"})) == "Rolle other"
 
     def test_a_value_that_is_no_markup_stays_text(self):
         shown = Texts("en")("{a} and {b}", a=Markup("<b>x</b>"), b="<i>")

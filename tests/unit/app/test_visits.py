@@ -19,7 +19,7 @@ import pytest
 from tests.unit.app.served import Person, Server
 
 from sfumato.app.guard import Guard
-from sfumato.app.jobs import Desk
+from sfumato.app.jobs import JobQueue
 from sfumato.app.tasks import Task
 from sfumato.app.visitors import Visitors
 from sfumato.cli.app import run
@@ -254,19 +254,19 @@ class Slow(Task):
 
 
 def test_a_job_is_cancelled_while_its_process_is_being_started(tmp_path, monkeypatch):
-    desk, started, begun = Desk(tmp_path), Desk._running, threading.Event()
+    jobs, started, begun = JobQueue(tmp_path), JobQueue._running, threading.Event()
 
-    def slowly(self: Desk):
+    def slowly(self: JobQueue):
         begun.set()
         time.sleep(0.3)
         return started(self)
 
-    monkeypatch.setattr(Desk, "_running", slowly)
-    job = desk.ask(Slow(source=None))  # type: ignore[arg-type]
+    monkeypatch.setattr(JobQueue, "_running", slowly)
+    job = jobs.ask(Slow(source=None))  # type: ignore[arg-type]
     assert begun.wait(20)
-    desk.cancel(job)
-    assert desk._process is None, "nothing goes on working"
-    desk.close()
+    jobs.cancel(job)
+    assert jobs._process is None, "nothing goes on working"
+    jobs.close()
     assert job.state == "cancelled"
 
 

@@ -34,7 +34,7 @@ def texts_of_the_page() -> set[str]:
             found.add(literal(shown or name))
     for file in HOME.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Said":
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Message":
                 found |= {one.value for one in ast.walk(node.args[0]) if is_text(one)}
     return found - {""}
 

@@ -14,10 +14,10 @@ import sfumato as sf
 from sfumato.assessment import assess
 from sfumato.errors import OptionError, RequestError, TableError
 from sfumato.measures.assess import ComparisonOptions
-from sfumato.measures.privacy.attacks.risk import Risk
+from sfumato.measures.privacy.attacks.risk import AttackRisk
 from sfumato.measures.registry import MEASURES
-from sfumato.measures.scores import Score
 from sfumato.methods.spectral import SpectralHistogram
+from sfumato.release.assessment import Score
 from sfumato.release.release import Release
 from sfumato.table.table import Table
 
@@ -193,17 +193,17 @@ def test_where_all_matches_are_right_there_is_nothing_to_tell_them_from(judged):
 
 class TestRisk:
     def test_is_what_is_gained_beyond_people_outside(self):
-        assert Risk.of(1000, 1000, 0, 1000).value > 0.99
-        assert Risk.of(300, 1000, 300, 1000).value == 0.0
-        assert Risk.of(650, 1000, 300, 1000).value == pytest.approx(0.5, abs=0.01)
-        assert Risk.of(100, 1000, 300, 1000).value == 0.0
+        assert AttackRisk.of(1000, 1000, 0, 1000).value > 0.99
+        assert AttackRisk.of(300, 1000, 300, 1000).value == 0.0
+        assert AttackRisk.of(650, 1000, 300, 1000).value == pytest.approx(0.5, abs=0.01)
+        assert AttackRisk.of(100, 1000, 300, 1000).value == 0.0
 
     def test_is_caught_only_beyond_chance(self):
-        assert not Risk.of(310, 1000, 300, 1000).is_significant
-        assert Risk.of(400, 1000, 300, 1000).is_significant
+        assert not AttackRisk.of(310, 1000, 300, 1000).is_significant
+        assert AttackRisk.of(400, 1000, 300, 1000).is_significant
 
     def test_without_attacks_nothing_is_known(self):
-        assert not Risk.of(0, 0, 0, 0).is_significant
+        assert not AttackRisk.of(0, 0, 0, 0).is_significant
 
 
 def test_every_measure_can_be_imported_by_its_word():

@@ -16,8 +16,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.cli.app import run
-from sfumato.measures.assess import Assessment
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Assessment, Score
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed: apt-get install chromium")

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.measures.assess import Assessment
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Assessment, Score
 from sfumato.report import html
 from sfumato.report.contents import contents
 from sfumato.report.distributions import distributions
@@ -115,8 +114,8 @@ class TestDistributions:
 
     def test_the_page_of_a_release_that_was_read_says_that_the_original_is_missing(self, release, tmp_path):
         again = sf.read_release(release.write(tmp_path / "out"))
-        assert "The original is not shown" in html.render(again)
-        assert "The original is not shown" not in html.render(release)
+        assert "The original is not shown" in html.Report.of(again).page
+        assert "The original is not shown" not in html.Report.of(release).page
 
     def test_a_category_of_the_original_that_is_not_released_is_not_named(self, release):
         planted = tuple(
@@ -205,7 +204,7 @@ class TestRecovered:
 
     def test_a_release_without_noise_has_none(self, release):
         assert json.loads(Report.of(release).numbers)["recovered"] == []
-        assert "estimated from the noise" not in html.render(release)
+        assert "estimated from the noise" not in html.Report.of(release).page
 
 
 class TestReproduction:

@@ -31,6 +31,10 @@ from sfumato.table.table import Table
 ROWS = 40
 
 
+def rendered(shown, summary=None):
+    return html.Report.of(shown, summary).page
+
+
 def boxes(*names: str) -> dict[str, np.ndarray]:
     numbers = np.random.default_rng(8)
     low = {name: np.sort(numbers.normal(50, 10, ROWS // 5).round(1)).repeat(5) for name in names}
@@ -133,7 +137,7 @@ class Page(HTMLParser):
 
 class TestHtml:
     def test_the_page_is_whole_and_loads_nothing(self):
-        page = html.render(release())
+        page = rendered(release())
         parsed = Page(page)
         assert parsed.open == []
         assert all(target.startswith("#") for target in parsed.fetched)
@@ -142,7 +146,7 @@ class TestHtml:
 
     def test_it_can_be_read_aloud(self):
         """Headings go down one level at a time, pictures and heads of tables are named, tables have captions."""
-        page = html.render(release())
+        page = rendered(release())
         parsed = Page(page)
         assert parsed.headings[0] == 1
         assert all(after - before <= 1 for before, after in zip(parsed.headings, parsed.headings[1:], strict=False))
@@ -151,7 +155,7 @@ class TestHtml:
         assert 'class="skip" href="#contents"' in page
 
     def test_it_has_a_dark_face_and_one_to_print_and_sign(self):
-        page = html.render(release())
+        page = rendered(release())
         assert "prefers-color-scheme: dark" in page
         assert "@media print" in page
         assert all(f"<span>{word}</span>" in page for word in ("Name", "Role", "Place", "Date", "Signature"))
@@ -161,29 +165,29 @@ class TestHtml:
         complete = Finding(claim="no row lost", held=True, found="40 rows")
         promised = release()
         promised = replace(promised, manifest=replace(promised.manifest, findings=(complete, private)))
-        page = text_of(html.render(promised))
+        page = text_of(rendered(promised))
         assert "Privacy guarantee: 5-anonymous in age." in page
         assert re.search("5-anonymous in age privacy smallest group 5.*no row lost integrity 40 rows", page)
         assert "no guarantee" not in page
 
     def test_a_release_without_a_promise_of_privacy_says_so_at_the_top(self):
-        head, _, rest = html.render(release()).partition("</header>")
+        head, _, rest = rendered(release()).partition("</header>")
         assert "it promises no privacy" in text_of(head)
         assert "Privacy guarantee: no guarantee." in text_of(head)
         assert "no guarantee privacy" in text_of(rest)
 
     def test_it_shows_promises_counts_and_intervals(self):
-        page = text_of(html.render(release()))
+        page = text_of(rendered(release()))
         for words in ("5-anonymous in age", "smallest group 5", "42 rows in, 40 out", "2 suppressed", "mean(age)"):
             assert words in page
 
     def test_names_of_columns_are_text_and_never_markup(self):
-        page = html.render(release())
+        page = rendered(release())
         assert "pay&lt;b&gt;" in page
         assert "pay<b>" not in page
 
     def test_a_release_without_a_manifest_has_a_page_too(self):
-        page = text_of(html.render(Release(release().table)))
+        page = text_of(rendered(Release(release().table)))
         assert "Release of 40 rows" in page
         assert "Nothing is known about these rows." in page
 
@@ -200,14 +204,14 @@ class TestHtml:
 
     def test_thousands_of_columns_give_a_page_of_moderate_size(self):
         many = release(names=tuple(f"a_rather_long_name_{number}" for number in range(1500)))
-        page = html.render(many, Summary((), None))
+        page = rendered(many, Summary((), None))
         assert len(page.encode()) < 3_000_000
         assert "more columns are listed in manifest.json" in page
 
     def test_a_long_name_may_continue_on_the_next_line_at_its_seams_only(self):
-        assert str(html.seams("blood_pressure_low")) == "blood_<wbr>pressure_<wbr>low"
-        assert str(html.seams("kept")) == "kept"
-        assert 'class="long"' in html.seams("a" * 40)
+        assert str(html.add_line_breaks("blood_pressure_low")) == "blood_<wbr>pressure_<wbr>low"
+        assert str(html.add_line_breaks("kept")) == "kept"
+        assert 'class="long"' in html.add_line_breaks("a" * 40)
 
 
 def text_of(page: str) -> str:

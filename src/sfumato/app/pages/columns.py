@@ -8,8 +8,16 @@ from dataclasses import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sfumato.app.choices import Said
-from sfumato.app.pages.frame import examined, examined_by, form_of, go, shown, visitor_of, working
+from sfumato.app.choices import Message
+from sfumato.app.pages.frame import (
+    ask_for_columns,
+    columns_of,
+    form_of,
+    redirect_to,
+    render_page,
+    show_progress,
+    visitor_of,
+)
 from sfumato.params import require_choice
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
@@ -30,32 +38,32 @@ ROLE_NAMES = {
 }
 
 
-async def page(request: Request) -> Response:
+async def show_columns(request: Request) -> Response:
     """Show all columns."""
-    job = await examined(request)
+    job = await ask_for_columns(request)
     if job.state != "done":
-        return working(request, job)
-    return shown(
-        request, "columns.html.j2", found=examined_by(job), warnings=job.warnings, meanings=MEANINGS, names=ROLE_NAMES
+        return show_progress(request, job)
+    return render_page(
+        request, "columns.html.j2", found=columns_of(job), warnings=job.warnings, meanings=MEANINGS, names=ROLE_NAMES
     )
 
 
-async def change(request: Request) -> Response:
+async def change_roles(request: Request) -> Response:
     """Give the chosen columns a role."""
-    job, form = await examined(request), await form_of(request)
+    job, form = await ask_for_columns(request), await form_of(request)
     if job.state != "done":
-        return go("/columns")
-    schema = examined_by(job).schema
+        return redirect_to("/columns")
+    schema = columns_of(job).schema
     role = Role(require_choice(form.one("role"), name="The role", choices=list(map(str, Role))))
     names = [schema.columns[position].name for position in form.positions("column", len(schema.columns))]
     history = visitor_of(request).history
     if names:
-        said = Said(
+        message = Message(
             "role {role} for {column}" if len(names) == 1 else "role {role} for {columns} columns",
-            {"role": Said(ROLE_NAMES[role]), "column": names[0], "columns": len(names)},
+            {"role": Message(ROLE_NAMES[role]), "column": names[0], "columns": len(names)},
         )
-        history.change(said, schema=_with_role(history.now.schema, names, role))
-    return go("/columns")
+        history.change(message, schema=_with_role(history.now.schema, names, role))
+    return redirect_to("/columns")
 
 
 def _with_role(schema: Schema, names: Sequence[str], role: Role) -> Schema:

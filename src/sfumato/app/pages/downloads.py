@@ -18,27 +18,27 @@ from sfumato.app.visitors import Run
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"  # it has no scripts
 
 
-async def report(request: Request) -> Response:
+async def send_report(request: Request) -> Response:
     """Show the report, or save it: ``?save=1``."""
-    run = _complete(request)
+    run = _complete_run(request)
     name = f"report-run-{run.number}.html" if request.query_params.get("save") else None
     answer = FileResponse(run.bundle / "report.html", media_type="text/html", filename=name)
     answer.headers["content-security-policy"] = REPORT_POLICY
     return answer
 
 
-async def bundle(request: Request) -> Response:
+async def send_bundle(request: Request) -> Response:
     """Save the whole bundle as a ZIP archive."""
-    run = _complete(request)
+    run = _complete_run(request)
     archive = run.folder / "bundle.zip"
     if not archive.exists():
-        await run_in_threadpool(_packed, run.bundle, archive)
+        await run_in_threadpool(_pack, run.bundle, archive)
     return FileResponse(archive, media_type="application/zip", filename=f"sfumato-run-{run.number}.zip")
 
 
-async def recipe(request: Request) -> Response:
+async def send_recipe(request: Request) -> Response:
     """Save one of the files that make the run again, or all of them as an archive."""
-    run, name = _complete(request), request.path_params["name"]
+    run, name = _complete_run(request), request.path_params["name"]
     texts = {
         "schema.toml": recipes.schema_of,
         "project.toml": recipes.project_of,
@@ -46,7 +46,7 @@ async def recipe(request: Request) -> Response:
         "run.py": recipes.python_of,
     }
     if name in texts:
-        return _saved(texts[name](run).encode(), name, "text/plain; charset=utf-8")
+        return _save(texts[name](run).encode(), name, "text/plain; charset=utf-8")
     if name != "project.zip":
         raise HTTPException(404)
     out = io.BytesIO()
@@ -55,21 +55,21 @@ async def recipe(request: Request) -> Response:
             archive.writestr(file, made(run))
         for file, path in recipes.tree_files(run).items():
             archive.write(path, file)
-    return _saved(out.getvalue(), f"sfumato-project-{run.number}.zip", "application/zip")
+    return _save(out.getvalue(), f"sfumato-project-{run.number}.zip", "application/zip")
 
 
-def _complete(request: Request) -> Run:
+def _complete_run(request: Request) -> Run:
     run = run_of(request)
     if run.made is None:
         raise HTTPException(404)
     return run
 
 
-def _saved(content: bytes, name: str, kind: str) -> Response:
+def _save(content: bytes, name: str, kind: str) -> Response:
     return Response(content, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'})
 
 
-def _packed(folder: Path, target: Path) -> None:
+def _pack(folder: Path, target: Path) -> None:
     """Pack the files of a bundle, and put the archive in place when it is complete."""
     fresh = target.with_suffix(".part")
     with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:

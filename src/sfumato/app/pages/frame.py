@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sfumato.app.choices import Choices, Source
 from sfumato.app.folders import NamedFolder
-from sfumato.app.jobs import Job
+from sfumato.app.jobs import BackgroundJob
 from sfumato.app.rendering import render
 from sfumato.app.tasks import Examine, Examined, Task
 from sfumato.app.visitors import Visitor
@@ -56,17 +56,17 @@ def source_of(request: Request) -> Source:
     return source
 
 
-def shown(request: Request, template: str, status: int = 200, **context: Any) -> Response:
+def render_page(request: Request, template: str, status: int = 200, **context: Any) -> Response:
     """Show a page."""
     return HTMLResponse(render(template, visitor_of(request), request.url.path, **context), status)
 
 
-def go(path: str) -> Response:
+def redirect_to(path: str) -> Response:
     """Continue on another page."""
     return RedirectResponse(path, 303)
 
 
-def here(request: Request) -> str:
+def page_of_form(request: Request) -> str:
     """Return the page that a form was on; only one of ours, so that nothing leads to another site."""
     found = urlsplit(request.headers.get("referer", ""))
     if not PAGE.fullmatch(found.path):
@@ -74,10 +74,10 @@ def here(request: Request) -> str:
     return found.path + (f"?{found.query}" if found.query else "")
 
 
-def failed(request: Request, error: SfumatoError, status: int = 400) -> Response:
+def show_failure(request: Request, error: SfumatoError, status: int = 400) -> Response:
     """Show an error: what must hold, what was found, and what to try."""
     failure = Failure(message=error.message, found=error.found, fix=error.fix)
-    return shown(request, "failed.html.j2", status, failure=failure, back=here(request), is_reading=False)
+    return render_page(request, "failed.html.j2", status, failure=failure, back=page_of_form(request), is_reading=False)
 
 
 def position(text: str, size: int) -> int | None:
@@ -140,7 +140,7 @@ async def form_of(request: Request) -> Form:
     return form
 
 
-async def ended(job: Job, patience: float = PATIENCE) -> Job:
+async def wait_for(job: BackgroundJob, patience: float = PATIENCE) -> BackgroundJob:
     """Wait a moment for a job."""
     for _ in range(int(patience / 0.02)):
         if job.is_over:
@@ -149,28 +149,28 @@ async def ended(job: Job, patience: float = PATIENCE) -> Job:
     return job
 
 
-async def asked(request: Request, task: Task) -> Job:
+async def ask_worker(request: Request, task: Task) -> BackgroundJob:
     """Ask the worker of the visitor, and wait a moment for the answer."""
-    return await ended(visitor_of(request).desk.ask(task))
+    return await wait_for(visitor_of(request).jobs.ask(task))
 
 
-def working(request: Request, job: Job) -> Response:
+def show_progress(request: Request, job: BackgroundJob) -> Response:
     """Show how far a job is, or why it failed; the page shows itself again when the job is over."""
     if job.failure is not None:
         is_reading = isinstance(job.task, Examine)  # the first task: another one has read the table before
-        return shown(request, "failed.html.j2", 422, failure=job.failure, back=None, is_reading=is_reading)
+        return render_page(request, "failed.html.j2", 422, failure=job.failure, back=None, is_reading=is_reading)
     if job.state == "cancelled":
-        return go("/columns")
-    return shown(request, "working.html.j2", job=job)
+        return redirect_to("/columns")
+    return render_page(request, "working.html.j2", job=job)
 
 
-async def examined(request: Request, choices: Choices | None = None) -> Job:
+async def ask_for_columns(request: Request, choices: Choices | None = None) -> BackgroundJob:
     """Ask for the columns of the table."""
     chosen = choices or visitor_of(request).choices
-    return await asked(request, Examine(source=source_of(request), schema=chosen.schema))
+    return await ask_worker(request, Examine(source=source_of(request), schema=chosen.schema))
 
 
-def examined_by(job: Job) -> Examined:
+def columns_of(job: BackgroundJob) -> Examined:
     """Return the columns that a finished job found."""
     found: Examined = job.result
     return found

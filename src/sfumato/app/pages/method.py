@@ -10,9 +10,18 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sfumato.app.choices import Choices, Said
-from sfumato.app.jobs import Job
-from sfumato.app.pages.frame import Form, asked, form_of, go, shown, source_of, visitor_of, working
+from sfumato.app.choices import Choices, Message
+from sfumato.app.jobs import BackgroundJob
+from sfumato.app.pages.frame import (
+    Form,
+    ask_worker,
+    form_of,
+    redirect_to,
+    render_page,
+    show_progress,
+    source_of,
+    visitor_of,
+)
 from sfumato.app.tasks import Recommend
 from sfumato.methods.base import Method
 from sfumato.methods.registry import METHODS, make_method, method_class
@@ -26,7 +35,7 @@ FROM_STATISTICS = "keep"  # chosen on the page before
 
 
 @dataclass(frozen=True, kw_only=True)
-class Field:
+class OptionField:
     """An option of a method as a field of a form."""
 
     name: str
@@ -40,18 +49,18 @@ class Field:
     first: bool
 
 
-async def page(request: Request) -> Response:
+async def show_method(request: Request) -> Response:
     """Show the recommendation, all methods, and the options of one."""
     choices = visitor_of(request).choices
     job = await _recommended(request)
     if job.state != "done" and job.failure is None:
-        return working(request, job)
+        return show_progress(request, job)
     found: Recommendation | None = job.result
     name = request.query_params.get("name") or choices.method or (found.method if found else "boxes")
     kind = method_class(name)
     same = kind.name == choices.method
     given = choices.options if same else found.options if found and found.method == kind.name else {}
-    return shown(
+    return render_page(
         request,
         "method.html.j2",
         recommended=found,
@@ -64,7 +73,7 @@ async def page(request: Request) -> Response:
     )
 
 
-async def change(request: Request) -> Response:
+async def choose_method(request: Request) -> Response:
     """Choose a method with its options, or the recommended one."""
     form, visitor = await form_of(request), visitor_of(request)
     kind = method_class(form.one("method"))
@@ -72,15 +81,15 @@ async def change(request: Request) -> Response:
     is_recommended = form.one("action") == "recommended" and found is not None and found.method == kind.name
     given = found.options if found is not None and is_recommended else given_options(kind, form)
     chosen = {name: value for name, value in given.items() if name != FROM_STATISTICS or not takes_statistics(kind)}
-    make_method(kind.name, **chosen)  # a mistake is said here
-    said = Said("method {method}", {"method": kind.name})
-    visitor.history.change(said, method=kind.name, options=chosen)
-    return go("/run")
+    make_method(kind.name, **chosen)  # validate
+    message = Message("method {method}", {"method": kind.name})
+    visitor.history.change(message, method=kind.name, options=chosen)
+    return redirect_to("/run")
 
 
-async def _recommended(request: Request) -> Job:
+async def _recommended(request: Request) -> BackgroundJob:
     choices = visitor_of(request).choices
-    return await asked(
+    return await ask_worker(
         request,
         Recommend(source=source_of(request), schema=choices.schema, keep=choices.keep, population=choices.population),
     )
@@ -100,7 +109,7 @@ def takes_statistics(kind: type[Method]) -> bool:
     return isinstance(found, OrNone) and isinstance(found.range, Checked)
 
 
-def fields_of(kind: type[Method], given: Mapping[str, Any]) -> list[Field]:
+def fields_of(kind: type[Method], given: Mapping[str, Any]) -> list[OptionField]:
     """Return the options of a method as fields, those that matter most first."""
     return [_field(one, given) for one in _offered(kind)]
 
@@ -116,12 +125,12 @@ def _inner(one: NamedOption) -> Range:
     return declared.range if isinstance(declared, OrNone) else declared
 
 
-def _field(one: NamedOption, given: Mapping[str, Any]) -> Field:
+def _field(one: NamedOption, given: Mapping[str, Any]) -> OptionField:
     inner = _inner(one)
     empty = ("",) if isinstance(one.declared.range, OrNone) else ()
     choices = inner.choices if isinstance(inner, Choice) else ("true", "false") if isinstance(inner, Flag) else ()
     default = "" if one.default is MISSING else _text(one.default)
-    return Field(
+    return OptionField(
         name=one.name,
         value=_text(given[one.name]) if one.name in given else default or ("5" if one.name == "k" else ""),
         choices=(*empty, *choices) if choices else (),

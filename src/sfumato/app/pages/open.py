@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sfumato.app.choices import Source
-from sfumato.app.pages.frame import Form, form_of, go, settings_of, shown, visitor_of
+from sfumato.app.pages.frame import Form, form_of, redirect_to, render_page, settings_of, visitor_of
 from sfumato.app.uploads import EXPANDED, TooLarge, receive, require_expandable, safe_name, shown_name
 from sfumato.errors import OptionError, ReadError, SfumatoError
 from sfumato.project.reading import Reading
@@ -20,15 +20,15 @@ HEADERS = {"": None, "yes": True, "no": False}
 DECIMALS = {"": None, "point": ".", "comma": ","}
 
 
-async def page(request: Request) -> Response:
+async def show_tables(request: Request) -> Response:
     """Show what can be opened."""
     folder = settings_of(request).folder
     tables = None if folder is None else await run_in_threadpool(folder.tables)
     most = settings_of(request).most_upload
-    return shown(request, "open.html.j2", tables=tables, folder=folder, most=most)
+    return render_page(request, "open.html.j2", tables=tables, folder=folder, most=most)
 
 
-async def upload(request: Request) -> Response:
+async def upload_table(request: Request) -> Response:
     """Take an upload: its body is the file, and the address says its name and how to read it."""
     visitor, most = visitor_of(request), settings_of(request).most_upload
     given = Form({name: [value] for name, value in request.query_params.multi_items()})
@@ -54,7 +54,7 @@ async def upload(request: Request) -> Response:
     return JSONResponse({"next": "/columns"})
 
 
-async def path(request: Request) -> Response:
+async def open_path(request: Request) -> Response:
     """Open a file below the folder that the command names."""
     folder, form = settings_of(request).folder, await form_of(request)
     if folder is None:
@@ -63,34 +63,34 @@ async def path(request: Request) -> Response:
     await run_in_threadpool(require_expandable, found, EXPANDED * settings_of(request).most_upload)
     source = Source(path=str(found), name=found.name, reading=_reading(form), below=str(folder.path.resolve()))
     await run_in_threadpool(visitor_of(request).open, source)
-    return go("/columns")
+    return redirect_to("/columns")
 
 
-async def demo(request: Request) -> Response:
+async def open_demo(request: Request) -> Response:
     """Open the table of ``sfumato demo``."""
     visitor = visitor_of(request)
     target = visitor.room_for_table() / "diabetes.parquet"
     source = Source(path=str(target), name=target.name, reading=Reading(), is_demo=True)
     await run_in_threadpool(visitor.open, source)
-    return go("/columns")
+    return redirect_to("/columns")
 
 
-async def again(request: Request) -> Response:
+async def read_again(request: Request) -> Response:
     """Read the same table in another way."""
     visitor, form = visitor_of(request), await form_of(request)
     if visitor.source is not None:
         known = visitor.source
         source = replace(known, reading=_reading(form))
         await run_in_threadpool(visitor.open, source)
-    return go("/columns")
+    return redirect_to("/columns")
 
 
-async def close(request: Request) -> Response:
+async def close_table(request: Request) -> Response:
     """Forget the table, and remove what was stored."""
     visitor = visitor_of(request)
     with contextlib.suppress(OSError):
         await run_in_threadpool(visitor.forget)
-    return go("/open")
+    return redirect_to("/open")
 
 
 def _reading(form: Form) -> Reading:

@@ -8,8 +8,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sfumato.app.choices import Said
-from sfumato.app.pages.frame import form_of, go, position, shown, visitor_of
+from sfumato.app.choices import Message
+from sfumato.app.pages.frame import form_of, position, redirect_to, render_page, visitor_of
 from sfumato.app.recipes import command_of, python_of
 from sfumato.app.visitors import Run
 from sfumato.report.comparison_page import map_context
@@ -18,13 +18,15 @@ from sfumato.report.picture import HEIGHT, WIDTH
 MOST_RUNS = 10**9  # numbers that an address may name
 
 
-async def page(request: Request) -> Response:
+async def show_result(request: Request) -> Response:
     """Show the result of a run."""
     run = run_of(request)
     if run.made is None:
-        return shown(request, "failed_run.html.j2", 200 if run.job.failure else 404, run=run, failure=run.job.failure)
+        return render_page(
+            request, "failed_run.html.j2", 200 if run.job.failure else 404, run=run, failure=run.job.failure
+        )
     contents = run.made.contents
-    return shown(
+    return render_page(
         request,
         "result.html.j2",
         run=run,
@@ -39,7 +41,7 @@ async def page(request: Request) -> Response:
     )
 
 
-async def compared(request: Request) -> Response:
+async def compare_runs(request: Request) -> Response:
     """Show all runs, and where they lie on the risk–utility map."""
     from sfumato.comparison.records import Comparison  # slow to import
 
@@ -56,23 +58,25 @@ async def compared(request: Request) -> Response:
         )
         context = map_context(whole, numbers=[run.number for run in placed])
         context["marked"] = {run.number: row for run, row in zip(placed, whole.rows, strict=True)}
-    return shown(request, "runs.html.j2", runs=runs, failed=[run for run in visitor.runs if run.job.failure], **context)
+    return render_page(
+        request, "runs.html.j2", runs=runs, failed=[run for run in visitor.runs if run.job.failure], **context
+    )
 
 
-async def back(request: Request) -> Response:
+async def restore_choices(request: Request) -> Response:
     """Take the choices of a run again."""
     await form_of(request)
     run = run_of(request)
     chosen = run.choices
     visitor_of(request).history.change(
-        Said("back to run {run}", {"run": run.number}),
+        Message("back to run {run}", {"run": run.number}),
         schema=chosen.schema,
         population=chosen.population,
         keep=chosen.keep,
         method=chosen.method,
         options=chosen.options,
     )
-    return go("/run")
+    return redirect_to("/run")
 
 
 def run_of(request: Request) -> Run:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sfumato.app.choices import Said
+from sfumato.app.choices import Message
 from sfumato.app.pages.frame import (
     Form,
-    examined,
-    examined_by,
+    ask_for_columns,
+    columns_of,
     form_of,
-    go,
     position,
-    shown,
+    redirect_to,
+    render_page,
+    show_progress,
     visitor_of,
-    working,
 )
 from sfumato.app.tasks import Examined
 from sfumato.errors import RequestError
@@ -26,15 +26,15 @@ from sfumato.statistics.language import parse
 OF_ONE = {"mean": "mean", "sd": "standard deviation", "median": "median"}  # statistics of one column, and their names
 
 
-async def page(request: Request) -> Response:
+async def show_statistics(request: Request) -> Response:
     """Show the numeric columns and the chosen statistics."""
-    job = await examined(request)
+    job = await ask_for_columns(request)
     if job.state != "done":
-        return working(request, job)
-    numeric = _numeric(examined_by(job))
+        return show_progress(request, job)
+    numeric = _numeric_columns(columns_of(job))
     keep = visitor_of(request).choices.keep
     singles = {f"{word}({quoted(name)})" for word in OF_ONE for _, name in numeric}
-    return shown(
+    return render_page(
         request,
         "statistics.html.j2",
         numeric=numeric,
@@ -45,38 +45,38 @@ async def page(request: Request) -> Response:
     )
 
 
-async def change(request: Request) -> Response:
+async def change_statistics(request: Request) -> Response:
     """Add statistics, remove one, or set those of single columns."""
-    job, form = await examined(request), await form_of(request)
+    job, form = await ask_for_columns(request), await form_of(request)
     if job.state != "done":
-        return go("/statistics")
-    found, visitor = examined_by(job), visitor_of(request)
-    names = {str(place): name for place, name in _numeric(found)}
-    keep, said = _changed(visitor.choices.keep, form, names)
+        return redirect_to("/statistics")
+    found, visitor = columns_of(job), visitor_of(request)
+    names = {str(place): name for place, name in _numeric_columns(found)}
+    keep, message = _change_keep(visitor.choices.keep, form, names)
     known = [column.name for column in found.schema.without(Role.IDENTIFIER).columns]
     for one in keep:  # here and not by the worker, which may be busy with a release for a long time
         parse(one, names=known)
-    visitor.history.change(said, keep=keep)
-    return go("/statistics")
+    visitor.history.change(message, keep=keep)
+    return redirect_to("/statistics")
 
 
-def _changed(keep: tuple[str, ...], form: Form, names: dict[str, str]) -> tuple[tuple[str, ...], Said]:
+def _change_keep(keep: tuple[str, ...], form: Form, names: dict[str, str]) -> tuple[tuple[str, ...], Message]:
     """Return the statistics after a change, and what the change was."""
     action = form.one("action")
     if action.startswith("remove:"):
         place = position(action.removeprefix("remove:"), len(keep))
         gone = "" if place is None else keep[place]
-        return tuple(one for one in keep if one != gone), Said("not {statistic}", {"statistic": gone})
+        return tuple(one for one in keep if one != gone), Message("not {statistic}", {"statistic": gone})
     if action == "singles":
         known = {f"{word}({quoted(name)})" for word in OF_ONE for name in names.values()}
         wanted = [f"{word}({quoted(names[place])})" for word in OF_ONE for place in form.all(word) if place in names]
         others = [one for one in keep if one not in known]
-        return (*wanted, *others), Said("statistics of single columns")
-    new = _new(action, form, names)
-    return (*keep, *((new,) if new not in keep else ())), Said("{statistic}", {"statistic": new})
+        return (*wanted, *others), Message("statistics of single columns")
+    new = _read_statistic(action, form, names)
+    return (*keep, *((new,) if new not in keep else ())), Message("{statistic}", {"statistic": new})
 
 
-def _new(action: str, form: Form, names: dict[str, str]) -> str:
+def _read_statistic(action: str, form: Form, names: dict[str, str]) -> str:
     """Return the statistic that a form describes."""
     if action == "text":
         return form.one("text")
@@ -89,7 +89,7 @@ def _new(action: str, form: Form, names: dict[str, str]) -> str:
     raise RequestError("The statistic needs its columns.", found="too few", fix="choose them in the lists")
 
 
-def _numeric(found: Examined) -> list[tuple[int, str]]:
+def _numeric_columns(found: Examined) -> list[tuple[int, str]]:
     """Return the columns that have means, with their positions."""
     return [
         (place, column.name)

@@ -15,18 +15,18 @@ from dataclasses import dataclass, replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sfumato.app.choices import Said
+from sfumato.app.choices import Message
 from sfumato.app.pages.frame import (
-    asked,
-    examined,
-    examined_by,
+    ask_for_columns,
+    ask_worker,
+    columns_of,
     form_of,
-    go,
     position,
-    shown,
+    redirect_to,
+    render_page,
+    show_progress,
     source_of,
     visitor_of,
-    working,
 )
 from sfumato.app.tasks import ShownTree, ShowTree
 from sfumato.errors import RequestError, SchemaError
@@ -39,21 +39,21 @@ MOST_DRAWN = 400  # values of a tree that are drawn
 
 
 @dataclass(frozen=True, kw_only=True)
-class Branch:
+class DrawnBranch:
     """A node of a drawn tree, with the nodes below it and the positions of its values."""
 
     name: str
     level: int
     values: tuple[int, ...]
-    below: tuple[Branch, ...]
+    below: tuple[DrawnBranch, ...]
 
 
-async def page(request: Request) -> Response:
+async def show_tree(request: Request) -> Response:
     """Draw the tree of a column: the chosen one, or a suggestion."""
-    job = await examined(request)
+    job = await ask_for_columns(request)
     if job.state != "done":
-        return working(request, job)
-    column = _column(examined_by(job).schema.columns, request.query_params.get("column", ""))
+        return show_progress(request, job)
+    column = _column(columns_of(job).schema.columns, request.query_params.get("column", ""))
     way, levels = request.query_params.get("way", ""), request.query_params.get("levels", "")
     task = ShowTree(
         source=source_of(request),
@@ -62,42 +62,42 @@ async def page(request: Request) -> Response:
         way=require_choice(way, name="The way", choices=("", *WAYS)),
         levels=_levels(levels),
     )
-    job = await asked(request, task)
+    job = await ask_worker(request, task)
     if job.state != "done":
-        return working(request, job)
+        return show_progress(request, job)
     tree: ShownTree = job.result
-    drawn = branches(tree.lines) if len(tree.lines) <= MOST_DRAWN else None
+    drawn = draw_branches(tree.lines) if len(tree.lines) <= MOST_DRAWN else None
     place = request.query_params.get("column", "")
-    return shown(
+    return render_page(
         request, "tree.html.j2", column=column, position=place, tree=tree, drawn=drawn, ways=WAYS, levels=levels
     )
 
 
-async def change(request: Request) -> Response:
+async def change_tree(request: Request) -> Response:
     """Choose a tree, an edited one, or none."""
-    job, form = await examined(request), await form_of(request)
+    job, form = await ask_for_columns(request), await form_of(request)
     if job.state != "done":
-        return go("/columns")
-    column = _column(examined_by(job).schema.columns, form.one("column"))
+        return redirect_to("/columns")
+    column = _column(columns_of(job).schema.columns, form.one("column"))
     history, action = visitor_of(request).history, form.one("action")
-    tree, said = None, Said("no tree for {column}", {"column": column.name})
+    tree, message = None, Message("no tree for {column}", {"column": column.name})
     if action != "remove":
         tree = Tree.of(_lines(form.one("text")), name="tree")
         if action == "group":
-            tree = grouped(tree, form.positions("value", tree.size), form.one("group"), form.number("level") or 1)
-        said = Said("tree for {column}", {"column": column.name})
+            tree = group_values(tree, form.positions("value", tree.size), form.one("group"), form.number("level") or 1)
+        message = Message("tree for {column}", {"column": column.name})
     chosen = replace(column, tree=None if tree is None else _stored(request, column.name, tree))
     schema = history.now.schema
     others = tuple(one for one in schema.columns if one.name != column.name)
-    history.change(said, schema=replace(schema, columns=(*others, chosen)))
-    return go(f"/tree?column={form.one('column')}" if tree is not None else "/columns")
+    history.change(message, schema=replace(schema, columns=(*others, chosen)))
+    return redirect_to(f"/tree?column={form.one('column')}" if tree is not None else "/columns")
 
 
-def grouped(tree: Tree, values: Sequence[int], name: str, level: int) -> Tree:
+def group_values(tree: Tree, values: Sequence[int], name: str, level: int) -> Tree:
     """Return the tree with values in one group of this name on a level; above it they follow the first of them.
 
     >>> tree = Tree.of([("a", "a", "*"), ("b", "b", "*"), ("c", "c", "*")])
-    >>> grouped(tree, [0, 2], "a or c", 1).lines
+    >>> group_values(tree, [0, 2], "a or c", 1).lines
     [('a', 'a or c', '*'), ('c', 'a or c', '*'), ('b', 'b', '*')]
     """
     if not values or not name:
@@ -109,18 +109,18 @@ def grouped(tree: Tree, values: Sequence[int], name: str, level: int) -> Tree:
     return Tree.of([(*line[:level], name, *above) if row in set(values) else line for row, line in enumerate(lines)])
 
 
-def branches(lines: Sequence[Sequence[str]], level: int | None = None, first: int = 0) -> tuple[Branch, ...]:
+def draw_branches(lines: Sequence[Sequence[str]], level: int | None = None, first: int = 0) -> tuple[DrawnBranch, ...]:
     """Return the nodes of a tree from its lines, the highest level first; subtrees are contiguous."""
     level = len(lines[0]) - 1 if level is None else level
     found, start = [], 0
     for row in range(1, len(lines) + 1):
         if row == len(lines) or lines[row][level] != lines[start][level]:
             found.append(
-                Branch(
+                DrawnBranch(
                     name=lines[start][level],
                     level=level,
                     values=tuple(range(first + start, first + row)),
-                    below=branches(lines[start:row], level - 1, first + start) if level else (),
+                    below=draw_branches(lines[start:row], level - 1, first + start) if level else (),
                 )
             )
             start = row

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from markupsafe import Markup, escape
 
-from sfumato.app.choices import Said
+from sfumato.app.choices import Message
 
 ENGLISH = "en"
 NAME = "English"  # the text whose translation is the name of the language
@@ -40,9 +40,11 @@ class Texts:
             return escape(found).format(**shown)  # all other values are escaped
         return found.format(**shown)
 
-    def said(self, one: Said) -> str:
+    def message(self, one: Message) -> str:
         """Return a remembered text in this language; texts of the catalogue in its placeholders are translated too."""
-        values = {name: self.said(value) if isinstance(value, Said) else value for name, value in one.values.items()}
+        values = {
+            name: self.message(value) if isinstance(value, Message) else value for name, value in one.values.items()
+        }
         return self(one.text, **values)
 
     def count(self, number: int) -> str:

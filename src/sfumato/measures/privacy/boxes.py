@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sfumato.kernels.box_membership import inside_counts
 from sfumato.measures.confidence import quantile, share
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 from sfumato.table.groups import group_labels
 from sfumato.table.intervals import ANY, Intervals, interval_names, is_interval, is_member, parse_set
 
@@ -76,30 +76,12 @@ def box_scores(subject: MeasuredRelease) -> Iterator[Score]:
         rows=len(counts),
         note=note,
     )
-    yield Score(
-        name="people who fit a box, median",
-        family="privacy",
-        value=typical.value,
-        low=typical.low,
-        high=typical.high,
-        better="higher",
-        rows=len(counts),
-        note=note,
-    )
+    yield typical.score("people who fit a box, median", rows=len(counts), note=note, better="higher")
     mixed = counts > size[chosen]
-    interval = share(int(mixed.sum()), len(mixed))
-    yield Score(
-        name="boxes that outsiders also fit",
-        family="privacy",
-        value=interval.value,
-        low=interval.low,
-        high=interval.high,
-        better="lower",
-        rows=len(counts),
-        note=f"boxes overlap, or equal records are in different boxes; {ATTACK}"
-        if mixed.any()
-        else "boxes do not overlap",
+    note = (
+        f"boxes overlap, or equal records are in different boxes; {ATTACK}" if mixed.any() else "boxes do not overlap"
     )
+    yield share(int(mixed.sum()), len(mixed)).score("boxes that outsiders also fit", rows=len(counts), note=note)
 
 
 def _faces(original: Table, released: Table) -> list[str]:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.measures.privacy.equal_rows import Cells, EqualRows, cells_of
+from sfumato.measures.privacy.equal_rows import ColumnCodes, RowMatches, cells_of
 from sfumato.measures.privacy.neighbours import find
-from sfumato.measures.privacy.prediction import People, people_of
-from sfumato.measures.scores import Better, Score
+from sfumato.measures.privacy.prediction import NearestRows, people_of
+from sfumato.release.assessment import Better, Score
 from sfumato.table.encoded_columns import finite
 from sfumato.table.intervals import is_interval
 
@@ -46,7 +46,7 @@ class Copies:
 
 
 def count_copies(
-    equal: EqualRows, unique: NDArray[np.bool_], expected: float, *, reference: int, original: int
+    equal: RowMatches, unique: NDArray[np.bool_], expected: float, *, reference: int, original: int
 ) -> Copies:
     """Count the copies of unique people; ``expected`` is what the columns tell (see above)."""
     in_original, in_release = equal.counts(equal.original), equal.counts(equal.released)
@@ -95,9 +95,9 @@ def copy_scores(subject: MeasuredRelease) -> Iterator[Score]:
     quasi = tuple(name for name in subject.names if subject.quasi is None or name in subject.quasi)
     known = [column for column in cells if column.name in quasi]
     rows = (subject.original.rows, subject.released.rows, 0 if subject.reference is None else subject.reference.rows)
-    whole, partly = EqualRows.of(cells, rows), EqualRows.of(known, rows)
+    whole, partly = RowMatches.of(cells, rows), RowMatches.of(known, rows)
     unique = partly.counts(partly.original)[partly.original] == 1
-    found: list[tuple[str, EqualRows, Sequence[Cells]]] = [("copies, all columns", whole, cells)]
+    found: list[tuple[str, RowMatches, Sequence[ColumnCodes]]] = [("copies, all columns", whole, cells)]
     found += [("copies, quasi-identifiers", partly, known)] if 0 < len(known) < len(cells) else []
     boxed = any(is_interval(name, subject.released.kinds) for name in subject.names)
     near = subject.original.rows > 1 and not boxed
@@ -139,7 +139,7 @@ def counted_copy_scores(subject: MeasuredRelease, counted: ComparedRows) -> Iter
             subject.released.rows,
             0 if subject.reference is None else subject.reference.rows,
         )
-        yield _near_score(subject, EqualRows.of(cells, sizes), tests)
+        yield _near_score(subject, RowMatches.of(cells, sizes), tests)
     yield from _group_scores(counted)
 
 
@@ -162,7 +162,7 @@ def _group_scores(counted: ComparedRows) -> Iterator[Score]:
         )
 
 
-def equal_by_chance(subject: MeasuredRelease, columns: Sequence[Cells]) -> float:
+def equal_by_chance(subject: MeasuredRelease, columns: Sequence[ColumnCodes]) -> float:
     """Return the probability that two people are equal in these columns.
 
     It is that of the column with the rarest agreement, times the share of nearest pairs that agree in each other
@@ -202,7 +202,7 @@ def _agreement(subject: MeasuredRelease, name: str) -> float:
     return 0.0
 
 
-def _near_score(subject: MeasuredRelease, equal: EqualRows, tests: int) -> Score:
+def _near_score(subject: MeasuredRelease, equal: RowMatches, tests: int) -> Score:
     """Count people to whom one released row is nearly equal, compared with the other people or with the reference."""
     people = people_of(subject)
     single = equal.counts(equal.released) == 1
@@ -239,7 +239,7 @@ def _is_near(distance: NDArray[np.float64], others: NDArray[np.float64], share: 
     return np.asarray((distance > 0.0) & (distance <= share * others) & np.isfinite(others))
 
 
-def _dimension(people: People) -> float:
+def _dimension(people: NearestRows) -> float:
     """Return in how many dimensions people spread: the distance to the nearest shrinks with that root of their number.
 
     Distances to the nearest and to the fifth neighbour have the ratio (1/5)^(1/d) on average of the logarithm.

@@ -27,7 +27,7 @@ NO_VALUE = np.inf  # a released cell that is not one number, so that it equals n
 
 
 @dataclass(frozen=True, repr=False)
-class EqualRows:
+class RowMatches:
     """Labels of rows: two rows of any of the tables have the same label if they are equal in the chosen columns."""
 
     original: NDArray[np.int64]
@@ -36,7 +36,7 @@ class EqualRows:
     labels: int
 
     @classmethod
-    def of(cls, cells: Sequence[Cells], rows: tuple[int, int, int]) -> EqualRows:
+    def of(cls, cells: Sequence[ColumnCodes], rows: tuple[int, int, int]) -> RowMatches:
         """Label the rows by these columns; ``rows`` are those of the three tables."""
         labels = np.zeros(sum(rows), dtype=np.int64)
         for column in cells:
@@ -50,7 +50,7 @@ class EqualRows:
 
 
 @dataclass(frozen=True, repr=False)
-class Cells:
+class ColumnCodes:
     """One column of all three tables, one below the other, as codes that are equal where the cells are equal."""
 
     name: str
@@ -58,24 +58,24 @@ class Cells:
     size: int
 
 
-def cells_of(subject: MeasuredRelease) -> tuple[Cells, ...]:
+def cells_of(subject: MeasuredRelease) -> tuple[ColumnCodes, ...]:
     """Return the compared columns as codes, in the order of ``subject.names``."""
     return tuple(_coded(subject, name) for name in subject.names)
 
 
-def _coded(subject: MeasuredRelease, name: str) -> Cells:
+def _coded(subject: MeasuredRelease, name: str) -> ColumnCodes:
     tables = [subject.original, subject.released] + ([] if subject.reference is None else [subject.reference])
     if subject.original.kinds[name].is_numeric:
         cells = np.concatenate([_numbers(table, name) for table in tables])
         values, codes = np.unique(cells, return_inverse=True)  # NaN is one value
-        return Cells(name, codes.astype(np.int32), len(values))
+        return ColumnCodes(name, codes.astype(np.int32), len(values))
     places: dict[str | None, int] = {}
     parts = []
     for table in tables:
         coded = table.coded(name)
         texts = pc.cast(coded.values, pa.string()).to_pylist()
         parts.append(np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int32)[coded.codes])
-    return Cells(name, np.concatenate(parts), len(places))
+    return ColumnCodes(name, np.concatenate(parts), len(places))
 
 
 def _numbers(table: Table, name: str) -> NDArray[np.float64]:
@@ -93,7 +93,7 @@ def _numbers(table: Table, name: str) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, repr=False)
 class CellKeys:
-    """Keys of rows that are equal where the cells are equal, whatever types the tables use (see :class:`Cells`)."""
+    """Keys of rows that are equal where cells are equal, whatever types the tables use (see :class:`ColumnCodes`)."""
 
     names: tuple[str, ...]  # of the columns that are compared
     known: tuple[str, ...]  # those of them that others know

@@ -8,14 +8,14 @@ ROC curve of each measure, which is 0.5 if correct and wrong matches look the sa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.measures.confidence import Interval, area_under_curve, share
 from sfumato.measures.privacy.prediction import people_of
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,17 +80,13 @@ def linkage_scores(subject: MeasuredRelease) -> Iterator[Score]:
     origin, people = subject.origin, people_of(subject).chosen
     linkage = matched(people_of(subject).released, people, origin)
     note = f"share of people; {1.0 / subject.released.rows:.2g} by chance"
-    rate = _score("correct nearest matches", linkage.rate, len(linkage.correct), note)
-    yield replace(rate, gain=rate.low)
+    rows = len(linkage.correct)
+    yield linkage.rate.score("correct nearest matches", rows=rows, note=note, gain=linkage.rate.low)
     areas = {"distance": linkage.by_distance, "ambiguity": linkage.by_ambiguity, "uncertainty": linkage.by_uncertainty}
     both = linkage.correct.any() and not linkage.correct.all()  # else there is nothing to distinguish
     for name, area in areas.items() if both else ():
-        yield _score(
-            f"correct matches recognised by {name}",
-            area,
-            len(linkage.correct),
-            "area under the ROC curve; 0.5 is guessing",
-        )
+        note = "area under the ROC curve; 0.5 is guessing"
+        yield area.score(f"correct matches recognised by {name}", rows=rows, note=note)
     yield _assigned_score(subject, origin)
 
 
@@ -107,17 +103,4 @@ def _assigned_score(subject: MeasuredRelease, origin: NDArray[np.int64]) -> Scor
         note = f"share of {len(chosen):,} random people, matched with their own rows; {1.0 / len(rows):.2g} by chance"
     row = assigned(subject.people[chosen], subject.rows[rows])
     correct = (row >= 0) & (origin[rows][row] == chosen)
-    return _score("correct one-to-one matches", share(int(correct.sum()), len(row)), len(row), note)
-
-
-def _score(name: str, found: Interval, rows: int, note: str) -> Score:
-    return Score(
-        name=name,
-        family="privacy",
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        better="lower",
-        rows=rows,
-        note=note,
-    )
+    return share(int(correct.sum()), len(row)).score("correct one-to-one matches", rows=len(row), note=note)

@@ -20,23 +20,25 @@ CHECKED = 200  # queries whose neighbours are also found exactly, to measure the
 
 
 @dataclass(frozen=True, repr=False)
-class Found:
+class FoundNeighbours:
     """Neighbours, and the share of the true neighbours that were found (1 if the search was exact)."""
 
     neighbours: Neighbours
     recall: float
 
 
-def find(queries: NDArray[np.float64], points: NDArray[np.float64], k: int, generator: np.random.Generator) -> Found:
+def find(
+    queries: NDArray[np.float64], points: NDArray[np.float64], k: int, generator: np.random.Generator
+) -> FoundNeighbours:
     """Return the ``k`` nearest points of each query, exactly if that is not too much work."""
     if len(queries) * len(points) <= EXACT_PAIRS:
-        return Found(nearest(queries, points, k), 1.0)
+        return FoundNeighbours(nearest(queries, points, k), 1.0)
     return find_in_cells(queries, points, k, generator)
 
 
 def find_in_cells(
     queries: NDArray[np.float64], points: NDArray[np.float64], k: int, generator: np.random.Generator
-) -> Found:
+) -> FoundNeighbours:
     """Search only the cells nearest to the query's cell; cells are given by k-means centres.
 
     The queries of one cell have the same candidates, so each cell needs one exact search among few points.
@@ -52,7 +54,7 @@ def find_in_cells(
             part = nearest(queries[asking], points[candidates], k)
             distance[asking] = part.distance
             index[asking] = np.where(part.index >= 0, candidates[part.index], -1)
-    return Found(Neighbours(distance, index), _recall(queries, points, index, generator))
+    return FoundNeighbours(Neighbours(distance, index), _recall(queries, points, index, generator))
 
 
 def _centres(points: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:

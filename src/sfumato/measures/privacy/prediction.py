@@ -17,8 +17,8 @@ from sfumato.kernels.prediction import BLOCK, Prediction, measured
 from sfumato.measures.confidence import quantile
 from sfumato.measures.measured_release import METRICS, MeasuredRelease, Metric
 from sfumato.measures.privacy.neighbours import find
-from sfumato.measures.scores import Score
 from sfumato.params import require_choice, require_int, require_number
+from sfumato.release.assessment import Score
 from sfumato.table.frames import as_table
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ MEANINGS = {
 
 
 @dataclass(frozen=True, repr=False)
-class People:
+class NearestRows:
     """The people who were searched for, with the results."""
 
     chosen: NDArray[np.int64]  # rows of the original
@@ -118,12 +118,12 @@ def uncertainty_by_column(
     return ColumnUncertainty(tuple(pair.code.names), variance)
 
 
-def people_of(subject: MeasuredRelease) -> People:
+def people_of(subject: MeasuredRelease) -> NearestRows:
     """Return the results of the search for the people of the original, which is done once."""
     return subject.once(search_people)
 
 
-def search_people(subject: MeasuredRelease, k: int = NEIGHBOURS) -> People:
+def search_people(subject: MeasuredRelease, k: int = NEIGHBOURS) -> NearestRows:
     """Search for people of the original in the release, and in the original without themselves."""
     generator = subject.generator("prediction")
     total = len(subject.people)
@@ -131,7 +131,7 @@ def search_people(subject: MeasuredRelease, k: int = NEIGHBOURS) -> People:
     people = subject.people[chosen]
     near = find(people, subject.rows, min(k, len(subject.rows)), generator)
     around = find(people, subject.people, min(k + 1, total), generator)
-    return People(
+    return NearestRows(
         chosen,
         measured(near.neighbours, subject.rows),
         measured(around.neighbours.without(chosen), subject.people),
@@ -157,7 +157,7 @@ class Exposed:
         return self.distance / self.distance_to_others if self.distance_to_others > 0.0 else 1.0
 
 
-def most_exposed(people: People, count: int = 10) -> tuple[Exposed, ...]:
+def most_exposed(people: NearestRows, count: int = 10) -> tuple[Exposed, ...]:
     """Return the people to whom the release comes closest, relative to the distance to their nearest other person.
 
     For the custodian only: that a row is exposed is itself information about a person.
@@ -186,13 +186,5 @@ def prediction_scores(subject: MeasuredRelease) -> Iterator[Score]:
         typical = float(np.median(getattr(people.others, name)))
         for label, at in (("median", 0.5), ("worst 1 %", WORST)):
             found = quantile(numbers, at)
-            yield Score(
-                name=f"prediction {name}, {label}",
-                family="privacy",
-                value=found.value,
-                low=found.low,
-                high=found.high,
-                better="higher",
-                rows=len(numbers),
-                note=f"{meaning}; median {typical:.3g} from the table without the person{recall}",
-            )
+            note = f"{meaning}; median {typical:.3g} from the table without the person{recall}"
+            yield found.score(f"prediction {name}, {label}", rows=len(numbers), note=note, better="higher")

@@ -28,7 +28,7 @@ from sfumato.measures.confidence import shift_p_value
 from sfumato.measures.permutation import adjusted, exchanges
 from sfumato.measures.privacy.neighbours import find
 from sfumato.measures.privacy.prediction import NEIGHBOURS, people_of
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

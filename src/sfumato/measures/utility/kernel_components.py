@@ -17,8 +17,8 @@ import numpy as np
 from sfumato.kernels.eigenvectors import leading_eigenpairs
 from sfumato.measures.confidence import shift_p_value
 from sfumato.measures.permutation import chances, exchanges, largest_gaps
-from sfumato.measures.scores import Score
 from sfumato.params import require_choice, require_int, require_number
+from sfumato.release.assessment import Score
 from sfumato.table.frames import as_table
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import numpy as np
 
 from sfumato.disclosure.recoding_losses import average_class_size, discernibility, granularity_loss
 from sfumato.measures.measured_release import midpoints
-from sfumato.measures.scores import Better, Score
 from sfumato.measures.utility.coverage import entropy_lost, mean_shares, rows_not_released
+from sfumato.release.assessment import Better, Score
 from sfumato.table.encoded_columns import finite
 from sfumato.table.groups import group_sizes
 from sfumato.table.intervals import interval_names, is_interval

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 from sfumato.table.encoded_columns import shares_of
 
 if TYPE_CHECKING:
@@ -18,23 +18,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Marginal:
+class MarginalChange:
     """The change in the distribution of one column."""
 
     column: str
     change: float  # Kolmogorov–Smirnov distance of numbers, total variation of categories; 0 (equal) to 1
 
 
-def marginals(subject: MeasuredRelease, matrix: NDArray[np.float64]) -> tuple[Marginal, ...]:
+def marginals(subject: MeasuredRelease, matrix: NDArray[np.float64]) -> tuple[MarginalChange, ...]:
     """Compare each column of the original with ``matrix``, that of the release or of the reference."""
     original = subject.original_matrix
     changes = [
-        Marginal(column=number.name, change=_largest_gap(original[:, number.position], matrix[:, number.position]))
+        MarginalChange(
+            column=number.name, change=_largest_gap(original[:, number.position], matrix[:, number.position])
+        )
         for number in subject.code.numbers
     ]
     for category in subject.code.categories:
         before, after = (shares_of(m[:, category.columns]).mean(axis=0) for m in (original, matrix))
-        changes.append(Marginal(column=category.name, change=float(np.abs(after - before).sum() / 2.0)))
+        changes.append(MarginalChange(column=category.name, change=float(np.abs(after - before).sum() / 2.0)))
     return tuple(changes)
 
 

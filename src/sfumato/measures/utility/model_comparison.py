@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

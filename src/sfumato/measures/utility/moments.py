@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -98,7 +98,7 @@ class TestRisk:
     def test_a_risk_equal_to_the_limit_is_allowed(self, limits, held):
         claim = RiskAtMost(columns=("q",), **limits)
         assert claim.measure(evidence(self.GROUPS, self.GROUPS)).held is held
-        again = ClaimRecord.of(claim).rebuilt()
+        again = ClaimRecord.of(claim).to_claim()
         assert again == claim
 
     def test_a_limit_of_009_needs_twelve_rows(self):

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.measures.confidence import share
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 from sfumato.table.groups import group_labels
 from sfumato.table.intervals import BOX, Intervals, box_columns, is_interval, parse_set
 
@@ -126,13 +126,8 @@ def downcoding_scores(subject: MeasuredRelease) -> Iterator[Score]:
     if not found.cells:
         return
     rate, right = share(found.true, found.cells), share(found.true, found.statements)
-    yield Score(
-        name="generalized cells undone",
-        family="privacy",
-        value=rate.value,
-        low=rate.low,
-        high=rate.high,
-        better="lower",
+    yield rate.score(
+        "generalized cells undone",
         rows=found.cells,
         gain=rate.low if right.low > 0.5 else 0.0,  # statements of which most are wrong tell nothing
         note=f"share of generalized cells; {found.true:,} of {found.statements:,} statements are true",

@@ -13,14 +13,14 @@ to trust, so that one column that was changed a lot does not hide the others.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.measures.confidence import share
 from sfumato.measures.measured_release import midpoints
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 from sfumato.table.encoded_columns import finite
 from sfumato.table.intervals import Intervals, is_interval
 
@@ -108,13 +108,8 @@ def fellegi_sunter_scores(subject: MeasuredRelease) -> Iterator[Score]:
     found = share(round(hits), len(targets))
     sure = (weight.max(axis=1) > np.log(rows)) & (best.sum(axis=1) == 1)
     right = int((best & own)[sure].any(axis=1).sum())
-    yield Score(
-        name="correct Fellegi–Sunter links",
-        family="privacy",
-        value=hits / len(targets),
-        low=found.low,
-        high=found.high,
-        better="lower",
+    yield replace(found, value=hits / len(targets)).score(
+        "correct Fellegi–Sunter links",
         rows=len(targets),
         gain=found.low,
         note=f"share of people; {1.0 / rows:.2g} by chance; {right} of {int(sure.sum())} links are correct for which "

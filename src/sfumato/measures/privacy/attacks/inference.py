@@ -10,13 +10,13 @@ import numpy as np
 
 from sfumato.kernels.neighbours import nearest
 from sfumato.measures.permutation import excess
-from sfumato.measures.privacy.attacks.risk import Risk
+from sfumato.measures.privacy.attacks.risk import AttackRisk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.measures.measured_release import MeasuredRelease
-    from sfumato.measures.scores import Score
+    from sfumato.release.assessment import Score
     from sfumato.table.encoder import Encoder
 
 TARGETS = 1000  # people attacked on each side
@@ -33,9 +33,9 @@ class Inference:
     outside: NDArray[np.bool_]
 
     @property
-    def risk(self) -> Risk:
+    def risk(self) -> AttackRisk:
         """The risk of this column."""
-        return Risk.of(int(self.inside.sum()), len(self.inside), int(self.outside.sum()), len(self.outside))
+        return AttackRisk.of(int(self.inside.sum()), len(self.inside), int(self.outside.sum()), len(self.outside))
 
 
 def inferences(subject: MeasuredRelease) -> tuple[Inference, ...]:
@@ -70,7 +70,7 @@ def inference_scores(subject: MeasuredRelease) -> Iterator[Score]:
     yield worst.risk.score("inference of a column, largest", f"column {worst.column!r}")
 
 
-def _together(inside: NDArray[np.int64], outside: NDArray[np.int64], columns: int) -> Risk:
+def _together(inside: NDArray[np.int64], outside: NDArray[np.int64], columns: int) -> AttackRisk:
     """Return the risk over all columns, given how many columns of each person were guessed.
 
     The guesses of one person depend on each other, so they count as fewer attacks: as many as have the same variance.
@@ -81,7 +81,7 @@ def _together(inside: NDArray[np.int64], outside: NDArray[np.int64], columns: in
         alone = columns * rate * (1.0 - rate)  # variance of the columns guessed if guesses did not depend
         trials = len(correct) * columns / max(1.0, float(correct.var()) / alone if alone > 0.0 else 1.0)
         counts += [round(rate * trials), round(trials)]
-    return Risk.of(*counts)
+    return AttackRisk.of(*counts)
 
 
 def _correct(

@@ -9,11 +9,11 @@ import numpy as np
 
 from sfumato.kernels.neighbours import nearest
 from sfumato.measures.permutation import excess
-from sfumato.measures.privacy.attacks.risk import Risk
+from sfumato.measures.privacy.attacks.risk import AttackRisk
 
 if TYPE_CHECKING:
     from sfumato.measures.measured_release import MeasuredRelease
-    from sfumato.measures.scores import Score
+    from sfumato.release.assessment import Score
 
 TARGETS = 2000  # people attacked on each side
 PAIRS = 2 * 10**9  # largest number of distances computed
@@ -37,6 +37,6 @@ def linkability_scores(subject: MeasuredRelease) -> Iterator[Score]:
     ends = [nearest(people[:, half], released[:, half], 1).index[:, 0] for half in (first, second)]
     linked = np.asarray(ends[0] == ends[1])
     within, without = linked[: len(inside)], linked[len(inside) :]
-    risk = Risk.of(int(within.sum()), len(within), int(without.sum()), len(without))
+    risk = AttackRisk.of(int(within.sum()), len(within), int(without.sum()), len(without))
     note = "both halves of the columns have the same nearest row"
     yield risk.score("linkability", note, excess(within, without, generator))

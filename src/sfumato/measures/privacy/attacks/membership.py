@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.measures.confidence import Interval, area_under_curve, share
 from sfumato.measures.permutation import adjusted, areas, exchanges
 from sfumato.measures.privacy.neighbours import find
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,15 +118,5 @@ def _as_scores(name: str, found: Membership, p_values: NDArray[np.float64]) -> I
         (f"members detected by {name}", found.detected, rate, FALSE_POSITIVES),
     )
     for (label, value, note, by_guessing), p_value in zip(parts, p_values, strict=True):
-        yield Score(
-            name=label,
-            family="privacy",
-            value=value.value,
-            low=value.low,
-            high=value.high,
-            better="lower",
-            rows=rows,
-            p_value=float(p_value),
-            gain=max(0.0, (value.low - by_guessing) / (1.0 - by_guessing)),
-            note=note,
-        )
+        gain = max(0.0, (value.low - by_guessing) / (1.0 - by_guessing))
+        yield value.score(label, rows=rows, note=note, p_value=float(p_value), gain=gain)

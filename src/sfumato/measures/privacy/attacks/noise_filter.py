@@ -28,7 +28,7 @@ PRIOR = 1e-3  # variance that a normal has at least, in variances of the noise
 
 
 @dataclass(frozen=True, repr=False)
-class Mixture:
+class NormalMixture:
     """Normals of rows without noise."""
 
     shares: Array  # (normals,)
@@ -81,12 +81,12 @@ def _parameters(size: int, columns: int) -> int:
     return size * (1 + columns + columns * (columns + 1) // 2) - 1
 
 
-def _criterion(mixture: Mixture, rows: Array) -> float:
+def _criterion(mixture: NormalMixture, rows: Array) -> float:
     """Return half of Akaike's criterion."""
     return _parameters(*mixture.means.shape) - mixture.weights(rows)[1]
 
 
-def _fitted(rows: Array, size: int, generator: np.random.Generator) -> Mixture:
+def _fitted(rows: Array, size: int, generator: np.random.Generator) -> NormalMixture:
     """Fit a mixture, from the nearest of some random rows on."""
     weights = _start(rows, size, generator)
     mixture = _moments(rows, weights)
@@ -107,7 +107,7 @@ def _start(rows: Array, size: int, generator: np.random.Generator) -> Array:
     return np.asarray(np.eye(size)[:, nearest])
 
 
-def _moments(rows: Array, weights: Array) -> Mixture:
+def _moments(rows: Array, weights: Array) -> NormalMixture:
     """Return the normals of weighted rows; the noise is subtracted from the variance of each principal component."""
     totals = weights.sum(axis=1) + np.finfo(float).tiny
     means = weights @ rows / totals[:, None]
@@ -117,10 +117,10 @@ def _moments(rows: Array, weights: Array) -> Mixture:
         variances, axes = np.linalg.eigh((steps * weight[:, None]).T @ steps / total)
         floor = 0.0 if len(weights) == 1 else PRIOR
         covariances[place] = (axes * np.maximum(variances - 1.0, floor)) @ axes.T
-    return Mixture(totals / totals.sum(), means, covariances)
+    return NormalMixture(totals / totals.sum(), means, covariances)
 
 
-def _step(mixture: Mixture, rows: Array, weights: Array) -> Mixture:
+def _step(mixture: NormalMixture, rows: Array, weights: Array) -> NormalMixture:
     """Take one step of expectation–maximization."""
     columns, totals = rows.shape[1], weights.sum(axis=1) + np.finfo(float).tiny
     means, covariances = np.empty_like(mixture.means), np.empty_like(mixture.covariances)
@@ -132,4 +132,4 @@ def _step(mixture: Mixture, rows: Array, weights: Array) -> Mixture:
         inner = (steps * weights[place][:, None]).T @ steps + totals[place] * (old - one @ old)
         covariances[place] = (inner + columns * PRIOR * np.eye(columns)) / (totals[place] + columns)
         covariances[place] = 0.5 * (covariances[place] + covariances[place].T)
-    return Mixture(totals / totals.sum(), means, covariances)
+    return NormalMixture(totals / totals.sum(), means, covariances)

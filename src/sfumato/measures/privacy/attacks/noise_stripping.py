@@ -3,9 +3,8 @@
 Columns that are correlated lie near a subspace, and independent noise does not. The intruder knows the variance of the
 noise, which releases report, scales the columns so that it is 1 in each, and shrinks each principal component from its
 variance λ to λ − 1, its variance without noise (Kargupta et al. 2003; Huang, Du and Chen 2005). Where the rows are far
-from normal, as incomes are, they are split into up to four normals, each with its own subspace
-(:mod:`~sfumato.measures.privacy.attacks.noise_filter`). Noise that has the correlations of the data lies in the same
-subspace, and stays.
+from normal, as incomes are, they are split into up to four normals, each with its own subspace. Noise that has the
+correlations of the data lies in the same subspace, and stays.
 
 What counts is the gain over the best guess from each column by itself, which shrinks it towards its mean: that needs no
 decomposition, and even a column of other people's values seems to have less noise after it.
@@ -22,15 +21,13 @@ import numpy as np
 from sfumato.measures.confidence import Z
 from sfumato.measures.measured_release import midpoints
 from sfumato.measures.privacy.attacks.noise_filter import without_noise
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 from sfumato.table.encoded_columns import finite
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.measures.measured_release import MeasuredRelease
-
-    Array = NDArray[np.float64]
 
 FEWEST_ROWS = 20  # rows from which the variances of components are estimated
 
@@ -46,7 +43,9 @@ class Stripped:
     columns: int
 
 
-def stripped(original: Array, released: Array, generator: np.random.Generator) -> Stripped | None:
+def stripped(
+    original: NDArray[np.float64], released: NDArray[np.float64], generator: np.random.Generator
+) -> Stripped | None:
     """Attack released numbers whose originals are in the same rows; None if less than two columns were changed.
 
     The share is 1 − Σ(guess − original)² ÷ Σ(guess from one column − original)², over columns in units of their noise.
@@ -74,7 +73,7 @@ def stripped(original: Array, released: Array, generator: np.random.Generator) -
     )
 
 
-def _squared_errors(guess: Array, true: Array) -> Array:
+def _squared_errors(guess: NDArray[np.float64], true: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the squared error of each row, after each column of the guess has been fitted to the true one."""
     centred, wanted = guess - guess.mean(axis=0), true - true.mean(axis=0)
     square = (centred**2).sum(axis=0)

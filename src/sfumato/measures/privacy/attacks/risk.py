@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.measures.confidence import Z
-from sfumato.measures.scores import Score
+from sfumato.measures.confidence import Interval, Z
+from sfumato.release.assessment import Score
 
 
 @dataclass(frozen=True, kw_only=True)
-class Risk:
+class AttackRisk:
     """The success rates of an attack inside and outside, and the risk that the release causes (Giomi et al., 2023).
 
     ``value`` is (inside − outside)/(1 − outside), from 0 (no gain) to 1 (every attack succeeds). Its 95 % interval
@@ -26,7 +26,7 @@ class Risk:
     attacks: int
 
     @classmethod
-    def of(cls, inside: int, inside_trials: int, outside: int, outside_trials: int) -> Risk:
+    def of(cls, inside: int, inside_trials: int, outside: int, outside_trials: int) -> AttackRisk:
         """Compute the risk from successes and trials on both sides, with Wilson's estimates of the two rates."""
         main, control = _wilson(inside, inside_trials), _wilson(outside, outside_trials)
         left = max(1.0 - control.rate, 1e-12)
@@ -48,18 +48,9 @@ class Risk:
 
     def score(self, name: str, note: str, p_value: float | None = None) -> Score:
         """Return the risk as a score; ``p_value`` is the probability of such a risk by chance."""
-        return Score(
-            name=name,
-            family="privacy",
-            value=self.value,
-            low=self.low,
-            high=self.high,
-            better="lower",
-            rows=self.attacks,
-            p_value=p_value,
-            gain=self.low,
-            note=f"{note}; success rate {self.inside:.1%} inside the table, {self.outside:.1%} outside",
-        )
+        note += f"; success rate {self.inside:.1%} inside the table, {self.outside:.1%} outside"
+        interval = Interval(self.value, self.low, self.high)
+        return interval.score(name, rows=self.attacks, note=note, p_value=p_value, gain=self.low)
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.measures.permutation import adjusted, exchanges_among
-from sfumato.measures.privacy.attacks.risk import Risk
+from sfumato.measures.privacy.attacks.risk import AttackRisk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.measures.measured_release import MeasuredRelease
-    from sfumato.measures.scores import Score
+    from sfumato.release.assessment import Score
 
 ATTACKS = 2000
 FITTING = 100  # a description that fits more people of the original and the reference singles out nobody
@@ -47,7 +47,7 @@ def singling_out_scores(subject: MeasuredRelease) -> Iterator[Score]:
         columns = generator.permutation(len(subject.names))[: int(generator.integers(1, len(subject.names) + 1))]
         described.append(_fitting(subject, everyone, row, medians, columns))
     singled = _singled_out(described, people, generator)
-    risk = Risk.of(int(singled[0, 0]), attacks, int(singled[0, 1]), attacks)
+    risk = AttackRisk.of(int(singled[0, 0]), attacks, int(singled[0, 1]), attacks)
     p_value = float(adjusted((singled[:, 0] - singled[:, 1])[:, None])[0])
     yield risk.score("singling out", "descriptions taken from the release that fit exactly one person", p_value)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.measures.confidence import share
-from sfumato.measures.scores import Score
+from sfumato.release.assessment import Score
 from sfumato.table.groups import group_labels
 from sfumato.table.intervals import is_interval
 
@@ -107,13 +107,8 @@ def suppression_scores(subject: MeasuredRelease) -> Iterator[Score]:
         return
     rate = share(found.correct, found.suppressed)
     right = share(found.correct, found.guessed)
-    yield Score(
-        name="suppressed cells reconstructed",
-        family="privacy",
-        value=rate.value,
-        low=rate.low,
-        high=rate.high,
-        better="lower",
+    yield rate.score(
+        "suppressed cells reconstructed",
         rows=found.suppressed,
         gain=rate.low if right.low > 0.5 else 0.0,  # guesses of which most are wrong tell nothing
         note=f"share of suppressed cells; {found.correct:,} of {found.guessed:,} guesses are correct",

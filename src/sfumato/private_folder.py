@@ -1,0 +1,89 @@
+"""Folders that only this user can read: locked while their process lives, and swept after a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ABANDONED = 24 * 3600.0  # seconds after which a folder is abandoned where folders cannot be locked
+
+
+@dataclass(frozen=True)
+class PrivateFolder:
+    """A folder with mode 0700, which is removed at the end, or by the next process if this one crashes."""
+
+    path: Path
+    locks: tuple[int, ...]
+
+    @classmethod
+    def create(cls, prefix: str, parent: Path | None = None) -> PrivateFolder:
+        """Remove what crashed processes left under this prefix, and create a new folder."""
+        where = parent or Path(tempfile.gettempdir())
+        sweep(where, prefix)
+        while True:
+            path = Path(tempfile.mkdtemp(prefix=prefix, dir=where))  # mode 0700
+            locks = lock(path)
+            if path.exists():  # not swept by another process before it was locked
+                return cls(path, tuple(locks))
+            unlock(locks)
+
+    def remove(self) -> None:
+        """Remove the folder and everything in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        unlock(list(self.locks))
+
+
+def sweep(where: Path, prefix: str) -> None:
+    """Remove folders of this user whose processes have ended without removing them."""
+    with contextlib.suppress(OSError):
+        for path in where.iterdir():
+            if path.name.startswith(prefix) and _is_ours(path) and is_abandoned(path):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def lock(folder: Path) -> list[int]:
+    """Lock a folder for as long as this process lives, and return the descriptor; [] where that cannot be done."""
+    try:
+        import fcntl
+    except ImportError:
+        return []
+    descriptor = os.open(folder, os.O_RDONLY)
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return [descriptor]
+
+
+def unlock(locks: list[int]) -> None:
+    """Give the locks of :func:`lock` back."""
+    for descriptor in locks:
+        os.close(descriptor)
+
+
+def is_abandoned(folder: Path) -> bool:
+    """Whether no living process works in the folder."""
+    try:
+        import fcntl
+    except ImportError:
+        return time.time() - folder.stat().st_mtime > ABANDONED
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return time.time() - folder.stat().st_mtime > ABANDONED
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _is_ours(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        owner = path.lstat().st_uid
+        return path.is_dir() and not path.is_symlink() and (not hasattr(os, "getuid") or owner == os.getuid())
+    return False
