@@ -16,7 +16,7 @@ import numpy as np
 
 from sfumato.errors import CannotRelease
 from sfumato.methods.recodings.joint_counts import JointCounts
-from sfumato.methods.recodings.lattice_search import Clock
+from sfumato.methods.recodings.level_search import Clock
 from sfumato.table.groups import refine
 
 if TYPE_CHECKING:

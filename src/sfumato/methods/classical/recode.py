@@ -21,6 +21,7 @@ from sfumato.methods.recodings.options import importance_option, search_option
 from sfumato.methods.recodings.promises import require_rows
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
 from sfumato.params import GROUP_SIZES, Choice, Number, OrNone, Probability, Share, Tabular, Whole, option
+from sfumato.survey.survey import blocks_wanted
 from sfumato.table.frames import as_table
 
 if TYPE_CHECKING:
@@ -168,10 +169,18 @@ class Recode(Method):
         if self.kind == "local":
             from sfumato.methods.classical.local_recoding import local_plan
 
-            return local_plan(self, columns, rules, randomness)
+            return local_plan(columns, rules, randomness, loss=self.loss, seconds=self.search)
         from sfumato.methods.classical.global_recoding import global_plan
 
-        return global_plan(self, columns, rules, survey)
+        return global_plan(
+            columns,
+            rules,
+            loss=self.loss,
+            suppress=self.suppress,
+            population=self.population,
+            seconds=self.search,
+            parts=blocks_wanted(survey),
+        )
 
     def _rules(self, survey: Survey, schema: Schema) -> GroupRules:
         return rules_of(

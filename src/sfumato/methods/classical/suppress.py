@@ -146,7 +146,7 @@ class SuppressPlan(Plan):
         weights = [(self.method.importance or {}).get(name, 1.0) for name in self.quasi]
         values = [np.arange(column.size, dtype=np.int32) for column in coded]
         grouped = [
-            Groupings(name, column.codes, (own, np.zeros_like(own)), lambda groups: None, weight)
+            Groupings(name, column.codes, (own, np.zeros_like(own)), weight=weight)
             for name, column, own, weight in zip(self.quasi, coded, values, weights, strict=True)
         ]
         costs = [[np.zeros(len(own)), np.full(len(own), weight)] for own, weight in zip(values, weights, strict=True)]

@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato.methods.probabilistic.refinement_chain import Chain, EffectiveCombinations, SmallGroups, refinement_chain
 from sfumato.methods.recodings.joint_counts import JointCounts
-from sfumato.methods.recodings.level_lattice import Levels, best_levels, chosen_levels
+from sfumato.methods.recodings.level_search import Levels, SumOfLosses, choose_levels, search_levels
 from sfumato.methods.recodings.value_groupings import Groupings
 
 if TYPE_CHECKING:
@@ -54,20 +54,17 @@ def _best_combination(
     columns: Sequence[Groupings], rows: int, holds: Callable[[Recodings], bool], *, below: float
 ) -> Recodings | None:
     """Return the best combination of levels; None if there are too many or none has a loss ``below`` this."""
-    kept = chosen_levels(columns, min(COMBINATIONS, max(1_000, ROW_COMBINATIONS // rows)))
+    kept = choose_levels(columns, min(COMBINATIONS, max(1_000, ROW_COMBINATIONS // rows)))
     if kept is None:
         return None
-    levels = [[column.levels[level] for level in some] for column, some in zip(columns, kept, strict=True)]
 
-    def recodings(combination: Levels) -> Recodings:
-        return [of_column[at] for of_column, at in zip(levels, combination, strict=True)]
+    def recodings(levels: Levels) -> Recodings:
+        return [column.levels[level] for column, level in zip(columns, levels, strict=True)]
 
-    losses = [
-        np.array([column.loss(groups) for groups in of_column])
-        for column, of_column in zip(columns, levels, strict=True)
-    ]
-    best = best_levels(losses, lambda combination: holds(recodings(combination)), below=below)
-    return None if best is None else recodings(best)
+    losses = [np.array([column.loss(groups) for groups in column.levels]) for column in columns]
+    objective = SumOfLosses(losses, lambda levels: holds(recodings(levels)))
+    best = search_levels(objective, among=kept, below=below)
+    return None if best.levels is None else recodings(best.levels)
 
 
 def _counted_chains(columns: Sequence[Groupings]) -> list[Chain]:
