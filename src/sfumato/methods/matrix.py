@@ -60,10 +60,10 @@ LOGS = Option(
 class MatrixMethod(Method):
     """Options of all methods that work on the matrix."""
 
-    in_blocks: ClassVar[str] = (
+    block_effect: ClassVar[str] = (
         "scales and categories are decided from a sample; rows are perturbed within random blocks"
     )
-    noted: ClassVar[Mapping[str, str]] = {
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "logarithms": "columns that were log-transformed",
         "matrix columns": "number of columns of the matrix",
         "mixtures": "columns that were treated as a number and values that many rows share",

@@ -95,11 +95,12 @@ class Boxes(Method):
     """
 
     name: ClassVar[str] = "boxes"
-    keeps_people: ClassVar[bool] = True
-    in_blocks: ClassVar[str] = (
+    theory: ClassVar[str] = "boxes"
+    one_row_per_person: ClassVar[bool] = True
+    block_effect: ClassVar[str] = (
         "the first cuts are chosen from a sample; each block is then cut as in memory, so no box crosses a block"
     )
-    noted: ClassVar[Mapping[str, str]] = {
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "kept": "statistics that were kept accurate",
         "edges": "where the faces of boxes are placed",
         "overlap": "a warning that boxes may overlap",

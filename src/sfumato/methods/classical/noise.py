@@ -67,9 +67,10 @@ class Noise(MatrixMethod):
     """
 
     name: ClassVar[str] = "noise"
-    in_blocks: ClassVar[str] = "scales and categories are decided from a sample"
-    noted: ClassVar[Mapping[str, str]] = {
-        **MatrixMethod.noted,
+    theory: ClassVar[str] = "noise"
+    block_effect: ClassVar[str] = "scales and categories are decided from a sample"
+    manifest_notes: ClassVar[Mapping[str, str]] = {
+        **MatrixMethod.manifest_notes,
         "noise level": "variance of the noise, as a multiple of the variance of the data",
         "corrected": "whether mean and variance were corrected",
         "correlated": "whether the noise of different columns has the correlations of the data",

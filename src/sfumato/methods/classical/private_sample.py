@@ -53,7 +53,8 @@ class PrivateSample(Method):
     """
 
     name: ClassVar[str] = "private-sample"
-    noted: ClassVar[Mapping[str, str]] = {
+    theory: ClassVar[str] = "sampling-privacy"
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "delta": "probability with which the factor e^ε may be exceeded",
         "sampling probability": "probability that a row was kept",
         "smallest group": "smallest number of equal rows that were released",
@@ -143,8 +144,8 @@ class SamplePlan(RecodingPlan):
     @property
     def notes(self) -> Mapping[str, Any]:
         """How each column was recoded, without counts: one person can change a count of the whole table."""
-        noted = super().notes
-        return {**noted, "columns": {name: {"how": note["how"]} for name, note in noted["columns"].items()}}
+        notes = super().notes
+        return {**notes, "columns": {name: {"how": note["how"]} for name, note in notes["columns"].items()}}
 
     def transform(self, block: Table, number: int) -> Outcome:
         draws = self.randomness.stream(f"sample {number}").random(block.rows)

@@ -58,8 +58,9 @@ class Recode(Method):
     """
 
     name: ClassVar[str] = "recode"
-    keeps_people: ClassVar[bool] = True
-    noted: ClassVar[Mapping[str, str]] = {
+    theory: ClassVar[str] = "recoding"
+    one_row_per_person: ClassVar[bool] = True
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "loss": "loss of all rows by the chosen measure; suppressed rows lose everything",
         "granularity": "1 − loss by granularity: share of the values that released cells tell apart, from 0 to 1",
         "levels": "level of each column, 0 for the values themselves",

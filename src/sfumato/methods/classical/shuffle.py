@@ -60,7 +60,8 @@ class Shuffle(Method):
     """
 
     name: ClassVar[str] = "shuffle"
-    noted: ClassVar[Mapping[str, str]] = {"shuffled columns": "columns whose cells were put in another order"}
+    theory: ClassVar[str] = "shuffling"
+    manifest_notes: ClassVar[Mapping[str, str]] = {"shuffled columns": "columns whose cells were put in another order"}
 
     given: tuple[str, ...] = option(
         Checked("list of column names", require_names),

@@ -53,8 +53,12 @@ class Suppress(Method):
     """
 
     name: ClassVar[str] = "suppress"
-    keeps_people: ClassVar[bool] = True
-    noted: ClassVar[Mapping[str, str]] = {"suppression": "how cells were chosen", "importance": "of each column"}
+    theory: ClassVar[str] = "suppression"
+    one_row_per_person: ClassVar[bool] = True
+    manifest_notes: ClassVar[Mapping[str, str]] = {
+        "suppression": "how cells were chosen",
+        "importance": "of each column",
+    }
 
     k: int = option(
         Whole(at_least=1),

@@ -56,9 +56,12 @@ class Generalize(Method):
     """
 
     name: ClassVar[str] = "generalize"
-    keeps_people: ClassVar[bool] = True
-    in_blocks: ClassVar[str] = "ranges are chosen from the joint counts of a sample; the promise is counted on all rows"
-    noted: ClassVar[Mapping[str, str]] = {
+    theory: ClassVar[str] = "probabilistic"
+    one_row_per_person: ClassVar[bool] = True
+    block_effect: ClassVar[str] = (
+        "ranges are chosen from the joint counts of a sample; the promise is counted on all rows"
+    )
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "combinations before": "number of possible combinations of values",
         "combinations after": "number of possible combinations after recoding",
         "combinations allowed": "the anonymity budget for equally likely combinations; the search may exceed it",

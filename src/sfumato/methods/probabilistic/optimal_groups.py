@@ -52,8 +52,9 @@ class OptimalGroups(ColumnwiseMethod):
     """
 
     name: ClassVar[str] = "optimal-groups"
-    keeps_people: ClassVar[bool] = True
-    noted: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
+    theory: ClassVar[str] = "probabilistic"
+    one_row_per_person: ClassVar[bool] = True
+    manifest_notes: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
 
     k: int = option(
         Whole(at_least=1), "Smallest number of rows in a group.", unit="rows", reported=True, strengths=GROUP_SIZES

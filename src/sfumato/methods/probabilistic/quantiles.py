@@ -48,8 +48,9 @@ class Quantiles(ColumnwiseMethod):
     """
 
     name: ClassVar[str] = "quantiles"
-    keeps_people: ClassVar[bool] = True
-    noted: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
+    theory: ClassVar[str] = "probabilistic"
+    one_row_per_person: ClassVar[bool] = True
+    manifest_notes: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
 
     k: int | None = option(
         OrNone(Whole(at_least=1)),

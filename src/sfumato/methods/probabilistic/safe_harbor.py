@@ -105,7 +105,8 @@ class SafeHarbor(Method):
     """
 
     name: ClassVar[str] = "safe-harbor"
-    noted: ClassVar[Mapping[str, str]] = {
+    theory: ClassVar[str] = "probabilistic"
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "removed": "columns that were removed",
         "findings": "columns that were recognised, with confidence, reason and action",
         "open questions": "questions that a person must decide",

@@ -32,7 +32,10 @@ MANY_ALONE = 0.05  # share of rows that are alone in their cell, above which a w
 class HistogramMethod(MatrixMethod):
     """Group the rows and replace every row by the mean of its group."""
 
-    noted: ClassVar[Mapping[str, str]] = {**MatrixMethod.noted, "masking": "what the rows of a group are replaced by"}
+    manifest_notes: ClassVar[Mapping[str, str]] = {
+        **MatrixMethod.manifest_notes,
+        "masking": "what the rows of a group are replaced by",
+    }
 
     k: int = option(
         Whole(at_least=2),
@@ -81,6 +84,7 @@ class RecursiveHistogram(HistogramMethod):
     """
 
     name: ClassVar[str] = "rhs"
+    theory: ClassVar[str] = "spectral"
 
     unaltered: float = option(
         Share(),
@@ -142,6 +146,7 @@ class SpectralHistogram(HistogramMethod):
     """
 
     name: ClassVar[str] = "spectral-rhs"
+    theory: ClassVar[str] = "spectral"
 
     def groups(self, matrix: NDArray[np.float64]) -> NDArray[np.int64]:
         from sfumato.kernels.median_cells import median_cells

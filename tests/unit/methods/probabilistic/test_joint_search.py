@@ -79,7 +79,9 @@ def test_the_search_of_levels_is_exact(columns, k, beta):
         return [column.levels[level] for column, level in zip(columns, levels, strict=True)]
 
     objective = SumOfLosses(losses, lambda levels: counts.share_alike(recodings(levels), k) >= 1.0 - beta)
-    assert loss_of(columns, recodings(search_levels(objective).levels)) == pytest.approx(slow_best_loss(columns, k, beta))
+    assert loss_of(columns, recodings(search_levels(objective).levels)) == pytest.approx(
+        slow_best_loss(columns, k, beta)
+    )
 
 
 def test_predictive_tagging_tries_few_combinations():

@@ -62,8 +62,9 @@ class Microaggregate(Method):
     """
 
     name: ClassVar[str] = "mdav"
-    keeps_people: ClassVar[bool] = True
-    noted: ClassVar[Mapping[str, str]] = {
+    theory: ClassVar[str] = "microaggregation"
+    one_row_per_person: ClassVar[bool] = True
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "aggregated": "columns that are released with the values of groups",
         "groups": "what a group is made of: whole rows, or the values of one column",
     }

@@ -86,7 +86,8 @@ class Synthesize(Method):
     """
 
     name: ClassVar[str] = "synthesize"
-    noted: ClassVar[Mapping[str, str]] = {
+    theory: ClassVar[str] = "synthesis"
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "model": "model from which the rows were drawn",
         "logarithms": "columns that were log-transformed",
         "mixtures": "columns that were treated as a number and values that many rows share",
@@ -237,7 +238,7 @@ class SynthesisPlan(MatrixPlan):
             "imputations": self.method.imputations,
             "proper": self.method.proper,
         }
-        return own | {name: note for name, note in super().notes.items() if name in Synthesize.noted}
+        return own | {name: note for name, note in super().notes.items() if name in Synthesize.manifest_notes}
 
 
 def _replaced(table: Table, rows: NDArray[np.int64], again: Table, others: NDArray[np.int64], *, alike: bool) -> Table:
