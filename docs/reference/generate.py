@@ -41,8 +41,8 @@ def api_page() -> str:
     """Return the page with all public names, by what they are for; their docstrings are put in when it is built."""
     lines = ["Python", "======", "", "..", "   Written by `make generated` from the code; do not edit by hand.", ""]
     lines += [
-        "All public names, by what they are for. Each is used as ``sf.NAME`` after ``import sfumato as sf``; its docstring is",
-        "what is shown here and by ``help(sf.NAME)``. What is not named here is private and may change.",
+        "All public names, by what they are for. Each is used as ``sf.NAME`` after ``import sfumato as sf``; its",
+        "docstring is what is shown here and by ``help(sf.NAME)``. What is not named here is private and may change.",
         "",
         ".. currentmodule:: sfumato",
         "",

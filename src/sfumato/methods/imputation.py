@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.table.encoder import Encoder
 
 FITTED_ROWS = 5000  # rows to which a regression is fitted
-FEWEST_ROWS = 2  # a regression needs this many rows; without them the mean stays
+FEWEST_FITTED_ROWS = 2  # a regression needs this many rows; without them the mean stays
 
 
 def imputed(matrix: NDArray[np.float64], encoder: Encoder, generator: np.random.Generator) -> NDArray[np.float64]:
@@ -35,7 +35,7 @@ def imputed(matrix: NDArray[np.float64], encoder: Encoder, generator: np.random.
     filled = matrix.copy()
     for number in numbers:
         known = number.states(matrix) == NUMBER
-        if FEWEST_ROWS <= known.sum() < len(matrix):
+        if FEWEST_FITTED_ROWS <= known.sum() < len(matrix):
             filled[~known, number.position] = _drawn(filled, number, known, generator)
     return filled
 

@@ -116,7 +116,7 @@ class TestAMethodOfAnotherPackage:
         assert manifest["method"] == "only-common"
         assert manifest["options"] == {"k": 3}
         cells = (used[1] / "out" / "released.csv").read_text().split()[1:]
-        assert sorted(cells) == ["Rom"] * 3 + ["Ulm"] * 4
+        assert sorted(cells) == ['"Rom"'] * 3 + ['"Ulm"'] * 4
         assert (used[1] / "out" / "report.html").exists()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.methods.base import Method
 from sfumato.methods.claims import AtMostValues, EachColumnAnonymous
@@ -27,6 +27,9 @@ from sfumato.table.kinds import Kind
 if TYPE_CHECKING:
     from sfumato.methods.claims import Claim
     from sfumato.randomness import Randomness
+
+Ties = Literal["split", "together"]  # of equal values: between groups, or in one
+TIES: tuple[Ties, ...] = ("split", "together")
 
 
 @dataclass(frozen=True)

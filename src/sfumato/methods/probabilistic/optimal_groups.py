@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from sfumato.kernels import grouping_1d
-from sfumato.methods.probabilistic.columnwise import ColumnwiseMethod, Goal
+from sfumato.methods.probabilistic.columnwise import TIES, ColumnwiseMethod, Goal, Ties
 from sfumato.methods.recodings.buckets import SHOWN, Buckets, Shown
 from sfumato.params import GROUP_SIZES, Choice, OrNone, Whole, option
 from sfumato.survey.quantile_sketches import all_points
@@ -31,9 +31,6 @@ COSTS: dict[str, int] = {
     "centre": grouping_1d.CENTRE,
 }
 NATURAL: dict[str, Shown] = {"squared": "mean", "median": "median"}  # the centre from which the cost measures
-
-Ties = Literal["split", "together"]
-TIES: tuple[Ties, ...] = ("split", "together")
 
 
 @dataclass(frozen=True, kw_only=True)

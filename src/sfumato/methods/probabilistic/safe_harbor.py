@@ -353,7 +353,11 @@ def _column_cells(name: str, facts: ColumnFacts, cells: pa.Array) -> ColumnCells
 @cache
 def small_zip3() -> frozenset[str]:
     """Return the three-digit ZIP code areas of 20,000 people or fewer; the package's data file names the source."""
-    text = resources.files(__package__).joinpath("zip3_of_20000_or_fewer.csv").read_text(encoding="utf-8")
+    text = (
+        resources.files("sfumato.methods")
+        .joinpath("safe_harbor", "zip3_of_20000_or_fewer.csv")
+        .read_text(encoding="utf-8")
+    )
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return frozenset(lines[1:])
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-ROUNDS = 40  # largest number of rounds of conjugate gradients
+GRADIENT_ROUNDS = 40  # largest number of rounds of conjugate gradients
 ENOUGH = 0.01  # share of the residual at which the solution is accurate enough for a Newton step
-NEGLIGIBLE = 1e-10  # equations of directions with less than this share of the largest variance are left out
+UNSOLVABLE = 1e-10  # equations of directions with less than this share of the largest variance are left out
 
 
 def smallest_change(numbers: Array, free: NDArray[np.bool_], wanted: Array) -> Array:
@@ -56,7 +56,7 @@ class Equations:
         """Return the solution if all cells were free, in the eigenvectors of the covariance: a preconditioner."""
         values, vectors = self._eigen
         sums = 2.0 * (values[:, None] + values)
-        solvable = sums > NEGLIGIBLE * max(float(sums.max(initial=0.0)), np.finfo(float).tiny)
+        solvable = sums > UNSOLVABLE * max(float(sums.max(initial=0.0)), np.finfo(float).tiny)
         inner = vectors.T @ residual[1:] @ vectors
         inner = np.where(solvable, inner / np.where(solvable, sums, 1.0), 0.0)
         return np.vstack([residual[0], vectors @ inner @ vectors.T])
@@ -72,7 +72,7 @@ def _solution(equations: Equations, residual: Array) -> Array:
     solution, enough = np.zeros_like(residual), ENOUGH * float(np.abs(residual).max(initial=0.0))
     direction = nearly = equations.nearly_solved(residual)
     slope = float((residual * nearly).sum())
-    for _ in range(ROUNDS):
+    for _ in range(GRADIENT_ROUNDS):
         response = equations.effect(direction)
         curvature = float((direction * response).sum())
         if curvature <= 0.0:
