@@ -1,8 +1,9 @@
 """Numbers for the rows of a matrix that have none: the atoms and missing values of numeric columns.
 
-The encoder gives these rows the mean. A method that mixes rows would spread the means over rows that do have a number,
-and so shrink its variance and its correlations. Drawn numbers make the column one distribution, and its relations to
-the other columns are those of the rows that have a number. The indicators still tell which rows have one.
+The encoder gives these rows the mean. A method that mixes rows would spread the means over rows that do have a
+number, and so shrink its variance and its correlations. Drawn numbers make the column one distribution, and its
+relations to the other columns are those of the rows that have a number. The indicators still tell which rows have
+one.
 """
 
 from __future__ import annotations

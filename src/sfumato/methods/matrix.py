@@ -5,8 +5,9 @@
 The released columns have the names, kinds and types of the original. Columns of every role are perturbed, because an
 unchanged column would reveal which original row each released row comes from.
 
-Numbers stay within a range: the declared domain, or what was detected. The detected range ends at the mean of the five
-lowest and of the five highest numbers, because a released end of a range that is one person's number would disclose it.
+Numbers stay within a range: the declared domain, or what was detected. The detected range ends at the mean of the
+five lowest and of the five highest numbers, because a released end of a range that is one person's number would
+disclose it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The cost of a partition, from the first-order widths of its boxes or from the exact widths of the kept statistics.
 
-The exact width cannot be computed for every change, but it can be tracked: near the two choices of values at which its
-ends are attained, it is a sum over boxes of the largest values of quadratic forms (XK §V). The forms are recomputed
-for every partition that is measured.
+The exact width cannot be computed for every change, but it can be tracked: near the two choices of values at which
+its ends are attained, it is a sum over boxes of the largest values of quadratic forms (XK §V). The forms are
+recomputed for every partition that is measured.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The partition of a table with columns that are cut by their trees: cuts, then a second look at the costly boxes.
 
-Splitting off the children of a node leaves records over whose children are too few for a box. They remain at the node,
-in boxes that cost more than others. The records of the costliest boxes are therefore partitioned once more, all
+Splitting off the children of a node leaves records over whose children are too few for a box. They remain at the
+node, in boxes that cost more than others. The records of the costliest boxes are therefore partitioned once more, all
 together: records that were left over in different cells often fit together.
 """
 

@@ -1,7 +1,8 @@
 """The best box around a point: XK §II and §IV in one formula.
 
 Minimise Σ a_i Δ_i subject to Π 2Δ_i ≥ volume and lo_i ≤ Δ_i ≤ hi_i. The problem is convex in log Δ. Its solution is
-Δ_i = clip(c / a_i, lo_i, hi_i), where the number c follows from the volume. XK's loop over t gives the same for hi = ∞.
+Δ_i = clip(c / a_i, lo_i, hi_i), where the number c follows from the volume. XK's loop over t gives the same for hi =
+∞.
 
 Volumes are given as logarithms, because the volume of a box with hundreds of sides is not a floating-point number.
 """

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from sfumato.disclosure.recoding_losses import discernibility
 from sfumato.disclosure.sensitive_counts import SensitiveCounts
 from sfumato.methods.recodings.joint_counts import JointCounts
 from sfumato.methods.recodings.level_search import Evaluation
@@ -93,7 +94,7 @@ class RecodingCost:
         kept = int(sizes[allowed].sum())
         above = 0.0
         if self._loss == "discernibility":
-            above = float((sizes.astype(np.float64) ** 2).sum()) / self.rows**2
+            above = discernibility(sizes) / self.rows**2
         elif self._loss == "class-size":
             above = self.rows / len(sizes) / self._rules.k
         if not kept or self.rows - kept > self._most or not self._rules.are_enough(sizes[allowed]):
@@ -106,8 +107,8 @@ class RecodingCost:
         if self._loss == "class-size":
             return self.rows / int(allowed.sum()) / self._rules.k
         if self._loss == "discernibility":
-            kept = sizes[allowed].astype(np.float64)
-            return float((kept**2).sum() + self.rows * (self.rows - kept.sum())) / self.rows**2
+            kept = sizes[allowed]
+            return discernibility(kept, suppressed=self.rows - int(kept.sum())) / self.rows**2
         lost = sum(float(of_column[level]) for of_column, level in zip(self.order, levels, strict=True))
         left_out = np.flatnonzero((labels >= 0) & ~allowed[labels])  # these combinations lose everything
         for losses, level in zip(self._losses, levels, strict=True):

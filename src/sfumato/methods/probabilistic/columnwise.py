@@ -1,7 +1,7 @@
 """The base of the methods that make each quasi-identifier anonymous by itself.
 
-Numbers and dates are grouped by the method. Ordered categories are joined to runs. Other categories are generalized by
-their tree or, without a tree, by pooling rare values.
+Numbers and dates are grouped by the method. Ordered categories are joined to runs. Other categories are generalized
+by their tree or, without a tree, by pooling rare values.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ The product of the numbers of values is the number of combinations in the worst 
 rows really are in small groups, and often allow many more combinations. The candidates depend neither on k nor on β:
 all combinations of levels, and chains of ever finer recodings. So a larger β or a smaller k never increases the loss.
 
-If the table is a sample of the population, the counts have a sampling error, and choosing between candidates by them is
-a selection. Then only one chain is used. It is planned on a quarter of the rows and tested, from coarse to fine, on the
-others, up to the first candidate that fails. The true share of rows that match k people only falls along the chain. So
-the promise can only be broken if the first candidate for which it does not hold passes its test: one test, whose
-confidence is that of the promise (fixed-sequence testing).
+If the table is a sample of the population, the counts have a sampling error, and choosing between candidates by them
+is a selection. Then only one chain is used. It is planned on a quarter of the rows and tested, from coarse to fine,
+on the others, up to the first candidate that fails. The true share of rows that match k people only falls along the
+chain. So the promise can only be broken if the first candidate for which it does not hold passes its test: one test,
+whose confidence is that of the promise (fixed-sequence testing).
 """
 
 from __future__ import annotations

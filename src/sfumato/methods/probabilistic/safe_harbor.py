@@ -1,7 +1,7 @@
 """The HIPAA safe harbor rule as a method: 18 kinds of identifiers are removed or generalized (45 CFR 164.514(b)(2)).
 
-It is a rule about columns and makes no promise about people: rows may remain unique. LT Examples 6 to 8 compare it with
-probabilistic anonymity, which ``Generalize`` provides.
+It is a rule about columns and makes no promise about people: rows may remain unique. LT Examples 6 to 8 compare it
+with probabilistic anonymity, which ``Generalize`` provides.
 """
 
 from __future__ import annotations

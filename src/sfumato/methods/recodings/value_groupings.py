@@ -1,12 +1,13 @@
 """Nested groupings of the values of a column, between which the joint search chooses.
 
-Level 0 has every value in a group of its own, each level joins groups of the level below, and the highest level has one
-group. A tree gives its levels; numbers and ordered categories are halved at their quantiles; of other categories the
-most frequent are kept and the others pooled. A missing value is in a group of its own, except on the highest level.
+Level 0 has every value in a group of its own, each level joins groups of the level below, and the highest level has
+one group. A tree gives its levels; numbers and ordered categories are halved at their quantiles; of other categories
+the most frequent are kept and the others pooled. A missing value is in a group of its own, except on the highest
+level.
 
 The loss of a row is the share of the column's values that its group leaves open: (values in the group − 1) ÷ values.
-One minus the mean loss, divided by the largest possible one, is the *granularity*: 1 for the original, 0 if nothing is
-told.
+One minus the mean loss, divided by the largest possible one, is the *granularity*: 1 for the original, 0 if nothing
+is told.
 """
 
 from __future__ import annotations
