@@ -22,11 +22,12 @@ import numpy as np
 from sfumato.errors import CannotRelease
 from sfumato.methods.base import Method, Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, RowsAccountedFor, ValidCells
-from sfumato.params import Checked, Choice, Option, option
+from sfumato.methods.options import logs_option
+from sfumato.params import Choice, option
 from sfumato.survey.questions import DistinctIn, FactsOf
 from sfumato.survey.survey import blocks_wanted
 from sfumato.table.encoded_columns import Logs, class_probabilities, shares_of
-from sfumato.table.encoder import Encoder, require_logs
+from sfumato.table.encoder import Encoder
 from sfumato.table.hashing import mixed_bits
 
 if TYPE_CHECKING:
@@ -48,14 +49,6 @@ CATEGORIES = 1000  # a column with more values than this holds names rather than
 FEWEST_ROWS = 3  # two rows can only be exchanged with each other
 BLOCK_ROWS = 100  # smallest average number of rows per block
 
-LOGS = Option(
-    meaning='Columns to log-transform before the method is applied: skewed columns of positive numbers ("auto"), none '
-    '("never"), or the named columns.',
-    range=Checked('"auto", "never" or a tuple of column names', lambda value, name: require_logs(value)),
-    unit="",
-    reported=True,
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixMethod(Method):
@@ -71,7 +64,7 @@ class MatrixMethod(Method):
     }
     splits_mixtures: ClassVar[bool] = False  # whether values that many rows share are encoded by indicators
 
-    logs: Logs = option(LOGS.range, LOGS.meaning, default="auto", reported=True)
+    logs: Logs = logs_option()
     decoding: Decoding = option(
         Choice(DECODINGS),
         'How a category is chosen from its perturbed indicators: the "largest" indicator; or at random, with '

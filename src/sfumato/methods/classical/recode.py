@@ -17,10 +17,9 @@ from sfumato.methods.classical.group_rules import (
     rules_of,
 )
 from sfumato.methods.classical.level_judge import LOSSES, Loss
-from sfumato.methods.recodings.options import importance_option, search_option
-from sfumato.methods.recodings.promises import require_rows
+from sfumato.methods.options import group_size_option, importance_option, require_rows, search_option
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
-from sfumato.params import GROUP_SIZES, Choice, Number, OrNone, Probability, Share, Tabular, Whole, option
+from sfumato.params import Choice, Number, OrNone, Probability, Share, Tabular, Whole, option
 from sfumato.survey.survey import blocks_wanted
 from sfumato.table.frames import as_table
 
@@ -72,12 +71,8 @@ class Recode(Method):
         "columns": "how each column was recoded",
     }
 
-    k: int = option(
-        Whole(at_least=1),
-        "Smallest number of rows that must be equal in the quasi-identifiers; with a population, of its rows.",
-        unit="rows",
-        reported=True,
-        strengths=GROUP_SIZES,
+    k: int = group_size_option(
+        "Smallest number of rows that must be equal in the quasi-identifiers; with a population, of its rows."
     )
     kind: Kind = option(
         Choice(KINDS),

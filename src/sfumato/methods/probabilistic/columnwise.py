@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.methods.base import Method
 from sfumato.methods.claims import AtMostValues, EachColumnAnonymous
+from sfumato.methods.options import require_rows
 from sfumato.methods.recodings.buckets import Buckets
 from sfumato.methods.recodings.category_recoding import with_at_least, with_at_most
-from sfumato.methods.recodings.promises import require_rows, truth_of
+from sfumato.methods.recodings.promises import truth_of
 from sfumato.methods.recodings.quasi_columns import MOST_VALUES
 from sfumato.methods.recodings.recoding import Recoding, RecodingPlan, ValueMap
 from sfumato.schema.columns import Column, Role

@@ -19,13 +19,13 @@ from sfumato.disclosure.anonymity_budget import anonymity_budget, require_popula
 from sfumato.errors import OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.claims import KAnonymity
+from sfumato.methods.options import group_size_option, importance_option, require_rows
 from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnonymity
 from sfumato.methods.probabilistic.quasi_recodings import QuasiIdentifiers
 from sfumato.methods.recodings.buckets import SHOWN, Shown
-from sfumato.methods.recodings.options import importance_option
-from sfumato.methods.recodings.promises import require_rows, truth_of
+from sfumato.methods.recodings.promises import truth_of
 from sfumato.methods.recodings.recoding import RecodingPlan
-from sfumato.params import GROUP_SIZES, Checked, Choice, OrNone, Probability, Whole, option
+from sfumato.params import Checked, Choice, OrNone, Probability, Whole, option
 from sfumato.schema.schema import Schema
 from sfumato.survey.survey import Survey, blocks_wanted
 
@@ -73,12 +73,8 @@ class Generalize(Method):
         "columns": "how each column was recoded",
     }
 
-    k: int = option(
-        Whole(at_least=1),
-        "Smallest number of people of the population that each row must match in the quasi-identifiers.",
-        unit="people",
-        reported=True,
-        strengths=GROUP_SIZES,
+    k: int = group_size_option(
+        "Smallest number of people of the population that each row must match in the quasi-identifiers.", unit="people"
     )
     population: float | None = option(
         OrNone(Checked("whole number of people, at least k", lambda value, name: require_population(value))),

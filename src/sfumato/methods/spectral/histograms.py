@@ -11,8 +11,9 @@ import numpy as np
 from sfumato.errors import CannotRelease, warn
 from sfumato.methods.claims import FewRowsUnaltered, KAnonymity
 from sfumato.methods.matrix import BLOCK_ROWS, MatrixMethod, MatrixPlan, MatrixSetup
+from sfumato.methods.options import group_size_option
 from sfumato.methods.spectral.bases import principal
-from sfumato.params import GROUP_SIZES, Share, Whole, option
+from sfumato.params import Share, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,14 +38,11 @@ class HistogramMethod(MatrixMethod):
         "masking": "what the rows of a group are replaced by",
     }
 
-    k: int = option(
-        Whole(at_least=2),
+    k: int = group_size_option(
         "Smallest number of rows in a group: cells of fewer than 2k rows are not divided. RecursiveHistogram does not "
         "guarantee it.",
+        at_least=2,
         default=5,
-        unit="rows",
-        reported=True,
-        strengths=GROUP_SIZES,
     )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> HistogramPlan:
