@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from sfumato.methods.claims import KMap, PopulationGroups
 from sfumato.methods.classical.level_judge import Loss, RecodingCost
 from sfumato.methods.recodings.level_search import BestLevels, Clock, choose_levels, descend, search_levels
 from sfumato.methods.recodings.promises import truth_of
-from sfumato.methods.recodings.recoding import Recoding, RecodingPlan
+from sfumato.methods.recodings.recoding import Recoding, RecodingPlan, released_columns
 from sfumato.schema.schema import Schema
 from sfumato.table.group_counts import GroupCounts, KeyedGroups
 from sfumato.table.groups import first_rows, group_labels
@@ -76,11 +77,7 @@ def global_plan(
         )
     chosen = [column.recode(column.levels[level]) for column, level in zip(columns.groupings, best.levels, strict=True)]
     recodings = {recoding.name: recoding for recoding in chosen if recoding is not None}
-    shown = tuple(
-        released
-        for name in columns.names
-        for released in (recodings[name].released_names if name in recodings else (name,))
-    )
+    shown = tuple(chain.from_iterable(released_columns(columns.names, recodings.values()).values()))
     groups = None if people is None else PopulationGroups(_recoded_groups(people, columns.names, recodings))
     claims: tuple[Claim[Any], ...] = rules.claims(shown)
     if groups is not None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sfumato.methods.classical.level_judge import Loss
 from sfumato.methods.recodings.buckets import Buckets
-from sfumato.methods.recodings.recoding import Recoded, ValueMap, texts
+from sfumato.methods.recodings.recoding import Recoded, ValueMap, covered_values, texts
 from sfumato.methods.recodings.value_groupings import Groupings
 from sfumato.schema.hierarchy import ROOT
 from sfumato.schema.trees import tree_for
@@ -50,11 +50,7 @@ class LocalColumn:
     @property
     def covers(self) -> Mapping[str | None, frozenset[str | None]]:
         """The original values of each released word, all as text; None for a missing one."""
-        covered: dict[str | None, set[str | None]] = {}
-        for words in self.words:
-            for word, value in zip(words, texts(self.values), strict=True):
-                covered.setdefault(word, set()).add(value)
-        return {word: frozenset(members) for word, members in covered.items()}
+        return covered_values(self.words, self.values)
 
     @classmethod
     def of(cls, columns: QuasiColumns, grouped: Groupings, loss: Loss) -> LocalColumn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow as pa
 from sfumato.methods.base import Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, Containment, RowsAccountedFor, rows_for_risk
 from sfumato.methods.classical.local_columns import LocalColumn
-from sfumato.methods.recodings.recoding import require_unused
+from sfumato.methods.recodings.recoding import released_columns, require_unused
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ class LocalPlan(Plan):
 
     @property
     def released_names(self) -> tuple[str, ...]:
-        shown = {column.name: column.released_names for column in self.columns}
-        return tuple(released for name in self.names for released in shown.get(name, (name,)))
+        return tuple(chain.from_iterable(released_columns(self.names, self.columns).values()))
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:

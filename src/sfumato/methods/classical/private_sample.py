@@ -155,7 +155,7 @@ class SamplePlan(RecodingPlan):
 
 
 @dataclass(frozen=True)
-class Untold:
+class Untold(Recoding):
     """A column that tells nothing."""
 
     name: str
@@ -163,18 +163,6 @@ class Untold:
     @property
     def values(self) -> int:
         return 1
-
-    @property
-    def code_size(self) -> int:
-        return 1
-
-    @property
-    def by_rank(self) -> bool:
-        return False
-
-    @property
-    def released_names(self) -> tuple[str, ...]:
-        return (self.name,)
 
     def codes(self, table: Table) -> NDArray[np.int64]:
         return np.zeros(table.rows, dtype=np.int64)

@@ -18,7 +18,7 @@ from sfumato.methods.recodings.buckets import Buckets
 from sfumato.methods.recodings.category_recoding import with_at_least, with_at_most
 from sfumato.methods.recodings.promises import truth_of
 from sfumato.methods.recodings.quasi_columns import MOST_VALUES
-from sfumato.methods.recodings.recoding import Recoding, RecodingPlan, ValueMap
+from sfumato.methods.recodings.recoding import Recoding, RecodingPlan, ValueMap, released_columns
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
 from sfumato.survey.questions import Answers, Distinct, DistinctIn, Question
@@ -93,11 +93,10 @@ class ColumnwiseMethod(Method):
 def recoding_plan(schema: Schema, recodings: list[Recoding], goal: Goal, parts: int) -> RecodingPlan:
     """Return the plan for these recodings, with its promises."""
     quasi = schema.names(Role.QUASI)
-    released = {name: (name,) for name in quasi} | {recoding.name: recoding.released_names for recoding in recodings}
     return RecodingPlan(
         columns=tuple(column.name for column in schema.columns),
         quasi=quasi,
         recodings=tuple(recodings),
-        promises=(goal.claim(released), *truth_of(recodings)),
+        promises=(goal.claim(released_columns(quasi, recodings)), *truth_of(recodings)),
         parts=parts,
     )

@@ -24,7 +24,7 @@ from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnon
 from sfumato.methods.probabilistic.quasi_recodings import QuasiIdentifiers
 from sfumato.methods.recodings.buckets import SHOWN, Shown
 from sfumato.methods.recodings.promises import truth_of
-from sfumato.methods.recodings.recoding import RecodingPlan
+from sfumato.methods.recodings.recoding import RecodingPlan, released_columns
 from sfumato.params import Checked, Choice, OrNone, Probability, Whole, option
 from sfumato.schema.schema import Schema
 from sfumato.survey.survey import Survey, blocks_wanted
@@ -129,7 +129,7 @@ class Generalize(Method):
         quasi = QuasiIdentifiers.of_survey(survey, schema, self)
         most = self.combinations(quasi.population)
         spent = quasi.spend(most)
-        released = {name: (name,) for name in quasi.names} | {one.name: one.released_names for one in spent.recodings}
+        released = released_columns(quasi.names, spent.recodings)
         return RecodingPlan(
             columns=tuple(column.name for column in schema.columns),
             quasi=quasi.names,
