@@ -1,10 +1,11 @@
-"""Write the files that are generated from the code: ``__init__.pyi`` and the pages of the reference.
+"""Write the files that are generated from the code: ``__init__.pyi``, and the pages of the reference with the API.
 
 ``make generated`` runs it; a test fails if one of the files is out of date.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import sfumato
 from sfumato.measures.registry import MEASURES
-from sfumato.methods.registry import METHODS, method_class
+from sfumato.methods.registry import BUILT_IN, method_class
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -32,8 +33,37 @@ def stub() -> str:
     modules = sorted((module, name) for name, module in sfumato.public_names().items())
     lines += [f"from {module} import {name} as {name}" for module, name in modules]
     lines += ["from sfumato.version import __version__ as __version__", ""]
-    lines += ["NAMES: dict[str, str]", "__all__: list[str]", "", "def public_names() -> dict[str, str]: ..."]
+    lines += ["__all__: list[str]", "", "def headings() -> dict[str, dict[str, str]]: ..."]
+    lines += ["def public_names() -> dict[str, str]: ..."]
     return "\n".join(lines) + "\n"
+
+
+def api_page() -> str:
+    """Return the page with all public names, by what they are for; their docstrings are put in when it is built."""
+    lines = ["Python", "======", "", "..", "   Written by `make generated` from the code; do not edit by hand.", ""]
+    lines += [
+        "All public names, by what they are for. Each is used as ``sf.NAME`` after ``import sfumato as sf``; its",
+        "docstring is what is shown here and by ``help(sf.NAME)``. What is not named here is private and may change.",
+        "",
+        ".. currentmodule:: sfumato",
+        "",
+    ]
+    for heading, names in sfumato.headings().items():
+        lines += [heading, "-" * len(heading), ""]
+        if heading == "Methods":
+            lines += ["Each method is a class whose fields are its options, with one verb, ``release``.", ""]
+        for name in sorted(names) if heading == "Methods" else names:
+            lines += [*_directive(name, shows_members=heading != "Methods"), ""]
+    return "\n".join([*lines, ".. automethod:: sfumato.methods.base.Method.release"]) + "\n"
+
+
+def _directive(name: str, *, shows_members: bool) -> list[str]:
+    public = getattr(sfumato, name)
+    if not inspect.isclass(public):
+        return [f".. autofunction:: {name}"]
+    if issubclass(public, Exception):
+        return [f".. autoexception:: {name}"]
+    return [f".. autoclass:: {name}", *(["   :members:"] if shows_members else [])]
 
 
 def engines_page() -> str:
@@ -52,20 +82,21 @@ def engines_page() -> str:
         "| method | memory | DuckDB | Spark | in blocks |",
         "|---|---|---|---|---|",
     ]
-    for name in METHODS:
+    for name in BUILT_IN:
         found = parity(name)
         lines.append(f"| `{name}` | exactly | {found.word} | {found.word} | {_in_blocks(name, found)} |")
     return "\n".join(lines) + "\n"
 
 
 def _in_blocks(name: str, found: Parity) -> str:
-    said = method_class(name).in_blocks
-    text = said if said and found is Parity.APPROXIMATE else found.reason
+    effect = method_class(name).block_effect
+    text = effect if effect and found is Parity.APPROXIMATE else found.reason
     return f"{text[:1].upper()}{text[1:]}."
 
 
 FILES: dict[Path, Callable[[], str]] = {
     STUB: stub,
+    HERE / "api.rst": api_page,
     HERE / "methods.md": methods_page,
     HERE / "measures.md": measures_page,
     HERE / "engines.md": engines_page,
@@ -73,7 +104,7 @@ FILES: dict[Path, Callable[[], str]] = {
     REPOSITORY / "docs" / "architecture.md": architecture_page,
     REPOSITORY / "docs" / "pictures" / "architecture.svg": picture,
 }
-FILES |= {HERE / "methods" / f"{name}.md": partial(method_page, name) for name in METHODS}
+FILES |= {HERE / "methods" / f"{name}.md": partial(method_page, name) for name in BUILT_IN}
 FILES |= {HERE / "measures" / f"{name}.md": partial(measure_page, name) for name in MEASURES}
 
 

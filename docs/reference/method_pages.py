@@ -7,34 +7,13 @@ import re
 from importlib import import_module
 
 from sfumato.measures.registry import MEASURES, REASONS
-from sfumato.methods.registry import METHODS, method_class
+from sfumato.methods.registry import BUILT_IN, method_class
 from sfumato.params import options_of
 
 WRITTEN = "Written by `make generated` from the code; do not edit by hand."
 TESTED = "<!-- not run: tests/docs/test_examples.py runs the examples of all docstrings -->"
 
-# the page of docs/theory that says what a method or a measure claims, from which source
-METHOD_THEORY = {
-    "boxes": "boxes.md",
-    "mdav": "microaggregation.md",
-    "noise": "noise.md",
-    "pram": "post-randomisation.md",
-    "private-sample": "sampling-privacy.md",
-    "recode": "recoding.md",
-    "shuffle": "shuffling.md",
-    "suppress": "suppression.md",
-    "swap": "swapping.md",
-    "synthesize": "synthesis.md",
-    "top-bottom": "post-randomisation.md",
-    "generalize": "probabilistic.md",
-    "optimal-groups": "probabilistic.md",
-    "quantiles": "probabilistic.md",
-    "safe-harbor": "probabilistic.md",
-    "rhs": "spectral.md",
-    "spectral-rhs": "spectral.md",
-    "pica": "spectral.md",
-    "svd-swap": "spectral.md",
-}
+# the page of docs/theory that says what a measure claims, from which source; a method names its own
 MEASURE_THEORY = {
     "fellegi-sunter": "attacks.md",
     "suppression": "attacks.md",
@@ -69,10 +48,10 @@ def methods_page() -> str:
         "| method | name | what it does | theory |",
         "|---|---|---|---|",
     ]
-    for name in METHODS:
+    for name in BUILT_IN:
         kind = method_class(name)
         summary = markdown(inspect.getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
-        theory = f"[theory](../theory/{METHOD_THEORY[name]})"
+        theory = f"[theory](../theory/{kind.theory}.md)"
         lines.append(f"| [`{kind.__name__}`](methods/{name}.md) | `{name}` | {summary} | {theory} |")
     return "\n".join([*lines, "", *_navigation("methods")]) + "\n"
 
@@ -83,7 +62,7 @@ def method_page(name: str) -> str:
     text = inspect.getdoc(kind) or ""
     before, _, examples = text.partition("\nExamples\n")
     summary = markdown(before.partition("\nParameters\n")[0]).strip()
-    theory = f"[Theory and sources](../../theory/{METHOD_THEORY[name]}), [all methods](../methods.md)."
+    theory = f"[Theory and sources](../../theory/{kind.theory}.md), [all methods](../methods.md)."
     lines = [f"# {kind.__name__}", "", f"On the command line: `--method {name}`. {theory}", "", summary, ""]
     lines += ["## Options", "", "| option | value | meaning |", "|---|---|---|"]
     for one in options_of(kind):

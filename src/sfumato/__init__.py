@@ -1,7 +1,8 @@
 """Anonymize tables of people so that the statistics people will compute stay accurate, and prove both.
 
-The public names, and nothing else. Each is imported when it is first used, so that ``import sfumato`` costs nothing.
-Methods are found from their files; type checkers read all names in ``__init__.pyi``, which ``make generated`` writes.
+``sfumato.__all__`` is the public face, and what is not in it may change. Each name is imported when it is first used,
+so that ``import sfumato`` costs nothing. ``make generated`` writes the names for type checkers (``__init__.pyi``) and
+for the reference (``docs/reference/api.rst``).
 """
 
 from __future__ import annotations
@@ -11,68 +12,89 @@ from typing import Any
 
 from sfumato.version import __version__ as __version__
 
-# name → the module that defines it; the classes of methods are not listed, because the registry finds them
-NAMES = {
-    "read": "sfumato.table.read",
-    "Table": "sfumato.table.table",
-    "Schema": "sfumato.schema.schema",
-    "uniqueness": "sfumato.examination",
-    "group_models": "sfumato.disclosure.group_models",
-    "population_uniqueness": "sfumato.disclosure.population_uniqueness",
-    "individual_risk": "sfumato.disclosure.individual_risk",
-    "special_uniques": "sfumato.disclosure.special_uniques",
-    "GroupModels": "sfumato.disclosure.group_model_records",
-    "quasi_identifiers": "sfumato.examination",
-    "sketched_quasi_identifiers": "sfumato.disclosure.sketched_search",
-    "anonymity_budget": "sfumato.disclosure.anonymity_budget",
-    "privacy_utility_curve": "sfumato.methods.probabilistic.curve",
-    "SearchBudget": "sfumato.methods.search_budget",
-    "assess": "sfumato.assessment",
-    "Assessment": "sfumato.measures.assess",
-    "split_holdout": "sfumato.measures.holdout",
-    "release_and_assess": "sfumato.pipeline",
-    "AssessedRelease": "sfumato.pipeline",
-    "compare": "sfumato.comparison.compare",
-    "Comparison": "sfumato.comparison.records",
-    "recommend": "sfumato.recommendation.recommend",
-    "Recommendation": "sfumato.recommendation.records",
-    "Database": "sfumato.engines.database.database",
-    "DuckDB": "sfumato.engines.duckdb.engine",
-    "Spark": "sfumato.engines.spark.engine",
-    "Release": "sfumato.release.release",
-    "read_release": "sfumato.release.read",
-    "combined_estimate": "sfumato.release.synthetic",
-    "CombinedEstimate": "sfumato.statistics.combining",
-    "EstimateBudget": "sfumato.statistics.bounds",
-    "Estimate": "sfumato.statistics.estimate",
-    "RegressionEstimate": "sfumato.statistics.estimate",
-    "RecoveredEstimate": "sfumato.statistics.recovered_estimate",
-    "Mean": "sfumato.statistics.moment_statistics",
-    "Variance": "sfumato.statistics.moment_statistics",
-    "Sd": "sfumato.statistics.moment_statistics",
-    "Covariance": "sfumato.statistics.moment_statistics",
-    "Correlation": "sfumato.statistics.moment_statistics",
-    "Regression": "sfumato.statistics.regression",
-    "SfumatoError": "sfumato.errors",
-    "SfumatoWarning": "sfumato.errors",
+# The public face: what is not named here, and is no method, is private. Each heading of the reference, with its names
+# and the modules that define them; the classes of methods are those of the registry.
+FACE: dict[str, dict[str, str]] = {
+    "Read tables": {
+        "read": "sfumato.table.read",
+        "Table": "sfumato.table.table",
+        "Schema": "sfumato.schema.schema",
+        "Database": "sfumato.engines.database.database",
+    },
+    "Risk of a table as it is": {
+        "uniqueness": "sfumato.examination",
+        "quasi_identifiers": "sfumato.examination",
+        "sketched_quasi_identifiers": "sfumato.disclosure.sketched_search",
+        "anonymity_budget": "sfumato.disclosure.anonymity_budget",
+        "privacy_utility_curve": "sfumato.methods.probabilistic.curve",
+        "group_models": "sfumato.disclosure.group_models",
+        "GroupModels": "sfumato.disclosure.group_model_records",
+        "population_uniqueness": "sfumato.disclosure.population_uniqueness",
+        "individual_risk": "sfumato.disclosure.individual_risk",
+        "special_uniques": "sfumato.disclosure.special_uniques",
+    },
+    "Methods": {},
+    "Releases and statistics": {
+        "Release": "sfumato.release.release",
+        "read_release": "sfumato.release.read",
+        "Estimate": "sfumato.statistics.estimate",
+        "RegressionEstimate": "sfumato.statistics.estimate",
+        "RecoveredEstimate": "sfumato.statistics.recovered_estimate",
+        "CombinedEstimate": "sfumato.statistics.combining",
+        "combined_estimate": "sfumato.release.synthetic",
+        "EstimateBudget": "sfumato.statistics.bounds",
+        "Mean": "sfumato.statistics.moment_statistics",
+        "Variance": "sfumato.statistics.moment_statistics",
+        "Sd": "sfumato.statistics.moment_statistics",
+        "Covariance": "sfumato.statistics.moment_statistics",
+        "Correlation": "sfumato.statistics.moment_statistics",
+        "Regression": "sfumato.statistics.regression",
+    },
+    "Assess, compare, recommend": {
+        "assess": "sfumato.assessment",
+        "Assessment": "sfumato.measures.assess",
+        "release_and_assess": "sfumato.pipeline",
+        "AssessedRelease": "sfumato.pipeline",
+        "split_holdout": "sfumato.measures.holdout",
+        "compare": "sfumato.comparison.compare",
+        "Comparison": "sfumato.comparison.records",
+        "recommend": "sfumato.recommendation.recommend",
+        "Recommendation": "sfumato.recommendation.records",
+    },
+    "Engines and budgets": {
+        "DuckDB": "sfumato.engines.duckdb.engine",
+        "Spark": "sfumato.engines.spark.engine",
+        "SearchBudget": "sfumato.methods.search_budget",
+    },
+    "Errors": {
+        "SfumatoError": "sfumato.errors",
+        "SfumatoWarning": "sfumato.errors",
+    },
 }
 
 
-def public_names() -> dict[str, str]:
-    """All public names with the modules that define them: those above, and the methods."""
-    from sfumato.methods.registry import METHODS
+def headings() -> dict[str, dict[str, str]]:
+    """Return the headings of the reference, with the public names below each and the modules that define them."""
+    from sfumato.methods.registry import BUILT_IN
 
-    return NAMES | {place.class_name: place.module for place in METHODS.values()}
+    return FACE | {"Methods": {place.class_name: place.module for place in BUILT_IN.values()}}
+
+
+def public_names() -> dict[str, str]:
+    """Return all public names with the modules that define them."""
+    return {name: module for names in headings().values() for name, module in names.items()}
 
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
         return ["__version__", *public_names()]
-    module = NAMES.get(name) or (None if name.startswith("_") else public_names().get(name))
+    module = next((names[name] for names in FACE.values() if name in names), None)
+    if module is None and not name.startswith("_"):
+        module = public_names().get(name)
     if module is None:
         raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(module), name)
-    return found
+    value = globals()[name] = getattr(import_module(module), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -63,7 +63,7 @@ from sfumato.table.read import read as read
 from sfumato.table.table import Table as Table
 from sfumato.version import __version__ as __version__
 
-NAMES: dict[str, str]
 __all__: list[str]
 
+def headings() -> dict[str, dict[str, str]]: ...
 def public_names() -> dict[str, str]: ...

@@ -118,7 +118,7 @@ class TestPlans:
 
     def test_notes_are_declared_by_the_method(self, people, name):
         _, plan = self.plan(people, name)
-        assert set(plan.notes) <= set(method_class(name).noted)
+        assert set(plan.notes) <= set(method_class(name).manifest_notes)
 
 
 def routed_alone(plan, table: Table) -> None:

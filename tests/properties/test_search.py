@@ -13,7 +13,7 @@ from tests.same_rows import same_rows
 
 import sfumato as sf
 from sfumato.errors import OptionError
-from sfumato.methods.boxes.search import SearchBudget
+from sfumato.methods.search_budget import SearchBudget
 from sfumato.table.groups import group_sizes
 
 

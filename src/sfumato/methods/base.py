@@ -104,7 +104,7 @@ class Plan(ABC):
     def notes(self) -> Mapping[str, Any]:
         """What the manifest may report about the method's choices: text and aggregate numbers, never a cell.
 
-        Only names that the method declares in ``noted`` are written.
+        Only names that the method declares in ``manifest_notes`` are written.
         """
         return {}
 
@@ -114,11 +114,12 @@ class Method(ABC):
     """Options of an anonymization method, checked when it is created."""
 
     name: ClassVar[str]  # in the registry and on the command line, e.g. "boxes"
-    noted: ClassVar[Mapping[str, str]] = {}  # names that the plan's notes may contain, with their meanings
-    keeps_people: ClassVar[bool] = (
-        False  # whether a released row is that of one person, with values that stand for hers
+    theory: ClassVar[str] = ""  # page of docs/theory that says what the method claims, from which source
+    manifest_notes: ClassVar[Mapping[str, str]] = {}  # names that the plan's notes may contain, with their meanings
+    one_row_per_person: ClassVar[bool] = False  # whether each released row corresponds to exactly one input row
+    block_effect: ClassVar[str] = (
+        ""  # how a release in blocks differs from one in memory; "": the docs say what is seen
     )
-    in_blocks: ClassVar[str] = ""  # how a release in blocks differs from one in memory; "": the docs say what is seen
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Add the declared options to the docstring."""

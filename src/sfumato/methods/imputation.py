@@ -1,8 +1,9 @@
 """Numbers for the rows of a matrix that have none: the atoms and missing values of numeric columns.
 
-The encoder gives these rows the mean. A method that mixes rows would spread the means over rows that do have a number,
-and so shrink its variance and its correlations. Drawn numbers make the column one distribution, and its relations to
-the other columns are those of the rows that have a number. The indicators still tell which rows have one.
+The encoder gives these rows the mean. A method that mixes rows would spread the means over rows that do have a
+number, and so shrink its variance and its correlations. Drawn numbers make the column one distribution, and its
+relations to the other columns are those of the rows that have a number. The indicators still tell which rows have
+one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from sfumato.table.encoder import Encoder
 
 FITTED_ROWS = 5000  # rows to which a regression is fitted
-FEWEST_ROWS = 2  # a regression needs this many rows; without them the mean stays
+FEWEST_FITTED_ROWS = 2  # a regression needs this many rows; without them the mean stays
 
 
 def imputed(matrix: NDArray[np.float64], encoder: Encoder, generator: np.random.Generator) -> NDArray[np.float64]:
@@ -35,7 +36,7 @@ def imputed(matrix: NDArray[np.float64], encoder: Encoder, generator: np.random.
     filled = matrix.copy()
     for number in numbers:
         known = number.states(matrix) == NUMBER
-        if FEWEST_ROWS <= known.sum() < len(matrix):
+        if FEWEST_FITTED_ROWS <= known.sum() < len(matrix):
             filled[~known, number.position] = _drawn(filled, number, known, generator)
     return filled
 

@@ -5,8 +5,9 @@
 The released columns have the names, kinds and types of the original. Columns of every role are perturbed, because an
 unchanged column would reveal which original row each released row comes from.
 
-Numbers stay within a range: the declared domain, or what was detected. The detected range ends at the mean of the five
-lowest and of the five highest numbers, because a released end of a range that is one person's number would disclose it.
+Numbers stay within a range: the declared domain, or what was detected. The detected range ends at the mean of the
+five lowest and of the five highest numbers, because a released end of a range that is one person's number would
+disclose it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ import numpy as np
 from sfumato.errors import CannotRelease
 from sfumato.methods.base import Method, Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, RowsAccountedFor, ValidCells
-from sfumato.params import Checked, Choice, Option, option
+from sfumato.methods.options import logs_option
+from sfumato.params import Choice, option
 from sfumato.survey.questions import DistinctIn, FactsOf
 from sfumato.survey.survey import blocks_wanted
 from sfumato.table.encoded_columns import Logs, class_probabilities, shares_of
-from sfumato.table.encoder import Encoder, require_logs
+from sfumato.table.encoder import Encoder
 from sfumato.table.hashing import mixed_bits
 
 if TYPE_CHECKING:
@@ -47,30 +49,22 @@ CATEGORIES = 1000  # a column with more values than this holds names rather than
 FEWEST_ROWS = 3  # two rows can only be exchanged with each other
 BLOCK_ROWS = 100  # smallest average number of rows per block
 
-LOGS = Option(
-    meaning='Columns to log-transform before the method is applied: skewed columns of positive numbers ("auto"), none '
-    '("never"), or the named columns.',
-    range=Checked('"auto", "never" or a tuple of column names', lambda value, name: require_logs(value)),
-    unit="",
-    reported=True,
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixMethod(Method):
     """Options of all methods that work on the matrix."""
 
-    in_blocks: ClassVar[str] = (
+    block_effect: ClassVar[str] = (
         "scales and categories are decided from a sample; rows are perturbed within random blocks"
     )
-    noted: ClassVar[Mapping[str, str]] = {
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "logarithms": "columns that were log-transformed",
         "matrix columns": "number of columns of the matrix",
         "mixtures": "columns that were treated as a number and values that many rows share",
     }
     splits_mixtures: ClassVar[bool] = False  # whether values that many rows share are encoded by indicators
 
-    logs: Logs = option(LOGS.range, LOGS.meaning, default="auto", reported=True)
+    logs: Logs = logs_option()
     decoding: Decoding = option(
         Choice(DECODINGS),
         'How a category is chosen from its perturbed indicators: the "largest" indicator; or at random, with '

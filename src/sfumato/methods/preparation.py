@@ -83,7 +83,7 @@ def require_possible(method: Method, schema: Schema, key: str | Path | None) -> 
             found="no key",
             fix="--key FILE (in Python key='FILE'); the file is made if it does not exist",
         )
-    if named and not method.keeps_people:
+    if named and not method.one_row_per_person:
         raise CannotRelease(
             "A pseudonym belongs to a person, so the rows must stay those of people.",
             found=f"method {method.name!r}, which mixes people or alters every column",

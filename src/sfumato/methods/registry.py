@@ -1,20 +1,24 @@
-"""All methods by name. A method is discovered from its source file: a class with a ``name`` in one of the families."""
+"""All methods by name: those of this package, and those that other packages declare as entry points.
+
+A method of this package is one line in ``BUILT_IN``. Another package adds one by an entry point of the group
+``sfumato.methods``, whose name is the method's and whose object is its class. Nothing is imported before it is used.
+"""
 
 from __future__ import annotations
 
 import re
 from difflib import get_close_matches
 from importlib import import_module
-from pathlib import Path
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.errors import OptionError
+from sfumato.errors import OptionError, warn
 from sfumato.params import options_of
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method
 
-NAMED_CLASS = re.compile(r'^class (\w+)\([^\n]*\):\n(?:(?!^class ).*\n)*?    name: ClassVar\[str\] = "([\w-]+)"', re.M)
+GROUP = "sfumato.methods"  # of entry points
 CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")  # where a word begins in the name of a class
 
 
@@ -25,23 +29,46 @@ class Place(NamedTuple):
     class_name: str
 
 
-def _found() -> dict[str, Place]:
-    """Return name → place. Files are read, not imported, so that listing the methods is fast."""
-    here = Path(__file__).parent
-    methods: dict[str, Place] = {}
-    for file in sorted(here.glob("*/**/*.py")):
-        for class_name, name in NAMED_CLASS.findall(file.read_text(encoding="utf-8")):
-            module = ".".join(("sfumato.methods", *file.relative_to(here).with_suffix("").parts))
-            methods[name] = Place(module, class_name)
-    return methods
+BUILT_IN = {
+    "boxes": Place("sfumato.methods.boxes.method", "Boxes"),
+    "mdav": Place("sfumato.methods.classical.microaggregation.method", "Microaggregate"),
+    "noise": Place("sfumato.methods.classical.noise", "Noise"),
+    "pram": Place("sfumato.methods.classical.pram", "Pram"),
+    "private-sample": Place("sfumato.methods.classical.private_sample", "PrivateSample"),
+    "recode": Place("sfumato.methods.classical.recode", "Recode"),
+    "shuffle": Place("sfumato.methods.classical.shuffle", "Shuffle"),
+    "suppress": Place("sfumato.methods.classical.suppress", "Suppress"),
+    "swap": Place("sfumato.methods.classical.swap", "Swap"),
+    "synthesize": Place("sfumato.methods.classical.synthesis.method", "Synthesize"),
+    "top-bottom": Place("sfumato.methods.classical.top_bottom", "TopBottom"),
+    "generalize": Place("sfumato.methods.probabilistic.generalize", "Generalize"),
+    "optimal-groups": Place("sfumato.methods.probabilistic.optimal_groups", "OptimalGroups"),
+    "quantiles": Place("sfumato.methods.probabilistic.quantiles", "Quantiles"),
+    "safe-harbor": Place("sfumato.methods.probabilistic.safe_harbor", "SafeHarbor"),
+    "rhs": Place("sfumato.methods.spectral.histograms", "RecursiveHistogram"),
+    "spectral-rhs": Place("sfumato.methods.spectral.histograms", "SpectralHistogram"),
+    "pica": Place("sfumato.methods.spectral.pica", "PartitionedIca"),
+    "svd-swap": Place("sfumato.methods.spectral.svd_swap", "SvdSwap"),
+}
 
 
-METHODS = _found()
+def _find_added() -> dict[str, Place]:
+    """Return the methods of other packages; none replaces a method of this one, or of a package found before."""
+    added: dict[str, Place] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.value):
+        if point.name in BUILT_IN or point.name in added:
+            warn(f"There is already a method {point.name!r}; that of {point.module!r} is not used.")
+        else:
+            added[point.name] = Place(point.module, point.attr)
+    return added
+
+
+METHODS = BUILT_IN | _find_added()
 
 
 def method_class(name: str) -> type[Method]:
     """Return the class of the method with this name; the name of the class is accepted too, also in kebab case."""
-    by_class = {place.class_name: method_name for method_name, place in METHODS.items()}
+    by_class = {place.class_name: method_name for method_name, place in reversed(METHODS.items())}  # the first is used
     by_class |= {CAPITAL.sub("-", word).lower(): method_name for word, method_name in by_class.items()}
     name = name if name in METHODS else by_class.get(name, name)
     if name not in METHODS:
@@ -49,8 +76,8 @@ def method_class(name: str) -> type[Method]:
         fix = f"{near[0]!r}; `sfumato methods` lists them" if near else "`sfumato methods` lists them"
         raise OptionError(f"There is no method {name!r}.", found=f"methods {', '.join(METHODS)}", fix=fix)
     place = METHODS[name]
-    found: type[Method] = getattr(import_module(place.module), place.class_name)
-    return found
+    kind: type[Method] = getattr(import_module(place.module), place.class_name)
+    return kind
 
 
 def make_method(name: str, **options: Any) -> Method:

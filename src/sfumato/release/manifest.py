@@ -168,7 +168,7 @@ class Manifest:
             edges=str(reported["edges"]) if "edges" in reported else None,
             findings=tuple(findings),
             claims=tuple(map(ClaimRecord.of, claims)),
-            notes={name: plain(notes[name]) for name in method.noted if name in notes},
+            notes={name: plain(notes[name]) for name in method.manifest_notes if name in notes},
             altered=tuple(altered),
             unaltered=tuple(unaltered),
         )

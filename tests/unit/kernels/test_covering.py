@@ -13,7 +13,7 @@ from sfumato.kernels import node_branches, node_cuts
 from sfumato.kernels import partition as kernel
 from sfumato.kernels.covering import NO_TREES, covering_width, has_tree, trees_of
 from sfumato.kernels.search_fitness import box_costs
-from sfumato.methods.boxes.search.judges import linear_fitness
+from sfumato.methods.boxes.judges import linear_fitness
 
 
 @st.composite

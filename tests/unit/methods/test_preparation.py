@@ -170,7 +170,7 @@ class TestReleases:
         with pytest.raises(OptionError, match="duckdb"):
             sf.Boxes(k=5).release(people(), schema=ROLES, key=key, engine="duckdb")
 
-    @pytest.mark.parametrize("name", sorted(one for one in METHODS if not method_class(one).keeps_people))
+    @pytest.mark.parametrize("name", sorted(one for one in METHODS if not method_class(one).one_row_per_person))
     def test_methods_that_mix_people_are_refused(self, name, key):
         from sfumato.methods.registry import make_method
 

@@ -21,7 +21,7 @@ class Ranks(Method):
     """Groups of k in the order of the first quasi-identifier; ``forget`` rows are taken from the last group."""
 
     name: ClassVar[str] = "ranks"
-    noted: ClassVar[dict[str, str]] = {"groups of": "rows of a group"}
+    manifest_notes: ClassVar[dict[str, str]] = {"groups of": "rows of a group"}
 
     k: int = option(Whole(at_least=1), "Rows of a group.", default=2, unit="rows", reported=True)
     promised: int | None = None  # if it differs from k, the method breaks its promise

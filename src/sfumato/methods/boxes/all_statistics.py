@@ -4,8 +4,9 @@ With z = (x − mean) ÷ sd, the derivatives of mean, variance and correlation o
 
     a_i(x) = (1 + 2 |z_i| + Σ_j |z_j − r_ij z_i|) ÷ (accuracy · sd_i).
 
-Hundreds of columns have too many pairs. The sum over j of absolute values is then replaced by √(2/π) times the root of
-(number of terms · sum of squares), which is the same for normal numbers, and the sum of squares is a matrix product.
+Hundreds of columns have too many pairs. The sum over j of absolute values is then replaced by √(2/π) times the root
+of (number of terms · sum of squares), which is the same for normal numbers, and the sum of squares is a matrix
+product.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The space that is cut into boxes: one axis for each quasi-identifier.
 
 The coordinate of a number or a date is its value; the coordinate of a category is its rank in an order of similar
-categories. A missing number has a coordinate one range below all others: a box with missing and other numbers would be
-twice as wide as the range, so such boxes are avoided.
+categories. A missing number has a coordinate one range below all others: a box with missing and other numbers would
+be twice as wide as the range, so such boxes are avoided.
 """
 
 from __future__ import annotations

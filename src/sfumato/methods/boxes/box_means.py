@@ -1,8 +1,9 @@
 """The mean sampling weight of each box.
 
-A sampling weight may be unique, and a row that leaves with its own weight can be told apart from the others in its box.
-If every row of a box leaves with the mean weight of the box, weights tell nobody apart, and all totals over whole boxes
-are kept. Statistics of intervals lose nothing: the weighted mean of numbers in one interval lies in it for any weights.
+A sampling weight may be unique, and a row that leaves with its own weight can be told apart from the others in its
+box. If every row of a box leaves with the mean weight of the box, weights tell nobody apart, and all totals over
+whole boxes are kept. Statistics of intervals lose nothing: the weighted mean of numbers in one interval lies in it
+for any weights.
 """
 
 from __future__ import annotations

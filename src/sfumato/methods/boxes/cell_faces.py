@@ -2,14 +2,14 @@
 
 A face must say nothing about a single record. It lies at one of these places:
 
-- at a *common* value, which at least k records share. Between two neighbouring common values, one cell ends at the one
-  and the next begins at the other, so equal values in a box cost no width;
-- half-way between two neighbouring values of the column. Cells of whole numbers and dates are sets of consecutive whole
-  numbers: 20 to 24, then 25 to 29. Between 24 and 26, both cells end at 25;
+- at a *common* value, which at least k records share. Between two neighbouring common values, one cell ends at the
+  one and the next begins at the other, so equal values in a box cost no width;
+- half-way between two neighbouring values of the column. Cells of whole numbers and dates are sets of consecutive
+  whole numbers: 20 to 24, then 25 to 29. Between 24 and 26, both cells end at 25;
 - at the end of the declared domain or, without one, at a round number outside the data.
 
-If a cut separates records with the same value and that value is not common, both cells reach beyond it, to the next of
-these places, and overlap there. (In a column of whole numbers, they share the value.)
+If a cut separates records with the same value and that value is not common, both cells reach beyond it, to the next
+of these places, and overlap there. (In a column of whole numbers, they share the value.)
 """
 
 from __future__ import annotations

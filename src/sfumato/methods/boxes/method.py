@@ -19,9 +19,10 @@ from sfumato.methods.boxes.plan import BoxesPlan
 from sfumato.methods.boxes.routing import SampledRows, routes
 from sfumato.methods.boxes.rules import Rule, Rules
 from sfumato.methods.boxes.sensitivities import ACCURACY, kept_statistics, sensitivities
+from sfumato.methods.options import budget_option, group_size_option
 from sfumato.methods.routes import one_block
-from sfumato.methods.search_budget import SearchBudget, require_search
-from sfumato.params import GROUP_SIZES, Checked, Choice, OrNone, Share, Whole, option, require_number
+from sfumato.methods.search_budget import SearchBudget
+from sfumato.params import Checked, Choice, OrNone, Share, Whole, option, require_number
 from sfumato.schema.columns import Role, nearest
 from sfumato.schema.schema import Schema
 from sfumato.statistics.language import parse
@@ -95,11 +96,12 @@ class Boxes(Method):
     """
 
     name: ClassVar[str] = "boxes"
-    keeps_people: ClassVar[bool] = True
-    in_blocks: ClassVar[str] = (
+    theory: ClassVar[str] = "boxes"
+    one_row_per_person: ClassVar[bool] = True
+    block_effect: ClassVar[str] = (
         "the first cuts are chosen from a sample; each block is then cut as in memory, so no box crosses a block"
     )
-    noted: ClassVar[Mapping[str, str]] = {
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "kept": "statistics that were kept accurate",
         "edges": "where the faces of boxes are placed",
         "overlap": "a warning that boxes may overlap",
@@ -107,13 +109,7 @@ class Boxes(Method):
         "protected by l": "columns that have at least l different values in every box",
     }
 
-    k: int = option(
-        Whole(at_least=2),
-        "Smallest number of records that share a box.",
-        unit="records",
-        reported=True,
-        strengths=GROUP_SIZES,
-    )
+    k: int = group_size_option("Smallest number of records that share a box.", at_least=2, unit="records")
     l: int | None = option(
         OrNone(Whole(at_least=1)),
         "Smallest number of different values of each sensitive column in a box, at most k. Without a sensitive column "
@@ -220,12 +216,8 @@ class Boxes(Method):
         default="box-mean",
         reported=True,
     )
-    search: SearchBudget | float | None = option(
-        OrNone(Checked("SearchBudget, or a number above 0", require_search)),
-        "Time limit of a search for boxes that are narrower than those of the greedy partition. None: no search.",
-        default=None,
-        unit="seconds",
-        reported=True,
+    search: SearchBudget | float | None = budget_option(
+        "Time limit of a search for boxes that are narrower than those of the greedy partition. None: no search."
     )
     overlap: str = option(
         Choice(("none", "allowed")),

@@ -40,11 +40,12 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.axes import Axes, SetAxis
     from sfumato.methods.boxes.diversity import DiversityRule
     from sfumato.methods.boxes.edges import Edges, Faces
-    from sfumato.methods.boxes.search import Found, SearchBudget
+    from sfumato.methods.boxes.evolution import Found
     from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
     from sfumato.methods.claims import Claim, Evidence, Finding
     from sfumato.methods.diagnostics import RuleEffect, SearchTrace
     from sfumato.methods.routes import Routes
+    from sfumato.methods.search_budget import SearchBudget
     from sfumato.randomness import Randomness
     from sfumato.table.group_counts import GroupCounts
 
@@ -195,9 +196,9 @@ class BoxesPlan(Plan):
         The exact widths of the kept statistics refer to the whole table and do not include expert rules. With several
         blocks or with rules, the search therefore minimises the first-order widths.
         """
-        from sfumato.methods.boxes.search import SearchBudget, search
-        from sfumato.methods.boxes.search.evolution import ISLANDS
-        from sfumato.methods.boxes.search.judges import judge_of
+        from sfumato.methods.boxes.evolution import ISLANDS, search
+        from sfumato.methods.boxes.judges import judge_of
+        from sfumato.methods.search_budget import SearchBudget
 
         assert isinstance(self.options.search, SearchBudget)
         protected = self.diversity.protected(block, self.axes)

@@ -4,8 +4,8 @@
     age matters little when income is high and bmi is low
     height matters not
 
-A rule multiplies the weight a_i(x) of its column by the factor of its degree, to the extent that its condition is true
-for the record. The truths of joined conditions are multiplied, and so are the factors of several rules.
+A rule multiplies the weight a_i(x) of its column by the factor of its degree, to the extent that its condition is
+true for the record. The truths of joined conditions are multiplied, and so are the factors of several rules.
 """
 
 from __future__ import annotations

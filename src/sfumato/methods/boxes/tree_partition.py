@@ -1,7 +1,7 @@
 """The partition of a table with columns that are cut by their trees: cuts, then a second look at the costly boxes.
 
-Splitting off the children of a node leaves records over whose children are too few for a box. They remain at the node,
-in boxes that cost more than others. The records of the costliest boxes are therefore partitioned once more, all
+Splitting off the children of a node leaves records over whose children are too few for a box. They remain at the
+node, in boxes that cost more than others. The records of the costliest boxes are therefore partitioned once more, all
 together: records that were left over in different cells often fit together.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CELL = 12  # a cell of at most this × k records is cut to the end in several ways
 BREADTH = 2  # number of axes whose commonest child is tried in each cell
-EFFORT = 100_000_000  # limit of records visited × axes², within the following numbers of visits per record
+TREE_EFFORT = 100_000_000  # limit of records visited × axes², within the following numbers of visits per record
 LEAST_VISITS, MOST_VISITS = 8, 60
 COSTLY = (0.6, 0.8)  # quantiles of the cost per record from which on boxes are partitioned again, one after the other
 
@@ -57,7 +57,7 @@ def _cut(problem: PartitionProblem) -> Leaves:
     rows, axes = problem.values.shape
     order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
     split(problem, order, begins, np.empty((0, 4)), np.empty((2, 0)), 0, rows, CELL * problem.k)
-    visits = int(np.clip(EFFORT // (rows * axes**2), LEAST_VISITS, MOST_VISITS))
+    visits = int(np.clip(TREE_EFFORT // (rows * axes**2), LEAST_VISITS, MOST_VISITS))
 
     def finish(cell: tuple[int, int]) -> None:
         first, last = cell

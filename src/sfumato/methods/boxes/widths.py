@@ -1,7 +1,8 @@
 """The best box around a point: XK §II and §IV in one formula.
 
 Minimise Σ a_i Δ_i subject to Π 2Δ_i ≥ volume and lo_i ≤ Δ_i ≤ hi_i. The problem is convex in log Δ. Its solution is
-Δ_i = clip(c / a_i, lo_i, hi_i), where the number c follows from the volume. XK's loop over t gives the same for hi = ∞.
+Δ_i = clip(c / a_i, lo_i, hi_i), where the number c follows from the volume. XK's loop over t gives the same for hi =
+∞.
 
 Volumes are given as logarithms, because the volume of a box with hundreds of sides is not a floating-point number.
 """
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 VANISHING = 1e-200  # a lower bound below this counts as 0: its products would underflow
-CELLS = 1 << 20  # points × axes that are computed together, so that the memory does not grow with the table
+CELLS_AT_ONCE = 1 << 20  # points × axes that are computed together, so that the memory does not grow with the table
 
 
 def half_widths(
@@ -35,7 +36,7 @@ def half_widths(
     a = np.asarray(sensitivity, dtype=np.float64)
     low = np.where(low > VANISHING, np.minimum(low, high), 0.0)
     found = np.empty_like(a)
-    step = max(1, CELLS // max(1, a.shape[1]))
+    step = max(1, CELLS_AT_ONCE // max(1, a.shape[1]))
     for start in range(0, len(a), step):
         part = slice(start, start + step)
         level = _level(a[part], log_volume[part], low, high)

@@ -1,1 +1,1 @@
-"""Classical masking methods."""
+"""Recoding over generalization trees: globally, one level per column, or locally, one node per group of rows."""

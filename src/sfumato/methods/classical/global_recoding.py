@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +15,11 @@ import pyarrow.compute as pc
 from sfumato.disclosure.sensitive_counts import SensitiveCounts
 from sfumato.errors import CannotRelease, TableError
 from sfumato.methods.claims import KMap, PopulationGroups
-from sfumato.methods.classical.level_judge import LevelJudge, Loss
-from sfumato.methods.recodings.lattice_search import Clock, FoundLevels, Judged, descend, search_levels
-from sfumato.methods.recodings.level_lattice import Levels, chosen_levels
+from sfumato.methods.classical.level_judge import Loss, RecodingCost
+from sfumato.methods.recodings.level_search import BestLevels, Clock, choose_levels, descend, search_levels
 from sfumato.methods.recodings.promises import truth_of
-from sfumato.methods.recodings.recoding import Recoding, RecodingPlan
+from sfumato.methods.recodings.recoding import Recoding, RecodingPlan, released_columns
 from sfumato.schema.schema import Schema
-from sfumato.survey.survey import blocks_wanted
 from sfumato.table.group_counts import GroupCounts, KeyedGroups
 from sfumato.table.groups import first_rows, group_labels
 from sfumato.table.table import Table
@@ -31,24 +30,8 @@ if TYPE_CHECKING:
     from sfumato.methods.claims import Claim
     from sfumato.methods.classical.group_rules import GroupRules
     from sfumato.methods.recodings.quasi_columns import QuasiColumns
-    from sfumato.survey.survey import Survey
 
 MOST_COMBINATIONS = 1 << 19  # that are listed; of larger lattices, some levels are left out at first
-
-
-class RecodeOptions(Protocol):
-    """The options of ``Recode`` that global recoding reads; they are explained there."""
-
-    @property
-    def k(self) -> int: ...
-    @property
-    def suppress(self) -> float: ...
-    @property
-    def loss(self) -> Loss: ...
-    @property
-    def population(self) -> Any: ...
-    @property
-    def search(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -73,91 +56,77 @@ class GlobalPlan(RecodingPlan):
         return np.asarray(self.rules.allowed(sizes, counted, people)[labels])
 
 
-def global_plan(options: RecodeOptions, columns: QuasiColumns, rules: GroupRules, survey: Survey) -> GlobalPlan:
-    """Find the best combination of levels, and return the plan that applies it."""
-    people = None if options.population is None else _known_people(columns, options.population)
-    values = None if people is None else [_values_of(columns, people, name) for name in columns.names]
-    if columns.names:
-        judge = LevelJudge(
-            columns.groupings,
-            rules,
-            rules.columns_of(columns.sample.table),
-            loss=options.loss,
-            suppress=options.suppress,
-            people=values,
-        )
-        found = _searched(columns, judge, rules.is_monotone or options.suppress == 0.0, Clock(options.search))
-    else:
-        found = FoundLevels(levels=(), loss=0.0, counted=0, is_best=True)
-    if found.levels is None:
-        raise CannotRelease(
-            "There must be a combination of levels that keeps all promises.",
-            found=f"none, even if every column tells nothing, with at most {options.suppress:.2%} suppressed",
-            fix="weaker promises, a larger share of suppressed rows, or fewer sensitive columns",
-        )
-    made = [column.recode(column.levels[level]) for column, level in zip(columns.groupings, found.levels, strict=True)]
-    return _plan(options, columns, rules, survey, [one for one in made if one is not None], found, people)
-
-
-def _searched(columns: QuasiColumns, judge: LevelJudge, is_monotone: bool, clock: Clock) -> FoundLevels:
-    """Search all combinations of levels; of too many, first those of some levels, and then the neighbours."""
-    groupings = columns.groupings
-    top = tuple(len(column.levels) - 1 for column in groupings)
-    kept = chosen_levels(groupings, MOST_COMBINATIONS)
-    if kept is None:
-        return descend(top, judge.order, judge, clock)
-    order = [of_column[some] for of_column, some in zip(judge.order, kept, strict=True)]
-
-    def judged(places: Levels) -> Judged:
-        return judge(tuple(some[place] for some, place in zip(kept, places, strict=True)))
-
-    found = search_levels(order, judged, has_floors=judge.has_floors, is_monotone=is_monotone, clock=clock)
-    if found.levels is None or math.prod(map(len, kept)) == math.prod(len(one.levels) for one in groupings):
-        return found
-    start = tuple(some[place] for some, place in zip(kept, found.levels, strict=True))
-    return descend(start, judge.order, judge, clock)
-
-
-def _plan(
-    options: RecodeOptions,
+def global_plan(
     columns: QuasiColumns,
     rules: GroupRules,
-    survey: Survey,
-    recodings: Sequence[Recoding],
-    found: FoundLevels,
-    people: Table | None,
+    *,
+    loss: Loss,
+    suppress: float,
+    population: Table | None,
+    seconds: float,
+    parts: int,
 ) -> GlobalPlan:
-    by_name = {recoding.name: recoding for recoding in recodings}
-    shown = tuple(
-        released
-        for name in columns.names
-        for released in (by_name[name].released_names if name in by_name else (name,))
-    )
-    population = None if people is None else PopulationGroups(_recoded_groups(people, columns.names, by_name))
+    """Find the best combination of levels, and return the plan that applies it; the options are those of ``Recode``."""
+    people = None if population is None else _known_people(columns, population)
+    best = _search(columns, rules, people, loss=loss, suppress=suppress, seconds=seconds)
+    if best.levels is None:
+        raise CannotRelease(
+            "There must be a combination of levels that keeps all promises.",
+            found=f"none, even if every column tells nothing, with at most {suppress:.2%} suppressed",
+            fix="weaker promises, a larger share of suppressed rows, or fewer sensitive columns",
+        )
+    chosen = [column.recode(column.levels[level]) for column, level in zip(columns.groupings, best.levels, strict=True)]
+    recodings = {recoding.name: recoding for recoding in chosen if recoding is not None}
+    shown = tuple(chain.from_iterable(released_columns(columns.names, recodings.values()).values()))
+    groups = None if people is None else PopulationGroups(_recoded_groups(people, columns.names, recodings))
     claims: tuple[Claim[Any], ...] = rules.claims(shown)
-    if population is not None:
-        claims = (KMap(k=options.k, columns=shown, population=population), *claims[1:])
+    if groups is not None:
+        claims = (KMap(k=rules.k, columns=shown, population=groups), *claims[1:])
     notes: dict[str, Any] = {
-        "loss": round(found.loss, 6),
-        "levels": dict(zip(columns.names, found.levels or (), strict=True)),
-        "combinations": math.prod(len(column.levels) for column in columns.groupings) if columns.names else 1,
-        "combinations counted": found.counted,
-        "best of all combinations": found.is_best,
+        "loss": round(best.loss, 6),
+        "levels": dict(zip(columns.names, best.levels, strict=True)),
+        "combinations": math.prod(len(column.levels) for column in columns.groupings),
+        "combinations counted": best.counted,
+        "best of all combinations": best.is_best,
     }
-    if options.loss == "granularity":
-        notes["granularity"] = round(1.0 - found.loss, 6)
+    if loss == "granularity":
+        notes["granularity"] = round(1.0 - best.loss, 6)
     return GlobalPlan(
         columns=tuple(column.name for column in columns.schema.columns),
         quasi=columns.names,
-        recodings=tuple(recodings),
-        promises=(*claims, *truth_of(recodings)),
+        recodings=tuple(recodings.values()),
+        promises=(*claims, *truth_of(tuple(recodings.values()))),
         method_notes=notes,
-        within=options.k,
-        suppressed_at_most=options.suppress,
-        parts=blocks_wanted(survey),
+        within=rules.k,
+        suppressed_at_most=suppress,
+        parts=parts,
         rules=rules,
-        population=population,
+        population=groups,
     )
+
+
+def _search(
+    columns: QuasiColumns, rules: GroupRules, people: Table | None, *, loss: Loss, suppress: float, seconds: float
+) -> BestLevels:
+    """Search all combinations of levels; of too many, first those of some levels, and then the neighbours."""
+    groupings, clock = columns.groupings, Clock(seconds)
+    if not groupings:
+        return BestLevels(levels=(), loss=0.0, counted=0, is_best=True)
+    cost = RecodingCost(
+        groupings,
+        rules,
+        rules.columns_of(columns.sample.table),
+        loss=loss,
+        suppress=suppress,
+        people=None if people is None else [_values_of(columns, people, name) for name in columns.names],
+    )
+    kept = choose_levels(groupings, MOST_COMBINATIONS)
+    if kept is None:
+        return descend(tuple(len(column.levels) - 1 for column in groupings), cost, clock)
+    best = search_levels(cost, among=kept, clock=clock)
+    if best.levels is None or math.prod(map(len, kept)) == math.prod(len(column.levels) for column in groupings):
+        return best
+    return descend(best.levels, cost, clock)
 
 
 def _known_people(columns: QuasiColumns, population: Table) -> Table:

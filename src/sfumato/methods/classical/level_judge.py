@@ -18,24 +18,25 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from sfumato.disclosure.recoding_losses import discernibility
 from sfumato.disclosure.sensitive_counts import SensitiveCounts
 from sfumato.methods.recodings.joint_counts import JointCounts
-from sfumato.methods.recodings.lattice_search import Judged
+from sfumato.methods.recodings.level_search import Evaluation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.classical.group_rules import GroupRules, SensitiveColumn
-    from sfumato.methods.recodings.level_lattice import Levels
+    from sfumato.methods.recodings.level_search import Levels
     from sfumato.methods.recodings.value_groupings import Groupings
 
 Loss = Literal["granularity", "entropy", "discernibility", "class-size"]
 LOSSES: tuple[Loss, ...] = ("granularity", "entropy", "discernibility", "class-size")
-OVERFLOW = 1 << 62
+OVERFLOW = 1 << 62  # keys of groups must fit into 64 bits
 
 
-class LevelJudge:
-    """Counts combinations of levels, one at a time.
+class RecodingCost:
+    """The objective of a search over levels: counts the groups, suppressed rows and losses of one combination.
 
     ``people`` are the values of a population table in each column; if they are given, k speaks of them.
     """
@@ -50,7 +51,7 @@ class LevelJudge:
         suppress: float,
         people: Sequence[NDArray[np.int32]] | None = None,
     ) -> None:
-        self._rules, self._loss = rules, loss
+        self._rules, self._loss, self._suppresses = rules, loss, suppress > 0.0
         self.rows = len(columns[0].value_of_row)
         self._most = suppress * self.rows * (1.0 + 1e-12)
         joint = JointCounts.of(_followed_by(columns, people))
@@ -77,7 +78,12 @@ class LevelJudge:
         """Whether the sum of ``order`` is the least that a combination can lose."""
         return self._loss in ("granularity", "entropy")
 
-    def __call__(self, levels: Levels) -> Judged:
+    @property
+    def is_monotone(self) -> bool:
+        """Whether promises that hold for a combination hold for all coarser ones."""
+        return self._rules.is_monotone or not self._suppresses
+
+    def evaluate(self, levels: Levels) -> Evaluation:
         """Count one combination."""
         labels, sizes, people = self._grouped(levels)
         counted = [
@@ -88,12 +94,12 @@ class LevelJudge:
         kept = int(sizes[allowed].sum())
         above = 0.0
         if self._loss == "discernibility":
-            above = float((sizes.astype(np.float64) ** 2).sum()) / self.rows**2
+            above = discernibility(sizes) / self.rows**2
         elif self._loss == "class-size":
             above = self.rows / len(sizes) / self._rules.k
         if not kept or self.rows - kept > self._most or not self._rules.are_enough(sizes[allowed]):
-            return Judged(holds=False, loss=math.inf)
-        return Judged(holds=True, loss=self._lost(levels, labels, sizes, allowed), above=above)
+            return Evaluation(holds=False, loss=math.inf)
+        return Evaluation(holds=True, loss=self._lost(levels, labels, sizes, allowed), above=above)
 
     def _lost(
         self, levels: Levels, labels: NDArray[np.int64], sizes: NDArray[np.int64], allowed: NDArray[np.bool_]
@@ -101,8 +107,8 @@ class LevelJudge:
         if self._loss == "class-size":
             return self.rows / int(allowed.sum()) / self._rules.k
         if self._loss == "discernibility":
-            kept = sizes[allowed].astype(np.float64)
-            return float((kept**2).sum() + self.rows * (self.rows - kept.sum())) / self.rows**2
+            kept = sizes[allowed]
+            return discernibility(kept, suppressed=self.rows - int(kept.sum())) / self.rows**2
         lost = sum(float(of_column[level]) for of_column, level in zip(self.order, levels, strict=True))
         left_out = np.flatnonzero((labels >= 0) & ~allowed[labels])  # these combinations lose everything
         for losses, level in zip(self._losses, levels, strict=True):
@@ -119,17 +125,17 @@ class LevelJudge:
 
         keys, size = np.zeros(len(self._counts), dtype=np.int64), 1
         for of_column, level in zip(self._codes, levels, strict=True):
-            codes, groups = of_column[level]
-            if size * groups >= OVERFLOW:
+            codes, nodes = of_column[level]
+            if size * nodes >= OVERFLOW:
                 size = grouped(keys, self._counts, self._labels, self._sizes)
                 keys = self._labels.copy()
-            keys = keys * groups + codes
-            size *= groups
-        found = grouped(keys, self._counts, self._labels, self._sizes)
-        sizes = self._sizes[:found].copy()
+            keys = keys * nodes + codes
+            size *= nodes
+        groups = grouped(keys, self._counts, self._labels, self._sizes)
+        sizes = self._sizes[:groups].copy()
         if self._people is None:
             return self._labels, sizes, None
-        people = np.bincount(self._labels, weights=self._people, minlength=found).astype(np.int64)
+        people = np.bincount(self._labels, weights=self._people, minlength=groups).astype(np.int64)
         present = sizes > 0
         number = np.where(present, np.cumsum(present) - 1, -1)
         return number[self._labels], sizes[present], people[present]
@@ -150,12 +156,12 @@ def value_losses(columns: Sequence[Groupings], loss: Loss) -> list[list[NDArray[
 def _lost_bits(column: Groupings) -> list[NDArray[np.float64]]:
     """Return −log₂ of the share of each value among the rows of its group, times the weight of the column."""
     rows = np.bincount(column.value_of_row, minlength=column.size).astype(np.float64)
-    found = []
+    bits = []
     for level in column.levels:
         together = np.bincount(level, weights=rows)[level]
         share = np.divide(rows, together, out=np.ones_like(rows), where=rows > 0.0)
-        found.append(-np.log2(share) * column.weight)
-    return found
+        bits.append(-np.log2(share) * column.weight)
+    return bits
 
 
 def _followed_by(columns: Sequence[Groupings], people: Sequence[NDArray[np.int32]] | None) -> tuple[Groupings, ...]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.methods.classical.level_judge import Loss
-from sfumato.methods.recodings.recoding import Recoded, texts
+from sfumato.methods.recodings.buckets import Buckets
+from sfumato.methods.recodings.recoding import Recoded, ValueMap, covered_values, texts
 from sfumato.methods.recodings.value_groupings import Groupings
 from sfumato.schema.hierarchy import ROOT
 from sfumato.schema.trees import tree_for
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.recodings.quasi_columns import QuasiColumns
-    from sfumato.schema.hierarchy import Tree
+    from sfumato.survey.quantile_sketches import Points
     from sfumato.table.table import Table
 
 
@@ -39,7 +39,7 @@ class LocalColumn:
     levels: tuple[NDArray[np.int32], ...]  # node of each value, from the values themselves to one node
     costs: tuple[NDArray[np.float64], ...]  # cost of that node
     words: tuple[tuple[str | None, ...], ...]  # word of each value's node on each level; empty for ranges
-    ends: tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...] | None  # ranges of the nodes, for numbers
+    ends: tuple[tuple[NDArray[np.float64], ...], ...] | None  # lowest and highest of the nodes, for numbers
     how: str
 
     @property
@@ -50,11 +50,31 @@ class LocalColumn:
     @property
     def covers(self) -> Mapping[str | None, frozenset[str | None]]:
         """The original values of each released word, all as text; None for a missing one."""
-        covered: dict[str | None, set[str | None]] = {}
-        for words in self.words:
-            for word, value in zip(words, texts(self.values), strict=True):
-                covered.setdefault(word, set()).add(value)
-        return {word: frozenset(members) for word, members in covered.items()}
+        return covered_values(self.words, self.values)
+
+    @classmethod
+    def of(cls, columns: QuasiColumns, grouped: Groupings, loss: Loss) -> LocalColumn:
+        """Return a quasi-identifier with the nodes of its tree or, without one, of its nested groups of values."""
+        name, table, levels = grouped.name, columns.sample.table, grouped.levels
+        is_range = name in columns.points
+        values = table.coded(name).values if is_range else columns.distinct[name].values
+        tree = None if is_range else tree_for(columns.schema[name], values)
+        root = (tree.names[-1][0] if tree else ROOT) if values.null_count else None
+        how = "nodes of its tree" if tree else "ranges" if is_range else "runs of neighbouring values"
+        if not is_range and tree is None and table.kinds[name] is not Kind.ORDERED:
+            root, how = ROOT, f"kept, or {ROOT}"
+            levels = (levels[0], levels[-1])[: len(levels)]
+        return cls(
+            name=name,
+            kind=table.kinds[name],
+            type=table.arrow.column(name).type,
+            values=values,
+            levels=levels,
+            costs=_costs(grouped, levels, loss),
+            words=() if is_range else tuple(_words(grouped, level, values, root) for level in levels),
+            ends=tuple(_ranges(grouped, level, columns.points[name]) for level in levels) if is_range else None,
+            how=how,
+        )
 
     def positions(self, rows: Table) -> NDArray[np.int32]:
         """Return the position of each row's value."""
@@ -65,7 +85,7 @@ class LocalColumn:
 
     def groupings(self, positions: NDArray[np.int32]) -> Groupings:
         """Return the nested groupings for some rows; they are not recoded by them."""
-        return Groupings(self.name, positions, self.levels, lambda groups: None, 1.0)
+        return Groupings(self.name, positions, self.levels)
 
     def show(self, positions: NDArray[np.int32], levels: NDArray[np.int64]) -> tuple[Recoded, ...]:
         """Return the released columns of rows with these values, each on its level."""
@@ -80,109 +100,31 @@ class LocalColumn:
         )
 
 
-def local_column(columns: QuasiColumns, name: str, loss: Loss) -> LocalColumn:
-    """Return a quasi-identifier with its tree or, without one, with nested groups made from its values."""
-    maker = _Maker(columns, name)
-    return LocalColumn(
-        name=name,
-        kind=columns.sample.table.kinds[name],
-        type=columns.sample.table.arrow.column(name).type,
-        values=maker.values,
-        levels=maker.levels,
-        costs=maker.costs(loss),
-        words=() if maker.is_range else maker.words,
-        ends=maker.ends if maker.is_range else None,
-        how=maker.how,
-    )
+def _costs(column: Groupings, levels: Sequence[NDArray[np.int32]], loss: Loss) -> tuple[NDArray[np.float64], ...]:
+    """Return the cost of each value's node: values left open, or the logarithm of the rows of the node."""
+    if loss == "granularity":
+        return tuple(column.losses(np.bincount(level)[level]) for level in levels)
+    rows = np.bincount(column.value_of_row, minlength=column.size).astype(np.float64)
+    return tuple(column.weight * np.log2(np.maximum(np.bincount(level, weights=rows)[level], 1.0)) for level in levels)
 
 
-class _Maker:
-    """Finds what is released for the nodes of one column."""
+def _words(column: Groupings, level: NDArray[np.int32], values: pa.Array, root: str | None) -> tuple[str | None, ...]:
+    """Return the word of each value's node; the root's if nothing is told, not even whether there is a value."""
+    if len(level) > 1 and root is not None and not level.any():
+        return (root,) * len(level)
+    recoding = column.recode(level)
+    return tuple(texts(recoding.cells if isinstance(recoding, ValueMap) else values))
 
-    def __init__(self, columns: QuasiColumns, name: str) -> None:
-        self._columns, self._name = columns, name
-        self._grouped = columns.groupings[columns.names.index(name)]
-        self.is_range = name in columns.points
-        kind = columns.sample.table.kinds[name]
-        table = columns.sample.table
-        self.values = table.coded(name).values if self.is_range else columns.distinct[name].values
-        self._tree: Tree | None = None if self.is_range else tree_for(columns.schema[name], self.values)
-        self._is_ordered = kind is Kind.ORDERED
-        levels = self._grouped.levels
-        is_free = not self.is_range and self._tree is None and not self._is_ordered
-        self.levels = (levels[0], levels[-1]) if is_free and len(levels) > 1 else levels
-        self.how = "nodes of its tree" if self._tree else "ranges" if self.is_range else "runs of neighbouring values"
-        if is_free:
-            self.how = f"kept, or {ROOT}"
 
-    @cached_property
-    def _is_missing(self) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = self.values.is_null().to_numpy(zero_copy_only=False)
-        return found
-
-    def costs(self, loss: Loss) -> tuple[NDArray[np.float64], ...]:
-        """Return the cost of each value's node: values left open, or the logarithm of the rows of the node."""
-        column = self._grouped
-        if loss == "granularity":
-            return tuple(column.losses(np.bincount(level)[level]) for level in self.levels)
-        rows = np.bincount(column.value_of_row, minlength=column.size).astype(np.float64)
-        return tuple(
-            column.weight * np.log2(np.maximum(np.bincount(level, weights=rows)[level], 1.0)) for level in self.levels
-        )
-
-    @property
-    def words(self) -> tuple[tuple[str | None, ...], ...]:
-        """The word of each value's node, on each level."""
-        return tuple(self._words(level) for level in self.levels)
-
-    def _words(self, level: NDArray[np.int32]) -> tuple[str | None, ...]:
-        own = texts(self.values)
-        if self._is_one_node(level) and self._is_missing.any():  # nothing is told, not even whether there is a value
-            return (self._tree.names[-1][0] if self._tree else ROOT,) * len(own)
-        if self._tree is not None:
-            return self._node_names(level, self._tree)
-        if len(own) == int(level.max(initial=-1)) + 1:
-            return tuple(own)
-        if not self._is_ordered:
-            return (ROOT,) * len(own)
-        runs: dict[int, list[str]] = {}
-        for node, text in zip(level.tolist(), own, strict=True):
-            if text is not None:
-                runs.setdefault(node, []).append(text)
-        named = {node: run[0] if len(run) == 1 else f"{run[0]}–{run[-1]}" for node, run in runs.items()}
-        return tuple(None if text is None else named[node] for node, text in zip(level.tolist(), own, strict=True))
-
-    def _node_names(self, level: NDArray[np.int32], tree: Tree) -> tuple[str | None, ...]:
-        """Return the name of the lowest node of the tree that covers each group of values."""
-        places = tree.positions(self.values, column=self._name)
-        nodes = int(level.max(initial=-1)) + 1
-        first, last = np.full(nodes, tree.size), np.full(nodes, -1)
-        np.minimum.at(first, level, np.where(places < 0, tree.size, places))
-        np.maximum.at(last, level, places)
-        found = tree.covering(np.minimum(first, np.maximum(last, 0)), np.maximum(last, 0))
-        names = [tree.names[at][node] for at, node in zip(found.levels.tolist(), found.nodes.tolist(), strict=True)]
-        return tuple(
-            None if gone else names[node] for node, gone in zip(level.tolist(), self._is_missing.tolist(), strict=True)
-        )
-
-    @property
-    def ends(self) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...]:
-        """The range of each value's node, on each level; NaN if a value is missing."""
-        points = self._columns.points[self._name]
-        present = ~self._is_missing
-        found = []
-        for number, level in enumerate(self.levels):
-            low, high = np.full((2, len(self.values)), np.nan)
-            if number == 0:
-                low[present] = high[present] = points.values
-            elif not self._is_one_node(level) or present.all():
-                own = level[present]
-                ends = np.append(np.flatnonzero(np.diff(own)) + 1, len(own))
-                buckets = self._columns.buckets(self._name, ends)
-                node = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
-                low[present], high[present] = buckets.low[node], buckets.high[node]
-            found.append((low, high))
-        return tuple(found)
-
-    def _is_one_node(self, level: NDArray[np.int32]) -> bool:
-        return bool((level == level[0]).all()) and len(level) > 1
+def _ranges(column: Groupings, level: NDArray[np.int32], points: Points) -> tuple[NDArray[np.float64], ...]:
+    """Return the lowest and the highest number of each value's node; NaN if a value is missing."""
+    buckets = column.recode(level)
+    if not isinstance(buckets, Buckets):
+        ends = points.values, points.values
+    elif buckets.hidden >= 0:
+        ends = (np.full(len(points.values), np.nan),) * 2
+    else:
+        nodes = level[: len(points.values)]
+        node = np.cumsum(np.diff(nodes, prepend=nodes[0]) != 0)
+        ends = buckets.low[node], buckets.high[node]
+    return tuple(np.append(one, np.full(len(level) - len(one), np.nan)) for one in ends)

@@ -1,10 +1,10 @@
 """Groups of rows for local recoding: small groups are merged, and then improved by local search.
 
-Groups that are incomplete (smaller than k, or not diverse enough) are joined with similar ones, the most similar first.
-Then rows move and exchange places, whole groups are dissolved, and large ones split. At first a move may add some loss,
-and ever less with each round (threshold accepting; Dueck and Scheuer 1990), so that the search leaves poor optima.
-Similar rows are found by sorting: each round sorts the rows by all columns in a random order, each on a random level,
-and compares neighbours only. So the work of a round grows with the rows, not with their square.
+Groups that are incomplete (smaller than k, or not diverse enough) are joined with similar ones, the most similar
+first. Then rows move and exchange places, whole groups are dissolved, and large ones split. At first a move may add
+some loss, and ever less with each round (threshold accepting; Dueck and Scheuer 1990), so that the search leaves poor
+optima. Similar rows are found by sorting: each round sorts the rows by all columns in a random order, each on a
+random level, and compares neighbours only. So the work of a round grows with the rows, not with their square.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from sfumato.errors import CannotRelease
 from sfumato.methods.recodings.joint_counts import JointCounts
-from sfumato.methods.recodings.lattice_search import Clock
+from sfumato.methods.recodings.level_search import Clock
 from sfumato.table.groups import refine
 
 if TYPE_CHECKING:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.methods.base import Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, Containment, RowsAccountedFor, rows_for_risk
-from sfumato.methods.classical.local_columns import LocalColumn, local_column
-from sfumato.methods.recodings.recoding import require_unused
+from sfumato.methods.classical.local_columns import LocalColumn
+from sfumato.methods.recodings.recoding import released_columns, require_unused
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -30,15 +31,6 @@ OVERLAP = (
 )
 
 
-class LocalOptions(Protocol):
-    """The options of ``Recode`` that local recoding reads; they are explained there."""
-
-    @property
-    def loss(self) -> Loss: ...
-    @property
-    def search(self) -> float: ...
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LocalPlan(Plan):
     """Group all rows, and release each group as nodes."""
@@ -46,8 +38,7 @@ class LocalPlan(Plan):
     names: tuple[str, ...]  # of all columns that are released, before recoding
     columns: tuple[LocalColumn, ...]
     rules: GroupRules
-    loss: Loss
-    search: float
+    seconds: float  # longest time of the search
     randomness: Randomness
 
     def __post_init__(self) -> None:
@@ -59,8 +50,7 @@ class LocalPlan(Plan):
 
     @property
     def released_names(self) -> tuple[str, ...]:
-        shown = {column.name: column.released_names for column in self.columns}
-        return tuple(released for name in self.names for released in shown.get(name, (name,)))
+        return tuple(chain.from_iterable(released_columns(self.names, self.columns).values()))
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
@@ -105,24 +95,20 @@ class LocalPlan(Plan):
             self.rules,
             self.rules.columns_of(block),
             self.randomness.stream(f"local recoding {number}"),
-            self.search,
+            self.seconds,
         )
 
 
-def local_plan(options: LocalOptions, columns: QuasiColumns, rules: GroupRules, randomness: Randomness) -> LocalPlan:
+def local_plan(
+    columns: QuasiColumns, rules: GroupRules, randomness: Randomness, *, loss: Loss, seconds: float
+) -> LocalPlan:
     """Return the plan; the groups are found when it is run."""
     if rules.average_risk is not None:  # groups of at least 1 ÷ risk rows have this average risk, too
         rules = replace(rules, k=max(rules.k, rows_for_risk(rules.average_risk)))
     return LocalPlan(
         names=tuple(column.name for column in columns.schema.columns),
-        columns=_columns(columns, options.loss),
+        columns=tuple(LocalColumn.of(columns, grouped, loss) for grouped in columns.groupings),
         rules=rules,
-        loss=options.loss,
-        search=options.search,
+        seconds=seconds,
         randomness=randomness,
     )
-
-
-def _columns(columns: QuasiColumns, loss: Loss) -> tuple[LocalColumn, ...]:
-    found: Sequence[LocalColumn] = [local_column(columns, name, loss) for name in columns.names]
-    return tuple(found)

@@ -15,11 +15,11 @@ from sfumato.methods.claims import ValidCells
 from sfumato.methods.classical.noise_rows import Mixture, loadings, resampled
 from sfumato.methods.classical.score_noise import noisy_cells, scores_of
 from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup, Ranges
-from sfumato.params import Checked, Choice, Flag, Number, Probability, Share, option
+from sfumato.methods.options import logs_option
+from sfumato.params import Choice, Flag, Number, Probability, Share, option
 from sfumato.schema.columns import Role
 from sfumato.statistics.pairwise import pairwise_covariance
 from sfumato.table.encoded_columns import Logs, number_limits
-from sfumato.table.encoder import require_logs
 from sfumato.table.kinds import Kind as ColumnKind
 from sfumato.table.table import Table
 
@@ -67,9 +67,10 @@ class Noise(MatrixMethod):
     """
 
     name: ClassVar[str] = "noise"
-    in_blocks: ClassVar[str] = "scales and categories are decided from a sample"
-    noted: ClassVar[Mapping[str, str]] = {
-        **MatrixMethod.noted,
+    theory: ClassVar[str] = "noise"
+    block_effect: ClassVar[str] = "scales and categories are decided from a sample"
+    manifest_notes: ClassVar[Mapping[str, str]] = {
+        **MatrixMethod.manifest_notes,
         "noise level": "variance of the noise, as a multiple of the variance of the data",
         "corrected": "whether mean and variance were corrected",
         "correlated": "whether the noise of different columns has the correlations of the data",
@@ -120,12 +121,10 @@ class Noise(MatrixMethod):
         default=False,
         reported=True,
     )
-    logs: Logs = option(
-        Checked('"auto", "never" or a tuple of column names', lambda value, name: require_logs(value)),
+    logs: Logs = logs_option(
         'Columns to log-transform before noise is added: none ("never"), skewed columns of positive numbers ("auto"), '
         "or the named columns. The noise then multiplies their numbers, and their moments are not recovered.",
         default="never",
-        reported=True,
     )
 
     def __post_init__(self) -> None:

@@ -50,8 +50,9 @@ class Pram(Method):
     """
 
     name: ClassVar[str] = "pram"
-    keeps_people: ClassVar[bool] = True
-    noted: ClassVar[Mapping[str, str]] = {
+    theory: ClassVar[str] = "post-randomisation"
+    one_row_per_person: ClassVar[bool] = True
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "probability of keeping": "smallest probability that a cell is released as it is, by column",
         "matrix": "whether the matrix of a column is invariant or given",
     }

@@ -53,7 +53,8 @@ class PrivateSample(Method):
     """
 
     name: ClassVar[str] = "private-sample"
-    noted: ClassVar[Mapping[str, str]] = {
+    theory: ClassVar[str] = "sampling-privacy"
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "delta": "probability with which the factor e^ε may be exceeded",
         "sampling probability": "probability that a row was kept",
         "smallest group": "smallest number of equal rows that were released",
@@ -143,8 +144,8 @@ class SamplePlan(RecodingPlan):
     @property
     def notes(self) -> Mapping[str, Any]:
         """How each column was recoded, without counts: one person can change a count of the whole table."""
-        noted = super().notes
-        return {**noted, "columns": {name: {"how": note["how"]} for name, note in noted["columns"].items()}}
+        notes = super().notes
+        return {**notes, "columns": {name: {"how": note["how"]} for name, note in notes["columns"].items()}}
 
     def transform(self, block: Table, number: int) -> Outcome:
         draws = self.randomness.stream(f"sample {number}").random(block.rows)
@@ -154,7 +155,7 @@ class SamplePlan(RecodingPlan):
 
 
 @dataclass(frozen=True)
-class Untold:
+class Untold(Recoding):
     """A column that tells nothing."""
 
     name: str
@@ -162,18 +163,6 @@ class Untold:
     @property
     def values(self) -> int:
         return 1
-
-    @property
-    def code_size(self) -> int:
-        return 1
-
-    @property
-    def by_rank(self) -> bool:
-        return False
-
-    @property
-    def released_names(self) -> tuple[str, ...]:
-        return (self.name,)
 
     def codes(self, table: Table) -> NDArray[np.int64]:
         return np.zeros(table.rows, dtype=np.int64)

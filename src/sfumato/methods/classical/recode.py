@@ -17,10 +17,10 @@ from sfumato.methods.classical.group_rules import (
     rules_of,
 )
 from sfumato.methods.classical.level_judge import LOSSES, Loss
-from sfumato.methods.recodings.options import importance_option, search_option
-from sfumato.methods.recodings.promises import require_rows
+from sfumato.methods.options import group_size_option, importance_option, require_rows, search_option
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
-from sfumato.params import GROUP_SIZES, Choice, Number, OrNone, Probability, Share, Tabular, Whole, option
+from sfumato.params import Choice, Number, OrNone, Probability, Share, Tabular, Whole, option
+from sfumato.survey.survey import blocks_wanted
 from sfumato.table.frames import as_table
 
 if TYPE_CHECKING:
@@ -57,8 +57,9 @@ class Recode(Method):
     """
 
     name: ClassVar[str] = "recode"
-    keeps_people: ClassVar[bool] = True
-    noted: ClassVar[Mapping[str, str]] = {
+    theory: ClassVar[str] = "recoding"
+    one_row_per_person: ClassVar[bool] = True
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "loss": "loss of all rows by the chosen measure; suppressed rows lose everything",
         "granularity": "1 − loss by granularity: share of the values that released cells tell apart, from 0 to 1",
         "levels": "level of each column, 0 for the values themselves",
@@ -70,12 +71,8 @@ class Recode(Method):
         "columns": "how each column was recoded",
     }
 
-    k: int = option(
-        Whole(at_least=1),
-        "Smallest number of rows that must be equal in the quasi-identifiers; with a population, of its rows.",
-        unit="rows",
-        reported=True,
-        strengths=GROUP_SIZES,
+    k: int = group_size_option(
+        "Smallest number of rows that must be equal in the quasi-identifiers; with a population, of its rows."
     )
     kind: Kind = option(
         Choice(KINDS),
@@ -168,10 +165,18 @@ class Recode(Method):
         if self.kind == "local":
             from sfumato.methods.classical.local_recoding import local_plan
 
-            return local_plan(self, columns, rules, randomness)
+            return local_plan(columns, rules, randomness, loss=self.loss, seconds=self.search)
         from sfumato.methods.classical.global_recoding import global_plan
 
-        return global_plan(self, columns, rules, survey)
+        return global_plan(
+            columns,
+            rules,
+            loss=self.loss,
+            suppress=self.suppress,
+            population=self.population,
+            seconds=self.search,
+            parts=blocks_wanted(survey),
+        )
 
     def _rules(self, survey: Survey, schema: Schema) -> GroupRules:
         return rules_of(

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sfumato.survey.survey import Survey
     from sfumato.table.table import Table
 
-    Array = NDArray[np.float64]
 
 ROUNDS = 12  # largest number of times that the correlations are adjusted
 CLOSE = 0.001  # difference of rank correlations that needs no further round
@@ -60,7 +59,8 @@ class Shuffle(Method):
     """
 
     name: ClassVar[str] = "shuffle"
-    noted: ClassVar[Mapping[str, str]] = {"shuffled columns": "columns whose cells were put in another order"}
+    theory: ClassVar[str] = "shuffling"
+    manifest_notes: ClassVar[Mapping[str, str]] = {"shuffled columns": "columns whose cells were put in another order"}
 
     given: tuple[str, ...] = option(
         Checked("list of column names", require_names),
@@ -122,7 +122,7 @@ def shuffled(
     return best
 
 
-def _sources(moving: list[RankedColumn], latent: Array) -> list[NDArray[np.int64]]:
+def _sources(moving: list[RankedColumn], latent: NDArray[np.float64]) -> list[NDArray[np.int64]]:
     found, place = [], 0
     for column in moving:
         width = len(column.latent)
@@ -135,11 +135,13 @@ def _sources(moving: list[RankedColumn], latent: Array) -> list[NDArray[np.int64
 class _Latent:
     """White columns, uncorrelated with each other and with the scores of the given columns as far as rows allow."""
 
-    white: Array
-    given: Array  # scores of the given latent columns; (rows, 0) without any
+    white: NDArray[np.float64]
+    given: NDArray[np.float64]  # scores of the given latent columns; (rows, 0) without any
 
     @classmethod
-    def drawn(cls, columns: int, fixed: Array | None, rows: int, generator: np.random.Generator) -> _Latent:
+    def drawn(
+        cls, columns: int, fixed: NDArray[np.float64] | None, rows: int, generator: np.random.Generator
+    ) -> _Latent:
         given = np.zeros((rows, 0)) if fixed is None else latent_scores(fixed)
         normal = generator.standard_normal((rows, columns))
         if rows <= columns + given.shape[1] + 1:
@@ -149,11 +151,11 @@ class _Latent:
         left, _, right = np.linalg.svd(normal, full_matrices=False)
         return cls(np.sqrt(rows) * left @ right, given)
 
-    def columns(self, correlations: Array) -> Array:
+    def columns(self, correlations: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return normal columns with these correlations: the conditional mean by the given columns, plus a residual."""
         count = self.white.shape[1]
         own, across = correlations[:count, :count], correlations[count:, :count]
-        mean: Array = np.zeros_like(self.white)
+        mean: NDArray[np.float64] = np.zeros_like(self.white)
         if self.given.shape[1]:
             known = self.given.T @ self.given / len(self.given)
             slopes = np.linalg.lstsq(known, across, rcond=1e-8)[0]

@@ -13,11 +13,9 @@ from sfumato.methods.base import Method, Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, KAnonymity, RowsAccountedFor, ValidCells
 from sfumato.methods.classical.group_rules import GroupRules
 from sfumato.methods.classical.random_suppression import with_more_suppressed
-from sfumato.methods.recodings.options import importance_option, search_option
-from sfumato.methods.recodings.promises import require_rows
-from sfumato.methods.recodings.quasi_columns import require_known
+from sfumato.methods.options import group_size_option, importance_of, importance_option, require_rows, search_option
 from sfumato.methods.recodings.value_groupings import Groupings
-from sfumato.params import GROUP_SIZES, Choice, Share, Whole, option
+from sfumato.params import Choice, Share, option
 from sfumato.schema.columns import Role
 from sfumato.table.table import Table
 
@@ -53,15 +51,15 @@ class Suppress(Method):
     """
 
     name: ClassVar[str] = "suppress"
-    keeps_people: ClassVar[bool] = True
-    noted: ClassVar[Mapping[str, str]] = {"suppression": "how cells were chosen", "importance": "of each column"}
+    theory: ClassVar[str] = "suppression"
+    one_row_per_person: ClassVar[bool] = True
+    manifest_notes: ClassVar[Mapping[str, str]] = {
+        "suppression": "how cells were chosen",
+        "importance": "of each column",
+    }
 
-    k: int = option(
-        Whole(at_least=1),
-        "Smallest number of rows that must be equal in the quasi-identifiers; a suppressed cell is a value.",
-        unit="rows",
-        reported=True,
-        strengths=GROUP_SIZES,
+    k: int = group_size_option(
+        "Smallest number of rows that must be equal in the quasi-identifiers; a suppressed cell is a value."
     )
     kind: Kind = option(
         Choice(KINDS),
@@ -87,11 +85,11 @@ class Suppress(Method):
         """Make the plan; the cells are chosen when it is run."""
         require_rows(survey.rows, self.k)
         quasi = schema.names(Role.QUASI)
-        require_known(self.importance, quasi)
         return SuppressPlan(
             names=tuple(column.name for column in schema.columns),
             quasi=quasi,
             domains={column.name: column.domain for column in schema.columns if column.domain is not None},
+            importance=importance_of(self.importance, quasi),
             method=self,
             randomness=randomness,
         )
@@ -104,6 +102,7 @@ class SuppressPlan(Plan):
     names: tuple[str, ...]
     quasi: tuple[str, ...]
     domains: Mapping[str, tuple[float, float]]
+    importance: Mapping[str, float]
     method: Suppress
     randomness: Randomness
 
@@ -122,8 +121,7 @@ class SuppressPlan(Plan):
 
     @property
     def notes(self) -> Mapping[str, Any]:
-        importance = {name: (self.method.importance or {}).get(name, 1.0) for name in self.quasi}
-        return {"suppression": self.method.kind, "importance": importance}
+        return {"suppression": self.method.kind, "importance": dict(self.importance)}
 
     def transform(self, block: Table, number: int) -> Outcome:
         hidden = self._hidden(block, number) if self.quasi else np.zeros((block.rows, 0), dtype=bool)
@@ -143,10 +141,10 @@ class SuppressPlan(Plan):
         from sfumato.methods.classical.local_groups import local_groups
 
         coded = [block.coded(name) for name in self.quasi]
-        weights = [(self.method.importance or {}).get(name, 1.0) for name in self.quasi]
+        weights = [self.importance[name] for name in self.quasi]
         values = [np.arange(column.size, dtype=np.int32) for column in coded]
         grouped = [
-            Groupings(name, column.codes, (own, np.zeros_like(own)), lambda groups: None, weight)
+            Groupings(name, column.codes, (own, np.zeros_like(own)), weight=weight)
             for name, column, own, weight in zip(self.quasi, coded, values, weights, strict=True)
         ]
         costs = [[np.zeros(len(own)), np.full(len(own), weight)] for own, weight in zip(values, weights, strict=True)]

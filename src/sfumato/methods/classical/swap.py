@@ -51,7 +51,8 @@ class Swap(Method):
     """
 
     name: ClassVar[str] = "swap"
-    noted: ClassVar[Mapping[str, str]] = {
+    theory: ClassVar[str] = "swapping"
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "swapped columns": "columns whose cells were exchanged between rows",
         "ranks in a window": "largest number of ranks between two cells that are exchanged",
     }

@@ -47,8 +47,11 @@ class TopBottom(Method):
     """
 
     name: ClassVar[str] = "top-bottom"
-    keeps_people: ClassVar[bool] = True
-    noted: ClassVar[Mapping[str, str]] = {"coded columns": "columns whose largest and smallest numbers were replaced"}
+    theory: ClassVar[str] = "post-randomisation"
+    one_row_per_person: ClassVar[bool] = True
+    manifest_notes: ClassVar[Mapping[str, str]] = {
+        "coded columns": "columns whose largest and smallest numbers were replaced"
+    }
 
     k: int = option(
         Whole(at_least=1),

@@ -1,1 +1,1 @@
-"""Methods that recode columns: grouping, generalization, the HIPAA safe harbor rule, probabilistic anonymity."""
+"""Probabilistic anonymity: an anonymity budget for a population, and recodings that keep it (Lodha and Thomas)."""

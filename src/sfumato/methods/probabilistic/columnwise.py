@@ -1,7 +1,7 @@
 """The base of the methods that make each quasi-identifier anonymous by itself.
 
-Numbers and dates are grouped by the method. Ordered categories are joined to runs. Other categories are generalized by
-their tree or, without a tree, by pooling rare values.
+Numbers and dates are grouped by the method. Ordered categories are joined to runs. Other categories are generalized
+by their tree or, without a tree, by pooling rare values.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.methods.base import Method
 from sfumato.methods.claims import AtMostValues, EachColumnAnonymous
+from sfumato.methods.options import require_rows
 from sfumato.methods.recodings.buckets import Buckets
 from sfumato.methods.recodings.category_recoding import with_at_least, with_at_most
-from sfumato.methods.recodings.promises import require_rows, truth_of
+from sfumato.methods.recodings.promises import truth_of
 from sfumato.methods.recodings.quasi_columns import MOST_VALUES
-from sfumato.methods.recodings.recoding import Recoding, RecodingPlan, ValueMap
+from sfumato.methods.recodings.recoding import Recoding, RecodingPlan, ValueMap, released_columns
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
 from sfumato.survey.questions import Answers, Distinct, DistinctIn, Question
@@ -27,6 +28,9 @@ from sfumato.table.kinds import Kind
 if TYPE_CHECKING:
     from sfumato.methods.claims import Claim
     from sfumato.randomness import Randomness
+
+Ties = Literal["split", "together"]  # of equal values: between groups, or in one
+TIES: tuple[Ties, ...] = ("split", "together")
 
 
 @dataclass(frozen=True)
@@ -89,11 +93,10 @@ class ColumnwiseMethod(Method):
 def recoding_plan(schema: Schema, recodings: list[Recoding], goal: Goal, parts: int) -> RecodingPlan:
     """Return the plan for these recodings, with its promises."""
     quasi = schema.names(Role.QUASI)
-    released = {name: (name,) for name in quasi} | {recoding.name: recoding.released_names for recoding in recodings}
     return RecodingPlan(
         columns=tuple(column.name for column in schema.columns),
         quasi=quasi,
         recodings=tuple(recodings),
-        promises=(goal.claim(released), *truth_of(recodings)),
+        promises=(goal.claim(released_columns(quasi, recodings)), *truth_of(recodings)),
         parts=parts,
     )

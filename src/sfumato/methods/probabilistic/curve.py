@@ -16,7 +16,7 @@ from sfumato.table.frames import as_table
 
 BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
-Shown = Literal["mean", "median"]
+Centre = Literal["mean", "median"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class PrivacyUtilityCurve:
 
 
 def privacy_utility_curve(
-    table: Any, column: str, buckets: Sequence[int] = BUCKETS, *, represent: Shown = "mean"
+    table: Any, column: str, buckets: Sequence[int] = BUCKETS, *, represent: Centre = "mean"
 ) -> PrivacyUtilityCurve:
     """Compute error, privacy and utility of one numeric column for several numbers of buckets.
 

@@ -19,13 +19,13 @@ from sfumato.disclosure.anonymity_budget import anonymity_budget, require_popula
 from sfumato.errors import OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.claims import KAnonymity
+from sfumato.methods.options import group_size_option, importance_option, require_rows
 from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnonymity
 from sfumato.methods.probabilistic.quasi_recodings import QuasiIdentifiers
 from sfumato.methods.recodings.buckets import SHOWN, Shown
-from sfumato.methods.recodings.options import importance_option
-from sfumato.methods.recodings.promises import require_rows, truth_of
-from sfumato.methods.recodings.recoding import RecodingPlan
-from sfumato.params import GROUP_SIZES, Checked, Choice, OrNone, Probability, Whole, option
+from sfumato.methods.recodings.promises import truth_of
+from sfumato.methods.recodings.recoding import RecodingPlan, released_columns
+from sfumato.params import Checked, Choice, OrNone, Probability, Whole, option
 from sfumato.schema.schema import Schema
 from sfumato.survey.survey import Survey, blocks_wanted
 
@@ -56,9 +56,12 @@ class Generalize(Method):
     """
 
     name: ClassVar[str] = "generalize"
-    keeps_people: ClassVar[bool] = True
-    in_blocks: ClassVar[str] = "ranges are chosen from the joint counts of a sample; the promise is counted on all rows"
-    noted: ClassVar[Mapping[str, str]] = {
+    theory: ClassVar[str] = "probabilistic"
+    one_row_per_person: ClassVar[bool] = True
+    block_effect: ClassVar[str] = (
+        "ranges are chosen from the joint counts of a sample; the promise is counted on all rows"
+    )
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "combinations before": "number of possible combinations of values",
         "combinations after": "number of possible combinations after recoding",
         "combinations allowed": "the anonymity budget for equally likely combinations; the search may exceed it",
@@ -70,12 +73,8 @@ class Generalize(Method):
         "columns": "how each column was recoded",
     }
 
-    k: int = option(
-        Whole(at_least=1),
-        "Smallest number of people of the population that each row must match in the quasi-identifiers.",
-        unit="people",
-        reported=True,
-        strengths=GROUP_SIZES,
+    k: int = group_size_option(
+        "Smallest number of people of the population that each row must match in the quasi-identifiers.", unit="people"
     )
     population: float | None = option(
         OrNone(Checked("whole number of people, at least k", lambda value, name: require_population(value))),
@@ -130,7 +129,7 @@ class Generalize(Method):
         quasi = QuasiIdentifiers.of_survey(survey, schema, self)
         most = self.combinations(quasi.population)
         spent = quasi.spend(most)
-        released = {name: (name,) for name in quasi.names} | {one.name: one.released_names for one in spent.recodings}
+        released = released_columns(quasi.names, spent.recodings)
         return RecodingPlan(
             columns=tuple(column.name for column in schema.columns),
             quasi=quasi.names,

@@ -4,11 +4,11 @@ The product of the numbers of values is the number of combinations in the worst 
 rows really are in small groups, and often allow many more combinations. The candidates depend neither on k nor on β:
 all combinations of levels, and chains of ever finer recodings. So a larger β or a smaller k never increases the loss.
 
-If the table is a sample of the population, the counts have a sampling error, and choosing between candidates by them is
-a selection. Then only one chain is used. It is planned on a quarter of the rows and tested, from coarse to fine, on the
-others, up to the first candidate that fails. The true share of rows that match k people only falls along the chain. So
-the promise can only be broken if the first candidate for which it does not hold passes its test: one test, whose
-confidence is that of the promise (fixed-sequence testing).
+If the table is a sample of the population, the counts have a sampling error, and choosing between candidates by them
+is a selection. Then only one chain is used. It is planned on a quarter of the rows and tested, from coarse to fine,
+on the others, up to the first candidate that fails. The true share of rows that match k people only falls along the
+chain. So the promise can only be broken if the first candidate for which it does not hold passes its test: one test,
+whose confidence is that of the promise (fixed-sequence testing).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato.methods.probabilistic.refinement_chain import Chain, EffectiveCombinations, SmallGroups, refinement_chain
 from sfumato.methods.recodings.joint_counts import JointCounts
-from sfumato.methods.recodings.level_lattice import Levels, best_levels, chosen_levels
+from sfumato.methods.recodings.level_search import Levels, SumOfLosses, choose_levels, search_levels
 from sfumato.methods.recodings.value_groupings import Groupings
 
 if TYPE_CHECKING:
@@ -54,20 +54,17 @@ def _best_combination(
     columns: Sequence[Groupings], rows: int, holds: Callable[[Recodings], bool], *, below: float
 ) -> Recodings | None:
     """Return the best combination of levels; None if there are too many or none has a loss ``below`` this."""
-    kept = chosen_levels(columns, min(COMBINATIONS, max(1_000, ROW_COMBINATIONS // rows)))
+    kept = choose_levels(columns, min(COMBINATIONS, max(1_000, ROW_COMBINATIONS // rows)))
     if kept is None:
         return None
-    levels = [[column.levels[level] for level in some] for column, some in zip(columns, kept, strict=True)]
 
-    def recodings(combination: Levels) -> Recodings:
-        return [of_column[at] for of_column, at in zip(levels, combination, strict=True)]
+    def recodings(levels: Levels) -> Recodings:
+        return [column.levels[level] for column, level in zip(columns, levels, strict=True)]
 
-    losses = [
-        np.array([column.loss(groups) for groups in of_column])
-        for column, of_column in zip(columns, levels, strict=True)
-    ]
-    best = best_levels(losses, lambda combination: holds(recodings(combination)), below=below)
-    return None if best is None else recodings(best)
+    losses = [np.array([column.loss(groups) for groups in column.levels]) for column in columns]
+    objective = SumOfLosses(losses, lambda levels: holds(recodings(levels)))
+    best = search_levels(objective, among=kept, below=below)
+    return None if best.levels is None else recodings(best.levels)
 
 
 def _counted_chains(columns: Sequence[Groupings]) -> list[Chain]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from sfumato.kernels import grouping_1d
-from sfumato.methods.probabilistic.columnwise import ColumnwiseMethod, Goal
+from sfumato.methods.options import group_size_option
+from sfumato.methods.probabilistic.columnwise import TIES, ColumnwiseMethod, Goal, Ties
 from sfumato.methods.recodings.buckets import SHOWN, Buckets, Shown
-from sfumato.params import GROUP_SIZES, Choice, OrNone, Whole, option
+from sfumato.params import Choice, OrNone, option
 from sfumato.survey.quantile_sketches import all_points
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ COSTS: dict[str, int] = {
 }
 NATURAL: dict[str, Shown] = {"squared": "mean", "median": "median"}  # the centre from which the cost measures
 
-Ties = Literal["split", "together"]
-TIES: tuple[Ties, ...] = ("split", "together")
-
 
 @dataclass(frozen=True, kw_only=True)
 class OptimalGroups(ColumnwiseMethod):
@@ -52,12 +50,11 @@ class OptimalGroups(ColumnwiseMethod):
     """
 
     name: ClassVar[str] = "optimal-groups"
-    keeps_people: ClassVar[bool] = True
-    noted: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
+    theory: ClassVar[str] = "probabilistic"
+    one_row_per_person: ClassVar[bool] = True
+    manifest_notes: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
 
-    k: int = option(
-        Whole(at_least=1), "Smallest number of rows in a group.", unit="rows", reported=True, strengths=GROUP_SIZES
-    )
+    k: int = group_size_option("Smallest number of rows in a group.")
     cost: Cost = option(
         Choice(tuple(COSTS)),
         'What is minimised: the sum of squared distances to the group mean ("squared") or of distances to the group '

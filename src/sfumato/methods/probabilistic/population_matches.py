@@ -1,8 +1,8 @@
 """The share of rows of a release that match at least k people of a population, if the table is a random sample of it.
 
-LT assumes that all D' combinations are equally likely and that their shares in the population are known. Here both are
-estimated from the released rows. The probability p of a combination (cell) with c of the m rows has a gamma prior with
-mean π, the product of the shares of its values, and the relative variance
+LT assumes that all D' combinations are equally likely and that their shares in the population are known. Here both
+are estimated from the released rows. The probability p of a combination (cell) with c of the m rows has a gamma prior
+with mean π, the product of the shares of its values, and the relative variance
 
     v + 1/(A·π),   v = Σ_j (1/s_j − 1/m),
 

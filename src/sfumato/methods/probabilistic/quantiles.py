@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.errors import OptionError
-from sfumato.methods.probabilistic.columnwise import ColumnwiseMethod, Goal
-from sfumato.methods.probabilistic.optimal_groups import TIES, Ties
+from sfumato.methods.probabilistic.columnwise import TIES, ColumnwiseMethod, Goal, Ties
 from sfumato.methods.recodings.buckets import SHOWN, Buckets, Shown, merged_to, quantile_ends
 from sfumato.params import GROUP_SIZES, Choice, OrNone, Probability, Whole, option
 from sfumato.survey.quantile_sketches import Points, Reservoir, sample_size
@@ -48,8 +47,9 @@ class Quantiles(ColumnwiseMethod):
     """
 
     name: ClassVar[str] = "quantiles"
-    keeps_people: ClassVar[bool] = True
-    noted: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
+    theory: ClassVar[str] = "probabilistic"
+    one_row_per_person: ClassVar[bool] = True
+    manifest_notes: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
 
     k: int | None = option(
         OrNone(Whole(at_least=1)),

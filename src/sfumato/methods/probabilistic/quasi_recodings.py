@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from sfumato.disclosure.anonymity_budget import require_population
-from sfumato.errors import OptionError
+from sfumato.disclosure.uniqueness import population_of
 from sfumato.methods.probabilistic.joint_search import finest_tested, least_lossy
 from sfumato.methods.probabilistic.population_matches import Combinations, Matches, ShownColumn, expected_matches
 from sfumato.methods.probabilistic.sharing import share_budget
@@ -82,7 +81,7 @@ class QuasiIdentifiers(QuasiColumns):
         """Ask the survey about the quasi-identifiers."""
         found = QuasiColumns.of(survey, schema, importance=method.importance, represent=method.represent)
         known = {one.name: getattr(found, one.name) for one in fields(found)}
-        return cls(**known, method=method, population=_people(method.population, survey.rows))
+        return cls(**known, method=method, population=population_of(survey.rows, method.population))
 
     def spend(self, most: int) -> Chosen:
         """Return the recodings that lose least within the budget ``most`` and with which enough rows match k people.
@@ -164,7 +163,7 @@ class QuasiIdentifiers(QuasiColumns):
         found: list[_Part] = []
         left, waiting = budget, dict(self.sizes)
         for name in sorted(self.distinct, key=lambda name: self.sizes[name]) + list(self.points):
-            share = share_budget(left, waiting, self.method.importance)[name]
+            share = share_budget(left, waiting, self.importance)[name]
             size = waiting.pop(name)
             part = self._with_share(name, min(share, size))
             found.append(part)
@@ -200,16 +199,3 @@ def _budgets(most: int) -> list[int]:
     """Return the budgets that are tried: whole numbers up to ``most``, in steps of 6 %, the same for every ``most``."""
     steps = math.floor(BUDGETS_PER_DOUBLING * math.log2(most)) + 1
     return sorted({math.floor(2.0 ** (step / BUDGETS_PER_DOUBLING)) for step in range(steps)})
-
-
-def _people(population: float | None, rows: int) -> int:
-    if population is None:
-        return rows
-    people = require_population(population)
-    if people < rows:
-        raise OptionError(
-            "The population must include the people of the table.",
-            found=f"population {people:,}, {rows:,} rows",
-            fix="a population of at least the number of rows, or None to use the table itself",
-        )
-    return people

@@ -1,7 +1,7 @@
 """The HIPAA safe harbor rule as a method: 18 kinds of identifiers are removed or generalized (45 CFR 164.514(b)(2)).
 
-It is a rule about columns and makes no promise about people: rows may remain unique. LT Examples 6 to 8 compare it with
-probabilistic anonymity, which ``Generalize`` provides.
+It is a rule about columns and makes no promise about people: rows may remain unique. LT Examples 6 to 8 compare it
+with probabilistic anonymity, which ``Generalize`` provides.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ class SafeHarbor(Method):
     """
 
     name: ClassVar[str] = "safe-harbor"
-    noted: ClassVar[Mapping[str, str]] = {
+    theory: ClassVar[str] = "probabilistic"
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "removed": "columns that were removed",
         "findings": "columns that were recognised, with confidence, reason and action",
         "open questions": "questions that a person must decide",
@@ -352,7 +353,11 @@ def _column_cells(name: str, facts: ColumnFacts, cells: pa.Array) -> ColumnCells
 @cache
 def small_zip3() -> frozenset[str]:
     """Return the three-digit ZIP code areas of 20,000 people or fewer; the package's data file names the source."""
-    text = resources.files(__package__).joinpath("zip3_of_20000_or_fewer.csv").read_text(encoding="utf-8")
+    text = (
+        resources.files("sfumato.methods")
+        .joinpath("safe_harbor", "zip3_of_20000_or_fewer.csv")
+        .read_text(encoding="utf-8")
+    )
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return frozenset(lines[1:])
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.kernels.grouping_1d import merge_small
-from sfumato.methods.recodings.recoding import Recoded
+from sfumato.methods.recodings.recoding import Recoded, Recoding
 from sfumato.survey.quantile_sketches import Points
 from sfumato.table.intervals import interval_names
 from sfumato.table.kinds import Kind
@@ -24,7 +24,7 @@ SHOWN: tuple[Shown, ...] = ("median", "mean", "range", "label")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Buckets:
+class Buckets(Recoding):
     """Groups of neighbouring values, cut by value, or by rank if equal values may be in different groups.
 
     ``low`` and ``high`` are the smallest and the largest value of each group, or the ends of the cell around it.
@@ -100,7 +100,6 @@ class Buckets:
 
     @property
     def values(self) -> int:
-        """Number of different cells that can be released, including a missing one."""
         return len(self.sizes) - (self.hidden >= 0) + (self.missing > 0)
 
     @property
@@ -141,7 +140,6 @@ class Buckets:
 
     @property
     def released_names(self) -> tuple[str, ...]:
-        """Names of the columns that are released for this one."""
         return interval_names(self.name) if self.shown == "range" else (self.name,)
 
     @property
@@ -193,7 +191,6 @@ class Buckets:
 
     @property
     def note(self) -> dict[str, object]:
-        """A description of the recoding, in text and aggregate numbers."""
         return {
             "how": f"{len(self.sizes):,} groups of neighbouring values, each released as its {self.shown}",
             "values after": self.values,

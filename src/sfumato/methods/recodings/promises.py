@@ -1,10 +1,9 @@
-"""Checks and promises that the methods of recoding share."""
+"""The promise that all methods of recoding share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfumato.errors import CannotRelease
 from sfumato.methods.claims import Containment
 from sfumato.methods.recodings.buckets import Buckets
 from sfumato.methods.recodings.recoding import Recoding, ValueMap
@@ -16,9 +15,3 @@ def truth_of(recodings: Sequence[Recoding]) -> tuple[Containment, ...]:
     covers = {one.name: one.covers for one in recodings if isinstance(one, ValueMap)}
     columns = (*ranges, *covers)  # a group may be released as missing, which says nothing about its values
     return (Containment(columns=columns, covers=covers, empty_is_unknown=True),) if columns else ()
-
-
-def require_rows(rows: int, k: int | None) -> None:
-    """Raise if there are fewer than k rows."""
-    if k is not None and rows < k:
-        raise CannotRelease(f"The table must have at least k = {k:,} rows.", found=f"{rows:,} rows", fix="a smaller k")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from sfumato.errors import OptionError
+from sfumato.methods.options import importance_of
 from sfumato.methods.recodings.buckets import Buckets
 from sfumato.methods.recodings.value_groupings import (
     Groupings,
@@ -20,7 +20,6 @@ from sfumato.methods.recodings.value_groupings import (
     tree_groupings,
     weighted,
 )
-from sfumato.params import require_number
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
 from sfumato.schema.trees import tree_for
@@ -45,7 +44,7 @@ class QuasiColumns:
 
     schema: Schema
     names: tuple[str, ...]
-    importance: Mapping[str, float] | None
+    importance: Mapping[str, float]
     represent: Shown  # what is released for groups of numbers without a tree
     sample: Sample
     points: Mapping[str, Points]  # of the numeric columns: the values of the sample, the missing of the whole table
@@ -63,7 +62,6 @@ class QuasiColumns:
     ) -> QuasiColumns:
         """Ask the survey about the quasi-identifiers."""
         names, sample = schema.names(Role.QUASI), survey.sample
-        require_known(importance, names)
         kinds = sample.table.kinds
         numeric = [name for name in names if kinds[name].is_numeric and schema[name].tree is None]
         others = [name for name in names if name not in numeric]
@@ -77,7 +75,7 @@ class QuasiColumns:
         return cls(
             schema=schema,
             names=names,
-            importance=importance,
+            importance=importance_of(importance, names),
             represent=represent,
             sample=sample,
             points={
@@ -102,8 +100,7 @@ class QuasiColumns:
     @cached_property
     def groupings(self) -> tuple[Groupings, ...]:
         """The columns, with the groupings of their values that the search chooses between."""
-        importance = [(self.importance or {}).get(name, 1.0) for name in self.names]
-        return weighted([self._groupings_of(name) for name in self.names], importance)
+        return weighted([self._groupings_of(name) for name in self.names], list(self.importance.values()))
 
     def _groupings_of(self, name: str) -> Groupings:
         if name in self.points:
@@ -118,28 +115,3 @@ class QuasiColumns:
             return tree_groupings(name, values, distinct, tree)
         is_ordered = self.sample.table.kinds[name] is Kind.ORDERED
         return (ordered_groupings if is_ordered else pooled_groupings)(name, values, distinct)
-
-
-def require_known(importance: Mapping[str, float] | None, names: tuple[str, ...]) -> None:
-    """Raise if a column that is no quasi-identifier has an importance."""
-    unknown = [name for name in importance or {} if name not in names]
-    if unknown:
-        raise OptionError(
-            "Only quasi-identifiers can have an importance.",
-            found=f"importance of {', '.join(map(repr, unknown))}",
-            fix=f"give the importance of {', '.join(map(repr, names))} only",
-        )
-
-
-def require_importance(importance: Mapping[str, float] | None) -> None:
-    """Raise unless ``importance`` maps columns to positive numbers, or is None."""
-    if importance is None:
-        return
-    if not isinstance(importance, Mapping):
-        raise OptionError(
-            "importance must map columns to numbers.",
-            found=type(importance).__name__,
-            fix="""importance={"age": 2}, on the command line --option 'importance={"age": 2}'""",
-        )
-    for name, number in importance.items():
-        require_number(number, name=f"the importance of {name!r}", above=0.0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -35,50 +37,56 @@ class Recoded:
     kind: Kind
 
 
-class Recoding(Protocol):
+class Released(Protocol):
+    """What is released as one or more columns."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def released_names(self) -> tuple[str, ...]: ...
+
+
+class Recoding(ABC):
     """A change of the cells of one column, by their values or by their ranks."""
 
-    @property
-    def name(self) -> str:
-        """Name of the column."""
-        ...
+    name: str  # of the column
 
     @property
+    @abstractmethod
     def values(self) -> int:
         """Number of different cells that can be released, including a missing one."""
-        ...
 
     @property
     def released_names(self) -> tuple[str, ...]:
         """Names of the columns that are released for it."""
-        ...
-
-    def codes(self, table: Table) -> NDArray[np.int64]:
-        """Return an integer code of the released cell of each row, from 0 to ``code_size`` − 1."""
-        ...
+        return (self.name,)
 
     @property
     def code_size(self) -> int:
         """Upper bound of the codes, exclusive."""
-        ...
+        return self.values
 
     @property
     def by_rank(self) -> bool:
         """Whether the released cell depends on other rows, and not only on the row's own value."""
-        ...
+        return False
 
+    @abstractmethod
+    def codes(self, table: Table) -> NDArray[np.int64]:
+        """Return an integer code of the released cell of each row, from 0 to ``code_size`` − 1."""
+
+    @abstractmethod
     def show(self, codes: NDArray[np.int64]) -> tuple[Recoded, ...]:
         """Return the released columns for these codes."""
-        ...
 
     @property
+    @abstractmethod
     def note(self) -> Mapping[str, Any]:
         """A description of the recoding, in text and aggregate numbers."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ValueMap:
+class ValueMap(Recoding):
     """A recoding that maps each value to a released cell, usually a coarser one that several values share."""
 
     name: str
@@ -93,23 +101,9 @@ class ValueMap:
 
     @property
     def values(self) -> int:
-        """Number of different cells that can be released, including a missing one."""
         return len(self._encoded.dictionary)
 
-    @property
-    def code_size(self) -> int:
-        return self.values
-
-    @property
-    def by_rank(self) -> bool:
-        return False
-
-    @property
-    def released_names(self) -> tuple[str, ...]:
-        return (self.name,)
-
     def codes(self, table: Table) -> NDArray[np.int64]:
-        """Return an integer code of the released cell of each row."""
         coded = table.coded(self.name)
         known = pc.index_in(coded.values, value_set=self.distinct.values).to_numpy(zero_copy_only=False)
         codes: NDArray[np.int64] = self._encoded.indices.to_numpy()[known.astype(np.int64)][coded.codes]
@@ -126,14 +120,10 @@ class ValueMap:
     @property
     def covers(self) -> dict[str | None, frozenset[str | None]]:
         """The original values of each released cell, all as text; None for a missing one."""
-        covered: dict[str | None, set[str | None]] = {}
-        for shown, value in zip(texts(self.cells), texts(self.distinct.values), strict=True):
-            covered.setdefault(shown, set()).add(value)
-        return {shown: frozenset(members) for shown, members in covered.items()}
+        return covered_values([texts(self.cells)], self.distinct.values)
 
     @property
     def note(self) -> dict[str, object]:
-        """A description of the recoding, in text and aggregate numbers."""
         changed = int(self.distinct.counts[~self._as_they_are].sum())
         return {"how": self.how, "values after": self.values, "rows coarsened": changed}
 
@@ -147,6 +137,15 @@ def texts(values: pa.Array) -> list[str | None]:
     """Return values as text; a missing value is None, because any text may be a value of the column."""
     found: list[str | None] = values.cast(pa.string()).to_pylist()
     return found
+
+
+def covered_values(words: Iterable[Sequence[str | None]], values: pa.Array) -> dict[str | None, frozenset[str | None]]:
+    """Return the original values of each released word, as text; ``words`` has one or more words for each value."""
+    covered: dict[str | None, set[str | None]] = {}
+    for shown in words:
+        for word, value in zip(shown, texts(values), strict=True):
+            covered.setdefault(word, set()).add(value)
+    return {word: frozenset(members) for word, members in covered.items()}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -171,8 +170,11 @@ class RecodingPlan(Plan):
 
     def released_names(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the columns that are released for these."""
-        by_name = {recoding.name: recoding.released_names for recoding in self.recodings}
-        return tuple(released for name in names for released in by_name.get(name, (name,)))
+        return tuple(chain.from_iterable(released_columns(names, self.recodings).values()))
+
+    @property
+    def _by_name(self) -> dict[str, Recoding]:
+        return {recoding.name: recoding for recoding in self.recodings}
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
@@ -198,7 +200,7 @@ class RecodingPlan(Plan):
 
     def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the block of each row: rows that will be equal in the quasi-identifiers go to the same block."""
-        by_name = {recoding.name: recoding for recoding in self.recodings}
+        by_name = self._by_name
         shown = [
             mixed_bits(by_name[name].codes(rows).astype(np.uint64) + np.uint64(place))
             if name in by_name
@@ -209,7 +211,7 @@ class RecodingPlan(Plan):
         return (mixed % np.uint64(self.parts)).astype(np.int64)
 
     def transform(self, block: Table, number: int) -> Outcome:
-        by_name = {recoding.name: recoding for recoding in self.recodings}
+        by_name = self._by_name
         columns: list[Recoded] = []
         for name in self.columns:
             if name in by_name:
@@ -218,8 +220,8 @@ class RecodingPlan(Plan):
                 columns.append(Recoded(name, block.arrow.column(name), block.kinds[name]))
         cells = pa.table({column.name: column.cells for column in columns})
         released = Table(cells, {column.name: column.kind for column in columns})
-        kept = self.kept(released)
-        return Outcome(released, np.arange(block.rows)) if kept.all() else _only(released, np.flatnonzero(kept))
+        kept = np.flatnonzero(self.kept(released))
+        return Outcome(released if len(kept) == released.rows else released.take(kept), kept)
 
     def kept(self, released: Table) -> NDArray[np.bool_]:
         """Mark the rows that are released: those in groups of at least ``within`` rows."""
@@ -227,6 +229,12 @@ class RecodingPlan(Plan):
             return np.ones(released.rows, dtype=bool)
         labels = group_labels(released, self.released_names(self.quasi))
         return np.asarray(np.bincount(labels)[labels] >= self.within)
+
+
+def released_columns(names: Sequence[str], recodings: Iterable[Released]) -> dict[str, tuple[str, ...]]:
+    """Return the names of the columns that are released for each of these columns."""
+    recoded = {one.name: one.released_names for one in recodings}
+    return {name: recoded.get(name, (name,)) for name in names}
 
 
 def require_unused(released: Sequence[str]) -> None:
@@ -238,7 +246,3 @@ def require_unused(released: Sequence[str]) -> None:
             found=f"{', '.join(map(repr, repeated))} already in the table",
             fix="rename the columns, or release something other than a range",
         )
-
-
-def _only(released: Table, rows: NDArray[np.int64]) -> Outcome:
-    return Outcome(released.take(rows), rows)

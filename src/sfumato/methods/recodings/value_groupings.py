@@ -1,12 +1,13 @@
 """Nested groupings of the values of a column, between which the joint search chooses.
 
-Level 0 has every value in a group of its own, each level joins groups of the level below, and the highest level has one
-group. A tree gives its levels; numbers and ordered categories are halved at their quantiles; of other categories the
-most frequent are kept and the others pooled. A missing value is in a group of its own, except on the highest level.
+Level 0 has every value in a group of its own, each level joins groups of the level below, and the highest level has
+one group. A tree gives its levels; numbers and ordered categories are halved at their quantiles; of other categories
+the most frequent are kept and the others pooled. A missing value is in a group of its own, except on the highest
+level.
 
 The loss of a row is the share of the column's values that its group leaves open: (values in the group − 1) ÷ values.
-One minus the mean loss, divided by the largest possible one, is the *granularity*: 1 for the original, 0 if nothing is
-told.
+One minus the mean loss, divided by the largest possible one, is the *granularity*: 1 for the original, 0 if nothing
+is told.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class Groupings:
     name: str
     value_of_row: NDArray[np.int32]  # position of each row's value among the values
     levels: tuple[NDArray[np.int32], ...]  # group of each value, from the values themselves to one group
-    recode: Callable[[NDArray[np.int32]], Recoding | None]  # None: released as it is
-    weight: float  # importance of the column ÷ largest loss of all columns, so that losses add up to at most 1
+    recode: Callable[[NDArray[np.int32]], Recoding | None] = lambda groups: None  # None: released as it is
+    weight: float = 1.0  # importance of the column ÷ largest loss of all columns, so that losses add up to at most 1
 
     @property
     def size(self) -> int:
@@ -91,7 +92,7 @@ def tree_groupings(name: str, values: NDArray[np.int32], distinct: Distinct, tre
         cut = [Branch(*branch) for branch in zip(found.levels.tolist(), found.nodes.tolist(), strict=True)]
         return cut_tree(name, distinct, tree, cut)
 
-    return Groupings(name, values, _nested(levels), _unless_unchanged(recode), 1.0)
+    return Groupings(name, values, _nested(levels), _unless_unchanged(recode))
 
 
 def ordered_groupings(name: str, values: NDArray[np.int32], distinct: Distinct) -> Groupings:
@@ -104,7 +105,7 @@ def ordered_groupings(name: str, values: NDArray[np.int32], distinct: Distinct) 
         return joined_runs(name, distinct, _ends(groups[present]))
 
     halves = _halves(distinct.counts[present].astype(np.float64), present)
-    return Groupings(name, values, halves, _unless_unchanged(recode), 1.0)
+    return Groupings(name, values, halves, _unless_unchanged(recode))
 
 
 def pooled_groupings(name: str, values: NDArray[np.int32], distinct: Distinct) -> Groupings:
@@ -117,7 +118,7 @@ def pooled_groupings(name: str, values: NDArray[np.int32], distinct: Distinct) -
     def recode(groups: NDArray[np.int32]) -> Recoding | None:
         return pooled(name, distinct, np.bincount(groups)[groups] == 1)
 
-    return Groupings(name, values, _nested(levels), _unless_unchanged(recode), 1.0)
+    return Groupings(name, values, _nested(levels), _unless_unchanged(recode))
 
 
 def number_groupings(
@@ -130,7 +131,7 @@ def number_groupings(
         buckets = make(_ends(groups[present]))
         return replace(buckets, hidden=0) if _is_one_group(groups) and not present.all() else buckets
 
-    return Groupings(name, values, _halves(points.weights, present), _unless_unchanged(recode), 1.0)
+    return Groupings(name, values, _halves(points.weights, present), _unless_unchanged(recode))
 
 
 def _halves(weights: NDArray[np.float64], present: NDArray[np.bool_]) -> tuple[NDArray[np.int32], ...]:

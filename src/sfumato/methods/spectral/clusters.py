@@ -1,9 +1,9 @@
 """Spectral clustering of the rows of a matrix into clusters of about a given size (TL §5.1, equations 5.1–5.4).
 
-A few thousand rows are clustered exactly: affinities, their normalised matrix, its leading eigenvectors, and k-means on
-the normalised rows of these. More rows are first divided into pieces by eigenvectors that are computed from the
-affinities to some landmarks (Nyström method), and each piece is divided again until it is small enough to be clustered
-exactly. The cost per level is rows × landmarks instead of rows².
+A few thousand rows are clustered exactly: affinities, their normalised matrix, its leading eigenvectors, and k-means
+on the normalised rows of these. More rows are first divided into pieces by eigenvectors that are computed from the
+affinities to some landmarks (Nyström method), and each piece is divided again until it is small enough to be
+clustered exactly. The cost per level is rows × landmarks instead of rows².
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A swap makes rows from the cells of many people, and a made row can be somebody's row by chance: above all a row of
 zeros and common categories in which one cell is rare. Such a row exchanges a random cell with another row until it is
-no copy. In a table of one column, or of columns that are multiples of each other, exchanges change nothing: the numbers
-of the row are averaged with those of another row. What is still a copy is replaced by another released row.
+no copy. In a table of one column, or of columns that are multiples of each other, exchanges change nothing: the
+numbers of the row are averaged with those of another row. What is still a copy is replaced by another released row.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ import numpy as np
 from sfumato.errors import CannotRelease, warn
 from sfumato.methods.claims import FewRowsUnaltered, KAnonymity
 from sfumato.methods.matrix import BLOCK_ROWS, MatrixMethod, MatrixPlan, MatrixSetup
+from sfumato.methods.options import group_size_option
 from sfumato.methods.spectral.bases import principal
-from sfumato.params import GROUP_SIZES, Share, Whole, option
+from sfumato.params import Share, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,16 +33,16 @@ MANY_ALONE = 0.05  # share of rows that are alone in their cell, above which a w
 class HistogramMethod(MatrixMethod):
     """Group the rows and replace every row by the mean of its group."""
 
-    noted: ClassVar[Mapping[str, str]] = {**MatrixMethod.noted, "masking": "what the rows of a group are replaced by"}
+    manifest_notes: ClassVar[Mapping[str, str]] = {
+        **MatrixMethod.manifest_notes,
+        "masking": "what the rows of a group are replaced by",
+    }
 
-    k: int = option(
-        Whole(at_least=2),
+    k: int = group_size_option(
         "Smallest number of rows in a group: cells of fewer than 2k rows are not divided. RecursiveHistogram does not "
         "guarantee it.",
+        at_least=2,
         default=5,
-        unit="rows",
-        reported=True,
-        strengths=GROUP_SIZES,
     )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> HistogramPlan:
@@ -81,6 +82,7 @@ class RecursiveHistogram(HistogramMethod):
     """
 
     name: ClassVar[str] = "rhs"
+    theory: ClassVar[str] = "spectral"
 
     unaltered: float = option(
         Share(),
@@ -142,6 +144,7 @@ class SpectralHistogram(HistogramMethod):
     """
 
     name: ClassVar[str] = "spectral-rhs"
+    theory: ClassVar[str] = "spectral"
 
     def groups(self, matrix: NDArray[np.float64]) -> NDArray[np.int64]:
         from sfumato.kernels.median_cells import median_cells

@@ -47,8 +47,9 @@ class PartitionedIca(SwapMethod):
     """
 
     name: ClassVar[str] = "pica"
-    noted: ClassVar[Mapping[str, str]] = {
-        **SwapMethod.noted,
+    theory: ClassVar[str] = "spectral"
+    manifest_notes: ClassVar[Mapping[str, str]] = {
+        **SwapMethod.manifest_notes,
         "cluster size": "average number of rows per cluster",
         "choice of the cluster size": "why this size was chosen",
         "floor": "smallest number of rows in a cluster",

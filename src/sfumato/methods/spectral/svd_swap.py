@@ -52,8 +52,9 @@ class SvdSwap(SwapMethod):
     """
 
     name: ClassVar[str] = "svd-swap"
-    noted: ClassVar[Mapping[str, str]] = {
-        **SwapMethod.noted,
+    theory: ClassVar[str] = "spectral"
+    manifest_notes: ClassVar[Mapping[str, str]] = {
+        **SwapMethod.manifest_notes,
         "basis": "basis in which components were swapped",
         "variant": "how components were swapped",
     }

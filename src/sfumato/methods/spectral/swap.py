@@ -1,10 +1,10 @@
 """Swapping of white scores: every column independently, so that no row of scores belongs to one person.
 
 The basic swap permutes (TL Figure 4-1). Two variants are by Perkonoja and Virta (2024): random signs, and a random
-direction in place of the column. Permuted columns are no longer exactly uncorrelated, which costs half of the precision
-of the covariance. TL repeats the permutation until they nearly are, which fails for tables with many columns; here
-random cells are exchanged instead. The repair replaces the scores by the nearest white scores (the polar factor), which
-are exactly uncorrelated but no longer have the original values.
+direction in place of the column. Permuted columns are no longer exactly uncorrelated, which costs half of the
+precision of the covariance. TL repeats the permutation until they nearly are, which fails for tables with many
+columns; here random cells are exchanged instead. The repair replaces the scores by the nearest white scores (the
+polar factor), which are exactly uncorrelated but no longer have the original values.
 """
 
 from __future__ import annotations

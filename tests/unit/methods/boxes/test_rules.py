@@ -242,7 +242,7 @@ class TestEffects:
         assert effect.width_with <= effect.width_without
 
     def test_rules_work_with_a_search_with_blocks_and_with_missing_values(self, people):
-        from sfumato.methods.boxes.search import SearchBudget
+        from sfumato.methods.search_budget import SearchBudget
 
         rules = ["income matters most when age is young", "body mass matters most when city is Rom"]
         for overlap in ("none", "allowed"):

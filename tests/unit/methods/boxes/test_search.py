@@ -20,10 +20,11 @@ import sfumato as sf
 from sfumato.engines.memory import MemorySurvey, run
 from sfumato.errors import OptionError
 from sfumato.kernels.search_fitness import box_costs
+from sfumato.methods.boxes.evolution import search
+from sfumato.methods.boxes.judges import ExactJudge, LinearJudge, linear_fitness
 from sfumato.methods.boxes.partition import partition, problem_of
-from sfumato.methods.boxes.search import SearchBudget, search
-from sfumato.methods.boxes.search.judges import ExactJudge, LinearJudge, linear_fitness
-from sfumato.methods.boxes.search.moves import neighbours
+from sfumato.methods.boxes.search_moves import neighbours
+from sfumato.methods.search_budget import SearchBudget
 from sfumato.randomness import Randomness
 from sfumato.release.verify import verify
 from sfumato.schema.schema import Schema

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.engines.memory import Memory, MemorySurvey
 from sfumato.kernels.search_fitness import box_costs
+from sfumato.methods.boxes.judges import linear_fitness
 from sfumato.methods.boxes.partition import partition, problem_of
-from sfumato.methods.boxes.search.judges import linear_fitness
 from sfumato.randomness import Randomness
 from sfumato.schema.hierarchy import Tree
 from sfumato.schema.schema import Schema

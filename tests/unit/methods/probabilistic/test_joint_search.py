@@ -15,7 +15,7 @@ from sfumato.methods.probabilistic import joint_search
 from sfumato.methods.probabilistic.generalize import Generalize
 from sfumato.methods.probabilistic.joint_search import JointCounts, least_lossy, loss_of
 from sfumato.methods.probabilistic.refinement_chain import EffectiveCombinations, SmallGroups, refinement_chain
-from sfumato.methods.recodings.level_lattice import best_levels, chosen_levels
+from sfumato.methods.recodings.level_search import SumOfLosses, choose_levels, search_levels
 from sfumato.methods.recodings.value_groupings import Groupings, pooled_groupings, tree_groupings, weighted
 from sfumato.randomness import Randomness
 from sfumato.schema.hierarchy import Tree
@@ -78,8 +78,10 @@ def test_the_search_of_levels_is_exact(columns, k, beta):
     def recodings(levels):
         return [column.levels[level] for column, level in zip(columns, levels, strict=True)]
 
-    best = best_levels(losses, lambda levels: counts.share_alike(recodings(levels), k) >= 1.0 - beta)
-    assert loss_of(columns, recodings(best)) == pytest.approx(slow_best_loss(columns, k, beta))
+    objective = SumOfLosses(losses, lambda levels: counts.share_alike(recodings(levels), k) >= 1.0 - beta)
+    assert loss_of(columns, recodings(search_levels(objective).levels)) == pytest.approx(
+        slow_best_loss(columns, k, beta)
+    )
 
 
 def test_predictive_tagging_tries_few_combinations():
@@ -91,7 +93,8 @@ def test_predictive_tagging_tries_few_combinations():
         tried.append(levels)
         return counts.share_alike([c.levels[at] for c, at in zip(columns, levels, strict=True)], 5) >= 0.95
 
-    best_levels([np.array([column.loss(level) for level in column.levels]) for column in columns], holds)
+    losses = [np.array([column.loss(level) for level in column.levels]) for column in columns]
+    search_levels(SumOfLosses(losses, holds))
     assert len(tried) == len(set(tried)) < 0.3 * 5**4
 
 
@@ -117,10 +120,10 @@ def test_every_step_of_a_chain_is_finer_and_loses_less(columns):
 
 def test_levels_are_left_out_where_there_are_too_many_combinations():
     columns = columns_of(*(np.arange(64) for _ in range(3)))
-    kept = chosen_levels(columns, 60)
+    kept = choose_levels(columns, 60)
     assert np.prod([len(levels) for levels in kept]) <= 60
     assert all(levels[0] == 0 and levels[-1] == 6 for levels in kept)
-    assert chosen_levels(columns, 7) is None
+    assert choose_levels(columns, 7) is None
 
 
 def test_rare_categories_are_pooled_in_nested_levels():

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from sfumato.errors import CannotRelease, OptionError
+from sfumato.errors import OptionError
 from sfumato.methods.base import Method, Outcome, Plan
 from sfumato.methods.claims import ColumnsAllowed, Containment, EachColumnAnonymous, KAnonymity, RowsAccountedFor
 from sfumato.methods.classical.microaggregation.group_values import drawn, ranges, representatives
 from sfumato.methods.classical.microaggregation.grouping import COLUMNWISE, GROUPINGS, column_groups, row_groups
 from sfumato.methods.classical.microaggregation.space import Space
 from sfumato.methods.diagnostics import Trace
-from sfumato.methods.search_budget import SearchBudget, require_search
-from sfumato.params import GROUP_SIZES, Checked, Choice, OrNone, Whole, option
+from sfumato.methods.options import budget_option, group_size_option, require_rows
+from sfumato.methods.search_budget import SearchBudget
+from sfumato.params import Choice, option
 from sfumato.schema.columns import Role
 from sfumato.table.intervals import BOX, interval_names, require_free_names
 from sfumato.table.kinds import Kind
@@ -62,15 +63,14 @@ class Microaggregate(Method):
     """
 
     name: ClassVar[str] = "mdav"
-    keeps_people: ClassVar[bool] = True
-    noted: ClassVar[Mapping[str, str]] = {
+    theory: ClassVar[str] = "microaggregation"
+    one_row_per_person: ClassVar[bool] = True
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "aggregated": "columns that are released with the values of groups",
         "groups": "what a group is made of: whole rows, or the values of one column",
     }
 
-    k: int = option(
-        Whole(at_least=2), "Smallest number of rows in a group.", unit="rows", reported=True, strengths=GROUP_SIZES
-    )
+    k: int = group_size_option("Smallest number of rows in a group.", at_least=2)
     kind: str = option(
         Choice(KINDS),
         'How groups are formed. "mdav": k rows around the outermost rows, in quadratic time; "vmdav": the same with k '
@@ -89,13 +89,9 @@ class Microaggregate(Method):
         default="mean",
         reported=True,
     )
-    search: SearchBudget | float | None = option(
-        OrNone(Checked("SearchBudget, or a number above 0", require_search)),
+    search: SearchBudget | float | None = budget_option(
         "Time limit of a search that starts from the groups of this kind and exchanges rows between neighbouring "
-        f'groups. None: {SECONDS:g} s for kind="search", otherwise no search.',
-        default=None,
-        unit="seconds",
-        reported=True,
+        f'groups. None: {SECONDS:g} s for kind="search", otherwise no search.'
     )
 
     def __post_init__(self) -> None:
@@ -116,10 +112,7 @@ class Microaggregate(Method):
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> MicroaggregationPlan:
         """Fit the space in which rows are compared; groups are formed when a block is transformed."""
-        if survey.rows < self.k:
-            raise CannotRelease(
-                f"The table must have at least k = {self.k} rows.", found=f"{survey.rows:,} rows", fix="a smaller k"
-            )
+        require_rows(survey.rows, self.k)
         quasi = schema.names(Role.QUASI)
         plan = MicroaggregationPlan(
             options=self,

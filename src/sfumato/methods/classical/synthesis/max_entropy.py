@@ -1,8 +1,8 @@
 """Maximum entropy: of all distributions with the given moments, the one that says nothing else (TL §2.3.5).
 
 The given moments are the shares of the codes and the means and variances of the numbers (order 1), and with them the
-shares of all pairs of codes, the sums of the numbers by code and the covariances (order 2). Without ranges, the density
-with the largest entropy (Polettini, 2003)
+shares of all pairs of codes, the sums of the numbers by code and the covariances (order 2). Without ranges, the
+density with the largest entropy (Polettini, 2003)
 
     p(y, x) ∝ exp(b·y + ½ yᵀW y + yᵀV x − ½ xᵀK x),   y = indicators of the codes,   x = numbers
 

@@ -20,8 +20,9 @@ from sfumato.methods.classical.synthesis.tables import fit_tables
 from sfumato.methods.classical.synthesis.trees import fit_trees
 from sfumato.methods.classical.synthesis.variables import Problem, matrix_of, variables_of
 from sfumato.methods.imputation import imputed
-from sfumato.methods.matrix import BLOCK_ROWS, LOGS, MatrixPlan, MatrixSetup, matrix_setup
-from sfumato.params import GROUP_SIZES, Choice, Flag, Whole, option
+from sfumato.methods.matrix import BLOCK_ROWS, MatrixPlan, MatrixSetup, matrix_setup
+from sfumato.methods.options import group_size_option, logs_option
+from sfumato.params import Choice, Flag, Whole, option
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -86,7 +87,8 @@ class Synthesize(Method):
     """
 
     name: ClassVar[str] = "synthesize"
-    noted: ClassVar[Mapping[str, str]] = {
+    theory: ClassVar[str] = "synthesis"
+    manifest_notes: ClassVar[Mapping[str, str]] = {
         "model": "model from which the rows were drawn",
         "logarithms": "columns that were log-transformed",
         "mixtures": "columns that were treated as a number and values that many rows share",
@@ -100,14 +102,11 @@ class Synthesize(Method):
         default="trees",
         reported=True,
     )
-    k: int = option(
-        Whole(at_least=2),
+    k: int = group_size_option(
         "Smallest number of rows in a leaf of a tree, in a bin of a table and in a cluster. Larger values hide people "
         "better and keep less detail. It is not a guarantee.",
+        at_least=2,
         default=5,
-        unit="rows",
-        reported=True,
-        strengths=GROUP_SIZES,
     )
     order: int = option(
         Whole(at_least=1),
@@ -130,7 +129,7 @@ class Synthesize(Method):
         default=False,
         reported=True,
     )
-    logs: Logs = option(LOGS.range, LOGS.meaning, default="auto", reported=True)
+    logs: Logs = logs_option()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -237,7 +236,7 @@ class SynthesisPlan(MatrixPlan):
             "imputations": self.method.imputations,
             "proper": self.method.proper,
         }
-        return own | {name: note for name, note in super().notes.items() if name in Synthesize.noted}
+        return own | {name: note for name, note in super().notes.items() if name in Synthesize.manifest_notes}
 
 
 def _replaced(table: Table, rows: NDArray[np.int64], again: Table, others: NDArray[np.int64], *, alike: bool) -> Table:

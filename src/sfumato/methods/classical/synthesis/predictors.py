@@ -1,12 +1,13 @@
 """What a tree of one variable is fitted to: earlier variables as numbers, the most related ones if there are many.
 
 A nominal predictor with many values makes trees slow or impossible. Its values are put in the order of the variable
-that is predicted, which is the best order for one cut of a number (Breiman et al., 1984). Numbers are put into bins of
-equally many rows, so that sorting them costs the same however many rows there are.
+that is predicted, which is the best order for one cut of a number (Breiman et al., 1984). Numbers are put into bins
+of equally many rows, so that sorting them costs the same however many rows there are.
 
-With all earlier variables as predictors the work would grow with the square of the number of columns. A tree therefore
-uses at most MOST of them: those with the largest correlation ratio η², the share of their variance between groups of
-rows with similar values of the predicted variable. The distance from the mean counts too, so that a U shape is seen.
+With all earlier variables as predictors the work would grow with the square of the number of columns. A tree
+therefore uses at most MOST of them: those with the largest correlation ratio η², the share of their variance between
+groups of rows with similar values of the predicted variable. The distance from the mean counts too, so that a U shape
+is seen.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Both draw normal scores with the rank correlations of the table and put the quantiles of each column in their place.
 The copula draws the scores at random. The Latin hypercube takes each of n equal strata of a column once, and arranges
-them so that the scores have the wanted correlations (Iman and Conover, 1982): its distributions have no sampling error.
+them so that the scores have the wanted correlations (Iman and Conover, 1982): its distributions have no sampling
+error.
 """
 
 from __future__ import annotations

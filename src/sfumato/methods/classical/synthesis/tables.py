@@ -1,7 +1,7 @@
 """Conditional tables: counts of a few columns at a time, used as probabilities (TL §2.3.5, "summary tables").
 
-Numbers are divided into bins of at least k rows. Each column is drawn given up to ``order`` − 1 columns before it, from
-the rows of the original that agree in them. With order 2 the pairs form the tree that carries the most mutual
+Numbers are divided into bins of at least k rows. Each column is drawn given up to ``order`` − 1 columns before it,
+from the rows of the original that agree in them. With order 2 the pairs form the tree that carries the most mutual
 information (Chow and Liu, 1968); with order 1 all columns are independent.
 """
 

@@ -1,8 +1,9 @@
 """The variables that a model of a table describes, and how drawn values become rows of a matrix.
 
-A column of categories is one variable of codes. A numeric column is one variable of numbers; if some rows have an atom
-or no value (:mod:`sfumato.table.encoded_columns`), a variable of codes before it tells which: code 0 is a number.
-Missing values are therefore drawn like any other code, and their pattern over the columns is part of the model.
+A column of categories is one variable of codes. A numeric column is one variable of numbers; if some rows have an
+atom or no value (:mod:`sfumato.table.encoded_columns`), a variable of codes before it tells which: code 0 is a
+number. Missing values are therefore drawn like any other code, and their pattern over the columns is part of the
+model.
 """
 
 from __future__ import annotations

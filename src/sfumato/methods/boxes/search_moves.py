@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from sfumato.methods.boxes.search.costs import total_cost
+from sfumato.methods.boxes.judges import total_cost
 from sfumato.methods.leaves import Leaves
 
 if TYPE_CHECKING:

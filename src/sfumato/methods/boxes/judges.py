@@ -1,8 +1,8 @@
 """The cost of a partition, from the first-order widths of its boxes or from the exact widths of the kept statistics.
 
-The exact width cannot be computed for every change, but it can be tracked: near the two choices of values at which its
-ends are attained, it is a sum over boxes of the largest values of quadratic forms (XK §V). The forms are recomputed
-for every partition that is measured.
+The exact width cannot be computed for every change, but it can be tracked: near the two choices of values at which
+its ends are attained, it is a sum over boxes of the largest values of quadratic forms (XK §V). The forms are
+recomputed for every partition that is measured.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from sfumato.methods.boxes.search.costs import total_cost
+from sfumato.methods.boxes.partition import cell_bounds
 from sfumato.methods.diagnostics import Width
 from sfumato.statistics.bounds import Enclosure, EstimateBudget
 from sfumato.statistics.counted_boxes import CountedBoxes
@@ -42,6 +42,15 @@ MOST_PULL = 4.0
 SPARE = 0.95  # a kept statistic that is wider than this × its width at the start gets a larger weight
 FIRMNESS = 2.0  # exponent of that increase; much larger values make the widths oscillate
 ACCURACY = EstimateBudget(seconds=5.0)  # for a measured width: the same as for an estimate from a release
+
+
+def total_cost(problem: PartitionProblem, fitness: Fitness, leaves: Leaves) -> float:
+    """Return the cost of all boxes: of the hulls of their records or, if the problem has faces, of the cells."""
+    from sfumato.kernels.faces import whole_space
+    from sfumato.kernels.search_fitness import cell_costs
+
+    bounds = cell_bounds(problem, leaves, whole_space(problem.faces))
+    return float(cell_costs(problem, fitness, leaves.order, leaves.starts, bounds).sum())
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.kernels.hashed_groups import grouped
-from sfumato.methods.recodings.lattice_search import Clock, Judged, descend, search_levels
+from sfumato.methods.recodings.level_search import Clock, Evaluation, descend, search_levels
 
 
 @st.composite
@@ -25,15 +27,23 @@ def lattices(draw):
     return order, [(*one,) for one in least], extra
 
 
+@dataclass
+class Objective:
+    order: Any
+    evaluate: Any
+    has_floors: bool = True
+    is_monotone: bool = True
+
+
 def judge_of(order, least, extra):
     seen = []
 
     def judge(levels):
         seen.append(levels)
         if not any(all(a >= b for a, b in zip(levels, one, strict=True)) for one in least):
-            return Judged(holds=False, loss=math.inf)
+            return Evaluation(holds=False, loss=math.inf)
         more = np.random.default_rng([extra, *levels]).random()
-        return Judged(holds=True, loss=sum(c[l] for c, l in zip(order, levels, strict=True)) + more)
+        return Evaluation(holds=True, loss=sum(c[l] for c, l in zip(order, levels, strict=True)) + more)
 
     return judge, seen
 
@@ -41,7 +51,7 @@ def judge_of(order, least, extra):
 @given(lattices())
 def test_the_best_of_all_combinations_is_found(problem):
     judge, _ = judge_of(*problem)
-    found = search_levels(problem[0], judge, has_floors=True, is_monotone=True, clock=Clock(None))
+    found = search_levels(Objective(problem[0], judge))
     every = [judge(levels).loss for levels in itertools.product(*(range(len(column)) for column in problem[0]))]
     assert found.loss == min(every)
     assert found.is_best
@@ -52,7 +62,7 @@ def test_the_best_of_all_combinations_is_found(problem):
 @given(lattices())
 def test_without_monotony_and_floors_every_combination_is_counted(problem):
     judge, seen = judge_of(*problem)
-    found = search_levels(problem[0], judge, has_floors=False, is_monotone=False, clock=Clock(None))
+    found = search_levels(Objective(problem[0], judge, has_floors=False, is_monotone=False))
     assert len(seen) == len(set(seen)) == math.prod(len(column) for column in problem[0])
     assert found.loss == min(judge(levels).loss for levels in set(seen))
 
@@ -61,14 +71,14 @@ def test_without_monotony_and_floors_every_combination_is_counted(problem):
 def test_a_descent_from_the_top_ends_at_a_combination_that_holds(problem):
     order, least, extra = problem
     judge, _ = judge_of(order, [*least, tuple(len(column) - 1 for column in order)], extra)
-    found = descend(tuple(len(column) - 1 for column in order), order, judge, Clock(None))
+    found = descend(tuple(len(column) - 1 for column in order), Objective(order, judge), Clock(None))
     assert judge(found.levels).loss == found.loss < math.inf
 
 
 def test_a_search_that_is_out_of_time_says_so():
     order = [np.arange(4.0)] * 3
     judge, _ = judge_of(order, [(1, 2, 3)], 1)
-    found = search_levels(order, judge, has_floors=True, is_monotone=True, clock=Clock(1e-9))
+    found = search_levels(Objective(order, judge), clock=Clock(1e-9))
     assert not found.is_best
     assert judge(found.levels).holds
 

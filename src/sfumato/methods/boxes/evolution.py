@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.methods.boxes.search.moves import CutMoves, ExchangeMoves, Moves
+from sfumato.methods.boxes.search_moves import CutMoves, ExchangeMoves, Moves
 from sfumato.methods.diagnostics import SearchTrace
 from sfumato.methods.search_budget import SearchReporter, SpentBudget
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from sfumato.kernels.partition import PartitionProblem
-    from sfumato.methods.boxes.search.judges import Judge
+    from sfumato.methods.boxes.judges import Judge
     from sfumato.methods.leaves import Leaves
     from sfumato.methods.search_budget import SearchBudget
 
