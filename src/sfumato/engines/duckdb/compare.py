@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from sfumato.engines.duckdb.connection import Connection
 from sfumato.engines.stored.relation import Relation
 from sfumato.engines.stored.spool import spooled
+from sfumato.engines.stored.survey import histogram_of
 from sfumato.survey.equal_rows import ComparedRows, EqualRowCounts
-from sfumato.survey.questions import GroupSizes
 
 
-def compared(
+def compare_stored_keys(
     original: Iterable[pa.Table], released: Iterable[pa.Table], folder: Path, connection: Connection
 ) -> ComparedRows:
     """Compare the keys of rows, as :meth:`sfumato.engines.base.Session.compare` has them."""
@@ -24,16 +23,16 @@ def compared(
         f"SELECT size, count(*) AS groups FROM (SELECT count(*) AS size FROM {_keys(rows)} GROUP BY shown_a, shown_b) "
         "GROUP BY size ORDER BY size"
     )
-    found = ComparedRows(
+    compared = ComparedRows(
         original_rows=people.rows,
         released_rows=rows.rows,
         whole=_equal("whole", people, rows, connection),
         known=_equal("known", people, rows, connection),
-        groups=GroupSizes(*(sizes.column(name).to_numpy().astype(np.int64) for name in ("size", "groups"))),
+        groups=histogram_of(sizes),
     )
     for file in (*people.files, *rows.files):
         file.unlink(missing_ok=True)
-    return found
+    return compared
 
 
 def _keys(relation: Relation) -> str:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sfumato.engines.base import Engine, Session, Verified
-from sfumato.engines.duckdb.blocks import route_rows
-from sfumato.engines.duckdb.compare import compared
+from sfumato.engines.duckdb.blocks import BlockFiles, route_rows
+from sfumato.engines.duckdb.compare import compare_stored_keys
 from sfumato.engines.duckdb.connection import Connection, connected
-from sfumato.engines.duckdb.queries import DuckDBQueries
+from sfumato.engines.duckdb.queries import DuckDBScan
 from sfumato.engines.duckdb.source import relation_of, with_declared_kinds
 from sfumato.engines.machine import available_memory, memory_from, processors
 from sfumato.engines.progress import Progress
@@ -21,7 +21,7 @@ from sfumato.engines.stored.opened import StoredTableSource
 from sfumato.engines.stored.parts import Parts
 from sfumato.engines.stored.relation import Relation, Rows
 from sfumato.engines.stored.released import ReleasedRows
-from sfumato.engines.stored.session import RoutedRows, StoredSession
+from sfumato.engines.stored.session import OutOfCoreSession
 from sfumato.engines.stored.workspace import workspace
 from sfumato.params import require_int
 from sfumato.release.comparison import Comparison
@@ -29,8 +29,8 @@ from sfumato.release.verify import Recount, require_held
 
 if TYPE_CHECKING:
     from sfumato.engines.base import RowKeys
-    from sfumato.methods.base import Plan
     from sfumato.methods.claims import Claim
+    from sfumato.plan.plan import Plan
     from sfumato.schema.columns import Column
     from sfumato.survey.equal_rows import ComparedRows
     from sfumato.table.table import Table
@@ -85,7 +85,7 @@ class DuckDB(Engine):
 
 
 @dataclass(frozen=True, repr=False)
-class _Session(StoredSession):
+class _Session(OutOfCoreSession):
     """One run of the engine, with its private folder and its connection."""
 
     name: ClassVar[str] = "duckdb"
@@ -95,22 +95,21 @@ class _Session(StoredSession):
     def relation(self, source: Any) -> Relation:
         return relation_of(source, self.folder, self.connection, self.memory.rows_bytes)
 
-    def queries(self, rows: Rows) -> DuckDBQueries:
-        return DuckDBQueries(rows, self.connection, self.memory_for(rows).batch_rows)
+    def scan(self, rows: Rows) -> DuckDBScan:
+        return DuckDBScan(rows, self.connection, self.memory_for(rows).batch_rows)
 
     def with_declared_kinds(self, rows: Rows, columns: Sequence[Column]) -> Rows:
         return with_declared_kinds(rows, columns, self.folder, self.connection)
 
-    def run(self, plan: Plan, source: StoredTableSource) -> RoutedRows:
-        rows = source.releasable
+    def route(self, plan: Plan, rows: Rows) -> BlockFiles:
         progress = Progress("sorting rows into blocks", rows.rows)
         tables = rows.tables(self.memory_for(rows).batch_rows)
-        return RoutedRows(route_rows(tables, plan.route, plan.blocks, self.folder / "blocks", progress.add))
+        return route_rows(tables, plan.route, plan.blocks, self.folder / "blocks", progress.add)
 
-    def verify(self, claims: Sequence[Claim[Any]], rows: ReleasedRows) -> Verified:
+    def verify(self, claims: Sequence[Claim[Any]], work: ReleasedRows) -> Verified:
         recounts = [Recount(claim) for claim in claims]
         seen: list[Comparison] = []
-        for evidence in _prefetched(rows.parts):
+        for evidence in _prefetched(work.parts):
             for recount in recounts:
                 recount.add(evidence)
             seen[:] = [Comparison.of(evidence).merge(seen[0]) if seen else Comparison.of(evidence)]
@@ -119,7 +118,9 @@ class _Session(StoredSession):
         return Verified.of(findings, seen[0])
 
     def compare(self, source: StoredTableSource, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
-        return compared(self.keys_of(source, keys), map(keys.released, released), self.folder, self.connection)
+        return compare_stored_keys(
+            self.keys_of(source, keys), map(keys.released, released), self.folder, self.connection
+        )
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         progress = Progress(what, len(items))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sfumato.engines.duckdb.facts import facts_of, number_sql
-from sfumato.engines.stored.collectors import Collectors
-from sfumato.engines.stored.survey import Queries
+from sfumato.engines.stored.survey import Scan
+from sfumato.survey.questions import PartialAnswers
 from sfumato.table.positions import chosen_within
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class DuckDBQueries(Queries):
-    """Queries of stored rows by DuckDB."""
+class DuckDBScan(Scan):
+    """Reads stored rows, and counts them by SQL."""
 
     stored: Rows
     connection: Connection
@@ -55,12 +55,11 @@ class DuckDBQueries(Queries):
             f"SELECT {number} AS value, count(*) AS rows FROM {self.stored.sql([column])} GROUP BY value ORDER BY value"
         )
 
-    def collected(self, questions: Sequence[Question[Any]]) -> Mapping[Question[Any], Any]:
-        collectors = Collectors(questions)
-        batches = self.stored.tables(self.batch_rows, collectors.columns)
-        return collectors.add(batch for _, batch in batches).answers()
+    def fold(self, questions: Sequence[Question[Any]]) -> PartialAnswers:
+        partials = PartialAnswers(questions)
+        return partials.add(batch for _, batch in self.stored.tables(self.batch_rows, partials.reads))
 
-    def taken(self, numbers: NDArray[np.int64]) -> pa.Table:
+    def take(self, numbers: NDArray[np.int64]) -> pa.Table:
         parts = []
         for keys, batch in self.stored.relation.batches(self.stored.names, self.batch_rows):
             here = chosen_within(numbers, int(keys[0]), batch.num_rows)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.engines.spark.cluster import Cluster
-    from sfumato.methods.base import Plan
+    from sfumato.plan.plan import Plan
     from sfumato.table.table import Table
 
 STAGES = 2  # of the routing: route, and bring together

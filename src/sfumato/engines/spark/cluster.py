@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from sfumato.engines.spark.watch import watched
+from sfumato.engines.spark.watch import stage_progress
 from sfumato.errors import OptionError, OutOfMemory, ReadError, SfumatoError, translated
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Cluster:
 
     def watched(self, work: Callable[[], T], what: str, stages: int = 1) -> T:
         """Do work of Spark that takes long; the log tells how far it is."""
-        with watched(self.spark, what, stages):
+        with stage_progress(self.spark, what, stages):
             return self.done(work)
 
     def done(self, work: Callable[[], T]) -> T:

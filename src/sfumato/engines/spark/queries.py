@@ -13,9 +13,9 @@ import pyarrow.types as pt
 
 from sfumato.engines.spark.files import NumberedFile, numbered_files
 from sfumato.engines.spark.source import quoted
-from sfumato.engines.stored.collectors import Collectors
 from sfumato.engines.stored.opened import EXACTLY_COUNTED, blanks_sql, column_facts
-from sfumato.engines.stored.survey import Queries
+from sfumato.engines.stored.survey import Scan
+from sfumato.survey.questions import PartialAnswers
 from sfumato.table.facts import ColumnFacts, is_text
 from sfumato.table.kinds import Kind
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class SparkQueries(Queries):
-    """Queries of stored rows by Spark."""
+class SparkScan(Scan):
+    """Reads stored rows on the executors, and counts them by aggregation."""
 
     stored: Rows
     cluster: Cluster
@@ -81,12 +81,12 @@ class SparkQueries(Queries):
         selected = self.frame.selectExpr(*[f"{key} AS {name}" for key, name in zip(keys, names, strict=True)])
         return selected.groupBy(*names).count().withColumnRenamed("count", "rows")
 
-    def collected(self, questions: Sequence[Question[Any]]) -> Mapping[Question[Any], Any]:
-        work = partial(_collected, self.stored, tuple(questions), self.batch_rows)
+    def fold(self, questions: Sequence[Question[Any]]) -> PartialAnswers:
+        work = partial(_fold, self.stored, tuple(questions), self.batch_rows)
         partials = self.cluster.each(work, numbered_files(self.stored.relation), "surveying rows")
-        return reduce(Collectors.merge, partials).answers()
+        return reduce(PartialAnswers.merge, partials)
 
-    def taken(self, numbers: NDArray[np.int64]) -> pa.Table:
+    def take(self, numbers: NDArray[np.int64]) -> pa.Table:
         files = numbered_files(self.stored.relation)
         ends = np.searchsorted(numbers, [file.first for file in files] + [self.stored.rows])
         asked = [
@@ -94,7 +94,7 @@ class SparkQueries(Queries):
             for file, start, end in zip(files, ends[:-1], ends[1:], strict=True)
             if end > start
         ]
-        parts = self.cluster.each(partial(_taken, self.stored, self.batch_rows), asked, "drawing a sample")
+        parts = self.cluster.each(partial(_take, self.stored, self.batch_rows), asked, "drawing a sample")
         return pa.concat_tables(parts)
 
 
@@ -123,13 +123,13 @@ def _counts(name: str, kind: pa.DataType, count_distinct: bool, exact: bool) -> 
     return asked
 
 
-def _collected(stored: Rows, questions: Sequence[Question[Any]], batch_rows: int, file: NumberedFile) -> Collectors:
-    collectors = Collectors(questions)
-    batches = file.batches(stored, collectors.columns, batch_rows)
-    return collectors.add(stored.typed(arrow) for _, arrow in batches)
+def _fold(stored: Rows, questions: Sequence[Question[Any]], batch_rows: int, file: NumberedFile) -> PartialAnswers:
+    partials = PartialAnswers(questions)
+    batches = file.batches(stored, partials.reads, batch_rows)
+    return partials.add(stored.typed(arrow) for _, arrow in batches)
 
 
-def _taken(stored: Rows, batch_rows: int, asked: tuple[NumberedFile, NDArray[np.int64]]) -> pa.Table:
+def _take(stored: Rows, batch_rows: int, asked: tuple[NumberedFile, NDArray[np.int64]]) -> pa.Table:
     """Return the rows at these positions of a file, which ascend."""
     file, positions = asked
     parts, start = [], 0

@@ -37,7 +37,7 @@ class _Recounter:
         return PartTallies(tuple(claim.tally(evidence) for claim in self.claims), Comparison.of(evidence))
 
 
-def recounted(claims: Sequence[Claim[Any]], parts: Parts, cluster: Cluster) -> Verified:
+def verify_parts(claims: Sequence[Claim[Any]], parts: Parts, cluster: Cluster) -> Verified:
     """Measure every claim on all parts together; raise if one does not hold."""
     found = cluster.each(_Recounter(tuple(claims), parts).tallies, parts.parts, "verifying parts")
     recounts = [Recount(claim) for claim in claims]

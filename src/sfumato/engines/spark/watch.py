@@ -1,4 +1,4 @@
-"""How far work on a cluster is: the tasks of its stages that have ended, told by the log."""
+"""Log the progress of Spark stages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAUSE = 1.0  # seconds between looks
 
 
 @contextlib.contextmanager
-def watched(spark: SparkSession, what: str, stages: int) -> Iterator[None]:
+def stage_progress(spark: SparkSession, what: str, stages: int) -> Iterator[None]:
     """Tell the share that is done and the time to go while work of so many stages runs; Connect sessions tell nothing.
 
     The jobs of the work are found by a tag: other threads may use the same session.

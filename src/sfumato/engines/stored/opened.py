@@ -38,7 +38,7 @@ class StoredTableSource:
         return self.stored.rows
 
     @property
-    def unprotected(self) -> StoredTableSource:
+    def with_all_columns(self) -> StoredTableSource:
         return replace(self, schema=without_identifiers(self.schema))
 
     @property

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.engines.base import PairedSample, nothing_released
-from sfumato.engines.memory import cells_only, in_random_order
+from sfumato.engines.finish_rows import finish_rows
 from sfumato.engines.stored.numbering import RandomNumbering
 from sfumato.errors import GuaranteeNotMet
 from sfumato.methods.claims import Evidence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.methods.base import Plan
     from sfumato.methods.diagnostics import Trace
+    from sfumato.plan.plan import Plan
     from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
 
@@ -169,10 +169,10 @@ class PartWriter:
         return cls(plan, blocks, folder, origins, numbers, before, numbering, Randomness())
 
     @property
-    def in_work(self) -> list[int]:
+    def blocks_in_random_order(self) -> list[int]:
         """The blocks that have rows, in random order."""
-        found: list[int] = np.random.default_rng().permutation(np.flatnonzero(self.blocks.rows)).tolist()
-        return found
+        numbers: list[int] = np.random.default_rng().permutation(np.flatnonzero(self.blocks.rows)).tolist()
+        return numbers
 
     def parts(self, written: Iterable[Part | None]) -> Parts:
         """Return all parts; raise if no row is released."""
@@ -187,25 +187,18 @@ class PartWriter:
         outcome = self.plan.transform(original, block)
         if not outcome.rows:
             return None
-        evidence = in_random_order(
-            Evidence(outcome.released, original, outcome.origin), self.order.stream(f"block {block}")
+        order, renumber = self.order.stream(f"block {block}"), partial(self._random_numbers, block)
+        evidence = finish_rows(
+            Evidence(outcome.released, original, outcome.origin), self.plan.numbered, order, renumber
         )
-        released = cells_only(self._numbered(evidence.released, block))
-        number = int(self.file_numbers[block])
+        released, number = evidence.released, int(self.file_numbers[block])
         write_whole(self.folder / part_name(number), partial(_write_parquet, released.arrow))
         write_whole(self.origins / f"{number}.npy", partial(_write_array, evidence.origin))
         return Part(block, number, released.rows, outcome.trace, released.kinds)
 
-    def _numbered(self, released: Table, block: int) -> Table:
-        """Give the groups in numbered columns random numbers that no other block has."""
-        from sfumato.table.table import Table
-
-        arrow = released.arrow
-        for name in self.plan.numbered:
-            labels = pa.array(arrow.column(name).to_numpy()).dictionary_encode().indices.to_numpy()
-            numbers = self.numbering.of(self.first_rows[block] + labels.astype(np.int64))
-            arrow = arrow.set_column(arrow.column_names.index(name), name, pa.array(numbers))
-        return Table(arrow, released.kinds)
+    def _random_numbers(self, block: int, name: str, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return random numbers for the groups of a block that no other block has."""
+        return self.numbering.of(self.first_rows[block] + groups)
 
 
 def _write_parquet(arrow: pa.Table, file: BinaryIO) -> None:
