@@ -125,7 +125,7 @@ def test_a_kill_in_any_phase_leaves_the_old_release_and_nothing_to_read(source, 
 @pytest.mark.parametrize("when", ["survey", "sorting"])
 def test_a_file_that_changes_while_it_is_read(when, source, old, tmp_path, monkeypatch):
     before = contents(old)
-    owner, name = {"survey": (relation.Rows, "typed"), "sorting": (blocks._BlockWriter, "add")}[when]
+    owner, name = {"survey": (relation.StoredRows, "typed"), "sorting": (blocks._BlockWriter, "add")}[when]
     whole = getattr(owner, name)
 
     def changing(*arguments):

@@ -8,8 +8,9 @@ engines batch by batch. Several questions are asked at once, so that an engine c
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -156,8 +157,8 @@ class FactsOf(ColumnQuestion[ColumnFacts]):
             one.facts,
             rows=one.facts.rows + other.facts.rows,
             missing=one.facts.missing + other.facts.missing,
-            low=float(np.fmin(one.facts.low, other.facts.low)),
-            high=float(np.fmax(one.facts.high, other.facts.high)),
+            low=_end(min, one.facts.low, other.facts.low),
+            high=_end(max, one.facts.high, other.facts.high),
             infinite=one.facts.infinite + other.facts.infinite,
             blanks=one.facts.blanks + other.facts.blanks,
         )
@@ -168,6 +169,11 @@ class FactsOf(ColumnQuestion[ColumnFacts]):
 
     def finish(self, partial: _PartialFacts) -> ColumnFacts:
         return partial.facts
+
+
+def _end(choose: Callable[[float, float], float], one: float, other: float) -> float:
+    """Return the smaller or the larger number; NaN is none."""
+    return other if math.isnan(one) else one if math.isnan(other) else choose(one, other)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -185,7 +191,7 @@ class ExtremesOf(ColumnQuestion[Extremes]):
         return Extremes(float(present.min()), float(present.max())) if present.size else Extremes(np.nan, np.nan)
 
     def merge(self, one: Extremes, other: Extremes) -> Extremes:
-        return Extremes(float(np.fmin(one.low, other.low)), float(np.fmax(one.high, other.high)))
+        return Extremes(_end(min, one.low, other.low), _end(max, one.high, other.high))
 
     def finish(self, partial: Extremes) -> Extremes:
         return partial

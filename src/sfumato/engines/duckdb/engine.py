@@ -15,12 +15,12 @@ from sfumato.engines.duckdb.connection import Connection, connected
 from sfumato.engines.duckdb.queries import DuckDBScan
 from sfumato.engines.duckdb.source import relation_of, with_declared_kinds
 from sfumato.engines.machine import available_memory, memory_from, processors
-from sfumato.engines.progress import Progress
-from sfumato.engines.stored.memory import MemoryPlan
-from sfumato.engines.stored.opened import StoredTableSource
+from sfumato.engines.progress import LoggedProgress
+from sfumato.engines.stored.memory import MemoryBudget
+from sfumato.engines.stored.opened import OutOfCoreTable
 from sfumato.engines.stored.parts import Parts
-from sfumato.engines.stored.relation import Relation, Rows
-from sfumato.engines.stored.released import ReleasedRows
+from sfumato.engines.stored.relation import Relation, StoredRows
+from sfumato.engines.stored.released import OutOfCoreWork
 from sfumato.engines.stored.session import OutOfCoreSession
 from sfumato.engines.stored.workspace import workspace
 from sfumato.params import require_int
@@ -79,7 +79,7 @@ class DuckDB(Engine):
     @contextmanager
     def session(self, into: Any) -> Iterator[Session[Any, Any]]:
         total = int(available_memory() * SHARE) if self.memory is None else memory_from(self.memory)
-        memory = MemoryPlan(total, 1, processors())
+        memory = MemoryBudget(total, 1, processors())
         with workspace(into) as folder, connected(folder, memory.database, memory.workers) as connection:
             yield _Session(folder, memory, self.block_rows, connection)
 
@@ -95,18 +95,18 @@ class _Session(OutOfCoreSession):
     def relation(self, source: Any) -> Relation:
         return relation_of(source, self.folder, self.connection, self.memory.rows_bytes)
 
-    def scan(self, rows: Rows) -> DuckDBScan:
+    def scan(self, rows: StoredRows) -> DuckDBScan:
         return DuckDBScan(rows, self.connection, self.memory_for(rows).batch_rows)
 
-    def with_declared_kinds(self, rows: Rows, columns: Sequence[Column]) -> Rows:
+    def with_declared_kinds(self, rows: StoredRows, columns: Sequence[Column]) -> StoredRows:
         return with_declared_kinds(rows, columns, self.folder, self.connection)
 
-    def route(self, plan: Plan, rows: Rows) -> BlockFiles:
-        progress = Progress("sorting rows into blocks", rows.rows)
+    def route(self, plan: Plan, rows: StoredRows) -> BlockFiles:
+        progress = LoggedProgress("sorting rows into blocks", rows.rows)
         tables = rows.tables(self.memory_for(rows).batch_rows)
         return route_rows(tables, plan.route, plan.blocks, self.folder / "blocks", progress.add)
 
-    def verify(self, claims: Sequence[Claim[Any]], work: ReleasedRows) -> Verified:
+    def verify(self, claims: Sequence[Claim[Any]], work: OutOfCoreWork) -> Verified:
         recounts = [Recount(claim) for claim in claims]
         seen: list[Comparison] = []
         for evidence in _prefetched(work.parts):
@@ -117,13 +117,13 @@ class _Session(OutOfCoreSession):
         require_held(findings)
         return Verified.of(findings, seen[0])
 
-    def compare(self, source: StoredTableSource, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
+    def compare(self, source: OutOfCoreTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
         return compare_stored_keys(
             self.keys_of(source, keys), map(keys.released, released), self.folder, self.connection
         )
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
-        progress = Progress(what, len(items))
+        progress = LoggedProgress(what, len(items))
         done = []
         with ThreadPoolExecutor(self.memory.workers) as pool:
             try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.engines.duckdb.connection import Connection
-    from sfumato.engines.stored.relation import Rows
+    from sfumato.engines.stored.relation import StoredRows
     from sfumato.survey.questions import Question
     from sfumato.table.facts import ColumnFacts
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class DuckDBScan(Scan):
     """Reads stored rows, and counts them by SQL."""
 
-    stored: Rows
+    stored: StoredRows
     connection: Connection
     batch_rows: int
 

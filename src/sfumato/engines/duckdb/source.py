@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.engines.duckdb.text_files import TextFiles
-from sfumato.engines.stored.relation import Relation, Rows
+from sfumato.engines.stored.relation import Relation, StoredRows
 from sfumato.engines.stored.spool import spooled
 from sfumato.errors import ReadError
 from sfumato.schema.conversion import converted
@@ -56,7 +56,9 @@ def relation_of(source: Any, folder: Path, connection: Connection, memory: int) 
     return text.typed(spooled(text.batches(), folder, "text"), folder, connection)
 
 
-def with_declared_kinds(rows: Rows, columns: Iterable[Column], folder: Path, connection: Connection) -> Rows:
+def with_declared_kinds(
+    rows: StoredRows, columns: Iterable[Column], folder: Path, connection: Connection
+) -> StoredRows:
     """Return the rows with the kinds and orders that the schema declares; stored types change only where needed."""
     declared = [column for column in columns if column.kind is not None or column.domain is not None or column.words]
     if not declared:
@@ -67,14 +69,14 @@ def with_declared_kinds(rows: Rows, columns: Iterable[Column], folder: Path, con
         if str(column.kind) == "date" and pt.is_string(rows.relation.types[column.name])
     ]
     relation = TextFiles.dates(rows.relation, texts, folder, connection) if texts else rows.relation
-    typed = Rows(relation, rows.kinds, rows.rows)
+    typed = StoredRows(relation, rows.kinds, rows.rows)
     probe = converted(declared, next(table for _, table in typed.tables(BATCH_ROWS)))
     if all(probe.arrow.schema.field(name).type == kind for name, kind in relation.types.items()):
         for _, table in typed.tables(BATCH_ROWS, [column.name for column in declared]):
             converted(declared, table)  # raises where a cell does not fit
-        return Rows(relation, dict(probe.kinds), rows.rows)
+        return StoredRows(relation, dict(probe.kinds), rows.rows)
     stored = spooled((converted(declared, table).arrow for _, table in typed.tables(BATCH_ROWS)), folder, "declared")
-    return Rows(stored, dict(probe.kinds), rows.rows)
+    return StoredRows(stored, dict(probe.kinds), rows.rows)
 
 
 def _batches(table: Table) -> Iterator[pa.Table]:

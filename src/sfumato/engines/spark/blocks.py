@@ -13,7 +13,7 @@ import pyarrow as pa
 from sfumato.engines.spark.cluster import without_text
 from sfumato.engines.spark.files import NumberedFile, numbered_files
 from sfumato.engines.spark.source import BLOCK, KEY, quoted
-from sfumato.engines.stored.relation import Rows
+from sfumato.engines.stored.relation import StoredRows
 from sfumato.errors import GuaranteeNotMet, translated_items
 from sfumato.release.stored import rows_in
 
@@ -32,7 +32,7 @@ class SparkBlocks:
     """The original rows, block by block, in files of the workspace."""
 
     folder: Path
-    stored: Rows
+    stored: StoredRows
     rows: NDArray[np.int64]  # number of rows of each block
 
     def read(self, number: int) -> Table:
@@ -47,7 +47,7 @@ class SparkBlocks:
         return self.stored.typed(arrow.select(list(self.stored.names)))
 
 
-def route_rows(plan: Plan, stored: Rows, cluster: Cluster, batch_rows: int) -> SparkBlocks:
+def route_rows(plan: Plan, stored: StoredRows, cluster: Cluster, batch_rows: int) -> SparkBlocks:
     """Route every row to its block, and write each block into a folder of its own."""
     from pyspark.sql.types import LongType, StructType
 
@@ -68,7 +68,7 @@ def route_rows(plan: Plan, stored: Rows, cluster: Cluster, batch_rows: int) -> S
 
 
 def _router(
-    plan: Plan, stored: Rows, files: Sequence[NumberedFile], batch_rows: int
+    plan: Plan, stored: StoredRows, files: Sequence[NumberedFile], batch_rows: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def routed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -79,7 +79,7 @@ def _router(
     return routed
 
 
-def _routed(plan: Plan, stored: Rows, file: NumberedFile, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _routed(plan: Plan, stored: StoredRows, file: NumberedFile, batch_rows: int) -> Iterator[pa.RecordBatch]:
     for keys, arrow in file.batches(stored, stored.names, batch_rows):
         blocks = plan.route(stored.typed(arrow), keys)
         named = {BLOCK: pa.array(blocks, pa.int64()), KEY: pa.array(keys.astype(np.int64))}

@@ -15,12 +15,12 @@ from sfumato.engines.spark.blocks import SparkBlocks, route_rows
 from sfumato.engines.spark.cluster import Cluster
 from sfumato.engines.spark.queries import SparkScan
 from sfumato.engines.spark.recount import verify_parts
-from sfumato.engines.spark.sessions import memory_plan, require_spark, running, tasks_at_once
+from sfumato.engines.spark.sessions import memory_budget, require_spark, running, tasks_at_once
 from sfumato.engines.spark.source import relation_of, with_declared_kinds
-from sfumato.engines.stored.memory import MOST_BLOCK, MemoryPlan
-from sfumato.engines.stored.opened import StoredTableSource
-from sfumato.engines.stored.relation import Relation, Rows
-from sfumato.engines.stored.released import ReleasedRows
+from sfumato.engines.stored.memory import MOST_BLOCK, MemoryBudget
+from sfumato.engines.stored.opened import OutOfCoreTable
+from sfumato.engines.stored.relation import Relation, StoredRows
+from sfumato.engines.stored.released import OutOfCoreWork
 from sfumato.engines.stored.session import OutOfCoreSession
 from sfumato.engines.stored.workspace import workspace
 from sfumato.errors import OptionError
@@ -93,7 +93,7 @@ class Spark(Engine):
     @contextmanager
     def session(self, into: Any) -> Iterator[Session[Any, Any]]:
         with workspace(into) as folder, running(self.spark, self.master, folder) as spark:
-            yield _Session(folder, memory_plan(spark), self.block_rows, Cluster(spark, folder))
+            yield _Session(folder, memory_budget(spark), self.block_rows, Cluster(spark, folder))
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,24 +108,24 @@ class _Session(OutOfCoreSession):
         self.cluster.require_shared()
         return relation_of(source, self.cluster)
 
-    def scan(self, rows: Rows) -> SparkScan:
+    def scan(self, rows: StoredRows) -> SparkScan:
         return SparkScan(rows, self.cluster, self.memory_for(rows).batch_rows)
 
-    def with_declared_kinds(self, rows: Rows, columns: Sequence[Column]) -> Rows:
+    def with_declared_kinds(self, rows: StoredRows, columns: Sequence[Column]) -> StoredRows:
         return with_declared_kinds(rows, columns, self.cluster)
 
-    def route(self, plan: Plan, rows: Rows) -> SparkBlocks:
+    def route(self, plan: Plan, rows: StoredRows) -> SparkBlocks:
         return route_rows(plan, rows, self.cluster, self.memory_for(rows).batch_rows)
 
-    def memory_for(self, rows: Rows) -> MemoryPlan:
+    def memory_for(self, rows: StoredRows) -> MemoryBudget:
         """Return how the memory is divided; blocks are small enough that all executors have work."""
         share = -(-rows.rows // tasks_at_once(self.cluster.spark))
         return replace(super().memory_for(rows), most_rows=min(max(share, WORTH_A_TASK), MOST_BLOCK))
 
-    def verify(self, claims: Sequence[Claim[Any]], work: ReleasedRows) -> Verified:
+    def verify(self, claims: Sequence[Claim[Any]], work: OutOfCoreWork) -> Verified:
         return verify_parts(claims, work.parts, self.cluster)
 
-    def compare(self, source: StoredTableSource, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
+    def compare(self, source: OutOfCoreTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
         """Compare the rows on the driver, which reads them from the shared files."""
         with connected(self.folder, self.memory.database, processors()) as connection:
             return compare_stored_keys(

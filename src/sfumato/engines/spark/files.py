@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.engines.stored.relation import Relation, Rows
+from sfumato.engines.stored.relation import Relation, StoredRows
 from sfumato.release.stored import rows_in
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ class NumberedFile:
     path: Path
     first: int
 
-    def batches(self, rows: Rows, names: Sequence[str], size: int) -> Iterator[tuple[NDArray[np.uint64], pa.Table]]:
+    def batches(
+        self, rows: StoredRows, names: Sequence[str], size: int
+    ) -> Iterator[tuple[NDArray[np.uint64], pa.Table]]:
         """Yield batches of these columns as they are stored, with the numbers of their rows."""
         alone = Relation((self.path,), rows.relation.types, rows.relation.orders)
         for keys, arrow in alone.batches(names, size):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sfumato.engines.spark.cluster import Cluster
-    from sfumato.engines.stored.relation import Rows
+    from sfumato.engines.stored.relation import StoredRows
     from sfumato.survey.questions import Question
 
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class SparkScan(Scan):
     """Reads stored rows on the executors, and counts them by aggregation."""
 
-    stored: Rows
+    stored: StoredRows
     cluster: Cluster
     batch_rows: int
 
@@ -123,13 +123,15 @@ def _counts(name: str, kind: pa.DataType, count_distinct: bool, exact: bool) -> 
     return asked
 
 
-def _fold(stored: Rows, questions: Sequence[Question[Any]], batch_rows: int, file: NumberedFile) -> PartialAnswers:
+def _fold(
+    stored: StoredRows, questions: Sequence[Question[Any]], batch_rows: int, file: NumberedFile
+) -> PartialAnswers:
     partials = PartialAnswers(questions)
     batches = file.batches(stored, partials.reads, batch_rows)
     return partials.add(stored.typed(arrow) for _, arrow in batches)
 
 
-def _take(stored: Rows, batch_rows: int, asked: tuple[NumberedFile, NDArray[np.int64]]) -> pa.Table:
+def _take(stored: StoredRows, batch_rows: int, asked: tuple[NumberedFile, NDArray[np.int64]]) -> pa.Table:
     """Return the rows at these positions of a file, which ascend."""
     file, positions = asked
     parts, start = [], 0

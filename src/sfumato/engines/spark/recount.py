@@ -13,7 +13,7 @@ from sfumato.release.verify import Recount, require_held
 
 if TYPE_CHECKING:
     from sfumato.engines.spark.cluster import Cluster
-    from sfumato.engines.stored.parts import Part, Parts
+    from sfumato.engines.stored.parts import Parts, ReleasedPart
     from sfumato.methods.claims import Claim
 
 
@@ -32,7 +32,7 @@ class _Recounter:
     claims: tuple[Claim[Any], ...]
     parts: Parts
 
-    def tallies(self, part: Part) -> PartTallies:
+    def tallies(self, part: ReleasedPart) -> PartTallies:
         evidence = self.parts.evidence(part)
         return PartTallies(tuple(claim.tally(evidence) for claim in self.claims), Comparison.of(evidence))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.machine import available_memory, memory_from, processors
-from sfumato.engines.stored.memory import MemoryPlan
+from sfumato.engines.stored.memory import MemoryBudget
 from sfumato.errors import MissingExtra, OptionError
 
 if TYPE_CHECKING:
@@ -93,15 +93,15 @@ def _started(master: str | None, folder: Path) -> SparkSession:
     return session
 
 
-def memory_plan(spark: SparkSession) -> MemoryPlan:
+def memory_budget(spark: SparkSession) -> MemoryBudget:
     """Return how the memory that Python may use in one executor is divided between the tasks that share it."""
     if _setting(spark, "spark.master", "").split("[")[0] == "local":
-        return MemoryPlan(int(available_memory() * SHARE), 1, processors())
+        return MemoryBudget(int(available_memory() * SHARE), 1, processors())
     cores = _setting(spark, "spark.executor.cores", "1")
     given = _setting(spark, "spark.executor.pyspark.memory", "") or _setting(
         spark, "spark.executor.memory", EXECUTOR_MEMORY
     )
-    return MemoryPlan(_bytes(given), 1, max(int(cores) if cores.isdigit() else 1, 1))
+    return MemoryBudget(_bytes(given), 1, max(int(cores) if cores.isdigit() else 1, 1))
 
 
 def tasks_at_once(spark: SparkSession) -> int:

@@ -20,7 +20,7 @@ import pyarrow.types as pt
 
 from sfumato.engines.spark.cluster import Cluster, escaped
 from sfumato.engines.spark.frames import is_spark_frame
-from sfumato.engines.stored.relation import Relation, Rows
+from sfumato.engines.stored.relation import Relation, StoredRows
 from sfumato.engines.stored.spool import spooled
 from sfumato.errors import SchemaError, TableError
 from sfumato.schema.conversion import converted
@@ -152,7 +152,7 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def with_declared_kinds(rows: Rows, columns: Iterable[Column], cluster: Cluster) -> Rows:
+def with_declared_kinds(rows: StoredRows, columns: Iterable[Column], cluster: Cluster) -> StoredRows:
     """Return the rows with the kinds and orders that the schema declares, written again by the executors."""
     declared = [column for column in columns if column.kind is not None or column.domain is not None or column.words]
     if not declared:
@@ -167,14 +167,14 @@ def with_declared_kinds(rows: Rows, columns: Iterable[Column], cluster: Cluster)
     files = [file for relation in relations for file in relation.files]
     stored = Relation.of(files, relations[0].orders)
     probe = converted(declared, rows.typed(_empty(rows.relation)))
-    return Rows(stored, dict(probe.kinds), rows.rows)
+    return StoredRows(stored, dict(probe.kinds), rows.rows)
 
 
 @dataclass(frozen=True, repr=False)
 class _Conversion:
     """Converts files to the declared kinds."""
 
-    rows: Rows
+    rows: StoredRows
     declared: tuple[Column, ...]
     folder: Path
 
@@ -185,7 +185,7 @@ class _Conversion:
 
     def _tables(self, file: Path) -> Iterator[Table]:
         relation = self.rows.relation
-        one = Rows(Relation((file,), relation.types, relation.orders), self.rows.kinds, 0)
+        one = StoredRows(Relation((file,), relation.types, relation.orders), self.rows.kinds, 0)
         yield converted(self.declared, one.typed(_empty(relation)))  # a file without rows has columns too
         for _, table in one.tables(BATCH_ROWS):
             yield converted(self.declared, table)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.engines.base import without_identifiers
-from sfumato.engines.stored.relation import Relation, Rows
+from sfumato.engines.stored.relation import Relation, StoredRows
 from sfumato.errors import TableError
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
@@ -23,10 +23,10 @@ EXACTLY_COUNTED = 5_000_000  # rows up to which distinct values are counted exac
 
 
 @dataclass(frozen=True, repr=False)
-class StoredTableSource:
+class OutOfCoreTable:
     """Rows in files with their schema."""
 
-    stored: Rows
+    stored: StoredRows
     schema: Schema
 
     @property
@@ -38,11 +38,11 @@ class StoredTableSource:
         return self.stored.rows
 
     @property
-    def with_all_columns(self) -> StoredTableSource:
+    def with_all_columns(self) -> OutOfCoreTable:
         return replace(self, schema=without_identifiers(self.schema))
 
     @property
-    def releasable(self) -> Rows:
+    def releasable(self) -> StoredRows:
         """All columns except identifiers."""
         return self.stored.select([column.name for column in self.schema.without(Role.IDENTIFIER).columns])
 
@@ -55,12 +55,12 @@ class FactsOfColumns(Protocol):
         ...
 
 
-def rows_of(relation: Relation, facts_of: FactsOfColumns, given: Mapping[str, Kind] | None = None) -> Rows:
+def rows_of(relation: Relation, facts_of: FactsOfColumns, given: Mapping[str, Kind] | None = None) -> StoredRows:
     """Return the rows of a relation with the kinds of all columns, ``given`` or by their types and cells."""
     rows = relation.rows
     if not rows:
         raise TableError("A table must have rows to be released.", found="no rows")
-    return Rows(relation, kinds_of(relation, facts_of) if given is None else dict(given), rows)
+    return StoredRows(relation, kinds_of(relation, facts_of) if given is None else dict(given), rows)
 
 
 def kinds_of(relation: Relation, facts_of: FactsOfColumns) -> dict[str, Kind]:

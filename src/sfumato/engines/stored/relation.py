@@ -107,16 +107,16 @@ class Relation:
 
 
 @dataclass(frozen=True, repr=False)
-class Rows:
+class StoredRows:
     """A relation whose columns have kinds."""
 
     relation: Relation
     kinds: Mapping[str, Kind]
     rows: int
 
-    def select(self, names: Sequence[str]) -> Rows:
+    def select(self, names: Sequence[str]) -> StoredRows:
         """Return these columns."""
-        return Rows(self.relation, {name: self.kinds[name] for name in names}, self.rows)
+        return StoredRows(self.relation, {name: self.kinds[name] for name in names}, self.rows)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ class Rows:
         kinds = {name: self.kinds[name] for name in arrow.column_names}
         table = Table.from_arrow(arrow, kinds)
         columns = [
-            _ordered(column, self.relation.orders[name]) if name in self.relation.orders else column
+            ordered(column, self.relation.orders[name]) if name in self.relation.orders else column
             for name, column in zip(table.names, table.arrow.columns, strict=True)
         ]
         return Table(pa.table(columns, names=list(table.names)), kinds)
@@ -152,7 +152,8 @@ def _without_wildcards(path: str) -> str:
     return re.sub(r"[*?\[]", r"[\g<0>]", path)
 
 
-def _ordered(column: pa.ChunkedArray, order: Sequence[str]) -> pa.ChunkedArray:
+def ordered(column: pa.ChunkedArray, order: Sequence[str]) -> pa.ChunkedArray:
+    """Return a column of text as categories in this order."""
     import pyarrow.compute as pc
 
     words = pa.array(order, pa.string())

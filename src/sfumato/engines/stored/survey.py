@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.engines.stored.memory import MemoryPlan
-    from sfumato.engines.stored.relation import Rows
+    from sfumato.engines.stored.memory import MemoryBudget
+    from sfumato.engines.stored.relation import StoredRows
     from sfumato.randomness import Randomness
     from sfumato.table.facts import ColumnFacts
     from sfumato.table.kinds import Kind
@@ -76,7 +76,7 @@ class Scan(ABC):
 class OutOfCoreSurvey:
     """A survey of rows that may not fit into memory."""
 
-    stored: Rows
+    stored: StoredRows
     scan: Scan
     block_rows: int | None
     randomness: Randomness
@@ -85,7 +85,7 @@ class OutOfCoreSurvey:
 
     @classmethod
     def of(
-        cls, rows: Rows, scan: Scan, memory: MemoryPlan, block_rows: int | None, randomness: Randomness
+        cls, rows: StoredRows, scan: Scan, memory: MemoryBudget, block_rows: int | None, randomness: Randomness
     ) -> OutOfCoreSurvey:
         """Return a survey with blocks and a sample that fit into memory; the sample is all rows if a block holds them.
 
