@@ -19,7 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.errors import TableError
+from sfumato.plan.answers import Distinct as Distinct  # noqa: PLC0414 - moved
+from sfumato.plan.answers import Extremes as Extremes  # noqa: PLC0414 - moved
+from sfumato.plan.answers import GroupSizes as GroupSizes  # noqa: PLC0414 - moved
 from sfumato.statistics.moments import Moments
 from sfumato.survey.combination_sketches import CombinationSketch, CombinationSketches
 from sfumato.survey.quantile_sketches import Points, QuantileSketch, all_points
@@ -62,65 +64,6 @@ class Question(ABC, Generic[Answer]):
     @abstractmethod
     def finish(self, partial: Any) -> Answer:
         """Return the answer, given the partial answer of all rows."""
-
-
-@dataclass(frozen=True)
-class Extremes:
-    """Smallest and largest number of a column; NaN if it has none."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Distinct:
-    """Distinct values of a column and how often each occurs.
-
-    ``values`` are sorted, with the missing one last. If ``is_complete`` is false, these are only the most frequent
-    values.
-    """
-
-    values: pa.Array
-    counts: NDArray[np.int64]
-    is_complete: bool = True
-
-    def require_complete(self, column: str) -> Distinct:
-        """Return this answer if it is complete; raise an error that names the column and the limit if not."""
-        if not self.is_complete:
-            raise TableError(
-                f"Column {column!r} has too many distinct values to be used as categories.",
-                found=f"more than {len(self.values):,} values",
-                fix="give it the role 'identifier', recode it, or declare it as numeric",
-            )
-        return self
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class GroupSizes:
-    """A histogram of the sizes of groups of equal rows: there are ``groups[i]`` groups of ``sizes[i]`` rows."""
-
-    sizes: NDArray[np.int64]  # ascending
-    groups: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, sizes: NDArray[np.int64]) -> GroupSizes:
-        """Return the histogram of the sizes of individual groups."""
-        return cls(*np.unique(sizes, return_counts=True))
-
-    @property
-    def count(self) -> int:
-        """Number of groups."""
-        return int(self.groups.sum())
-
-    @property
-    def smallest(self) -> int:
-        """Number of rows in the smallest group; 0 if there is none."""
-        return int(self.sizes.min(initial=np.iinfo(np.int64).max)) if len(self.sizes) else 0
-
-    @property
-    def unique_rows(self) -> int:
-        """Number of rows that are alone in their group."""
-        return int(self.groups[self.sizes == 1].sum())
 
 
 @dataclass(frozen=True)
