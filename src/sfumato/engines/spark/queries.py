@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as pt
 
 from sfumato.engines.spark.files import NumberedFile, numbered_files
 from sfumato.engines.spark.source import quoted
-from sfumato.engines.stored.opened import EXACTLY_COUNTED, blanks_sql, column_facts
-from sfumato.engines.stored.survey import Scan
+from sfumato.engines.stored.survey import Dialect, Scan
 from sfumato.survey.questions import PartialAnswers
-from sfumato.table.facts import ColumnFacts, is_text
-from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +28,13 @@ if TYPE_CHECKING:
 class SparkScan(Scan):
     """Reads stored rows on the executors, and counts them by aggregation."""
 
+    dialect: ClassVar[Dialect] = Dialect(
+        days="unix_date({})",
+        microseconds="timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {})",
+        is_infinite="abs({}) = double('infinity')",
+        estimated_distinct="approx_count_distinct({}, 0.02)",
+    )
+
     stored: StoredRows
     cluster: Cluster
     batch_rows: int
@@ -41,24 +44,14 @@ class SparkScan(Scan):
         """All rows."""
         return self.cluster.read(self.stored.relation.files)
 
-    def facts(self, names: Sequence[str], count_distinct: bool = False) -> Mapping[str, ColumnFacts]:
+    def column(self, name: str) -> str:
+        return quoted(name)
+
+    def count(self, asked: Sequence[str], names: Sequence[str]) -> Mapping[str, Any]:
         from pyspark.sql import functions
 
-        if not names:
-            return {}
-        types = self.stored.relation.types
-        exact = self.stored.rows <= EXACTLY_COUNTED
-        counted = [
-            f"{sql} AS {alias}{position}"
-            for position, name in enumerate(names)
-            for alias, sql in _counts(name, types[name], count_distinct, exact).items()
-        ]
-        asked = self.frame.agg(*map(functions.expr, ["count(1) AS rows", *counted]))
-        found = self.cluster.table(asked).to_pylist()[0]
-        return {
-            name: column_facts(found, position, self.stored.kinds.get(name, Kind.NOMINAL), types[name])
-            for position, name in enumerate(names)
-        }
+        counts: dict[str, Any] = self.cluster.table(self.frame.agg(*map(functions.expr, asked))).to_pylist()[0]
+        return counts
 
     def distinct(self, column: str, most: int | None) -> pa.Table:
         found = self._counted([quoted(column)])
@@ -71,7 +64,7 @@ class SparkScan(Scan):
         return self.cluster.table(sizes).rename_columns(["size", "groups"])
 
     def values(self, column: str) -> pa.Table:
-        number = number_sql(column, self.stored.relation.types[column]) or "CAST(NULL AS DOUBLE)"
+        number = self.dialect.number(quoted(column), self.stored.relation.types[column]) or "CAST(NULL AS DOUBLE)"
         found = self.cluster.table(self._counted([number]).orderBy("key0"))
         return found.rename_columns(["value", "rows"])
 
@@ -96,31 +89,6 @@ class SparkScan(Scan):
         ]
         parts = self.cluster.each(partial(_take, self.stored, self.batch_rows), asked, "drawing a sample")
         return pa.concat_tables(parts)
-
-
-def number_sql(name: str, kind: pa.DataType) -> str | None:
-    """Return a column in the units of ``Table.numbers`` as SQL: days, microseconds, or the number itself; else None."""
-    column = quoted(name)
-    if pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind):
-        return f"CAST({column} AS DOUBLE)"
-    if pt.is_date(kind):
-        return f"CAST(unix_date({column}) AS DOUBLE)"
-    since = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {column})"
-    return f"CAST({since} AS DOUBLE)" if pt.is_timestamp(kind) else None
-
-
-def _counts(name: str, kind: pa.DataType, count_distinct: bool, exact: bool) -> dict[str, str]:
-    column, number = quoted(name), number_sql(name, kind)
-    asked = {"present": f"count({column})"}
-    if number:
-        asked |= {"low": f"min({number})", "high": f"max({number})"}
-    if pt.is_floating(kind):
-        asked["infinite"] = f"count_if(abs({column}) = double('infinity'))"
-    if count_distinct:
-        asked["distinct"] = f"count(DISTINCT {column})" if exact else f"approx_count_distinct({column}, 0.02)"
-        if is_text(kind):
-            asked["blanks"] = blanks_sql(column)
-    return asked
 
 
 def _fold(

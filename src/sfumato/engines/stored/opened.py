@@ -110,11 +110,6 @@ def column_facts(found: Mapping[str, Any], position: int, kind: Kind, stored: pa
     )
 
 
-def blanks_sql(column: str) -> str:
-    """Return the number of spaces in all cells of a quoted column, as SQL."""
-    return f"sum(length({column}) - length(replace({column}, ' ', '')))"
-
-
 def require_finite(facts: Mapping[str, ColumnFacts]) -> None:
     """Raise if a column has infinite numbers."""
     found = [f"{one.infinite:,} in {name!r}" for name, one in facts.items() if one.infinite]

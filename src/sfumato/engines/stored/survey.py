@@ -6,10 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
 
+from sfumato.engines.stored.opened import EXACTLY_COUNTED, column_facts
 from sfumato.survey.quantile_sketches import Points
 from sfumato.survey.questions import (
     Answers,
@@ -26,16 +29,15 @@ from sfumato.survey.questions import (
     Question,
 )
 from sfumato.survey.survey import Sample
+from sfumato.table.facts import ColumnFacts, is_text
+from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from sfumato.engines.stored.memory import MemoryBudget
     from sfumato.engines.stored.relation import StoredRows
     from sfumato.randomness import Randomness
-    from sfumato.table.facts import ColumnFacts
-    from sfumato.table.kinds import Kind
 
 FROM_FACTS: dict[type[Question[Any]], Callable[[ColumnFacts], Any]] = {  # questions that facts of a column answer
     FactsOf: lambda facts: facts,
@@ -44,12 +46,68 @@ FROM_FACTS: dict[type[Question[Any]], Callable[[ColumnFacts], Any]] = {  # quest
 }
 
 
+@dataclass(frozen=True)
+class Dialect:
+    """What engines write in different ways in SQL, with ``{}`` in place of a column."""
+
+    days: str  # of a date, since 1970
+    microseconds: str  # of a timestamp, since 1970
+    is_infinite: str
+    estimated_distinct: str  # number of distinct values
+
+    def number(self, column: str, kind: pa.DataType) -> str | None:
+        """Return a column in the units of ``Table.numbers``: days, microseconds, or the number itself; else None."""
+        if pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind):
+            return f"CAST({column} AS DOUBLE)"
+        unit = self.days if pt.is_date(kind) else self.microseconds if pt.is_timestamp(kind) else None
+        return None if unit is None else f"CAST({unit.format(column)} AS DOUBLE)"
+
+    def counts(self, column: str, kind: pa.DataType, distinct: str | None) -> dict[str, str]:
+        """Return the counts of :func:`column_facts`; ``distinct`` is how distinct values are counted, if they are."""
+        number = self.number(column, kind)
+        asked = {"present": f"count({column})"}
+        asked |= {"low": f"min({number})", "high": f"max({number})"} if number else {}
+        asked |= {"infinite": f"count_if({self.is_infinite.format(column)})"} if pt.is_floating(kind) else {}
+        if distinct is not None:
+            asked["distinct"] = distinct.format(column)
+            spaces = f"sum(length({column}) - length(replace({column}, ' ', '')))"
+            asked |= {"blanks": spaces} if is_text(kind) else {}
+        return asked
+
+
 class Scan(ABC):
     """How an engine reads stored rows: all of them for any questions, and a few counts by shortcuts of its own."""
 
-    @abstractmethod
+    stored: StoredRows
+    dialect: ClassVar[Dialect]
+
     def facts(self, names: Sequence[str], count_distinct: bool = False) -> Mapping[str, ColumnFacts]:
         """Return counts and extremes of these columns, in one scan."""
+        if not names:
+            return {}
+        types, kinds = self.stored.relation.types, self.stored.kinds
+        exact = self.stored.rows <= EXACTLY_COUNTED
+        distinct = "count(DISTINCT {})" if exact else self.dialect.estimated_distinct
+        asked = [
+            f"{sql} AS {count}{position}"
+            for position, name in enumerate(names)
+            for count, sql in self.dialect.counts(
+                self.column(name), types[name], distinct if count_distinct else None
+            ).items()
+        ]
+        counts = self.count(["count(1) AS rows", *asked], names)
+        return {
+            name: column_facts(counts, position, kinds.get(name, Kind.NOMINAL), types[name])
+            for position, name in enumerate(names)
+        }
+
+    @abstractmethod
+    def column(self, name: str) -> str:
+        """Return a column in SQL."""
+
+    @abstractmethod
+    def count(self, asked: Sequence[str], names: Sequence[str]) -> Mapping[str, Any]:
+        """Return the only row of a query that counts all rows in these columns."""
 
     @abstractmethod
     def distinct(self, column: str, most: int | None) -> pa.Table:
