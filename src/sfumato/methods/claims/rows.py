@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sfumato.methods.claims.base import FAULT, Claim, ClaimKind, Evidence, Finding, counted, listed
+from sfumato.methods.claims.base import FAULT, Claim, Evidence, Finding, counted, listed
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ class AccountedRows:
 @dataclass(frozen=True, kw_only=True)
 class RowsAccountedFor(Claim[AccountedRows]):
     """Every original row is released ``times`` times or suppressed, and at most this share of them is suppressed."""
-
-    kind: ClassVar[ClaimKind] = "integrity"
 
     suppressed_at_most: float = 0.0  # share of the original rows, from 0 to 1
     times: int = 1  # released rows for each original row, more than 1 if several tables are released together
@@ -77,7 +75,7 @@ class ReleasedNames:
 class ColumnsAllowed(Claim[ReleasedNames]):
     """No other columns are released than these."""
 
-    kind: ClassVar[ClaimKind] = "integrity"
+    recountable: ClassVar[bool] = True
 
     names: tuple[str, ...]
 
@@ -96,10 +94,6 @@ class ColumnsAllowed(Claim[ReleasedNames]):
             fix=FAULT,
             kind=self.kind,
         )
-
-    @property
-    def needs_original(self) -> bool:
-        return False
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,8 +161,6 @@ class ValidCells(Claim[CellValues]):
     or else between the lowest and the highest number of the original, or anywhere if the column is ``unlimited``. A
     missing value is valid everywhere.
     """
-
-    kind: ClassVar[ClaimKind] = "integrity"
 
     domains: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     unlimited: tuple[str, ...] = ()
