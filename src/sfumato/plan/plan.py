@@ -95,7 +95,7 @@ class Plan(ABC):
     def notes(self) -> Mapping[str, Any]:
         """What the manifest may report about the method's choices: text and aggregate numbers, never a cell.
 
-        Only names that the method declares in ``noted`` are written.
+        Only names that the method declares in ``manifest_notes`` are written.
         """
         return {}
 
