@@ -261,14 +261,14 @@ def _sql(url: str, *statements: str) -> None:
 
 def test_temporary_rows_of_an_examination_are_private(source, monkeypatch):
     seen = []
-    made = workspace._made
+    made = workspace._make_folder
 
     def watched(target):
         folder, locks = made(target)
         seen.append((folder, stat.S_IMODE(folder.stat().st_mode)))
         return folder, locks
 
-    monkeypatch.setattr(workspace, "_made", watched)
+    monkeypatch.setattr(workspace, "_make_folder", watched)
     sf.uniqueness(source, ["age"], engine=SMALL)
     assert [mode for _, mode in seen] == [0o700]
     assert not seen[0][0].exists()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def connected(folder: Path, memory: int, threads: int) -> Iterator[Connection]:
+def connect(folder: Path, memory: int, threads: int) -> Iterator[Connection]:
     """Yield a connection that keeps to this memory and writes what does not fit into a private folder."""
     import duckdb
 

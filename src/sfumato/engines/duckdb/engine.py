@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from sfumato.engines.base import Engine, Session, Verified
 from sfumato.engines.duckdb.blocks import BlockFiles, route_rows
 from sfumato.engines.duckdb.compare import compare_stored_keys
-from sfumato.engines.duckdb.connection import Connection, connected
+from sfumato.engines.duckdb.connection import Connection, connect
 from sfumato.engines.duckdb.queries import DuckDBScan
 from sfumato.engines.duckdb.source import relation_of, with_declared_kinds
 from sfumato.engines.machine import available_memory, memory_from, processors
@@ -80,7 +80,7 @@ class DuckDB(Engine):
     def session(self, into: Any) -> Iterator[Session[Any, Any]]:
         total = int(available_memory() * SHARE) if self.memory is None else memory_from(self.memory)
         memory = MemoryBudget(total, 1, processors())
-        with workspace(into) as folder, connected(folder, memory.database, memory.workers) as connection:
+        with workspace(into) as folder, connect(folder, memory.database, memory.workers) as connection:
             yield _Session(folder, memory, self.block_rows, connection)
 
 
@@ -109,7 +109,7 @@ class _Session(OutOfCoreSession):
     def verify(self, claims: Sequence[Claim[Any]], work: OutOfCoreWork) -> Verified:
         recounts = [Recount(claim) for claim in claims]
         seen: list[Comparison] = []
-        for evidence in _prefetched(work.parts):
+        for evidence in _prefetch(work.parts):
             for recount in recounts:
                 recount.add(evidence)
             seen[:] = [Comparison.of(evidence).merge(seen[0]) if seen else Comparison.of(evidence)]
@@ -136,7 +136,7 @@ class _Session(OutOfCoreSession):
         return done
 
 
-def _prefetched(parts: Parts) -> Iterator[Any]:
+def _prefetch(parts: Parts) -> Iterator[Any]:
     """Yield evidence while the next one is read."""
     with ThreadPoolExecutor(1) as pool:
         waiting = None

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato.engines.spark.cluster import without_text
 from sfumato.engines.spark.files import NumberedFile, numbered_files
-from sfumato.engines.spark.source import BLOCK, KEY, quoted
+from sfumato.engines.spark.source import BLOCK, KEY, quote_name
 from sfumato.engines.stored.relation import StoredRows
 from sfumato.errors import GuaranteeNotMet, translated_items
 from sfumato.release.stored import rows_in
@@ -52,13 +52,13 @@ def route_rows(plan: Plan, stored: StoredRows, cluster: Cluster, batch_rows: int
     from pyspark.sql.types import LongType, StructType
 
     folder, files = cluster.folder / "blocks", numbered_files(stored.relation)
-    fields = cluster.read(stored.relation.files).select([quoted(name) for name in stored.names])
+    fields = cluster.read(stored.relation.files).select([quote_name(name) for name in stored.names])
     shape = StructType([*fields.schema.fields]).add(BLOCK, LongType()).add(KEY, LongType())
     numbers = cluster.spark.range(0, len(files), 1, len(files))
     routed = numbers.mapInArrow(_router(plan, stored, files, batch_rows), shape)
     together = routed.repartition(plan.blocks, BLOCK).sortWithinPartitions(BLOCK, KEY)
     writer = together.write.partitionBy(BLOCK)
-    cluster.watched(lambda: writer.parquet(f"file://{folder}"), "sorting rows into blocks", STAGES)
+    cluster.run_stages(lambda: writer.parquet(f"file://{folder}"), "sorting rows into blocks", STAGES)
     rows = np.array([sum(map(rows_in, _files(folder, number))) for number in range(plan.blocks)], dtype=np.int64)
     if rows.sum() != stored.rows:
         raise GuaranteeNotMet(

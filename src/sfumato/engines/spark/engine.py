@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sfumato.engines.base import Engine, Session, Verified
 from sfumato.engines.duckdb.compare import compare_stored_keys
-from sfumato.engines.duckdb.connection import connected
+from sfumato.engines.duckdb.connection import connect
 from sfumato.engines.machine import processors
 from sfumato.engines.spark.blocks import SparkBlocks, route_rows
 from sfumato.engines.spark.cluster import Cluster
 from sfumato.engines.spark.queries import SparkScan
 from sfumato.engines.spark.recount import verify_parts
-from sfumato.engines.spark.sessions import memory_budget, require_spark, running, tasks_at_once
+from sfumato.engines.spark.sessions import memory_budget, require_spark, spark_session, tasks_at_once
 from sfumato.engines.spark.source import relation_of, with_declared_kinds
 from sfumato.engines.stored.memory import MOST_BLOCK, MemoryBudget
 from sfumato.engines.stored.opened import OutOfCoreTable
@@ -92,7 +92,7 @@ class Spark(Engine):
 
     @contextmanager
     def session(self, into: Any) -> Iterator[Session[Any, Any]]:
-        with workspace(into) as folder, running(self.spark, self.master, folder) as spark:
+        with workspace(into) as folder, spark_session(self.spark, self.master, folder) as spark:
             yield _Session(folder, memory_budget(spark), self.block_rows, Cluster(spark, folder))
 
 
@@ -127,7 +127,7 @@ class _Session(OutOfCoreSession):
 
     def compare(self, source: OutOfCoreTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
         """Compare the rows on the driver, which reads them from the shared files."""
-        with connected(self.folder, self.memory.database, processors()) as connection:
+        with connect(self.folder, self.memory.database, processors()) as connection:
             return compare_stored_keys(
                 self.keys_of(source, keys), map(keys.released, released), self.folder, connection
             )

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.engines.spark.files import NumberedFile, numbered_files
-from sfumato.engines.spark.source import quoted
+from sfumato.engines.spark.source import quote_name
 from sfumato.engines.stored.survey import Dialect, Scan
 from sfumato.survey.questions import PartialAnswers
 
@@ -45,7 +45,7 @@ class SparkScan(Scan):
         return self.cluster.read(self.stored.relation.files)
 
     def column(self, name: str) -> str:
-        return quoted(name)
+        return quote_name(name)
 
     def count(self, asked: Sequence[str], names: Sequence[str]) -> Mapping[str, Any]:
         from pyspark.sql import functions
@@ -54,17 +54,17 @@ class SparkScan(Scan):
         return counts
 
     def distinct(self, column: str, most: int | None) -> pa.Table:
-        found = self._counted([quoted(column)])
+        found = self._counted([quote_name(column)])
         if most is not None:
             found = found.orderBy("rows", "key0", ascending=[False, True]).limit(most)
         return self.cluster.table(found).rename_columns([column, "number"])
 
     def group_sizes(self, columns: Sequence[str]) -> pa.Table:
-        sizes = self._counted(list(map(quoted, columns))).groupBy("rows").count().orderBy("rows")
+        sizes = self._counted(list(map(quote_name, columns))).groupBy("rows").count().orderBy("rows")
         return self.cluster.table(sizes).rename_columns(["size", "groups"])
 
     def values(self, column: str) -> pa.Table:
-        number = self.dialect.number(quoted(column), self.stored.relation.types[column]) or "CAST(NULL AS DOUBLE)"
+        number = self.dialect.number(quote_name(column), self.stored.relation.types[column]) or "CAST(NULL AS DOUBLE)"
         found = self.cluster.table(self._counted([number]).orderBy("key0"))
         return found.rename_columns(["value", "rows"])
 

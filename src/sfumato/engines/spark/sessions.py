@@ -32,7 +32,7 @@ def require_spark() -> None:
 
 
 @contextlib.contextmanager
-def running(given: SparkSession | None, master: str | None, folder: Path) -> Iterator[SparkSession]:
+def spark_session(given: SparkSession | None, master: str | None, folder: Path) -> Iterator[SparkSession]:
     """Yield the session to use; one that is started here is stopped at the end.
 
     Such a session keeps the rows that it sorts in the private ``folder`` if its master is this machine, and encrypted
@@ -50,7 +50,7 @@ def running(given: SparkSession | None, master: str | None, folder: Path) -> Ite
             found="a session with another master",
             fix="stop it, or leave out the master",
         )
-    spark = found or _started(master, folder)
+    spark = found or _start_session(master, folder)
     tag = f"sfumato-{secrets.token_hex(8)}"
     spark.addTag(tag)
     try:
@@ -68,7 +68,7 @@ def running(given: SparkSession | None, master: str | None, folder: Path) -> Ite
             spark.stop()
 
 
-def _started(master: str | None, folder: Path) -> SparkSession:
+def _start_session(master: str | None, folder: Path) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("sfumato")

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from sfumato.engines.spark.cluster import Cluster, escaped
+from sfumato.engines.spark.cluster import Cluster, escape_path
 from sfumato.engines.spark.frames import is_spark_frame
 from sfumato.engines.stored.relation import Relation, StoredRows
-from sfumato.engines.stored.spool import spooled
+from sfumato.engines.stored.spool import spool_tables
 from sfumato.errors import SchemaError, TableError
 from sfumato.schema.conversion import converted
 from sfumato.table.frames import as_table
@@ -49,11 +49,11 @@ def relation_of(source: Any, cluster: Cluster) -> Relation:
     """Return the rows of a source as a relation in the folder of the cluster."""
     frame = _frame(source, cluster)
     if frame is not None:
-        return _copied(frame, cluster)
+        return _copy_rows(frame, cluster)
     table = as_table(source)
     require_names(table.names)
     slices = (table.arrow.slice(start, BATCH_ROWS) for start in range(0, max(table.rows, 1), BATCH_ROWS))
-    return spooled(slices, cluster.folder, "source")
+    return spool_tables(slices, cluster.folder, "source")
 
 
 def _frame(source: Any, cluster: Cluster) -> DataFrame | None:
@@ -67,11 +67,11 @@ def _frame(source: Any, cluster: Cluster) -> DataFrame | None:
         return None
     path = str(source.path)
     if REMOTE.match(path):
-        return cluster.done(lambda: cluster.spark.read.parquet(path))
+        return cluster.run(lambda: cluster.spark.read.parquet(path))
     folder = Path(path).expanduser()
     if folder.is_dir():
         _require_alike(folder)
-        return cluster.done(lambda: cluster.spark.read.parquet(escaped(folder)))
+        return cluster.run(lambda: cluster.spark.read.parquet(escape_path(folder)))
     files = matching_files(source.path)
     if {file_format(file) for file in files} != {"parquet"}:
         return None
@@ -98,16 +98,16 @@ def _is_hidden(file: Path) -> bool:
     return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in file.parts)
 
 
-def _copied(frame: DataFrame, cluster: Cluster) -> Relation:
+def _copy_rows(frame: DataFrame, cluster: Cluster) -> Relation:
     """Write the rows in the order of a hash of all cells; equal rows are neighbours and interchangeable."""
     from pyspark.sql import functions
 
     require_names(frame.columns)
     folder = cluster.folder / "source"
     plain = frame.select([_plain(field, frame) for field in frame.schema.fields])
-    names = [functions.col(quoted(name)) for name in plain.columns]
+    names = [functions.col(quote_name(name)) for name in plain.columns]
     ordered = plain.orderBy(functions.xxhash64(*names), *names)
-    cluster.watched(lambda: ordered.write.parquet(f"file://{folder}"), "copying rows", STAGES)
+    cluster.run_stages(lambda: ordered.write.parquet(f"file://{folder}"), "copying rows", STAGES)
     files = sorted(folder.glob("part-*.parquet"))
     if not files:
         raise TableError("A table must have rows to be released.", found="no rows")
@@ -130,7 +130,7 @@ def _plain(field: StructField, frame: DataFrame) -> SparkColumn:
     """Return a column with one of the types that tables have; NaN is missing."""
     from pyspark.sql import functions
 
-    kind, column = re.split(r"\W", field.dataType.typeName())[0], functions.col(quoted(field.name))
+    kind, column = re.split(r"\W", field.dataType.typeName())[0], functions.col(quote_name(field.name))
     if kind in ("float", "double"):
         return functions.when(~functions.isnan(column), column).alias(field.name)
     if kind == "timestamp":
@@ -147,7 +147,7 @@ def _plain(field: StructField, frame: DataFrame) -> SparkColumn:
     return column
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a column name as Spark reads it."""
     return "`" + name.replace("`", "``") + "`"
 
@@ -181,7 +181,7 @@ class _Conversion:
     def write(self, file: Path) -> Relation:
         """Write one file again, under a name of its own: another attempt may be writing it too."""
         tables = (table.arrow for table in self._tables(file))
-        return spooled(tables, self.folder, f"declared-{secrets.token_hex(8)}")
+        return spool_tables(tables, self.folder, f"declared-{secrets.token_hex(8)}")
 
     def _tables(self, file: Path) -> Iterator[Table]:
         relation = self.rows.relation

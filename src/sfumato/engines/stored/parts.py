@@ -113,7 +113,7 @@ class Parts:
             draws += drawn.draws
             released.append(evidence.released.take(drawn.rows))
             original.append(evidence.original.take(evidence.origin[drawn.rows]))
-        pairs = Evidence(_joined(released), _joined(original), np.arange(sum(table.rows for table in released)))
+        pairs = Evidence(_join(released), _join(original), np.arange(sum(table.rows for table in released)))
         return PairedSample(pairs, draws)
 
 
@@ -136,7 +136,7 @@ def draw_groups(labels: NDArray[np.int64], share: float, most: int, generator: n
     return DrawnRows(np.flatnonzero(wanted[inverse]), int(wanted.sum()))
 
 
-def _joined(tables: Sequence[Table]) -> Table:
+def _join(tables: Sequence[Table]) -> Table:
     from sfumato.table.table import Table
 
     return Table(pa.concat_tables([table.arrow for table in tables]).unify_dictionaries(), tables[0].kinds)
