@@ -53,8 +53,8 @@ def engine_for(
                 found=f"{option} {value}",
                 fix=f"--engine {TAKEN_BY[option]}",
             )
-    module, found = ENGINES[name]
-    engine: Engine = getattr(import_module(module), found)(**options)
+    module, class_name = ENGINES[name]
+    engine: Engine = getattr(import_module(module), class_name)(**options)
     return engine
 
 

@@ -58,5 +58,7 @@ def _equal(key: str, people: Relation, rows: Relation, connection: Connection) -
         SELECT count_if(is_unique) AS is_unique, count_if(is_unique AND rows > 0) AS copied,
             count_if(people = 2) AS pairs, coalesce(sum(rows), 0)::BIGINT AS equal FROM counted
     """
-    found = {name: int(count) for name, count in connection.row(query).items()}  # DuckDB counts in 128 bits
-    return EqualRowCounts(unique=found["is_unique"], copied=found["copied"], pairs=found["pairs"], equal=found["equal"])
+    counts = {name: int(count) for name, count in connection.row(query).items()}  # DuckDB counts in 128 bits
+    return EqualRowCounts(
+        unique=counts["is_unique"], copied=counts["copied"], pairs=counts["pairs"], equal=counts["equal"]
+    )

@@ -57,5 +57,5 @@ class Connection:
 
     def row(self, query: str) -> dict[str, Any]:
         """Return the only row of the result of a query."""
-        found: dict[str, Any] = self.table(query).to_pylist()[0]
-        return found
+        row: dict[str, Any] = self.table(query).to_pylist()[0]
+        return row

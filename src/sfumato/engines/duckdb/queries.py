@@ -45,11 +45,11 @@ class DuckDBScan(Scan):
     def distinct(self, column: str, most: int | None) -> pa.Table:
         name = self.column(column)
         limit = "" if most is None else f" ORDER BY number DESC LIMIT {most}"
-        found = self.connection.table(
+        counted = self.connection.table(
             f"SELECT {name}, count(*) AS number FROM {self.stored.sql([column])} GROUP BY {name}{limit}"
         )
         kind = self.stored.relation.types[column]  # DuckDB has timestamps in microseconds, and in its own time zone
-        return pa.table([found.column(0).cast(kind), found.column(1)], names=[column, "number"])
+        return pa.table([counted.column(0).cast(kind), counted.column(1)], names=[column, "number"])
 
     def group_sizes(self, columns: Sequence[str]) -> pa.Table:
         names = ", ".join(map(self.column, columns)) or "1"

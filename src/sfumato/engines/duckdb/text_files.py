@@ -49,10 +49,12 @@ class TextFiles:
         text = Text.of(head, files[0].name, options)
         header = text.header(options)
         names = column_names([text], header, options)
-        found = cls(tuple(files), text.dialect, encoding, names, header is not None, spelling_of(text.dialect, options))
+        text_files = cls(
+            tuple(files), text.dialect, encoding, names, header is not None, spelling_of(text.dialect, options)
+        )
         for file in files[1:]:
-            found._require_same(file, options, header)
-        return found
+            text_files._require_same(file, options, header)
+        return text_files
 
     def _require_same(self, file: Path, options: TextOptions, header: Sequence[str] | None) -> None:
         text = Text.of(_head(file, options)[0], file.name, options)
@@ -113,10 +115,10 @@ class TextFiles:
     def typed(self, texts: Relation, folder: Path, connection: Connection) -> Relation:
         """Return the rows with the types that fit all cells."""
         converts = {name: converter(texts, name, self.spelling, connection) for name in texts.types}
-        found = spool_tables(_converted(texts, converts), folder, "source")
+        relation = spool_tables(_converted(texts, converts), folder, "source")
         for file in texts.files:
             file.unlink(missing_ok=True)
-        return found
+        return relation
 
     @staticmethod
     def dates(relation: Relation, names: Sequence[str], folder: Path, connection: Connection) -> Relation:

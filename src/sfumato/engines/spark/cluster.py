@@ -80,8 +80,8 @@ class Cluster:
             return []
         count = len(items)
         numbers = self.spark.range(0, count, 1, count)
-        found = self.run_stages(numbers.mapInArrow(_task(work, tuple(items)), RESULT).toArrow, what)
-        results = dict(zip(*(found.column(name).to_pylist() for name in ("number", "result")), strict=True))
+        replies = self.run_stages(numbers.mapInArrow(_task(work, tuple(items)), RESULT).toArrow, what)
+        results = dict(zip(*(replies.column(name).to_pylist() for name in ("number", "result")), strict=True))
         outcomes = [pickle.loads(results[number]) for number in range(count)]
         for outcome in outcomes:
             if isinstance(outcome, Refusal):

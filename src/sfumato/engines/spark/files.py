@@ -35,10 +35,10 @@ class NumberedFile:
 
 def numbered_files(relation: Relation) -> list[NumberedFile]:
     """Return the files of a relation that have rows."""
-    found, first = [], 0
+    numbered, first = [], 0
     for file in relation.files:
         rows = rows_in(file)
         if rows:
-            found.append(NumberedFile(file, first))
+            numbered.append(NumberedFile(file, first))
         first += rows
-    return found
+    return numbered

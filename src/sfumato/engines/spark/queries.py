@@ -54,10 +54,10 @@ class SparkScan(Scan):
         return counts
 
     def distinct(self, column: str, most: int | None) -> pa.Table:
-        found = self._counted([quote_name(column)])
+        counted = self._counted([quote_name(column)])
         if most is not None:
-            found = found.orderBy("rows", "key0", ascending=[False, True]).limit(most)
-        return self.cluster.table(found).rename_columns([column, "number"])
+            counted = counted.orderBy("rows", "key0", ascending=[False, True]).limit(most)
+        return self.cluster.table(counted).rename_columns([column, "number"])
 
     def group_sizes(self, columns: Sequence[str]) -> pa.Table:
         sizes = self._counted(list(map(quote_name, columns))).groupBy("rows").count().orderBy("rows")
@@ -65,8 +65,8 @@ class SparkScan(Scan):
 
     def values(self, column: str) -> pa.Table:
         number = self.dialect.number(quote_name(column), self.stored.relation.types[column]) or "CAST(NULL AS DOUBLE)"
-        found = self.cluster.table(self._counted([number]).orderBy("key0"))
-        return found.rename_columns(["value", "rows"])
+        counted = self.cluster.table(self._counted([number]).orderBy("key0"))
+        return counted.rename_columns(["value", "rows"])
 
     def _counted(self, keys: Sequence[str]) -> DataFrame:
         """Return each combination of these values and its number of rows."""

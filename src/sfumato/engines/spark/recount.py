@@ -39,11 +39,11 @@ class _Recounter:
 
 def verify_parts(claims: Sequence[Claim[Any]], parts: Parts, cluster: Cluster) -> Verified:
     """Measure every claim on all parts together; raise if one does not hold."""
-    found = cluster.each(_Recounter(tuple(claims), parts).tallies, parts.parts, "verifying parts")
+    tallied = cluster.each(_Recounter(tuple(claims), parts).tallies, parts.parts, "verifying parts")
     recounts = [Recount(claim) for claim in claims]
-    for one in found:
+    for one in tallied:
         for recount, tally in zip(recounts, one.tallies, strict=True):
             recount.include(tally)
     findings = tuple(recount.finding() for recount in recounts)
     require_held(findings)
-    return Verified.of(findings, reduce(Comparison.merge, (one.compared for one in found)))
+    return Verified.of(findings, reduce(Comparison.merge, (one.compared for one in tallied)))

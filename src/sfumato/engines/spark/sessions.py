@@ -43,14 +43,14 @@ def spark_session(given: SparkSession | None, master: str | None, folder: Path) 
     require_spark()
     from pyspark.sql import SparkSession
 
-    found = given or SparkSession.getActiveSession()
-    if found is not None and master is not None and _setting(found, "spark.master", "") != master:
+    active = given or SparkSession.getActiveSession()
+    if active is not None and master is not None and _setting(active, "spark.master", "") != master:
         raise OptionError(
             "There can be one Spark session in a process.",
             found="a session with another master",
             fix="stop it, or leave out the master",
         )
-    spark = found or _start_session(master, folder)
+    spark = active or _start_session(master, folder)
     tag = f"sfumato-{secrets.token_hex(8)}"
     spark.addTag(tag)
     try:
@@ -64,7 +64,7 @@ def spark_session(given: SparkSession | None, master: str | None, folder: Path) 
     finally:
         with contextlib.suppress(Exception):
             spark.removeTag(tag)
-        if found is None:
+        if active is None:
             spark.stop()
 
 
@@ -112,8 +112,8 @@ def tasks_at_once(spark: SparkSession) -> int:
 
 
 def _setting(spark: SparkSession, name: str, default: str) -> str:
-    found: Any = spark.conf.get(name, default)
-    return str(found or default)
+    value: Any = spark.conf.get(name, default)
+    return str(value or default)
 
 
 def _bytes(amount: str) -> int:

@@ -59,8 +59,8 @@ def relation_of(source: Any, cluster: Cluster) -> Relation:
 def _frame(source: Any, cluster: Cluster) -> DataFrame | None:
     """Return what Spark itself reads: a frame, Parquet files, or a folder or URL of Parquet files; None otherwise."""
     if is_spark_frame(source):
-        found: DataFrame = source
-        return found
+        frame: DataFrame = source
+        return frame
     if isinstance(source, str | Path):
         source = FileSource(source)
     if not isinstance(source, FileSource):

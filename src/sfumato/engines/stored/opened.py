@@ -92,30 +92,30 @@ def _kind_of_type(kind: pa.DataType) -> Kind:
     return Kind.NOMINAL if pt.is_null(kind) else Kind.CONTINUOUS
 
 
-def column_facts(found: Mapping[str, Any], position: int, kind: Kind, stored: pa.DataType) -> ColumnFacts:
+def column_facts(counts: Mapping[str, Any], position: int, kind: Kind, stored: pa.DataType) -> ColumnFacts:
     """Return the facts of a column from the row of a query, in which the names of counts end with its position."""
-    low, high = (found.get(f"{end}{position}") for end in ("low", "high"))
-    present = found[f"present{position}"]
-    distinct = found.get(f"distinct{position}")
+    low, high = (counts.get(f"{end}{position}") for end in ("low", "high"))
+    present = counts[f"present{position}"]
+    distinct = counts.get(f"distinct{position}")
     return ColumnFacts(
         kind=kind,
-        rows=found["rows"],
-        missing=found["rows"] - present,
+        rows=counts["rows"],
+        missing=counts["rows"] - present,
         is_floating=bool(pt.is_floating(stored)),
         low=math.nan if low is None else low,
         high=math.nan if high is None else high,
-        infinite=found.get(f"infinite{position}") or 0,
+        infinite=counts.get(f"infinite{position}") or 0,
         distinct=None if distinct is None else min(distinct, present),
-        blanks=int(found.get(f"blanks{position}") or 0),
+        blanks=int(counts.get(f"blanks{position}") or 0),
     )
 
 
 def require_finite(facts: Mapping[str, ColumnFacts]) -> None:
     """Raise if a column has infinite numbers."""
-    found = [f"{one.infinite:,} in {name!r}" for name, one in facts.items() if one.infinite]
-    if found:
+    infinite = [f"{one.infinite:,} in {name!r}" for name, one in facts.items() if one.infinite]
+    if infinite:
         raise TableError(
             "Numbers must be finite.",
-            found=f"infinite numbers, {', '.join(found)}",
+            found=f"infinite numbers, {', '.join(infinite)}",
             fix="make them missing, or remove these rows",
         )

@@ -169,8 +169,8 @@ def _schema(file: Path) -> pa.Schema:
 
 
 def _state(file: Path) -> tuple[int, int]:
-    found = file.stat()
-    return found.st_size, found.st_mtime_ns
+    state = file.stat()
+    return state.st_size, state.st_mtime_ns
 
 
 def _broken(file: Path, error: Exception) -> ReadError:
