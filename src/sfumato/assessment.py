@@ -101,7 +101,7 @@ def assess(
     """
     chosen, options = engine_for(engine, original), ComparisonOptions(columns=columns, metric=metric, seed=seed)
     whole = release if isinstance(release, Release) else Release(as_table(release))
-    if chosen.name == "memory":
+    if chosen.in_memory:
         subject = compared(original, whole, reference, options, origin=origin, schema=schema)
         return assessed(subject, measures=measures, manifest=whole.manifest)
     if origin is not None:
@@ -121,7 +121,7 @@ def _of_samples(
     """Assess separate samples of the original and the release, and compare all rows."""
     randomness, manifest = Randomness(options.seed), release.manifest
     schema = None if manifest is None else {column.name: str(column.role) for column in manifest.columns}
-    source = running.open(original, schema).unprotected
+    source = running.open(original, schema).with_all_columns
     people = running.survey(source, randomness).sample.table
     subject = compared(
         sampled(people, SAMPLED, randomness.stream("sampled people")),
@@ -145,7 +145,7 @@ def assessed_in_session(
     randomness = Randomness(options.seed)
     quasi, released = manifest.names(Role.QUASI), work.released_kinds
     together = [name for name in released if original_name(name, released) in quasi]
-    sample = running.paired_sample(work, SAMPLED, together, randomness.stream("sampled people"))
+    sample = running.sample(work, SAMPLED, together, randomness.stream("sampled people"))
     pairs = sample.pairs
     subject = compared(
         pairs.original,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.disclosure import uniqueness as counts
 from sfumato.disclosure.quasi_identifiers import SetSearchOptions, counted_quasi_identifiers
 from sfumato.disclosure.surveyed import surveyed_quasi_identifiers, surveyed_uniqueness
-from sfumato.engines.memory import MemorySurvey
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.engines.registry import engine_for
 from sfumato.errors import names_memory_errors
 from sfumato.randomness import Randomness
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.survey.survey import Survey
     from sfumato.table.table import Table
-
-IN_MEMORY = "memory"
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,13 +45,13 @@ class Examined:
 @contextmanager
 def examined(table: Any, schema: SchemaLike, engine: Engine) -> Iterator[Examined]:
     """Open a table with an engine; what the engine needs meanwhile is removed at the end."""
-    if engine.name == IN_MEMORY:
+    if engine.in_memory:
         fitted = FittedTable.of(as_table(table), schema)
         yield Examined(MemorySurvey(fitted.table), fitted.schema, fitted.table)
         return
     with engine.session(None) as running:
         source = running.open(table, schema)
-        yield Examined(running.survey(source.unprotected, Randomness()), source.schema)
+        yield Examined(running.survey(source.with_all_columns, Randomness()), source.schema)
 
 
 @names_memory_errors
@@ -109,7 +107,7 @@ def uniqueness(
     (200, 0.074)
     """
     chosen = engine_for(engine, table)
-    if chosen.name == IN_MEMORY:
+    if chosen.in_memory:
         return counts.uniqueness(table, columns, population, domain_sizes=domain_sizes, schema=schema)
     with examined(table, schema, chosen) as found:
         declared = None if schema is None else found.schema
@@ -205,7 +203,7 @@ def quasi_identifiers(
         progress=progress,
     )
     chosen = engine_for(engine, table)
-    if chosen.name == IN_MEMORY:
+    if chosen.in_memory:
         return counted_quasi_identifiers(table, schema, options)
     with examined(table, schema, chosen) as found:
         return surveyed_quasi_identifiers(found.survey, None if schema is None else found.schema, options)

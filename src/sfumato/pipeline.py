@@ -160,7 +160,7 @@ def release_and_assess(
         raise OptionError("Give a reference or a holdout, not both.", found="both", fix="leave one of them out")
     options = ComparisonOptions(columns=columns, metric=metric, seed=seed)
     chosen = engine_for(engine, table)
-    if chosen.name != "memory":
+    if not chosen.in_memory:
         if holdout is not None:
             raise OptionError(
                 "A holdout is split off only from a table in memory.",
@@ -276,7 +276,7 @@ def _made(
     opened = engine.open(table, schema)
     if not isinstance(table, FittedTable):
         _warn_of_suggestions(opened.schema, schema)
-    source, prepared = prepared_source(method, opened, key, engine.prepared)
+    source, prepared = prepared_source(method, opened, key, engine.replace_table)
     protected = source.schema.without(Role.IDENTIFIER)
     _require_workable(source.rows, source.schema)
     survey = engine.survey(source, randomness)
@@ -286,7 +286,7 @@ def _made(
     _require_whole(plan, survey, engine)
     log.info("transforming %s", "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks")
     require_one_row_each(prepared, plan.claims)
-    work = engine.shuffle(engine.run(plan, source), plan)
+    work = engine.run(plan, source)
     log.info("verifying %s released rows", f"{work.released_rows:,}")
     claims = (*plan.claims, *prepared.claims)
     verified = engine.verify(claims, work)

@@ -314,7 +314,7 @@ class TestFaults:
             raise OSError(28, "No space left on device")
 
         if phase == "route_rows":
-            monkeypatch.setattr(blocks._BlockFiles, "_write", full)
+            monkeypatch.setattr(blocks._BlockWriter, "_write", full)
         elif phase == "PartWriter.write":
             monkeypatch.setattr(parts, "write_whole", full)
         else:

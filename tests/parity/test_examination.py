@@ -55,12 +55,12 @@ def database(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def no_rows_in_memory(monkeypatch):
     """Fail if a table is read as a whole by the DuckDB engine."""
-    from sfumato.engines.stored.survey import StoredSurvey
+    from sfumato.engines.stored.survey import OutOfCoreSurvey
 
     def sample(self):
         raise AssertionError("a sample was drawn")
 
-    monkeypatch.setattr(StoredSurvey, "sample", property(sample))
+    monkeypatch.setattr(OutOfCoreSurvey, "sample", property(sample))
 
 
 def same(found: Uniqueness, wanted: Uniqueness) -> bool:

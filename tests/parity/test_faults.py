@@ -65,7 +65,7 @@ def full_for_duckdb(*arguments, **options):
 PHASES = {  # what writes in each phase of a release
     "reading": (pq.ParquetWriter, "write_table"),
     "survey": (connection.Connection, "_result"),
-    "sorting": (blocks._BlockFiles, "_write"),
+    "sorting": (blocks._BlockWriter, "_write"),
     "anonymizing": (parts, "_write_parquet"),
     "putting in place": (bundle, "_seal"),
 }
@@ -94,7 +94,7 @@ def test_a_kill_in_any_phase_leaves_the_old_release_and_nothing_to_read(source, 
         def die(*arguments, **options):
             os.kill(os.getpid(), signal.SIGKILL)
 
-        phases = [(session, "rows_of"), (engine.DuckDBQueries, "taken"), (blocks._BlockFiles, "close"),
+        phases = [(session, "rows_of"), (engine.DuckDBScan, "take"), (blocks._BlockWriter, "close"),
             (parts, "_write_parquet"), (engine.Recount, "finding"), (released, "write_parts")]
         for owner, name in phases:
             child = os.fork()
@@ -111,7 +111,7 @@ def test_a_kill_in_any_phase_leaves_the_old_release_and_nothing_to_read(source, 
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=os.environ, check=True
     )
     lines = run.stdout.splitlines()
-    names = ("rows_of", "taken", "close", "_write_parquet", "finding", "write_parts")
+    names = ("rows_of", "take", "close", "_write_parquet", "finding", "write_parts")
     assert [line for line in lines if line.startswith(names)] == [f"{name} -9" for name in names]
     left = [line for line in lines if line.startswith(".out")]
     assert len(left) >= len(names), "each killed run leaves its folder"
@@ -125,7 +125,7 @@ def test_a_kill_in_any_phase_leaves_the_old_release_and_nothing_to_read(source, 
 @pytest.mark.parametrize("when", ["survey", "sorting"])
 def test_a_file_that_changes_while_it_is_read(when, source, old, tmp_path, monkeypatch):
     before = contents(old)
-    owner, name = {"survey": (relation.Rows, "typed"), "sorting": (blocks._BlockFiles, "add")}[when]
+    owner, name = {"survey": (relation.StoredRows, "typed"), "sorting": (blocks._BlockWriter, "add")}[when]
     whole = getattr(owner, name)
 
     def changing(*arguments):
@@ -261,14 +261,14 @@ def _sql(url: str, *statements: str) -> None:
 
 def test_temporary_rows_of_an_examination_are_private(source, monkeypatch):
     seen = []
-    made = workspace._made
+    made = workspace._make_folder
 
     def watched(target):
         folder, locks = made(target)
         seen.append((folder, stat.S_IMODE(folder.stat().st_mode)))
         return folder, locks
 
-    monkeypatch.setattr(workspace, "_made", watched)
+    monkeypatch.setattr(workspace, "_make_folder", watched)
     sf.uniqueness(source, ["age"], engine=SMALL)
     assert [mode for _, mode in seen] == [0o700]
     assert not seen[0][0].exists()

@@ -384,7 +384,7 @@ class TestOptions:
 
     def test_blocks_are_read_in_the_order_of_their_rows(self, tmp_path):
         """Whatever files a block is in."""
-        from sfumato.engines.stored.relation import Relation, Rows
+        from sfumato.engines.stored.relation import Relation, StoredRows
 
         folder = tmp_path / "sfumato_block=0"
         folder.mkdir()
@@ -393,5 +393,5 @@ class TestOptions:
                 pa.table({"x": [float(key) for key in keys], "sfumato_key": keys}), folder / f"{name}.parquet"
             )
         kinds = sf.Table.from_arrow(pa.table({"x": [0.5]})).kinds
-        blocks = SparkBlocks(tmp_path, Rows(Relation((), {"x": pa.float64()}), kinds, 4), np.array([4]))
+        blocks = SparkBlocks(tmp_path, StoredRows(Relation((), {"x": pa.float64()}), kinds, 4), np.array([4]))
         assert blocks.read(0).numbers("x").tolist() == [0.0, 1.0, 3.0, 5.0]

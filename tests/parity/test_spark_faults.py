@@ -110,9 +110,9 @@ class TestRepeatedTasks:
         self, spark, frame, undisturbed, tmp_path, monkeypatch
     ):
         """Spark starts slow tasks again, but only on another machine; here every block is given to both executors."""
-        blocks, parts = PartWriter.in_work.fget, PartWriter.parts
+        blocks, parts = PartWriter.blocks_in_random_order.fget, PartWriter.parts
         twice = property(lambda writer: [block for block in blocks(writer) for _ in range(2)])
-        monkeypatch.setattr(PartWriter, "in_work", twice)
+        monkeypatch.setattr(PartWriter, "blocks_in_random_order", twice)
         monkeypatch.setattr(PartWriter, "parts", lambda writer, written: parts(writer, list(written)[1::2]))
         found = released(spark, frame, tmp_path / "out")
         assert canonical(found.table.arrow) == undisturbed

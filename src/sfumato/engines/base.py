@@ -1,6 +1,6 @@
 """The interface of all engines.
 
-    open → survey → (Method.plan) → run → shuffle → verify → diagnose → write
+    open → survey → (Method.plan) → run → verify → diagnose → write
 
 Engines and methods do not know each other: they communicate through the survey, the plan and its claims. The memory
 engine is the reference. Every other engine must give the same results, or raise before any work if it cannot.
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from sfumato.disclosure.safe_shares import SafeShares
     from sfumato.measures.assess import Assessment
-    from sfumato.methods.base import Plan
     from sfumato.methods.claims import Claim, Evidence, Finding
     from sfumato.methods.diagnostics import Diagnostics
+    from sfumato.plan.plan import Plan
     from sfumato.randomness import Randomness
     from sfumato.release.comparison import Comparison
     from sfumato.release.manifest import Manifest
@@ -58,7 +58,7 @@ class Opened(Protocol):
         ...
 
     @property
-    def unprotected(self) -> Self:
+    def with_all_columns(self) -> Self:
         """The same table with no column as an identifier, so that a survey sees all columns."""
         ...
 
@@ -74,6 +74,11 @@ class Work(Protocol):
     @property
     def released_rows(self) -> int:
         """Number of released rows."""
+        ...
+
+    @property
+    def released_table(self) -> Table:
+        """The released rows; those in files are read when they are asked for."""
         ...
 
 
@@ -93,7 +98,7 @@ class Verified:
     findings: tuple[Finding, ...]
     altered: tuple[str, ...]  # columns whose cells were changed
     unaltered: tuple[str, ...]  # columns with more than one value whose cells are exactly the original ones
-    constant: tuple[str, ...] = ()  # the same for columns with one value, which tells people apart in no way
+    constant: tuple[str, ...] = ()  # unaltered columns with a single value
 
     @classmethod
     def of(cls, findings: tuple[Finding, ...], compared: Comparison) -> Verified:
@@ -107,6 +112,7 @@ class Engine(ABC):
     """An engine that users choose: it starts a session for each release."""
 
     name: ClassVar[str]  # name by which users choose it, e.g. "memory"
+    in_memory: ClassVar[bool] = False  # whether the whole table is held in memory
 
     def require_target(self, into: Any) -> None:
         """Raise before any work if the release could not be written to ``into``."""
@@ -127,7 +133,7 @@ class Session(ABC, Generic[Source, Rows]):
     def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> Source:
         """Open the source and give every column its role and kind."""
 
-    def prepared(self, source: Source, prepare: Callable[[FittedTable], FittedTable]) -> Source:
+    def replace_table(self, source: Source, prepare: Callable[[FittedTable], FittedTable]) -> Source:
         """Return the source with the table that ``prepare`` makes of it."""
         raise OptionError(
             f"The engine {self.name!r} makes no pseudonyms and shifts no dates.",
@@ -140,27 +146,35 @@ class Session(ABC, Generic[Source, Rows]):
 
     @abstractmethod
     def run(self, plan: Plan, source: Source) -> Rows:
-        """Route every row to its block and transform each block."""
+        """Route every row to its block, transform each block, and finish its rows.
 
-    @abstractmethod
-    def shuffle(self, rows: Rows, plan: Plan) -> Rows:
-        """Put the rows in random order and renumber the plan's numbered columns, so that neither shows the origin.
-
-        The randomness is that of the operating system, never of a seed.
+        The rows are in random order, and the plan's numbered columns have random numbers, so that neither shows the
+        origin. This randomness is that of the operating system, never of a seed.
         """
 
     @abstractmethod
-    def verify(self, claims: Sequence[Claim[Any]], rows: Rows) -> Verified:
+    def verify(self, claims: Sequence[Claim[Any]], work: Rows) -> Verified:
         """Measure every claim on the rows that will be written; raise if one does not hold."""
 
     @abstractmethod
-    def diagnose(self, plan: Plan, rows: Rows) -> Diagnostics:
+    def diagnose(self, plan: Plan, work: Rows) -> Diagnostics:
         """Return what the plan reports to the custodian."""
+
+    @abstractmethod
+    def sample(self, work: Rows, size: int, together: Sequence[str], generator: np.random.Generator) -> PairedSample:
+        """Return about ``size`` random released rows, with the original row of each, or all of them.
+
+        Rows that are equal in the released columns ``together`` are drawn as a group.
+        """
+
+    @abstractmethod
+    def compare(self, source: Source, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
+        """Compare all rows of the source with released rows, by their keys."""
 
     @abstractmethod
     def write(
         self,
-        rows: Rows,
+        work: Rows,
         manifest: Manifest,
         diagnostics: Diagnostics,
         into: Any,
@@ -173,32 +187,13 @@ class Session(ABC, Generic[Source, Rows]):
         The report shows the ``assessment`` if there is one, and the distributions ``before`` the release.
         """
 
-    def compare(self, source: Source, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
-        """Compare all rows of the source with released rows, by their keys."""
-        raise OptionError(
-            f"The engine {self.name!r} does not compare all rows with their release.",
-            fix="engine='duckdb', or a sample of the table in memory",
-        )
-
-    def paired_sample(
-        self, rows: Rows, size: int, together: Sequence[str], generator: np.random.Generator
-    ) -> PairedSample:
-        """Return about ``size`` random released rows, with the original row of each.
-
-        Rows that are equal in the released columns ``together`` are drawn as a group.
-        """
-        raise OptionError(
-            f"The engine {self.name!r} does not assess a release while it makes it.",
-            fix="engine='duckdb', or release first and then assess",
-        )
-
 
 @dataclass(frozen=True, repr=False)
 class PairedSample:
     """Released rows that were drawn at random, in groups, with the original row of each."""
 
     pairs: Evidence
-    draws: int  # groups that were drawn independently
+    draws: int | None  # groups that were drawn independently; None if these are all rows
 
 
 class RowKeys(Protocol):

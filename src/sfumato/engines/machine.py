@@ -20,10 +20,10 @@ def memory_from(text: str | int) -> int:
     >>> memory_from("400MB")
     400000000
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(text))
-    if isinstance(text, bool) or not found or found[2].upper() not in UNITS or float(found[1]) <= 0:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(text))
+    if isinstance(text, bool) or not match or match[2].upper() not in UNITS or float(match[1]) <= 0:
         raise OptionError("memory must be an amount such as '4GB' or '512MB'.", found=repr(text))
-    return int(float(found[1]) * UNITS[found[2].upper()])
+    return int(float(match[1]) * UNITS[match[2].upper()])
 
 
 def available_memory() -> int:
@@ -54,13 +54,13 @@ def kernels_are_compiled() -> bool:
 
 def _meminfo() -> int | None:
     try:
-        found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+        match = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
     except OSError:
         try:
             return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
         except (AttributeError, OSError, ValueError):
             return None
-    return int(found[1]) * 1024 if found else None
+    return int(match[1]) * 1024 if match else None
 
 
 def _number(file: Path) -> int | None:

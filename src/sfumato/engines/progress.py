@@ -10,7 +10,7 @@ log = logging.getLogger("sfumato")
 FIRST, NEXT = 3.0, 5.0  # seconds before the first message, and between messages
 
 
-class Progress:
+class LoggedProgress:
     """Work that is counted in steps; short work says nothing."""
 
     def __init__(self, what: str, steps: int) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # name → module and class, imported when used
 ENGINES: dict[str, tuple[str, str]] = {
-    "memory": ("sfumato.engines.memory", "Memory"),
+    "memory": ("sfumato.engines.memory.engine", "Memory"),
     "duckdb": ("sfumato.engines.duckdb.engine", "DuckDB"),
     "spark": ("sfumato.engines.spark.engine", "Spark"),
 }
@@ -53,8 +53,8 @@ def engine_for(
                 found=f"{option} {value}",
                 fix=f"--engine {TAKEN_BY[option]}",
             )
-    module, found = ENGINES[name]
-    engine: Engine = getattr(import_module(module), found)(**options)
+    module, class_name = ENGINES[name]
+    engine: Engine = getattr(import_module(module), class_name)(**options)
     return engine
 
 
@@ -71,7 +71,7 @@ def _fitting(source: Any, memory: str | int | None, master: str | None) -> str:
         return "duckdb" if memory is not None else "memory"
     try:
         need = source.memory_needed()
-    except ReadError:  # what is wrong is said when it is read, after the target was checked
+    except ReadError:  # the reader reports the error later, after the target was checked
         return "memory" if memory is None else "duckdb"
     there = available_memory() if memory is None else memory_from(memory)
     name = "memory" if memory is None and need <= FREE_SHARE * there else "duckdb"

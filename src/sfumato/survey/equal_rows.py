@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sfumato.survey.questions import GroupSizes
+from sfumato.plan.answers import GroupSizes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,6 +50,11 @@ class Points:
         rows = np.bincount(place, weights=weights, minlength=len(distinct)).astype(np.float64)
         return cls(distinct, rows, error, missing)
 
+    def merge(self, other: Points) -> Points:
+        """Return the points of the rows of both."""
+        both = [np.concatenate([getattr(one, name) for one in (self, other)]) for name in ("values", "weights")]
+        return Points.of(*both, error=self.error + other.error, missing=self.missing + other.missing)
+
 
 def all_points(numbers: NDArray[np.float64]) -> Points:
     """Return every value of a column (NaN is missing), with exact ranks."""
@@ -139,9 +144,7 @@ class QuantileSketch:
         self.seen, self.missing, self.error = 0, 0, 0
         self._capacity = math.ceil(4.0 / self.epsilon)
         self._levels: list[NDArray[np.float64]] = [np.zeros(0)]
-        self._odd: list[int] = [
-            0
-        ]  # which neighbour is kept; it alternates, so that errors of compactions partly cancel
+        self._odd: list[int] = [0]  # which neighbour is kept; alternates, so that errors of compactions partly cancel
 
     def update(self, numbers: NDArray[np.float64]) -> Self:
         """Add a batch; NaN is missing."""

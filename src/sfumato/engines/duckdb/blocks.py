@@ -24,7 +24,7 @@ HELD_BYTES = 1 << 26  # rows that wait to be written, for all blocks together
 
 
 @dataclass(frozen=True, repr=False)
-class Blocks:
+class BlockFiles:
     """The original rows, block by block."""
 
     folder: Path
@@ -49,10 +49,10 @@ def route_rows(
     count: int,
     folder: Path,
     on_rows: Callable[[int], None],
-) -> Blocks:
-    """Write each row to the file of its block; ``on_rows`` is told how many rows are done."""
+) -> BlockFiles:
+    """Write each row to the file of its block; ``on_rows`` is called with the number of rows written."""
     folder.mkdir(mode=0o700)
-    files = _BlockFiles(folder, count)
+    files = _BlockWriter(folder, count)
     kinds: Mapping[str, Kind] = {}
     failure = ""
     try:
@@ -73,10 +73,10 @@ def route_rows(
         files.abandon()
     if failure:
         raise OptionError(f"Temporary rows cannot be written: {failure}.", fix="free space on the disk of the target")
-    return Blocks(folder, kinds, files.rows)
+    return BlockFiles(folder, kinds, files.rows)
 
 
-class _BlockFiles:
+class _BlockWriter:
     """Rows that wait for their file, and the open files.
 
     Slices of a batch are small, so they are collected and written together. A file is open only while it is written:

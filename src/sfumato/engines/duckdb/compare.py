@@ -5,35 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from sfumato.engines.duckdb.connection import Connection
 from sfumato.engines.stored.relation import Relation
-from sfumato.engines.stored.spool import spooled
+from sfumato.engines.stored.spool import spool_tables
+from sfumato.engines.stored.survey import histogram_of
 from sfumato.survey.equal_rows import ComparedRows, EqualRowCounts
-from sfumato.survey.questions import GroupSizes
 
 
-def compared(
+def compare_stored_keys(
     original: Iterable[pa.Table], released: Iterable[pa.Table], folder: Path, connection: Connection
 ) -> ComparedRows:
     """Compare the keys of rows, as :meth:`sfumato.engines.base.Session.compare` has them."""
-    people, rows = spooled(original, folder, "people-keys"), spooled(released, folder, "released-keys")
+    people, rows = spool_tables(original, folder, "people-keys"), spool_tables(released, folder, "released-keys")
     sizes = connection.table(
         f"SELECT size, count(*) AS groups FROM (SELECT count(*) AS size FROM {_keys(rows)} GROUP BY shown_a, shown_b) "
         "GROUP BY size ORDER BY size"
     )
-    found = ComparedRows(
+    compared = ComparedRows(
         original_rows=people.rows,
         released_rows=rows.rows,
         whole=_equal("whole", people, rows, connection),
         known=_equal("known", people, rows, connection),
-        groups=GroupSizes(*(sizes.column(name).to_numpy().astype(np.int64) for name in ("size", "groups"))),
+        groups=histogram_of(sizes),
     )
     for file in (*people.files, *rows.files):
         file.unlink(missing_ok=True)
-    return found
+    return compared
 
 
 def _keys(relation: Relation) -> str:
@@ -59,5 +58,7 @@ def _equal(key: str, people: Relation, rows: Relation, connection: Connection) -
         SELECT count_if(is_unique) AS is_unique, count_if(is_unique AND rows > 0) AS copied,
             count_if(people = 2) AS pairs, coalesce(sum(rows), 0)::BIGINT AS equal FROM counted
     """
-    found = {name: int(count) for name, count in connection.row(query).items()}  # DuckDB counts in 128 bits
-    return EqualRowCounts(unique=found["is_unique"], copied=found["copied"], pairs=found["pairs"], equal=found["equal"])
+    counts = {name: int(count) for name, count in connection.row(query).items()}  # DuckDB counts in 128 bits
+    return EqualRowCounts(
+        unique=counts["is_unique"], copied=counts["copied"], pairs=counts["pairs"], equal=counts["equal"]
+    )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def connected(folder: Path, memory: int, threads: int) -> Iterator[Connection]:
+def connect(folder: Path, memory: int, threads: int) -> Iterator[Connection]:
     """Yield a connection that keeps to this memory and writes what does not fit into a private folder."""
     import duckdb
 
@@ -57,5 +57,5 @@ class Connection:
 
     def row(self, query: str) -> dict[str, Any]:
         """Return the only row of the result of a query."""
-        found: dict[str, Any] = self.table(query).to_pylist()[0]
-        return found
+        row: dict[str, Any] = self.table(query).to_pylist()[0]
+        return row

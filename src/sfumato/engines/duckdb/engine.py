@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sfumato.engines.base import Engine, Session, Verified
-from sfumato.engines.duckdb.blocks import route_rows
-from sfumato.engines.duckdb.compare import compared
-from sfumato.engines.duckdb.connection import Connection, connected
-from sfumato.engines.duckdb.queries import DuckDBQueries
+from sfumato.engines.duckdb.blocks import BlockFiles, route_rows
+from sfumato.engines.duckdb.compare import compare_stored_keys
+from sfumato.engines.duckdb.connection import Connection, connect
+from sfumato.engines.duckdb.queries import DuckDBScan
 from sfumato.engines.duckdb.source import relation_of, with_declared_kinds
 from sfumato.engines.machine import available_memory, memory_from, processors
-from sfumato.engines.progress import Progress
-from sfumato.engines.stored.memory import MemoryPlan
-from sfumato.engines.stored.opened import StoredTableSource
+from sfumato.engines.progress import LoggedProgress
+from sfumato.engines.stored.memory import MemoryBudget
+from sfumato.engines.stored.opened import OutOfCoreTable
 from sfumato.engines.stored.parts import Parts
-from sfumato.engines.stored.relation import Relation, Rows
-from sfumato.engines.stored.released import ReleasedRows
-from sfumato.engines.stored.session import RoutedRows, StoredSession
+from sfumato.engines.stored.relation import Relation, StoredRows
+from sfumato.engines.stored.released import OutOfCoreWork
+from sfumato.engines.stored.session import OutOfCoreSession
 from sfumato.engines.stored.workspace import workspace
 from sfumato.params import require_int
 from sfumato.release.comparison import Comparison
@@ -29,8 +29,8 @@ from sfumato.release.verify import Recount, require_held
 
 if TYPE_CHECKING:
     from sfumato.engines.base import RowKeys
-    from sfumato.methods.base import Plan
     from sfumato.methods.claims import Claim
+    from sfumato.plan.plan import Plan
     from sfumato.schema.columns import Column
     from sfumato.survey.equal_rows import ComparedRows
     from sfumato.table.table import Table
@@ -79,13 +79,13 @@ class DuckDB(Engine):
     @contextmanager
     def session(self, into: Any) -> Iterator[Session[Any, Any]]:
         total = int(available_memory() * SHARE) if self.memory is None else memory_from(self.memory)
-        memory = MemoryPlan(total, 1, processors())
-        with workspace(into) as folder, connected(folder, memory.database, memory.workers) as connection:
+        memory = MemoryBudget(total, 1, processors())
+        with workspace(into) as folder, connect(folder, memory.database, memory.workers) as connection:
             yield _Session(folder, memory, self.block_rows, connection)
 
 
 @dataclass(frozen=True, repr=False)
-class _Session(StoredSession):
+class _Session(OutOfCoreSession):
     """One run of the engine, with its private folder and its connection."""
 
     name: ClassVar[str] = "duckdb"
@@ -95,22 +95,21 @@ class _Session(StoredSession):
     def relation(self, source: Any) -> Relation:
         return relation_of(source, self.folder, self.connection, self.memory.rows_bytes)
 
-    def queries(self, rows: Rows) -> DuckDBQueries:
-        return DuckDBQueries(rows, self.connection, self.memory_for(rows).batch_rows)
+    def scan(self, rows: StoredRows) -> DuckDBScan:
+        return DuckDBScan(rows, self.connection, self.memory_for(rows).batch_rows)
 
-    def with_declared_kinds(self, rows: Rows, columns: Sequence[Column]) -> Rows:
+    def with_declared_kinds(self, rows: StoredRows, columns: Sequence[Column]) -> StoredRows:
         return with_declared_kinds(rows, columns, self.folder, self.connection)
 
-    def run(self, plan: Plan, source: StoredTableSource) -> RoutedRows:
-        rows = source.releasable
-        progress = Progress("sorting rows into blocks", rows.rows)
+    def route(self, plan: Plan, rows: StoredRows) -> BlockFiles:
+        progress = LoggedProgress("sorting rows into blocks", rows.rows)
         tables = rows.tables(self.memory_for(rows).batch_rows)
-        return RoutedRows(route_rows(tables, plan.route, plan.blocks, self.folder / "blocks", progress.add))
+        return route_rows(tables, plan.route, plan.blocks, self.folder / "blocks", progress.add)
 
-    def verify(self, claims: Sequence[Claim[Any]], rows: ReleasedRows) -> Verified:
+    def verify(self, claims: Sequence[Claim[Any]], work: OutOfCoreWork) -> Verified:
         recounts = [Recount(claim) for claim in claims]
         seen: list[Comparison] = []
-        for evidence in _prefetched(rows.parts):
+        for evidence in _prefetch(work.parts):
             for recount in recounts:
                 recount.add(evidence)
             seen[:] = [Comparison.of(evidence).merge(seen[0]) if seen else Comparison.of(evidence)]
@@ -118,11 +117,13 @@ class _Session(StoredSession):
         require_held(findings)
         return Verified.of(findings, seen[0])
 
-    def compare(self, source: StoredTableSource, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
-        return compared(self.keys_of(source, keys), map(keys.released, released), self.folder, self.connection)
+    def compare(self, source: OutOfCoreTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
+        return compare_stored_keys(
+            self.keys_of(source, keys), map(keys.released, released), self.folder, self.connection
+        )
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
-        progress = Progress(what, len(items))
+        progress = LoggedProgress(what, len(items))
         done = []
         with ThreadPoolExecutor(self.memory.workers) as pool:
             try:
@@ -135,7 +136,7 @@ class _Session(StoredSession):
         return done
 
 
-def _prefetched(parts: Parts) -> Iterator[Any]:
+def _prefetch(parts: Parts) -> Iterator[Any]:
     """Yield evidence while the next one is read."""
     with ThreadPoolExecutor(1) as pool:
         waiting = None

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from sfumato.engines.duckdb.facts import facts_of, number_sql
-from sfumato.engines.stored.collectors import Collectors
-from sfumato.engines.stored.survey import Queries
+from sfumato.engines.stored.survey import Dialect, Scan
+from sfumato.survey.questions import PartialAnswers
 from sfumato.table.positions import chosen_within
 
 if TYPE_CHECKING:
@@ -18,49 +17,56 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.engines.duckdb.connection import Connection
-    from sfumato.engines.stored.relation import Rows
+    from sfumato.engines.stored.relation import StoredRows
     from sfumato.survey.questions import Question
-    from sfumato.table.facts import ColumnFacts
 
 
 @dataclass(frozen=True, repr=False)
-class DuckDBQueries(Queries):
-    """Queries of stored rows by DuckDB."""
+class DuckDBScan(Scan):
+    """Reads stored rows, and counts them by SQL."""
 
-    stored: Rows
+    dialect: ClassVar[Dialect] = Dialect(
+        days="{} - DATE '1970-01-01'",
+        microseconds="epoch_us({})",
+        is_infinite="isinf({})",
+        estimated_distinct="approx_count_distinct({})",
+    )
+
+    stored: StoredRows
     connection: Connection
     batch_rows: int
 
-    def facts(self, names: Sequence[str], count_distinct: bool = False) -> Mapping[str, ColumnFacts]:
-        return facts_of(self.connection, self.stored.relation, names, count_distinct, self.stored.kinds)
+    def column(self, name: str) -> str:
+        return self.stored.relation.column(name)
+
+    def count(self, asked: Sequence[str], names: Sequence[str]) -> Mapping[str, Any]:
+        return self.connection.row(f"SELECT {', '.join(asked)} FROM {self.stored.relation.sql(names)}")
 
     def distinct(self, column: str, most: int | None) -> pa.Table:
-        name = self.stored.relation.column(column)
+        name = self.column(column)
         limit = "" if most is None else f" ORDER BY number DESC LIMIT {most}"
-        found = self.connection.table(
+        counted = self.connection.table(
             f"SELECT {name}, count(*) AS number FROM {self.stored.sql([column])} GROUP BY {name}{limit}"
         )
         kind = self.stored.relation.types[column]  # DuckDB has timestamps in microseconds, and in its own time zone
-        return pa.table([found.column(0).cast(kind), found.column(1)], names=[column, "number"])
+        return pa.table([counted.column(0).cast(kind), counted.column(1)], names=[column, "number"])
 
     def group_sizes(self, columns: Sequence[str]) -> pa.Table:
-        names = ", ".join(map(self.stored.relation.column, columns)) or "1"
+        names = ", ".join(map(self.column, columns)) or "1"
         groups = f"SELECT count(*) AS size FROM {self.stored.sql(columns)} GROUP BY {names}"
         return self.connection.table(f"SELECT size, count(*) AS groups FROM ({groups}) GROUP BY size ORDER BY size")
 
     def values(self, column: str) -> pa.Table:
-        relation = self.stored.relation
-        number = number_sql(relation.column(column), relation.types[column])
+        number = self.dialect.number(self.column(column), self.stored.relation.types[column])
         return self.connection.table(
             f"SELECT {number} AS value, count(*) AS rows FROM {self.stored.sql([column])} GROUP BY value ORDER BY value"
         )
 
-    def collected(self, questions: Sequence[Question[Any]]) -> Mapping[Question[Any], Any]:
-        collectors = Collectors(questions)
-        batches = self.stored.tables(self.batch_rows, collectors.columns)
-        return collectors.add(batch for _, batch in batches).answers()
+    def fold(self, questions: Sequence[Question[Any]]) -> PartialAnswers:
+        partials = PartialAnswers(questions)
+        return partials.add(batch for _, batch in self.stored.tables(self.batch_rows, partials.reads))
 
-    def taken(self, numbers: NDArray[np.int64]) -> pa.Table:
+    def take(self, numbers: NDArray[np.int64]) -> pa.Table:
         parts = []
         for keys, batch in self.stored.relation.batches(self.stored.names, self.batch_rows):
             here = chosen_within(numbers, int(keys[0]), batch.num_rows)

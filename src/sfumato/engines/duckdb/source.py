@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.engines.duckdb.text_files import TextFiles
-from sfumato.engines.stored.relation import Relation, Rows
-from sfumato.engines.stored.spool import spooled
+from sfumato.engines.stored.relation import Relation, StoredRows
+from sfumato.engines.stored.spool import spool_tables
 from sfumato.errors import ReadError
 from sfumato.schema.conversion import converted
 from sfumato.table.frames import as_table
@@ -35,17 +35,17 @@ def relation_of(source: Any, folder: Path, connection: Connection, memory: int) 
     if isinstance(source, str | Path):
         source = FileSource(source)
     if isinstance(source, TableSource) and not isinstance(source, FileSource):
-        return spooled(_plain(source.batches()), folder, "source")
+        return spool_tables(_plain(source.batches()), folder, "source")
     if not isinstance(source, FileSource):
-        return spooled(_batches(as_table(source)), folder, "source")
+        return spool_tables(_batches(as_table(source)), folder, "source")
     files = matching_files(source.path)
     formats = {file_format(file) for file in files}
     if formats == {"parquet"}:
         source.require_no_header(files[0])
         relation = Relation.of(files)
-        return relation if _is_plain(relation) else spooled(_plain_batches(relation), folder, "source")
+        return relation if _is_plain(relation) else spool_tables(_read_plain(relation), folder, "source")
     if sum(file.stat().st_size for file in files) * EXPANSION <= memory:
-        return spooled(_batches(as_table(source)), folder, "source")
+        return spool_tables(_batches(as_table(source)), folder, "source")
     if formats != {"text"}:
         raise ReadError(
             "Only Parquet and text files may be larger than the memory.",
@@ -53,10 +53,12 @@ def relation_of(source: Any, folder: Path, connection: Connection, memory: int) 
             fix="write the table as Parquet, or a larger --memory",
         )
     text = TextFiles.of(files, source.options)
-    return text.typed(spooled(text.batches(), folder, "text"), folder, connection)
+    return text.typed(spool_tables(text.batches(), folder, "text"), folder, connection)
 
 
-def with_declared_kinds(rows: Rows, columns: Iterable[Column], folder: Path, connection: Connection) -> Rows:
+def with_declared_kinds(
+    rows: StoredRows, columns: Iterable[Column], folder: Path, connection: Connection
+) -> StoredRows:
     """Return the rows with the kinds and orders that the schema declares; stored types change only where needed."""
     declared = [column for column in columns if column.kind is not None or column.domain is not None or column.words]
     if not declared:
@@ -67,14 +69,16 @@ def with_declared_kinds(rows: Rows, columns: Iterable[Column], folder: Path, con
         if str(column.kind) == "date" and pt.is_string(rows.relation.types[column.name])
     ]
     relation = TextFiles.dates(rows.relation, texts, folder, connection) if texts else rows.relation
-    typed = Rows(relation, rows.kinds, rows.rows)
+    typed = StoredRows(relation, rows.kinds, rows.rows)
     probe = converted(declared, next(table for _, table in typed.tables(BATCH_ROWS)))
     if all(probe.arrow.schema.field(name).type == kind for name, kind in relation.types.items()):
         for _, table in typed.tables(BATCH_ROWS, [column.name for column in declared]):
             converted(declared, table)  # raises where a cell does not fit
-        return Rows(relation, dict(probe.kinds), rows.rows)
-    stored = spooled((converted(declared, table).arrow for _, table in typed.tables(BATCH_ROWS)), folder, "declared")
-    return Rows(stored, dict(probe.kinds), rows.rows)
+        return StoredRows(relation, dict(probe.kinds), rows.rows)
+    stored = spool_tables(
+        (converted(declared, table).arrow for _, table in typed.tables(BATCH_ROWS)), folder, "declared"
+    )
+    return StoredRows(stored, dict(probe.kinds), rows.rows)
 
 
 def _batches(table: Table) -> Iterator[pa.Table]:
@@ -82,7 +86,7 @@ def _batches(table: Table) -> Iterator[pa.Table]:
         yield table.arrow.slice(start, BATCH_ROWS)
 
 
-def _plain_batches(relation: Relation) -> Iterator[pa.Table]:
+def _read_plain(relation: Relation) -> Iterator[pa.Table]:
     yield from _plain(arrow for _, arrow in relation.batches(list(relation.types), BATCH_ROWS))
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from sfumato.engines.spark.cluster import without_text
 from sfumato.engines.spark.files import NumberedFile, numbered_files
-from sfumato.engines.spark.source import BLOCK, KEY, quoted
-from sfumato.engines.stored.relation import Rows
+from sfumato.engines.spark.source import BLOCK, KEY, quote_name
+from sfumato.engines.stored.relation import StoredRows
 from sfumato.errors import GuaranteeNotMet, translated_items
 from sfumato.release.stored import rows_in
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.engines.spark.cluster import Cluster
-    from sfumato.methods.base import Plan
+    from sfumato.plan.plan import Plan
     from sfumato.table.table import Table
 
 STAGES = 2  # of the routing: route, and bring together
@@ -32,7 +32,7 @@ class SparkBlocks:
     """The original rows, block by block, in files of the workspace."""
 
     folder: Path
-    stored: Rows
+    stored: StoredRows
     rows: NDArray[np.int64]  # number of rows of each block
 
     def read(self, number: int) -> Table:
@@ -47,18 +47,18 @@ class SparkBlocks:
         return self.stored.typed(arrow.select(list(self.stored.names)))
 
 
-def route_rows(plan: Plan, stored: Rows, cluster: Cluster, batch_rows: int) -> SparkBlocks:
+def route_rows(plan: Plan, stored: StoredRows, cluster: Cluster, batch_rows: int) -> SparkBlocks:
     """Route every row to its block, and write each block into a folder of its own."""
     from pyspark.sql.types import LongType, StructType
 
     folder, files = cluster.folder / "blocks", numbered_files(stored.relation)
-    fields = cluster.read(stored.relation.files).select([quoted(name) for name in stored.names])
+    fields = cluster.read(stored.relation.files).select([quote_name(name) for name in stored.names])
     shape = StructType([*fields.schema.fields]).add(BLOCK, LongType()).add(KEY, LongType())
     numbers = cluster.spark.range(0, len(files), 1, len(files))
     routed = numbers.mapInArrow(_router(plan, stored, files, batch_rows), shape)
     together = routed.repartition(plan.blocks, BLOCK).sortWithinPartitions(BLOCK, KEY)
     writer = together.write.partitionBy(BLOCK)
-    cluster.watched(lambda: writer.parquet(f"file://{folder}"), "sorting rows into blocks", STAGES)
+    cluster.run_stages(lambda: writer.parquet(f"file://{folder}"), "sorting rows into blocks", STAGES)
     rows = np.array([sum(map(rows_in, _files(folder, number))) for number in range(plan.blocks)], dtype=np.int64)
     if rows.sum() != stored.rows:
         raise GuaranteeNotMet(
@@ -68,7 +68,7 @@ def route_rows(plan: Plan, stored: Rows, cluster: Cluster, batch_rows: int) -> S
 
 
 def _router(
-    plan: Plan, stored: Rows, files: Sequence[NumberedFile], batch_rows: int
+    plan: Plan, stored: StoredRows, files: Sequence[NumberedFile], batch_rows: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def routed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -79,7 +79,7 @@ def _router(
     return routed
 
 
-def _routed(plan: Plan, stored: Rows, file: NumberedFile, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _routed(plan: Plan, stored: StoredRows, file: NumberedFile, batch_rows: int) -> Iterator[pa.RecordBatch]:
     for keys, arrow in file.batches(stored, stored.names, batch_rows):
         blocks = plan.route(stored.typed(arrow), keys)
         named = {BLOCK: pa.array(blocks, pa.int64()), KEY: pa.array(keys.astype(np.int64))}

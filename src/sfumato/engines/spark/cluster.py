@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from sfumato.engines.spark.watch import watched
+from sfumato.engines.spark.watch import stage_progress
 from sfumato.errors import OptionError, OutOfMemory, ReadError, SfumatoError, translated
 
 if TYPE_CHECKING:
@@ -65,11 +65,11 @@ class Cluster:
 
     def read(self, files: Sequence[Path]) -> DataFrame:
         """Return the rows of Parquet files."""
-        return self.done(lambda: self.spark.read.parquet(*map(escaped, files)))
+        return self.run(lambda: self.spark.read.parquet(*map(escape_path, files)))
 
     def table(self, frame: DataFrame) -> pa.Table:
         """Return a small frame."""
-        return self.done(frame.toArrow)
+        return self.run(frame.toArrow)
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         """Do the work for every item, one task each, and return the results in the order of the items.
@@ -80,20 +80,20 @@ class Cluster:
             return []
         count = len(items)
         numbers = self.spark.range(0, count, 1, count)
-        found = self.watched(numbers.mapInArrow(_task(work, tuple(items)), RESULT).toArrow, what)
-        results = dict(zip(*(found.column(name).to_pylist() for name in ("number", "result")), strict=True))
+        replies = self.run_stages(numbers.mapInArrow(_task(work, tuple(items)), RESULT).toArrow, what)
+        results = dict(zip(*(replies.column(name).to_pylist() for name in ("number", "result")), strict=True))
         outcomes = [pickle.loads(results[number]) for number in range(count)]
         for outcome in outcomes:
             if isinstance(outcome, Refusal):
                 raise outcome.error
         return outcomes
 
-    def watched(self, work: Callable[[], T], what: str, stages: int = 1) -> T:
+    def run_stages(self, work: Callable[[], T], what: str, stages: int = 1) -> T:
         """Do work of Spark that takes long; the log tells how far it is."""
-        with watched(self.spark, what, stages):
-            return self.done(work)
+        with stage_progress(self.spark, what, stages):
+            return self.run(work)
 
-    def done(self, work: Callable[[], T]) -> T:
+    def run(self, work: Callable[[], T]) -> T:
         """Do work of Spark, with its errors translated."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
@@ -101,7 +101,7 @@ class Cluster:
         return translated(work, (PySparkException, Py4JError), _named)
 
 
-def escaped(file: Path) -> str:
+def escape_path(file: Path) -> str:
     """Return the path of a local file for Spark, which would take some characters for a pattern."""
     return "file://" + GLOB.sub(r"\\\1", str(file.absolute()))
 
@@ -110,13 +110,13 @@ def _task(work: Callable[[Item], T], items: tuple[Item, ...]) -> Callable[[Itera
     def results(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                result = pickle.dumps(guarded(partial(work, items[number])))
+                result = pickle.dumps(guard(partial(work, items[number])))
                 yield pa.record_batch({"number": pa.array([number]), "result": pa.array([result], pa.binary())})
 
     return results
 
 
-def guarded(work: Callable[[], Any]) -> Any:
+def guard(work: Callable[[], Any]) -> Any:
     """Do work on an executor; its errors become results, or failures without text."""
     try:
         return translated(work, Exception, without_text)

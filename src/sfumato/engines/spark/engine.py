@@ -8,20 +8,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sfumato.engines.base import Engine, Session, Verified
-from sfumato.engines.duckdb.compare import compared
-from sfumato.engines.duckdb.connection import connected
+from sfumato.engines.duckdb.compare import compare_stored_keys
+from sfumato.engines.duckdb.connection import connect
 from sfumato.engines.machine import processors
-from sfumato.engines.spark.blocks import route_rows
+from sfumato.engines.spark.blocks import SparkBlocks, route_rows
 from sfumato.engines.spark.cluster import Cluster
-from sfumato.engines.spark.queries import SparkQueries
-from sfumato.engines.spark.recount import recounted
-from sfumato.engines.spark.sessions import memory_plan, require_spark, running, tasks_at_once
+from sfumato.engines.spark.queries import SparkScan
+from sfumato.engines.spark.recount import verify_parts
+from sfumato.engines.spark.sessions import memory_budget, require_spark, spark_session, tasks_at_once
 from sfumato.engines.spark.source import relation_of, with_declared_kinds
-from sfumato.engines.stored.memory import MOST_BLOCK, MemoryPlan
-from sfumato.engines.stored.opened import StoredTableSource
-from sfumato.engines.stored.relation import Relation, Rows
-from sfumato.engines.stored.released import ReleasedRows
-from sfumato.engines.stored.session import RoutedRows, StoredSession
+from sfumato.engines.stored.memory import MOST_BLOCK, MemoryBudget
+from sfumato.engines.stored.opened import OutOfCoreTable
+from sfumato.engines.stored.relation import Relation, StoredRows
+from sfumato.engines.stored.released import OutOfCoreWork
+from sfumato.engines.stored.session import OutOfCoreSession
 from sfumato.engines.stored.workspace import workspace
 from sfumato.errors import OptionError
 from sfumato.params import require_int
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sfumato.engines.base import RowKeys
-    from sfumato.methods.base import Plan
     from sfumato.methods.claims import Claim
+    from sfumato.plan.plan import Plan
     from sfumato.schema.columns import Column
     from sfumato.survey.equal_rows import ComparedRows
     from sfumato.table.table import Table
 
 T = TypeVar("T")
 Item = TypeVar("Item")
-WORTH_A_TASK = 200_000  # rows of a block; smaller ones would make more of boxes wider than of waits shorter
+WORTH_A_TASK = 200_000  # rows of a block; smaller blocks widen boxes more than they save time
 
 
 @dataclass(frozen=True, init=False)
@@ -92,12 +92,12 @@ class Spark(Engine):
 
     @contextmanager
     def session(self, into: Any) -> Iterator[Session[Any, Any]]:
-        with workspace(into) as folder, running(self.spark, self.master, folder) as spark:
-            yield _Session(folder, memory_plan(spark), self.block_rows, Cluster(spark, folder))
+        with workspace(into) as folder, spark_session(self.spark, self.master, folder) as spark:
+            yield _Session(folder, memory_budget(spark), self.block_rows, Cluster(spark, folder))
 
 
 @dataclass(frozen=True, repr=False)
-class _Session(StoredSession):
+class _Session(OutOfCoreSession):
     """One run of the engine, with its cluster."""
 
     name: ClassVar[str] = "spark"
@@ -108,28 +108,29 @@ class _Session(StoredSession):
         self.cluster.require_shared()
         return relation_of(source, self.cluster)
 
-    def queries(self, rows: Rows) -> SparkQueries:
-        return SparkQueries(rows, self.cluster, self.memory_for(rows).batch_rows)
+    def scan(self, rows: StoredRows) -> SparkScan:
+        return SparkScan(rows, self.cluster, self.memory_for(rows).batch_rows)
 
-    def with_declared_kinds(self, rows: Rows, columns: Sequence[Column]) -> Rows:
+    def with_declared_kinds(self, rows: StoredRows, columns: Sequence[Column]) -> StoredRows:
         return with_declared_kinds(rows, columns, self.cluster)
 
-    def run(self, plan: Plan, source: StoredTableSource) -> RoutedRows:
-        rows = source.releasable
-        return RoutedRows(route_rows(plan, rows, self.cluster, self.memory_for(rows).batch_rows))
+    def route(self, plan: Plan, rows: StoredRows) -> SparkBlocks:
+        return route_rows(plan, rows, self.cluster, self.memory_for(rows).batch_rows)
 
-    def memory_for(self, rows: Rows) -> MemoryPlan:
+    def memory_for(self, rows: StoredRows) -> MemoryBudget:
         """Return how the memory is divided; blocks are small enough that all executors have work."""
         share = -(-rows.rows // tasks_at_once(self.cluster.spark))
         return replace(super().memory_for(rows), most_rows=min(max(share, WORTH_A_TASK), MOST_BLOCK))
 
-    def verify(self, claims: Sequence[Claim[Any]], rows: ReleasedRows) -> Verified:
-        return recounted(claims, rows.parts, self.cluster)
+    def verify(self, claims: Sequence[Claim[Any]], work: OutOfCoreWork) -> Verified:
+        return verify_parts(claims, work.parts, self.cluster)
 
-    def compare(self, source: StoredTableSource, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
+    def compare(self, source: OutOfCoreTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
         """Compare the rows on the driver, which reads them from the shared files."""
-        with connected(self.folder, self.memory.database, processors()) as connection:
-            return compared(self.keys_of(source, keys), map(keys.released, released), self.folder, connection)
+        with connect(self.folder, self.memory.database, processors()) as connection:
+            return compare_stored_keys(
+                self.keys_of(source, keys), map(keys.released, released), self.folder, connection
+            )
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         return self.cluster.each(work, items, what)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.engines.stored.relation import Relation, Rows
+from sfumato.engines.stored.relation import Relation, StoredRows
 from sfumato.release.stored import rows_in
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ class NumberedFile:
     path: Path
     first: int
 
-    def batches(self, rows: Rows, names: Sequence[str], size: int) -> Iterator[tuple[NDArray[np.uint64], pa.Table]]:
+    def batches(
+        self, rows: StoredRows, names: Sequence[str], size: int
+    ) -> Iterator[tuple[NDArray[np.uint64], pa.Table]]:
         """Yield batches of these columns as they are stored, with the numbers of their rows."""
         alone = Relation((self.path,), rows.relation.types, rows.relation.orders)
         for keys, arrow in alone.batches(names, size):
@@ -33,10 +35,10 @@ class NumberedFile:
 
 def numbered_files(relation: Relation) -> list[NumberedFile]:
     """Return the files of a relation that have rows."""
-    found, first = [], 0
+    numbered, first = [], 0
     for file in relation.files:
         rows = rows_in(file)
         if rows:
-            found.append(NumberedFile(file, first))
+            numbered.append(NumberedFile(file, first))
         first += rows
-    return found
+    return numbered

@@ -5,34 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as pt
 
 from sfumato.engines.spark.files import NumberedFile, numbered_files
-from sfumato.engines.spark.source import quoted
-from sfumato.engines.stored.collectors import Collectors
-from sfumato.engines.stored.opened import EXACTLY_COUNTED, blanks_sql, column_facts
-from sfumato.engines.stored.survey import Queries
-from sfumato.table.facts import ColumnFacts, is_text
-from sfumato.table.kinds import Kind
+from sfumato.engines.spark.source import quote_name
+from sfumato.engines.stored.survey import Dialect, Scan
+from sfumato.survey.questions import PartialAnswers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
     from sfumato.engines.spark.cluster import Cluster
-    from sfumato.engines.stored.relation import Rows
+    from sfumato.engines.stored.relation import StoredRows
     from sfumato.survey.questions import Question
 
 
 @dataclass(frozen=True, repr=False)
-class SparkQueries(Queries):
-    """Queries of stored rows by Spark."""
+class SparkScan(Scan):
+    """Reads stored rows on the executors, and counts them by aggregation."""
 
-    stored: Rows
+    dialect: ClassVar[Dialect] = Dialect(
+        days="unix_date({})",
+        microseconds="timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {})",
+        is_infinite="abs({}) = double('infinity')",
+        estimated_distinct="approx_count_distinct({}, 0.02)",
+    )
+
+    stored: StoredRows
     cluster: Cluster
     batch_rows: int
 
@@ -41,39 +44,29 @@ class SparkQueries(Queries):
         """All rows."""
         return self.cluster.read(self.stored.relation.files)
 
-    def facts(self, names: Sequence[str], count_distinct: bool = False) -> Mapping[str, ColumnFacts]:
+    def column(self, name: str) -> str:
+        return quote_name(name)
+
+    def count(self, asked: Sequence[str], names: Sequence[str]) -> Mapping[str, Any]:
         from pyspark.sql import functions
 
-        if not names:
-            return {}
-        types = self.stored.relation.types
-        exact = self.stored.rows <= EXACTLY_COUNTED
-        counted = [
-            f"{sql} AS {alias}{position}"
-            for position, name in enumerate(names)
-            for alias, sql in _counts(name, types[name], count_distinct, exact).items()
-        ]
-        asked = self.frame.agg(*map(functions.expr, ["count(1) AS rows", *counted]))
-        found = self.cluster.table(asked).to_pylist()[0]
-        return {
-            name: column_facts(found, position, self.stored.kinds.get(name, Kind.NOMINAL), types[name])
-            for position, name in enumerate(names)
-        }
+        counts: dict[str, Any] = self.cluster.table(self.frame.agg(*map(functions.expr, asked))).to_pylist()[0]
+        return counts
 
     def distinct(self, column: str, most: int | None) -> pa.Table:
-        found = self._counted([quoted(column)])
+        counted = self._counted([quote_name(column)])
         if most is not None:
-            found = found.orderBy("rows", "key0", ascending=[False, True]).limit(most)
-        return self.cluster.table(found).rename_columns([column, "number"])
+            counted = counted.orderBy("rows", "key0", ascending=[False, True]).limit(most)
+        return self.cluster.table(counted).rename_columns([column, "number"])
 
     def group_sizes(self, columns: Sequence[str]) -> pa.Table:
-        sizes = self._counted(list(map(quoted, columns))).groupBy("rows").count().orderBy("rows")
+        sizes = self._counted(list(map(quote_name, columns))).groupBy("rows").count().orderBy("rows")
         return self.cluster.table(sizes).rename_columns(["size", "groups"])
 
     def values(self, column: str) -> pa.Table:
-        number = number_sql(column, self.stored.relation.types[column]) or "CAST(NULL AS DOUBLE)"
-        found = self.cluster.table(self._counted([number]).orderBy("key0"))
-        return found.rename_columns(["value", "rows"])
+        number = self.dialect.number(quote_name(column), self.stored.relation.types[column]) or "CAST(NULL AS DOUBLE)"
+        counted = self.cluster.table(self._counted([number]).orderBy("key0"))
+        return counted.rename_columns(["value", "rows"])
 
     def _counted(self, keys: Sequence[str]) -> DataFrame:
         """Return each combination of these values and its number of rows."""
@@ -81,12 +74,12 @@ class SparkQueries(Queries):
         selected = self.frame.selectExpr(*[f"{key} AS {name}" for key, name in zip(keys, names, strict=True)])
         return selected.groupBy(*names).count().withColumnRenamed("count", "rows")
 
-    def collected(self, questions: Sequence[Question[Any]]) -> Mapping[Question[Any], Any]:
-        work = partial(_collected, self.stored, tuple(questions), self.batch_rows)
+    def fold(self, questions: Sequence[Question[Any]]) -> PartialAnswers:
+        work = partial(_fold, self.stored, tuple(questions), self.batch_rows)
         partials = self.cluster.each(work, numbered_files(self.stored.relation), "surveying rows")
-        return reduce(Collectors.merge, partials).answers()
+        return reduce(PartialAnswers.merge, partials)
 
-    def taken(self, numbers: NDArray[np.int64]) -> pa.Table:
+    def take(self, numbers: NDArray[np.int64]) -> pa.Table:
         files = numbered_files(self.stored.relation)
         ends = np.searchsorted(numbers, [file.first for file in files] + [self.stored.rows])
         asked = [
@@ -94,42 +87,19 @@ class SparkQueries(Queries):
             for file, start, end in zip(files, ends[:-1], ends[1:], strict=True)
             if end > start
         ]
-        parts = self.cluster.each(partial(_taken, self.stored, self.batch_rows), asked, "drawing a sample")
+        parts = self.cluster.each(partial(_take, self.stored, self.batch_rows), asked, "drawing a sample")
         return pa.concat_tables(parts)
 
 
-def number_sql(name: str, kind: pa.DataType) -> str | None:
-    """Return a column in the units of ``Table.numbers`` as SQL: days, microseconds, or the number itself; else None."""
-    column = quoted(name)
-    if pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind):
-        return f"CAST({column} AS DOUBLE)"
-    if pt.is_date(kind):
-        return f"CAST(unix_date({column}) AS DOUBLE)"
-    since = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {column})"
-    return f"CAST({since} AS DOUBLE)" if pt.is_timestamp(kind) else None
+def _fold(
+    stored: StoredRows, questions: Sequence[Question[Any]], batch_rows: int, file: NumberedFile
+) -> PartialAnswers:
+    partials = PartialAnswers(questions)
+    batches = file.batches(stored, partials.reads, batch_rows)
+    return partials.add(stored.typed(arrow) for _, arrow in batches)
 
 
-def _counts(name: str, kind: pa.DataType, count_distinct: bool, exact: bool) -> dict[str, str]:
-    column, number = quoted(name), number_sql(name, kind)
-    asked = {"present": f"count({column})"}
-    if number:
-        asked |= {"low": f"min({number})", "high": f"max({number})"}
-    if pt.is_floating(kind):
-        asked["infinite"] = f"count_if(abs({column}) = double('infinity'))"
-    if count_distinct:
-        asked["distinct"] = f"count(DISTINCT {column})" if exact else f"approx_count_distinct({column}, 0.02)"
-        if is_text(kind):
-            asked["blanks"] = blanks_sql(column)
-    return asked
-
-
-def _collected(stored: Rows, questions: Sequence[Question[Any]], batch_rows: int, file: NumberedFile) -> Collectors:
-    collectors = Collectors(questions)
-    batches = file.batches(stored, collectors.columns, batch_rows)
-    return collectors.add(stored.typed(arrow) for _, arrow in batches)
-
-
-def _taken(stored: Rows, batch_rows: int, asked: tuple[NumberedFile, NDArray[np.int64]]) -> pa.Table:
+def _take(stored: StoredRows, batch_rows: int, asked: tuple[NumberedFile, NDArray[np.int64]]) -> pa.Table:
     """Return the rows at these positions of a file, which ascend."""
     file, positions = asked
     parts, start = [], 0

@@ -13,7 +13,7 @@ from sfumato.release.verify import Recount, require_held
 
 if TYPE_CHECKING:
     from sfumato.engines.spark.cluster import Cluster
-    from sfumato.engines.stored.parts import Part, Parts
+    from sfumato.engines.stored.parts import Parts, ReleasedPart
     from sfumato.methods.claims import Claim
 
 
@@ -32,18 +32,18 @@ class _Recounter:
     claims: tuple[Claim[Any], ...]
     parts: Parts
 
-    def tallies(self, part: Part) -> PartTallies:
+    def tallies(self, part: ReleasedPart) -> PartTallies:
         evidence = self.parts.evidence(part)
         return PartTallies(tuple(claim.tally(evidence) for claim in self.claims), Comparison.of(evidence))
 
 
-def recounted(claims: Sequence[Claim[Any]], parts: Parts, cluster: Cluster) -> Verified:
+def verify_parts(claims: Sequence[Claim[Any]], parts: Parts, cluster: Cluster) -> Verified:
     """Measure every claim on all parts together; raise if one does not hold."""
-    found = cluster.each(_Recounter(tuple(claims), parts).tallies, parts.parts, "verifying parts")
+    tallied = cluster.each(_Recounter(tuple(claims), parts).tallies, parts.parts, "verifying parts")
     recounts = [Recount(claim) for claim in claims]
-    for one in found:
+    for one in tallied:
         for recount, tally in zip(recounts, one.tallies, strict=True):
             recount.include(tally)
     findings = tuple(recount.finding() for recount in recounts)
     require_held(findings)
-    return Verified.of(findings, reduce(Comparison.merge, (one.compared for one in found)))
+    return Verified.of(findings, reduce(Comparison.merge, (one.compared for one in tallied)))

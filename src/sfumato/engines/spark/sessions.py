@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.machine import available_memory, memory_from, processors
-from sfumato.engines.stored.memory import MemoryPlan
+from sfumato.engines.stored.memory import MemoryBudget
 from sfumato.errors import MissingExtra, OptionError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def require_spark() -> None:
 
 
 @contextlib.contextmanager
-def running(given: SparkSession | None, master: str | None, folder: Path) -> Iterator[SparkSession]:
+def spark_session(given: SparkSession | None, master: str | None, folder: Path) -> Iterator[SparkSession]:
     """Yield the session to use; one that is started here is stopped at the end.
 
     Such a session keeps the rows that it sorts in the private ``folder`` if its master is this machine, and encrypted
@@ -43,14 +43,14 @@ def running(given: SparkSession | None, master: str | None, folder: Path) -> Ite
     require_spark()
     from pyspark.sql import SparkSession
 
-    found = given or SparkSession.getActiveSession()
-    if found is not None and master is not None and _setting(found, "spark.master", "") != master:
+    active = given or SparkSession.getActiveSession()
+    if active is not None and master is not None and _setting(active, "spark.master", "") != master:
         raise OptionError(
             "There can be one Spark session in a process.",
             found="a session with another master",
             fix="stop it, or leave out the master",
         )
-    spark = found or _started(master, folder)
+    spark = active or _start_session(master, folder)
     tag = f"sfumato-{secrets.token_hex(8)}"
     spark.addTag(tag)
     try:
@@ -64,11 +64,11 @@ def running(given: SparkSession | None, master: str | None, folder: Path) -> Ite
     finally:
         with contextlib.suppress(Exception):
             spark.removeTag(tag)
-        if found is None:
+        if active is None:
             spark.stop()
 
 
-def _started(master: str | None, folder: Path) -> SparkSession:
+def _start_session(master: str | None, folder: Path) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("sfumato")
@@ -93,15 +93,15 @@ def _started(master: str | None, folder: Path) -> SparkSession:
     return session
 
 
-def memory_plan(spark: SparkSession) -> MemoryPlan:
+def memory_budget(spark: SparkSession) -> MemoryBudget:
     """Return how the memory that Python may use in one executor is divided between the tasks that share it."""
     if _setting(spark, "spark.master", "").split("[")[0] == "local":
-        return MemoryPlan(int(available_memory() * SHARE), 1, processors())
+        return MemoryBudget(int(available_memory() * SHARE), 1, processors())
     cores = _setting(spark, "spark.executor.cores", "1")
     given = _setting(spark, "spark.executor.pyspark.memory", "") or _setting(
         spark, "spark.executor.memory", EXECUTOR_MEMORY
     )
-    return MemoryPlan(_bytes(given), 1, max(int(cores) if cores.isdigit() else 1, 1))
+    return MemoryBudget(_bytes(given), 1, max(int(cores) if cores.isdigit() else 1, 1))
 
 
 def tasks_at_once(spark: SparkSession) -> int:
@@ -112,8 +112,8 @@ def tasks_at_once(spark: SparkSession) -> int:
 
 
 def _setting(spark: SparkSession, name: str, default: str) -> str:
-    found: Any = spark.conf.get(name, default)
-    return str(found or default)
+    value: Any = spark.conf.get(name, default)
+    return str(value or default)
 
 
 def _bytes(amount: str) -> int:

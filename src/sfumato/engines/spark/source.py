@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from sfumato.engines.spark.cluster import Cluster, escaped
+from sfumato.engines.spark.cluster import Cluster, escape_path
 from sfumato.engines.spark.frames import is_spark_frame
-from sfumato.engines.stored.relation import Relation, Rows
-from sfumato.engines.stored.spool import spooled
+from sfumato.engines.stored.relation import Relation, StoredRows
+from sfumato.engines.stored.spool import spool_tables
 from sfumato.errors import SchemaError, TableError
 from sfumato.schema.conversion import converted
 from sfumato.table.frames import as_table
@@ -49,29 +49,29 @@ def relation_of(source: Any, cluster: Cluster) -> Relation:
     """Return the rows of a source as a relation in the folder of the cluster."""
     frame = _frame(source, cluster)
     if frame is not None:
-        return _copied(frame, cluster)
+        return _copy_rows(frame, cluster)
     table = as_table(source)
     require_names(table.names)
     slices = (table.arrow.slice(start, BATCH_ROWS) for start in range(0, max(table.rows, 1), BATCH_ROWS))
-    return spooled(slices, cluster.folder, "source")
+    return spool_tables(slices, cluster.folder, "source")
 
 
 def _frame(source: Any, cluster: Cluster) -> DataFrame | None:
     """Return what Spark itself reads: a frame, Parquet files, or a folder or URL of Parquet files; None otherwise."""
     if is_spark_frame(source):
-        found: DataFrame = source
-        return found
+        frame: DataFrame = source
+        return frame
     if isinstance(source, str | Path):
         source = FileSource(source)
     if not isinstance(source, FileSource):
         return None
     path = str(source.path)
     if REMOTE.match(path):
-        return cluster.done(lambda: cluster.spark.read.parquet(path))
+        return cluster.run(lambda: cluster.spark.read.parquet(path))
     folder = Path(path).expanduser()
     if folder.is_dir():
         _require_alike(folder)
-        return cluster.done(lambda: cluster.spark.read.parquet(escaped(folder)))
+        return cluster.run(lambda: cluster.spark.read.parquet(escape_path(folder)))
     files = matching_files(source.path)
     if {file_format(file) for file in files} != {"parquet"}:
         return None
@@ -98,16 +98,16 @@ def _is_hidden(file: Path) -> bool:
     return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in file.parts)
 
 
-def _copied(frame: DataFrame, cluster: Cluster) -> Relation:
+def _copy_rows(frame: DataFrame, cluster: Cluster) -> Relation:
     """Write the rows in the order of a hash of all cells; equal rows are neighbours and interchangeable."""
     from pyspark.sql import functions
 
     require_names(frame.columns)
     folder = cluster.folder / "source"
     plain = frame.select([_plain(field, frame) for field in frame.schema.fields])
-    names = [functions.col(quoted(name)) for name in plain.columns]
+    names = [functions.col(quote_name(name)) for name in plain.columns]
     ordered = plain.orderBy(functions.xxhash64(*names), *names)
-    cluster.watched(lambda: ordered.write.parquet(f"file://{folder}"), "copying rows", STAGES)
+    cluster.run_stages(lambda: ordered.write.parquet(f"file://{folder}"), "copying rows", STAGES)
     files = sorted(folder.glob("part-*.parquet"))
     if not files:
         raise TableError("A table must have rows to be released.", found="no rows")
@@ -130,7 +130,7 @@ def _plain(field: StructField, frame: DataFrame) -> SparkColumn:
     """Return a column with one of the types that tables have; NaN is missing."""
     from pyspark.sql import functions
 
-    kind, column = re.split(r"\W", field.dataType.typeName())[0], functions.col(quoted(field.name))
+    kind, column = re.split(r"\W", field.dataType.typeName())[0], functions.col(quote_name(field.name))
     if kind in ("float", "double"):
         return functions.when(~functions.isnan(column), column).alias(field.name)
     if kind == "timestamp":
@@ -147,12 +147,12 @@ def _plain(field: StructField, frame: DataFrame) -> SparkColumn:
     return column
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a column name as Spark reads it."""
     return "`" + name.replace("`", "``") + "`"
 
 
-def with_declared_kinds(rows: Rows, columns: Iterable[Column], cluster: Cluster) -> Rows:
+def with_declared_kinds(rows: StoredRows, columns: Iterable[Column], cluster: Cluster) -> StoredRows:
     """Return the rows with the kinds and orders that the schema declares, written again by the executors."""
     declared = [column for column in columns if column.kind is not None or column.domain is not None or column.words]
     if not declared:
@@ -167,25 +167,25 @@ def with_declared_kinds(rows: Rows, columns: Iterable[Column], cluster: Cluster)
     files = [file for relation in relations for file in relation.files]
     stored = Relation.of(files, relations[0].orders)
     probe = converted(declared, rows.typed(_empty(rows.relation)))
-    return Rows(stored, dict(probe.kinds), rows.rows)
+    return StoredRows(stored, dict(probe.kinds), rows.rows)
 
 
 @dataclass(frozen=True, repr=False)
 class _Conversion:
     """Converts files to the declared kinds."""
 
-    rows: Rows
+    rows: StoredRows
     declared: tuple[Column, ...]
     folder: Path
 
     def write(self, file: Path) -> Relation:
         """Write one file again, under a name of its own: another attempt may be writing it too."""
         tables = (table.arrow for table in self._tables(file))
-        return spooled(tables, self.folder, f"declared-{secrets.token_hex(8)}")
+        return spool_tables(tables, self.folder, f"declared-{secrets.token_hex(8)}")
 
     def _tables(self, file: Path) -> Iterator[Table]:
         relation = self.rows.relation
-        one = Rows(Relation((file,), relation.types, relation.orders), self.rows.kinds, 0)
+        one = StoredRows(Relation((file,), relation.types, relation.orders), self.rows.kinds, 0)
         yield converted(self.declared, one.typed(_empty(relation)))  # a file without rows has columns too
         for _, table in one.tables(BATCH_ROWS):
             yield converted(self.declared, table)

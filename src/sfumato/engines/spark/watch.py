@@ -1,4 +1,4 @@
-"""How far work on a cluster is: the tasks of its stages that have ended, told by the log."""
+"""Log the progress of Spark stages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.progress import Progress
+from sfumato.engines.progress import LoggedProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,7 +17,7 @@ PAUSE = 1.0  # seconds between looks
 
 
 @contextlib.contextmanager
-def watched(spark: SparkSession, what: str, stages: int) -> Iterator[None]:
+def stage_progress(spark: SparkSession, what: str, stages: int) -> Iterator[None]:
     """Tell the share that is done and the time to go while work of so many stages runs; Connect sessions tell nothing.
 
     The jobs of the work are found by a tag: other threads may use the same session.
@@ -26,7 +26,7 @@ def watched(spark: SparkSession, what: str, stages: int) -> Iterator[None]:
     if context is None:
         yield
         return
-    watch = _Watch(context, Progress(what, stages))
+    watch = _Watch(context, LoggedProgress(what, stages))
     context.addJobTag(watch.tag)
     watch.start()
     try:
@@ -47,7 +47,7 @@ def _context(spark: SparkSession) -> Any:
 class _Watch(threading.Thread):
     """Looks at the jobs with its tag now and then."""
 
-    def __init__(self, context: Any, progress: Progress) -> None:
+    def __init__(self, context: Any, progress: LoggedProgress) -> None:
         super().__init__(daemon=True)
         self.context, self.progress = context, progress
         self.tag = f"sfumato-{secrets.token_hex(8)}"

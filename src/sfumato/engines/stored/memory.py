@@ -14,7 +14,7 @@ BATCH_CELLS = 1 << 21  # cells that are read together
 
 
 @dataclass(frozen=True)
-class MemoryPlan:
+class MemoryBudget:
     """Amounts of memory, in bytes and rows, for a table with this many columns."""
 
     total: int  # bytes that the whole process may use

@@ -33,12 +33,12 @@ class RandomNumbering:
     def of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number that each of these numbers is exchanged for."""
         half = max((max(self.size - 1, 1)).bit_length() + 1, 2) // 2
-        found = numbers.astype(np.uint64)
-        outside = np.arange(len(found))
+        exchanged = numbers.astype(np.uint64)
+        outside = np.arange(len(exchanged))
         while outside.size:
-            found[outside] = self._exchanged(found[outside], half)
-            outside = outside[found[outside] >= self.size]
-        return found.astype(np.int64)
+            exchanged[outside] = self._exchanged(exchanged[outside], half)
+            outside = outside[exchanged[outside] >= self.size]
+        return exchanged.astype(np.int64)
 
     def _exchanged(self, numbers: NDArray[np.uint64], half: int) -> NDArray[np.uint64]:
         mask, shift = np.uint64((1 << half) - 1), np.uint64(half)

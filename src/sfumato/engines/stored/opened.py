@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.engines.base import without_identifiers
-from sfumato.engines.stored.relation import Relation, Rows
+from sfumato.engines.stored.relation import Relation, StoredRows
 from sfumato.errors import TableError
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
@@ -23,10 +23,10 @@ EXACTLY_COUNTED = 5_000_000  # rows up to which distinct values are counted exac
 
 
 @dataclass(frozen=True, repr=False)
-class StoredTableSource:
+class OutOfCoreTable:
     """Rows in files with their schema."""
 
-    stored: Rows
+    stored: StoredRows
     schema: Schema
 
     @property
@@ -38,11 +38,11 @@ class StoredTableSource:
         return self.stored.rows
 
     @property
-    def unprotected(self) -> StoredTableSource:
+    def with_all_columns(self) -> OutOfCoreTable:
         return replace(self, schema=without_identifiers(self.schema))
 
     @property
-    def releasable(self) -> Rows:
+    def releasable(self) -> StoredRows:
         """All columns except identifiers."""
         return self.stored.select([column.name for column in self.schema.without(Role.IDENTIFIER).columns])
 
@@ -55,12 +55,12 @@ class FactsOfColumns(Protocol):
         ...
 
 
-def rows_of(relation: Relation, facts_of: FactsOfColumns, given: Mapping[str, Kind] | None = None) -> Rows:
+def rows_of(relation: Relation, facts_of: FactsOfColumns, given: Mapping[str, Kind] | None = None) -> StoredRows:
     """Return the rows of a relation with the kinds of all columns, ``given`` or by their types and cells."""
     rows = relation.rows
     if not rows:
         raise TableError("A table must have rows to be released.", found="no rows")
-    return Rows(relation, kinds_of(relation, facts_of) if given is None else dict(given), rows)
+    return StoredRows(relation, kinds_of(relation, facts_of) if given is None else dict(given), rows)
 
 
 def kinds_of(relation: Relation, facts_of: FactsOfColumns) -> dict[str, Kind]:
@@ -92,35 +92,30 @@ def _kind_of_type(kind: pa.DataType) -> Kind:
     return Kind.NOMINAL if pt.is_null(kind) else Kind.CONTINUOUS
 
 
-def column_facts(found: Mapping[str, Any], position: int, kind: Kind, stored: pa.DataType) -> ColumnFacts:
+def column_facts(counts: Mapping[str, Any], position: int, kind: Kind, stored: pa.DataType) -> ColumnFacts:
     """Return the facts of a column from the row of a query, in which the names of counts end with its position."""
-    low, high = (found.get(f"{end}{position}") for end in ("low", "high"))
-    present = found[f"present{position}"]
-    distinct = found.get(f"distinct{position}")
+    low, high = (counts.get(f"{end}{position}") for end in ("low", "high"))
+    present = counts[f"present{position}"]
+    distinct = counts.get(f"distinct{position}")
     return ColumnFacts(
         kind=kind,
-        rows=found["rows"],
-        missing=found["rows"] - present,
+        rows=counts["rows"],
+        missing=counts["rows"] - present,
         is_floating=bool(pt.is_floating(stored)),
         low=math.nan if low is None else low,
         high=math.nan if high is None else high,
-        infinite=found.get(f"infinite{position}") or 0,
+        infinite=counts.get(f"infinite{position}") or 0,
         distinct=None if distinct is None else min(distinct, present),
-        blanks=int(found.get(f"blanks{position}") or 0),
+        blanks=int(counts.get(f"blanks{position}") or 0),
     )
-
-
-def blanks_sql(column: str) -> str:
-    """Return the number of spaces in all cells of a quoted column, as SQL."""
-    return f"sum(length({column}) - length(replace({column}, ' ', '')))"
 
 
 def require_finite(facts: Mapping[str, ColumnFacts]) -> None:
     """Raise if a column has infinite numbers."""
-    found = [f"{one.infinite:,} in {name!r}" for name, one in facts.items() if one.infinite]
-    if found:
+    infinite = [f"{one.infinite:,} in {name!r}" for name, one in facts.items() if one.infinite]
+    if infinite:
         raise TableError(
             "Numbers must be finite.",
-            found=f"infinite numbers, {', '.join(found)}",
+            found=f"infinite numbers, {', '.join(infinite)}",
             fix="make them missing, or remove these rows",
         )

@@ -6,17 +6,19 @@ The origin of each row stays in the workspace until the release is verified, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 
 from sfumato.engines.base import PairedSample, nothing_released
-from sfumato.engines.memory import cells_only, in_random_order
+from sfumato.engines.finish_rows import finish_rows
 from sfumato.engines.stored.numbering import RandomNumbering
+from sfumato.engines.stored.relation import ordered
 from sfumato.errors import GuaranteeNotMet
 from sfumato.methods.claims import Evidence
 from sfumato.randomness import Randomness
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.methods.base import Plan
     from sfumato.methods.diagnostics import Trace
+    from sfumato.plan.plan import Plan
     from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
 
@@ -50,7 +52,7 @@ class Blocks(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class Part:
+class ReleasedPart:
     """A block that was transformed and written."""
 
     block: int
@@ -58,6 +60,8 @@ class Part:
     rows: int
     trace: Trace
     kinds: Mapping[str, Kind]
+    types: Mapping[str, pa.DataType]
+    orders: Mapping[str, tuple[str, ...]]  # categories of ordered columns that occur in this part
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,7 +71,7 @@ class Parts:
     blocks: Blocks
     folder: Path  # of the files that will leave
     origins: Path  # of the origins, which will not
-    parts: Sequence[Part]
+    parts: Sequence[ReleasedPart]
 
     @property
     def rows(self) -> int:
@@ -83,7 +87,7 @@ class Parts:
         """Return the released rows as they are in their files."""
         return StoredTable.of(self.folder, self.kinds)
 
-    def evidence(self, part: Part) -> Evidence:
+    def evidence(self, part: ReleasedPart) -> Evidence:
         """Return the rows of a part as they were written, with the original rows of its block."""
         released = next(StoredTable([self.folder / part_name(part.number)], part.kinds, part.rows).parts())
         if released.rows != part.rows:
@@ -109,7 +113,7 @@ class Parts:
             draws += drawn.draws
             released.append(evidence.released.take(drawn.rows))
             original.append(evidence.original.take(evidence.origin[drawn.rows]))
-        pairs = Evidence(_joined(released), _joined(original), np.arange(sum(table.rows for table in released)))
+        pairs = Evidence(_join(released), _join(original), np.arange(sum(table.rows for table in released)))
         return PairedSample(pairs, draws)
 
 
@@ -132,7 +136,7 @@ def draw_groups(labels: NDArray[np.int64], share: float, most: int, generator: n
     return DrawnRows(np.flatnonzero(wanted[inverse]), int(wanted.sum()))
 
 
-def _joined(tables: Sequence[Table]) -> Table:
+def _join(tables: Sequence[Table]) -> Table:
     from sfumato.table.table import Table
 
     return Table(pa.concat_tables([table.arrow for table in tables]).unify_dictionaries(), tables[0].kinds)
@@ -169,43 +173,76 @@ class PartWriter:
         return cls(plan, blocks, folder, origins, numbers, before, numbering, Randomness())
 
     @property
-    def in_work(self) -> list[int]:
+    def blocks_in_random_order(self) -> list[int]:
         """The blocks that have rows, in random order."""
-        found: list[int] = np.random.default_rng().permutation(np.flatnonzero(self.blocks.rows)).tolist()
-        return found
+        numbers: list[int] = np.random.default_rng().permutation(np.flatnonzero(self.blocks.rows)).tolist()
+        return numbers
 
-    def parts(self, written: Iterable[Part | None]) -> Parts:
+    def parts(self, written: Iterable[ReleasedPart | None]) -> Parts:
         """Return all parts; raise if no row is released."""
-        found = [part for part in written if part is not None]
-        if not found:
+        parts = [part for part in written if part is not None]
+        if not parts:
             raise nothing_released()
-        return Parts(self.blocks, self.folder, self.origins, found)
+        return Parts(self.blocks, self.folder, self.origins, self._with_equal_types(parts))
 
-    def write(self, block: int) -> Part | None:
+    def write(self, block: int) -> ReleasedPart | None:
         """Transform one block and write its rows; None if all of them are suppressed."""
         original = self.blocks.read(block)
         outcome = self.plan.transform(original, block)
         if not outcome.rows:
             return None
-        evidence = in_random_order(
-            Evidence(outcome.released, original, outcome.origin), self.order.stream(f"block {block}")
+        order, renumber = self.order.stream(f"block {block}"), partial(self._random_numbers, block)
+        evidence = finish_rows(
+            Evidence(outcome.released, original, outcome.origin), self.plan.numbered, order, renumber
         )
-        released = cells_only(self._numbered(evidence.released, block))
-        number = int(self.file_numbers[block])
+        released, number = evidence.released, int(self.file_numbers[block])
         write_whole(self.folder / part_name(number), partial(_write_parquet, released.arrow))
         write_whole(self.origins / f"{number}.npy", partial(_write_array, evidence.origin))
-        return Part(block, number, released.rows, outcome.trace, released.kinds)
+        types = {one.name: one.type for one in released.arrow.schema}
+        return ReleasedPart(block, number, released.rows, outcome.trace, released.kinds, types, _orders(released.arrow))
 
-    def _numbered(self, released: Table, block: int) -> Table:
-        """Give the groups in numbered columns random numbers that no other block has."""
-        from sfumato.table.table import Table
+    def _random_numbers(self, block: int, name: str, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return random numbers for the groups of a block that no other block has."""
+        return self.numbering.of(self.first_rows[block] + groups)
 
-        arrow = released.arrow
-        for name in self.plan.numbered:
-            labels = pa.array(arrow.column(name).to_numpy()).dictionary_encode().indices.to_numpy()
-            numbers = self.numbering.of(self.first_rows[block] + labels.astype(np.int64))
-            arrow = arrow.set_column(arrow.column_names.index(name), name, pa.array(numbers))
-        return Table(arrow, released.kinds)
+    def _with_equal_types(self, parts: Sequence[ReleasedPart]) -> list[ReleasedPart]:
+        """Write parts again whose columns differ from those of other parts, which no block can know beforehand.
+
+        A column is text in all parts if it is in one of them. An ordered column has the categories of all parts.
+        """
+        texts = {name: part.kinds[name] for part in parts for name, kind in part.types.items() if pt.is_string(kind)}
+        names = [name for name in parts[0].orders if name not in texts]
+        used = {name: {word for part in parts for word in part.orders[name]} for name in names}
+        orders = {}
+        if any(set(part.orders[name]) != used[name] for part in parts for name in names):
+            known = _orders(self.blocks.read(parts[0].block).arrow)
+            orders = {name: tuple(filter(used[name].__contains__, known[name])) for name in names if name in known}
+        return [self._written_again(part, texts, orders) for part in parts]
+
+    def _written_again(
+        self, part: ReleasedPart, texts: Mapping[str, Kind], orders: Mapping[str, tuple[str, ...]]
+    ) -> ReleasedPart:
+        columns = {name: pa.string() for name in texts if not pt.is_string(part.types[name])}
+        columns |= {name: part.types[name] for name, words in orders.items() if part.orders[name] != words}
+        if not columns:
+            return part
+        arrow = next(StoredTable([self.folder / part_name(part.number)], part.kinds, part.rows).parts()).arrow
+        for name in columns:
+            text = arrow.column(name).cast(pa.string())
+            cells = ordered(text, orders[name]) if name in orders else text
+            arrow = arrow.set_column(arrow.column_names.index(name), name, cells)
+        write_whole(self.folder / part_name(part.number), partial(_write_parquet, arrow))
+        kinds = {name: texts.get(name, kind) for name, kind in part.kinds.items()}
+        return replace(part, kinds=kinds, types={**part.types, **columns}, orders={**part.orders, **orders})
+
+
+def _orders(arrow: pa.Table) -> dict[str, tuple[str, ...]]:
+    """Return the categories of ordered columns, which all chunks of a column share."""
+    return {
+        one.name: tuple(arrow.column(one.name).unify_dictionaries().chunk(0).dictionary.to_pylist())
+        for one in arrow.schema
+        if pt.is_dictionary(one.type) and one.type.ordered
+    }
 
 
 def _write_parquet(arrow: pa.Table, file: BinaryIO) -> None:

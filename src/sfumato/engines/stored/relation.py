@@ -62,7 +62,7 @@ class Relation:
 
     def sql(self, names: Sequence[str]) -> str:
         """Return the relation with these columns, each under its :meth:`column` name; NaN is missing."""
-        files = ", ".join(quoted_text(_without_wildcards(str(file))) for file in self.files)
+        files = ", ".join(quote_text(_without_wildcards(str(file))) for file in self.files)
         columns = ", ".join(self._shown(name) for name in names) or "1 AS one"
         numbered = ", ".join(self._columns.values())
         return f"(SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false) AS file({numbered}))"
@@ -107,16 +107,16 @@ class Relation:
 
 
 @dataclass(frozen=True, repr=False)
-class Rows:
+class StoredRows:
     """A relation whose columns have kinds."""
 
     relation: Relation
     kinds: Mapping[str, Kind]
     rows: int
 
-    def select(self, names: Sequence[str]) -> Rows:
+    def select(self, names: Sequence[str]) -> StoredRows:
         """Return these columns."""
-        return Rows(self.relation, {name: self.kinds[name] for name in names}, self.rows)
+        return StoredRows(self.relation, {name: self.kinds[name] for name in names}, self.rows)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -136,13 +136,13 @@ class Rows:
         kinds = {name: self.kinds[name] for name in arrow.column_names}
         table = Table.from_arrow(arrow, kinds)
         columns = [
-            _ordered(column, self.relation.orders[name]) if name in self.relation.orders else column
+            ordered(column, self.relation.orders[name]) if name in self.relation.orders else column
             for name, column in zip(table.names, table.arrow.columns, strict=True)
         ]
         return Table(pa.table(columns, names=list(table.names)), kinds)
 
 
-def quoted_text(text: str) -> str:
+def quote_text(text: str) -> str:
     """Return a text as SQL."""
     return "'" + text.replace("'", "''") + "'"
 
@@ -152,7 +152,8 @@ def _without_wildcards(path: str) -> str:
     return re.sub(r"[*?\[]", r"[\g<0>]", path)
 
 
-def _ordered(column: pa.ChunkedArray, order: Sequence[str]) -> pa.ChunkedArray:
+def ordered(column: pa.ChunkedArray, order: Sequence[str]) -> pa.ChunkedArray:
+    """Return a column of text as categories in this order."""
     import pyarrow.compute as pc
 
     words = pa.array(order, pa.string())
@@ -168,8 +169,8 @@ def _schema(file: Path) -> pa.Schema:
 
 
 def _state(file: Path) -> tuple[int, int]:
-    found = file.stat()
-    return found.st_size, found.st_mtime_ns
+    state = file.stat()
+    return state.st_size, state.st_mtime_ns
 
 
 def _broken(file: Path, error: Exception) -> ReadError:

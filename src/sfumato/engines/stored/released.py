@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class ReleasedRows:
+class OutOfCoreWork:
     """Rows that were written in parts."""
 
     parts: Parts

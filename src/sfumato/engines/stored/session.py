@@ -1,4 +1,4 @@
-"""The making of a release from rows in files: what is the same wherever the rows are and whoever counts them."""
+"""The base session of the engines for tables larger than memory, DuckDB and Spark."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.engines.base import Session
-from sfumato.engines.stored.memory import MemoryPlan
-from sfumato.engines.stored.opened import StoredTableSource, require_finite, rows_of
+from sfumato.engines.stored.memory import MemoryBudget
+from sfumato.engines.stored.opened import OutOfCoreTable, require_finite, rows_of
 from sfumato.engines.stored.parts import Blocks, PartWriter
-from sfumato.engines.stored.relation import Relation, Rows
-from sfumato.engines.stored.released import ReleasedRows
-from sfumato.engines.stored.survey import Queries, StoredSurvey
+from sfumato.engines.stored.relation import Relation, StoredRows
+from sfumato.engines.stored.released import OutOfCoreWork
+from sfumato.engines.stored.survey import OutOfCoreSurvey, Scan
 from sfumato.release.release import Release
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.table.table import Table
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from sfumato.disclosure.safe_shares import SafeShares
     from sfumato.engines.base import PairedSample, RowKeys
     from sfumato.measures.assess import Assessment
-    from sfumato.methods.base import Plan
     from sfumato.methods.diagnostics import Diagnostics
+    from sfumato.plan.plan import Plan
     from sfumato.randomness import Randomness
     from sfumato.release.manifest import Manifest
     from sfumato.schema.columns import Column
@@ -37,18 +37,11 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, repr=False)
-class RoutedRows:
-    """Rows in blocks, not transformed yet."""
-
-    blocks: Blocks
-
-
-@dataclass(frozen=True, repr=False)
-class StoredSession(Session[StoredTableSource, Any]):
+class OutOfCoreSession(Session[OutOfCoreTable, Any]):
     """One run of an engine that keeps rows in files of a private folder."""
 
     folder: Path
-    memory: MemoryPlan
+    memory: MemoryBudget
     given_block_rows: int | None  # by the user
 
     @abstractmethod
@@ -56,45 +49,48 @@ class StoredSession(Session[StoredTableSource, Any]):
         """Bring the rows of a source into Parquet files."""
 
     @abstractmethod
-    def queries(self, rows: Rows) -> Queries:
-        """Return what answers questions about these rows."""
+    def scan(self, rows: StoredRows) -> Scan:
+        """Return what reads and counts these rows."""
 
     @abstractmethod
-    def with_declared_kinds(self, rows: Rows, columns: Sequence[Column]) -> Rows:
+    def with_declared_kinds(self, rows: StoredRows, columns: Sequence[Column]) -> StoredRows:
         """Return the rows with the kinds and orders that the schema declares."""
+
+    @abstractmethod
+    def route(self, plan: Plan, rows: StoredRows) -> Blocks:
+        """Write each row into the block that the plan routes it to."""
 
     @abstractmethod
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         """Do the work for all items, several at a time; the log tells how far ``what`` is."""
 
-    def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> StoredTableSource:
+    def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> OutOfCoreTable:
         if isinstance(source, FittedTable):
             source, schema = source.table, schema or source.schema
         relation = self.relation(source)
-        untyped = self.queries(Rows(relation, {}, relation.rows))
+        untyped = self.scan(StoredRows(relation, {}, relation.rows))
         stored = rows_of(relation, untyped.facts, source.kinds if isinstance(source, Table) else None)
-        completed = Schema.of(schema).completed(stored.names, self.queries(stored).facts)
+        completed = Schema.of(schema).completed(stored.names, self.scan(stored).facts)
         typed = self.with_declared_kinds(stored, completed.columns)
-        completed.require_fit(self.queries(typed).facts)
-        return StoredTableSource(typed, completed)
+        completed.require_fit(self.scan(typed).facts)
+        return OutOfCoreTable(typed, completed)
 
-    def survey(self, source: StoredTableSource, randomness: Randomness) -> StoredSurvey:
+    def survey(self, source: OutOfCoreTable, randomness: Randomness) -> OutOfCoreSurvey:
         rows = source.releasable
-        queries = self.queries(rows)
-        require_finite(queries.facts(rows.names))
-        return StoredSurvey.of(rows, queries, self.memory_for(rows), self.given_block_rows, randomness)
+        scan = self.scan(rows)
+        require_finite(scan.facts(rows.names))
+        return OutOfCoreSurvey.of(rows, scan, self.memory_for(rows), self.given_block_rows, randomness)
 
-    def shuffle(self, rows: RoutedRows, plan: Plan) -> ReleasedRows:
-        """Transform each block, and write its rows in random order and with random numbers."""
-        writer = PartWriter.of(plan, rows.blocks, self.folder)
-        return ReleasedRows(writer.parts(self.each(writer.write, writer.in_work, "anonymizing blocks")))
+    def run(self, plan: Plan, source: OutOfCoreTable) -> OutOfCoreWork:
+        writer = PartWriter.of(plan, self.route(plan, source.releasable), self.folder)
+        return OutOfCoreWork(writer.parts(self.each(writer.write, writer.blocks_in_random_order, "anonymizing blocks")))
 
-    def diagnose(self, plan: Plan, rows: ReleasedRows) -> Diagnostics:
-        return rows.diagnostics()
+    def diagnose(self, plan: Plan, work: OutOfCoreWork) -> Diagnostics:
+        return work.diagnostics()
 
     def write(
         self,
-        rows: ReleasedRows,
+        work: OutOfCoreWork,
         manifest: Manifest,
         diagnostics: Diagnostics,
         into: Any,
@@ -102,20 +98,20 @@ class StoredSession(Session[StoredTableSource, Any]):
         assessment: Assessment | None = None,
         before: tuple[SafeShares, ...] = (),
     ) -> Release:
-        table = rows.released_table
+        table = work.released_table
         release = Release(table, manifest, diagnostics=diagnostics, assessment=assessment, before=before)
-        return rows.write(release, into)
+        return work.write(release, into)
 
-    def paired_sample(
-        self, rows: ReleasedRows, size: int, together: Sequence[str], generator: np.random.Generator
+    def sample(
+        self, work: OutOfCoreWork, size: int, together: Sequence[str], generator: np.random.Generator
     ) -> PairedSample:
-        return rows.parts.sample(size, together, generator)
+        return work.parts.sample(size, together, generator)
 
-    def keys_of(self, source: StoredTableSource, keys: RowKeys) -> Iterator[pa.Table]:
+    def keys_of(self, source: OutOfCoreTable, keys: RowKeys) -> Iterator[pa.Table]:
         """Yield the keys of all original rows, which are read in batches."""
         for _, rows in source.stored.tables(self.memory_for(source.stored).batch_rows):
             yield keys.original(rows)
 
-    def memory_for(self, rows: Rows) -> MemoryPlan:
+    def memory_for(self, rows: StoredRows) -> MemoryBudget:
         """Return how the memory is divided for these columns."""
         return replace(self.memory, columns=len(rows.names))

@@ -31,7 +31,7 @@ def workspace(into: Any) -> Iterator[Path]:
     target = place.resolved(destination.path) if isinstance(destination, Folder) else temporary
     _sweep(target)
     with place.parents_of(target):
-        folder, locks = _made(target)
+        folder, locks = _make_folder(target)
         try:
             yield folder
         finally:
@@ -43,7 +43,7 @@ def workspace(into: Any) -> Iterator[Path]:
                 place.unlock(locks)
 
 
-def _made(target: Path) -> tuple[Path, list[int]]:
+def _make_folder(target: Path) -> tuple[Path, list[int]]:
     failure = ""
     try:
         folder = target.with_name(f"{place.prefix(target)}{secrets.token_hex(8)}{ENDING}")

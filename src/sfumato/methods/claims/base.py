@@ -72,16 +72,18 @@ class Claim(ABC, Generic[T]):
     finding is the same as that of the whole table. A tally may hold hashes or values of cells and is never shown.
     """
 
-    kind: ClassVar[ClaimKind]
+    kind: ClassVar[ClaimKind] = "integrity"
+    recountable: ClassVar[bool] = False  # whether whoever has the released rows can recount it, without the original
     covers_every_output: ClassVar[bool] = False  # whether it holds only if nothing else about the original is published
 
     @abstractmethod
     def tally(self, evidence: Evidence) -> T:
         """Count one block."""
 
-    @abstractmethod
     def merge(self, one: T, other: T) -> T:
-        """Put the tallies of two sets of blocks together."""
+        """Put the tallies of two sets of blocks together; by default the tally itself knows how."""
+        merged: T = one.merge(other)  # type: ignore[attr-defined]
+        return merged
 
     @abstractmethod
     def finding(self, tally: T) -> Finding:
@@ -93,8 +95,8 @@ class Claim(ABC, Generic[T]):
 
     @property
     def needs_original(self) -> bool:
-        """Whether the original is needed to recount the claim. If not, whoever has the released rows can recount it."""
-        return True
+        """Whether the original is needed to recount the claim."""
+        return not self.recountable
 
     @property
     def protects(self) -> tuple[str, ...]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.methods.claims.base import FAULT, Claim, ClaimKind, Evidence, Finding, counted, counted_by_column
+from sfumato.methods.claims.base import FAULT, Claim, Evidence, Finding, counted, counted_by_column
 from sfumato.table.group_counts import GroupKeys, KeyedGroups, sums
 from sfumato.table.groups import first_rows, group_labels
 from sfumato.table.intervals import BOX, Member, high_name, is_interval, is_member, low_name, missing_name, parse_set
@@ -86,8 +86,6 @@ class Containment(Claim[ContentCounts]):
     ``empty_is_unknown`` says that a range with both ends missing makes no statement about its rows, so that any value
     lies inside it.
     """
-
-    kind: ClassVar[ClaimKind] = "integrity"
 
     columns: tuple[str, ...]
     covers: Mapping[str, Members] = field(default_factory=dict, repr=False)

@@ -38,15 +38,13 @@ class KAnonymity(Claim[GroupCounts]):
     """Every row is equal to at least k − 1 others in the released ``columns``."""
 
     kind: ClassVar[ClaimKind] = "privacy"
+    recountable: ClassVar[bool] = True
 
     k: int
     columns: tuple[str, ...]
 
     def tally(self, evidence: Evidence) -> GroupCounts:
         return GroupCounts.of(evidence.groups(self.columns))
-
-    def merge(self, one: GroupCounts, other: GroupCounts) -> GroupCounts:
-        return one.merge(other)
 
     def finding(self, tally: GroupCounts) -> Finding:
         smallest = int(tally.counts.min(initial=tally.rows))
@@ -57,10 +55,6 @@ class KAnonymity(Claim[GroupCounts]):
             fix="allow some suppression, or protect fewer columns",
             kind=self.kind,
         )
-
-    @property
-    def needs_original(self) -> bool:
-        return False
 
     @property
     def protects(self) -> tuple[str, ...]:
@@ -163,6 +157,8 @@ class ValueCounts:
 class EachColumnClaim(Claim[ValueCounts]):
     """A claim about the values of each column by itself."""
 
+    recountable: ClassVar[bool] = True
+
     columns: Mapping[str, tuple[str, ...]]  # original column → the columns released for it
 
     def tally(self, evidence: Evidence) -> ValueCounts:
@@ -175,10 +171,6 @@ class EachColumnClaim(Claim[ValueCounts]):
     def merge(self, one: ValueCounts, other: ValueCounts) -> ValueCounts:
         counts = {name: one.counts[name].merge(other.counts[name]) for name in self.columns}
         return ValueCounts(counts, one.missing | other.missing)
-
-    @property
-    def needs_original(self) -> bool:
-        return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,8 +206,6 @@ class EachColumnAnonymous(EachColumnClaim):
 @dataclass(frozen=True, kw_only=True)
 class AtMostValues(EachColumnClaim):
     """No column shows more than this many different values, a missing one not counted."""
-
-    kind: ClassVar[ClaimKind] = "integrity"
 
     most: int
 

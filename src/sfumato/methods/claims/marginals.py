@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.claims.base import FAULT, Claim, ClaimKind, Evidence, Finding, counted, listed
+from sfumato.methods.claims.base import FAULT, Claim, Evidence, Finding, counted, listed
 from sfumato.table.hashing import column_hashes
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ class ValueSums:
 @dataclass(frozen=True, kw_only=True)
 class MarginalsKept(Claim[ValueSums]):
     """Each of ``columns`` has exactly the values of the original, missing ones too, each in as many rows."""
-
-    kind: ClassVar[ClaimKind] = "integrity"
 
     columns: tuple[str, ...]
 

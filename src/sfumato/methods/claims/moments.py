@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.claims.base import Claim, ClaimKind, Evidence, Finding
+from sfumato.methods.claims.base import Claim, Evidence, Finding
 from sfumato.statistics.moments import Moments
 
 if TYPE_CHECKING:
@@ -73,16 +73,11 @@ class MomentsKept(Claim[BothMoments]):
     An error of a mean counts in standard deviations of the column, one of a covariance in products of them.
     """
 
-    kind: ClassVar[ClaimKind] = "integrity"
-
     columns: tuple[str, ...]
     tolerance: float = 1e-9
 
     def tally(self, evidence: Evidence) -> BothMoments:
         return BothMoments.of(evidence.original.matrix(self.columns), evidence.released.matrix(self.columns))
-
-    def merge(self, one: BothMoments, other: BothMoments) -> BothMoments:
-        return one.merge(other)
 
     def finding(self, tally: BothMoments) -> Finding:
         error = tally.largest_error

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pyarrow.compute as pc
 
-from sfumato.methods.claims.base import FAULT, Claim, ClaimKind, Evidence, Finding, counted
+from sfumato.methods.claims.base import FAULT, Claim, Evidence, Finding, counted
 from sfumato.table.secret_keys import PSEUDONYM, collision_probability
 
 
@@ -25,14 +25,10 @@ class PseudonymCounts:
 class Pseudonyms(Claim[PseudonymCounts]):
     """A column holds pseudonyms and nothing else; with ``one_row_each``, no pseudonym is in two rows."""
 
-    kind: ClassVar[ClaimKind] = "integrity"
+    recountable: ClassVar[bool] = True
 
     column: str
     one_row_each: bool
-
-    @property
-    def needs_original(self) -> bool:
-        return False
 
     def tally(self, evidence: Evidence) -> PseudonymCounts:
         cells = evidence.released.arrow.column(self.column)
@@ -66,8 +62,6 @@ class Pseudonyms(Claim[PseudonymCounts]):
 @dataclass(frozen=True, kw_only=True)
 class DatesShifted(Claim[None]):
     """All dates of a person were shifted by the same days; made only after this was verified on the original."""
-
-    kind: ClassVar[ClaimKind] = "integrity"
 
     columns: tuple[str, ...]
     by: str

@@ -26,6 +26,7 @@ class RiskAtMost(Claim[GroupCounts]):
     """
 
     kind: ClassVar[ClaimKind] = "privacy"
+    recountable: ClassVar[bool] = True
 
     columns: tuple[str, ...]
     highest: float | None = None
@@ -33,9 +34,6 @@ class RiskAtMost(Claim[GroupCounts]):
 
     def tally(self, evidence: Evidence) -> GroupCounts:
         return GroupCounts.of(evidence.groups(self.columns))
-
-    def merge(self, one: GroupCounts, other: GroupCounts) -> GroupCounts:
-        return one.merge(other)
 
     def finding(self, tally: GroupCounts) -> Finding:
         highest = 1.0 / int(tally.counts.min(initial=tally.rows)) if tally.rows else 0.0
@@ -50,10 +48,6 @@ class RiskAtMost(Claim[GroupCounts]):
             fix="a larger k, or more suppression",
             kind=self.kind,
         )
-
-    @property
-    def needs_original(self) -> bool:
-        return False
 
     @property
     def protects(self) -> tuple[str, ...]:
@@ -97,9 +91,6 @@ class KMap(Claim[GroupCounts]):
 
     def tally(self, evidence: Evidence) -> GroupCounts:
         return GroupCounts.of(evidence.groups(self.columns))
-
-    def merge(self, one: GroupCounts, other: GroupCounts) -> GroupCounts:
-        return one.merge(other)
 
     def finding(self, tally: GroupCounts) -> Finding:
         people = self.population.people(tally)

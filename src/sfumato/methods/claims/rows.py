@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sfumato.methods.claims.base import FAULT, Claim, ClaimKind, Evidence, Finding, counted, listed
+from sfumato.methods.claims.base import FAULT, Claim, Evidence, Finding, counted, listed
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ ROUNDING = 1e-6  # share of an end of a range by which a single-precision number
 
 
 @dataclass(frozen=True, repr=False)
-class RowCounts:
+class AccountedRows:
     """Rows before and after, and whether every original row is released equally often."""
 
     original: int
@@ -29,30 +29,28 @@ class RowCounts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowsAccountedFor(Claim[RowCounts]):
+class RowsAccountedFor(Claim[AccountedRows]):
     """Every original row is released ``times`` times or suppressed, and at most this share of them is suppressed."""
-
-    kind: ClassVar[ClaimKind] = "integrity"
 
     suppressed_at_most: float = 0.0  # share of the original rows, from 0 to 1
     times: int = 1  # released rows for each original row, more than 1 if several tables are released together
 
-    def tally(self, evidence: Evidence) -> RowCounts:
+    def tally(self, evidence: Evidence) -> AccountedRows:
         rows, origin = evidence.original.rows, evidence.origin
         known = bool(origin.size == 0 or (origin.min() >= 0 and origin.max() < rows))
         seen = np.bincount(origin if known else [], minlength=rows)
         once = known and origin.size == evidence.released.rows and bool(np.isin(seen, (0, self.times)).all())
-        return RowCounts(rows, evidence.released.rows, origin.size, once)
+        return AccountedRows(rows, evidence.released.rows, origin.size, once)
 
-    def merge(self, one: RowCounts, other: RowCounts) -> RowCounts:
-        return RowCounts(
+    def merge(self, one: AccountedRows, other: AccountedRows) -> AccountedRows:
+        return AccountedRows(
             one.original + other.original,
             one.released + other.released,
             one.origins + other.origins,
             one.once and other.once,
         )
 
-    def finding(self, tally: RowCounts) -> Finding:
+    def finding(self, tally: AccountedRows) -> Finding:
         suppressed = tally.original - tally.origins // self.times
         each = "no row lost or duplicated" if self.times == 1 else f"{self.times:,} released rows for each original row"
         allowed = f"at most {self.suppressed_at_most:.2%}" if self.suppressed_at_most else "none"
@@ -77,7 +75,7 @@ class ReleasedNames:
 class ColumnsAllowed(Claim[ReleasedNames]):
     """No other columns are released than these."""
 
-    kind: ClassVar[ClaimKind] = "integrity"
+    recountable: ClassVar[bool] = True
 
     names: tuple[str, ...]
 
@@ -96,10 +94,6 @@ class ColumnsAllowed(Claim[ReleasedNames]):
             fix=FAULT,
             kind=self.kind,
         )
-
-    @property
-    def needs_original(self) -> bool:
-        return False
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,8 +161,6 @@ class ValidCells(Claim[CellValues]):
     or else between the lowest and the highest number of the original, or anywhere if the column is ``unlimited``. A
     missing value is valid everywhere.
     """
-
-    kind: ClassVar[ClaimKind] = "integrity"
 
     domains: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     unlimited: tuple[str, ...] = ()

@@ -28,6 +28,7 @@ class SampledPrivacy(Claim[SampledGroups]):
     """
 
     kind: ClassVar[ClaimKind] = "privacy"
+    recountable: ClassVar[bool] = True
     covers_every_output: ClassVar[bool] = True
 
     epsilon: float
@@ -55,10 +56,6 @@ class SampledPrivacy(Claim[SampledGroups]):
             fix="a larger epsilon or delta, or coarser levels",
             kind=self.kind,
         )
-
-    @property
-    def needs_original(self) -> bool:
-        return False
 
     @property
     def protects(self) -> tuple[str, ...]:

@@ -30,15 +30,13 @@ class SensitiveClaim(Claim[KeyedCounts]):
     """A claim about the values of ``column`` in groups of rows that are equal in the released ``columns``."""
 
     kind: ClassVar[ClaimKind] = "privacy"
+    recountable: ClassVar[bool] = True
 
     columns: tuple[str, ...]
     column: str
 
     def tally(self, evidence: Evidence) -> KeyedCounts:
         return KeyedCounts.of(evidence.groups(self.columns), evidence.released.coded(self.column))
-
-    def merge(self, one: KeyedCounts, other: KeyedCounts) -> KeyedCounts:
-        return one.merge(other)
 
     def finding(self, tally: KeyedCounts) -> Finding:
         measured = self._measured(tally) if len(tally.keys) else np.zeros(0)
@@ -51,10 +49,6 @@ class SensitiveClaim(Claim[KeyedCounts]):
             fix="a weaker limit, more suppression, or fewer quasi-identifiers",
             kind=self.kind,
         )
-
-    @property
-    def needs_original(self) -> bool:
-        return False
 
     @property
     def protects(self) -> tuple[str, ...]:

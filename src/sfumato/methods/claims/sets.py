@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.methods.claims.base import FAULT, Claim, ClaimKind, Evidence, Finding, counted, counted_by_column
+from sfumato.methods.claims.base import FAULT, Claim, Evidence, Finding, counted, counted_by_column
 from sfumato.table.intervals import ANY, parse_set
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class AtMostNames(Claim[SetCounts]):
     so, is the claim :class:`Containment`.
     """
 
-    kind: ClassVar[ClaimKind] = "integrity"
+    recountable: ClassVar[bool] = True
 
     most: int
     columns: tuple[str, ...]
@@ -80,7 +80,3 @@ class AtMostNames(Claim[SetCounts]):
             fix=FAULT,
             kind=self.kind,
         )
-
-    @property
-    def needs_original(self) -> bool:
-        return False

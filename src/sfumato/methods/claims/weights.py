@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.claims.base import FAULT, Claim, ClaimKind, Evidence, Finding, counted
+from sfumato.methods.claims.base import FAULT, Claim, Evidence, Finding, counted
 from sfumato.table.group_counts import GroupKeys, KeyedGroups
 
 if TYPE_CHECKING:
@@ -57,17 +57,12 @@ class WeightTotals:
 class WeightTotalsKept(Claim[WeightTotals]):
     """The weights of the rows that share a box have the same total as in the original, up to rounding."""
 
-    kind: ClassVar[ClaimKind] = "integrity"
-
     weight: str
     box: str  # released column that numbers the boxes
 
     def tally(self, evidence: Evidence) -> WeightTotals:
         original = evidence.original.numbers(self.weight)[evidence.origin]
         return WeightTotals.of(evidence.groups((self.box,)), original, evidence.released.numbers(self.weight))
-
-    def merge(self, one: WeightTotals, other: WeightTotals) -> WeightTotals:
-        return one.merge(other)
 
     def finding(self, tally: WeightTotals) -> Finding:
         changed = tally.changed

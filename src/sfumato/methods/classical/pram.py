@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import CannotRelease, OptionError
-from sfumato.methods.base import Method, Outcome, Plan
+from sfumato.methods.base import Method
 from sfumato.methods.claims import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.methods.recodings.quasi_columns import MOST_VALUES
 from sfumato.params import Checked, OrNone, Share, option, require_share
+from sfumato.plan.plan import Outcome, RowwisePlan
 from sfumato.schema.columns import Role
 from sfumato.survey.questions import DistinctIn
 from sfumato.survey.survey import blocks_wanted
@@ -145,20 +146,13 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PramPlan(Plan):
+class PramPlan(RowwisePlan):
     """Change the categories of each block."""
 
     names: tuple[str, ...]
     changes: tuple[Change, ...]
     parts: int
     randomness: Randomness
-
-    @property
-    def blocks(self) -> int:
-        return self.parts
-
-    def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        return (keys % np.uint64(self.parts)).astype(np.int64)
 
     def transform(self, block: Table, number: int) -> Outcome:
         columns = {name: block.arrow.column(name) for name in self.names}

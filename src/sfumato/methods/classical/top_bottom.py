@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import CannotRelease
-from sfumato.methods.base import Method, Outcome, Plan
+from sfumato.methods.base import Method
 from sfumato.methods.claims import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.params import Share, Whole, option
+from sfumato.plan.plan import Outcome, RowwisePlan
 from sfumato.schema.columns import Role
 from sfumato.survey.questions import PointsOf
 from sfumato.survey.survey import blocks_wanted
@@ -104,19 +105,12 @@ class TopBottom(Method):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class TopBottomPlan(Plan):
+class TopBottomPlan(RowwisePlan):
     """Replace the numbers beyond the limits."""
 
     names: tuple[str, ...]
     limits: Mapping[str, tuple[float, float]]
     parts: int
-
-    @property
-    def blocks(self) -> int:
-        return self.parts
-
-    def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        return (keys % np.uint64(self.parts)).astype(np.int64)
 
     def transform(self, block: Table, number: int) -> Outcome:
         columns = {name: block.arrow.column(name) for name in self.names}

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.engines import memory
-from sfumato.engines.memory import MemorySurvey
+from sfumato.engines.memory import blocks, engine
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import OptionError, OutOfMemory
 from sfumato.kernels.sensitivity import pair_sums
 from sfumato.methods.boxes.all_statistics import correlations, root_mean_squares
@@ -114,8 +114,8 @@ class TestKeepAmongManyColumns:
 def test_memory_that_is_not_there_is_said_before_the_work(monkeypatch):
     data = factors(500, 10)
     roles = dict.fromkeys(data, "quasi")
-    monkeypatch.setattr(memory, "available_memory", lambda: 100_000)
-    monkeypatch.setattr(memory, "run", lambda *_, **__: pytest.fail("the work was begun"))
+    monkeypatch.setattr(blocks, "available_memory", lambda: 100_000)
+    monkeypatch.setattr(engine, "run", lambda *_, **__: pytest.fail("the work was begun"))
     with pytest.raises(OutOfMemory, match="500 rows") as raised:
         sf.Boxes(k=5, l=1).release(data, schema=roles, seed=1)
     assert "fewer quasi-identifiers" in str(raised.value)

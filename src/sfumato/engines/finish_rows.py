@@ -1,0 +1,93 @@
+"""The last step of every engine: rows in random order, random numbers of groups, and the types of the original."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from sfumato.methods.claims import Evidence
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Renumber = Callable[[str, NDArray[np.int64]], NDArray[np.int64]]  # name, group of each row → number of each row
+
+
+def finish_rows(
+    evidence: Evidence, numbered: Sequence[str], order: np.random.Generator, renumber: Renumber
+) -> Evidence:
+    """Put the rows of a block in random order, and give new numbers to the groups in ``numbered`` columns.
+
+    ``order`` and ``renumber`` must not depend on the seed of the release: whoever knew it could otherwise undo them and
+    read the order of the original.
+    """
+    rows = order.permutation(evidence.released.rows)
+    arrow = evidence.released.arrow.take(pa.array(rows))
+    for name in numbered:
+        groups = pa.array(arrow.column(name).to_numpy()).dictionary_encode().indices.to_numpy()
+        numbers = pa.array(renumber(name, groups.astype(np.int64)))
+        arrow = arrow.set_column(arrow.column_names.index(name), name, numbers)
+    released = with_original_types(Table(arrow, evidence.released.kinds), evidence.original)
+    return Evidence(cells_only(released), evidence.original, evidence.origin[rows])
+
+
+def with_original_types(released: Table, original: Table) -> Table:
+    """Give columns that were released as text the order of their categories, or booleans, back.
+
+    Only where each released cell is a single value of the original: sets and words of a tree stay text.
+    """
+    columns, kinds = {}, dict(released.kinds)
+    for one in released.arrow.schema:
+        column = columns[one.name] = released.arrow.column(one.name)
+        kind = original.kinds.get(one.name)
+        if kind in (Kind.ORDERED, Kind.BOOLEAN) and pt.is_string(one.type):
+            typed = _typed(column, _possible_values(original, one.name), kind)
+            if typed is not None:
+                columns[one.name], kinds[one.name] = typed, kind
+    return Table(pa.table(columns), kinds)
+
+
+def _possible_values(original: Table, name: str) -> pa.Array:
+    """Return the values that the column can have, also those that other blocks hold."""
+    column = original.arrow.column(name)
+    if pt.is_boolean(column.type):
+        return pa.array([False, True])
+    if original.kinds[name] is Kind.BOOLEAN and pt.is_integer(column.type):
+        return pa.array([0, 1], column.type)
+    if pt.is_dictionary(column.type):
+        return column.unify_dictionaries().chunk(0).dictionary
+    return original.coded(name).values.drop_null()
+
+
+def _typed(column: pa.ChunkedArray, values: pa.Array, kind: Kind) -> pa.ChunkedArray | pa.Array | None:
+    """Return the column with the type of the original, or None if a cell is not one of its values."""
+    words = values.cast(pa.string())
+    codes = pc.index_in(column, value_set=words)
+    if codes.null_count > column.null_count or pc.any(pc.match_substring_regex(words, r"[|\\]")).as_py():
+        return None
+    if kind is Kind.BOOLEAN:
+        return values.take(codes.combine_chunks())
+    return pa.DictionaryArray.from_arrays(codes.combine_chunks().cast(pa.int32()), words, ordered=True)
+
+
+def cells_only(released: Table) -> Table:
+    """Drop metadata and unused dictionary values, which may come from suppressed rows."""
+    columns = {
+        field.name: _tight_dictionary(released, field) if pt.is_dictionary(field.type) else column
+        for field, column in zip(released.arrow.schema, released.arrow.columns, strict=True)
+    }
+    return Table(pa.table(columns), released.kinds)
+
+
+def _tight_dictionary(released: Table, field: pa.Field) -> pa.DictionaryArray:
+    coded = released.coded(field.name)
+    values = coded.values.drop_null()
+    codes = pa.array(coded.codes, mask=coded.codes == len(values))
+    return pa.DictionaryArray.from_arrays(codes, values, ordered=field.type.ordered)

@@ -1,0 +1,173 @@
+"""The memory engine: it holds the whole table and answers exactly. All other engines are compared with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.engines.base import Engine, PairedSample, Session, Verified, nothing_released
+from sfumato.engines.finish_rows import finish_rows
+from sfumato.engines.memory.blocks import MemoryWork, require_memory, run
+from sfumato.engines.memory.scan import MemorySurvey, MemoryTable
+from sfumato.params import require_int
+from sfumato.randomness import Randomness
+from sfumato.release.comparison import Comparison
+from sfumato.release.destination import destination_of
+from sfumato.release.release import Release
+from sfumato.release.verify import verify
+from sfumato.schema.schema import FittedTable, Schema
+from sfumato.survey.equal_rows import ComparedRows, EqualRowCounts
+from sfumato.survey.questions import GroupSizes
+from sfumato.table.frames import as_table
+from sfumato.table.group_counts import KeyedGroups
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.disclosure.safe_shares import SafeShares
+    from sfumato.engines.base import RowKeys
+    from sfumato.measures.assess import Assessment
+    from sfumato.methods.claims import Claim
+    from sfumato.methods.diagnostics import Diagnostics
+    from sfumato.plan.plan import Plan
+    from sfumato.release.manifest import Manifest
+    from sfumato.table.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory(Engine, Session[MemoryTable, MemoryWork]):
+    """The engine that holds the whole table in memory.
+
+    The options make it behave like an engine that cannot, to test plans.
+    """
+
+    name: ClassVar[str] = "memory"
+    in_memory: ClassVar[bool] = True
+
+    block_rows: int | None = None  # rows per block; None: one block
+    sample_rows: int | None = None  # rows in the sample of the survey; None: all
+    batch_rows: int | None = None  # rows that are routed together; None: all
+
+    def __post_init__(self) -> None:
+        for name in ("block_rows", "sample_rows", "batch_rows"):
+            if getattr(self, name) is not None:
+                require_int(getattr(self, name), name=name, at_least=1)
+
+    def session(self, into: Any) -> AbstractContextManager[Memory]:
+        return nullcontext(self)
+
+    def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> MemoryTable:
+        if isinstance(source, FittedTable) and schema is None:
+            return MemoryTable(source)
+        table = source.table if isinstance(source, FittedTable) else as_table(source)
+        return MemoryTable(FittedTable.of(table, schema))
+
+    def replace_table(self, source: MemoryTable, prepare: Callable[[FittedTable], FittedTable]) -> MemoryTable:
+        return MemoryTable(prepare(source.fitted))
+
+    def survey(self, source: MemoryTable, randomness: Randomness) -> MemorySurvey:
+        source.releasable.require_finite(source.releasable.names)
+        return MemorySurvey(source.releasable, self.block_rows, self.sample_rows, randomness)
+
+    def run(self, plan: Plan, source: MemoryTable) -> MemoryWork:
+        require_memory(plan, source.rows)
+        work = run(plan, source.releasable, batch_rows=self.batch_rows)
+        if not work.released_rows:
+            raise nothing_released()
+        randomness = Randomness()  # never the seed of the release
+        order = randomness.stream("order")
+        return replace(
+            work, evidence=finish_rows(work.evidence, plan.numbered, order, partial(_random_numbers, randomness))
+        )
+
+    def verify(self, claims: Sequence[Claim[Any]], work: MemoryWork) -> Verified:
+        findings = verify(claims, [work.evidence])
+        return Verified.of(findings, Comparison.of(work.evidence))
+
+    def diagnose(self, plan: Plan, work: MemoryWork) -> Diagnostics:
+        return plan.diagnostics(work.trace, work.evidence)
+
+    def sample(
+        self, work: MemoryWork, size: int, together: Sequence[str], generator: np.random.Generator
+    ) -> PairedSample:
+        """Return all released rows, which are held anyway."""
+        return PairedSample(work.evidence, None)
+
+    def compare(self, source: MemoryTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
+        return compare_keys(keys.original(source.fitted.table), pa.concat_tables(map(keys.released, released)))
+
+    def write(
+        self,
+        work: MemoryWork,
+        manifest: Manifest,
+        diagnostics: Diagnostics,
+        into: Any,
+        *,
+        assessment: Assessment | None = None,
+        before: tuple[SafeShares, ...] = (),
+    ) -> Release:
+        released = work.released_table
+        release = Release(released, manifest, diagnostics=diagnostics, assessment=assessment, before=before)
+        if destination := destination_of(into):
+            destination.write(release)
+        return release
+
+
+def _random_numbers(randomness: Randomness, name: str, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return numbers from 0 for the groups of a column, at random."""
+    return randomness.stream(f"{name} numbers").permutation(int(groups.max()) + 1)[groups]
+
+
+def compare_keys(people: pa.Table, rows: pa.Table) -> ComparedRows:
+    """Compare the keys of all original rows, the people, and of all released rows; see :class:`RowKeys`."""
+    known, whole = (_People.of(key, people, rows) for key in ("known", "whole"))
+    shown = KeyedGroups.of_keys(_key("shown", rows))
+    return ComparedRows(
+        original_rows=people.num_rows,
+        released_rows=rows.num_rows,
+        whole=whole.equal_rows(known.are_alone),
+        known=known.equal_rows(known.are_alone),
+        groups=GroupSizes.of(np.bincount(shown.labels)),
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class _People:
+    """The label of each person, and how many people and released rows have each label."""
+
+    labels: NDArray[np.int64]
+    people: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, key: str, people: pa.Table, rows: pa.Table) -> _People:
+        """Label people and released rows by one of their keys."""
+        groups = KeyedGroups.of_keys(np.concatenate([_key(key, people), _key(key, rows)]))
+        labels, others = np.split(groups.labels, [people.num_rows])
+        return cls(labels, *(np.bincount(one, minlength=groups.size) for one in (labels, others)))
+
+    @property
+    def are_alone(self) -> NDArray[np.bool_]:
+        """Whether no other person has the label of each person."""
+        return np.asarray(self.people[self.labels] == 1)
+
+    def equal_rows(self, is_alone: NDArray[np.bool_]) -> EqualRowCounts:
+        """Count the people whom released rows equal; who is not alone in the ``known`` key is not unique."""
+        is_unique = self.are_alone & is_alone
+        return EqualRowCounts(
+            unique=int(is_unique.sum()),
+            copied=int((is_unique & (self.rows[self.labels] > 0)).sum()),
+            pairs=int((self.people == 2).sum()),
+            equal=int(self.rows[self.people > 0].sum()),
+        )
+
+
+def _key(name: str, keys: pa.Table) -> NDArray[np.uint64]:
+    return np.column_stack([keys.column(f"{name}_{half}").to_numpy() for half in ("a", "b")])

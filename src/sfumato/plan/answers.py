@@ -1,0 +1,73 @@
+"""Answers of a survey that are more than a number or a record of another room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import TableError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """Smallest and largest number of a column; NaN if it has none."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Distinct:
+    """Distinct values of a column and how often each occurs.
+
+    ``values`` are sorted, with the missing one last. If ``is_complete`` is false, these are only the most frequent
+    values.
+    """
+
+    values: pa.Array
+    counts: NDArray[np.int64]
+    is_complete: bool = True
+
+    def require_complete(self, column: str) -> Distinct:
+        """Return this answer if it is complete; raise an error that names the column and the limit if not."""
+        if not self.is_complete:
+            raise TableError(
+                f"Column {column!r} has too many distinct values to be used as categories.",
+                found=f"more than {len(self.values):,} values",
+                fix="give it the role 'identifier', recode it, or declare it as numeric",
+            )
+        return self
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupSizes:
+    """A histogram of the sizes of groups of equal rows: there are ``groups[i]`` groups of ``sizes[i]`` rows."""
+
+    sizes: NDArray[np.int64]  # ascending
+    groups: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, sizes: NDArray[np.int64]) -> GroupSizes:
+        """Return the histogram of the sizes of individual groups."""
+        return cls(*np.unique(sizes, return_counts=True))
+
+    @property
+    def count(self) -> int:
+        """Number of groups."""
+        return int(self.groups.sum())
+
+    @property
+    def smallest(self) -> int:
+        """Number of rows in the smallest group; 0 if there is none."""
+        return int(self.sizes.min(initial=np.iinfo(np.int64).max)) if len(self.sizes) else 0
+
+    @property
+    def unique_rows(self) -> int:
+        """Number of rows that are alone in their group."""
+        return int(self.groups[self.sizes == 1].sum())
