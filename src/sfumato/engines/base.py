@@ -107,6 +107,7 @@ class Engine(ABC):
     """An engine that users choose: it starts a session for each release."""
 
     name: ClassVar[str]  # name by which users choose it, e.g. "memory"
+    in_memory: ClassVar[bool] = False  # whether it holds the whole table, so that every figure is exact
 
     def require_target(self, into: Any) -> None:
         """Raise before any work if the release could not be written to ``into``."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.engines.base import Engine, Session, Verified, nothing_released, without_identifiers
+from sfumato.engines.base import Engine, PairedSample, Session, Verified, nothing_released, without_identifiers
 from sfumato.engines.machine import available_memory
 from sfumato.errors import OutOfMemory
 from sfumato.methods.claims import Evidence
@@ -200,6 +200,7 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
     """
 
     name: ClassVar[str] = "memory"
+    in_memory: ClassVar[bool] = True
 
     block_rows: int | None = None  # rows per block; None: one block
     sample_rows: int | None = None  # rows in the sample of the survey; None: all
@@ -255,6 +256,12 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
         if destination := destination_of(into):
             destination.write(release)
         return release
+
+    def paired_sample(
+        self, rows: MemoryWork, size: int, together: Sequence[str], generator: np.random.Generator
+    ) -> PairedSample:
+        """Return all released rows: a table in memory is measured as a whole."""
+        return PairedSample(rows.evidence, rows.released_rows)
 
 
 def require_memory(plan: Plan, rows: int) -> None:
