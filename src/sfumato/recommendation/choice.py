@@ -32,7 +32,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class ChosenMethod:
     """A method with options and reasons."""
 
     method: str
@@ -71,7 +71,7 @@ class Situation:
         return all(self.schema[name].tree for name in self.quasi)
 
 
-def choose(table: Situation, wanted: Wanted) -> Choice:
+def choose(table: Situation, wanted: Wanted) -> ChosenMethod:
     """Choose by the roles, the kinds, the number of rows and the wanted statistics."""
     _require_work(table)
     k = wanted.k or (USUAL_K if table.rows >= SMALL else SMALL_K)
@@ -91,7 +91,9 @@ def choose(table: Situation, wanted: Wanted) -> Choice:
         reasons += _about_kept(table, wanted)
     reasons += _about_width(table, wanted, k) if method == "boxes" else []
     reasons += _about_trees(table)
-    return Choice(method=method, options=options, reasons=tuple(reasons), alternatives=_alternatives(table, method))
+    return ChosenMethod(
+        method=method, options=options, reasons=tuple(reasons), alternatives=_alternatives(table, method)
+    )
 
 
 def _require_work(table: Situation) -> None:

@@ -13,7 +13,7 @@ from sfumato.errors import SfumatoError, names_memory_errors
 from sfumato.examination import open_for_inspection
 from sfumato.job.job import Job
 from sfumato.params import require_int
-from sfumato.recommendation.choice import Choice, Situation, Wanted, choose
+from sfumato.recommendation.choice import ChosenMethod, Situation, Wanted, choose
 from sfumato.recommendation.cost import expected_cost
 from sfumato.recommendation.records import Cost, Recommendation, Unknown, command_line, quoted_name
 from sfumato.schema.columns import Role
@@ -114,7 +114,7 @@ class _WithUnknown:
     """What is chosen, and what it costs, if columns that outsiders may not know are sensitive."""
 
     columns: tuple[str, ...]
-    choice: Choice
+    choice: ChosenMethod
     cost: Cost
 
 
@@ -147,5 +147,5 @@ def _situation(opened: InspectedTable, schema: Schema) -> Situation:
     return Situation(rows=opened.survey.rows, schema=schema, kinds=opened.survey.kinds, codes=codes)
 
 
-def _cost(opened: InspectedTable, schema: Schema, choice: Choice) -> Cost:
+def _cost(opened: InspectedTable, schema: Schema, choice: ChosenMethod) -> Cost:
     return expected_cost(choice.method, choice.options, opened.survey.sample.table, schema, opened.survey.rows)
