@@ -48,7 +48,7 @@ class ReleaseOptions:
         help="Method by name or class: boxes (default), generalize, Noise, …; see `sfumato methods`. auto: the one "
         "that `sfumato recommend` names.",
     )
-    flags: options.MethodOptions  # type: ignore[valid-type]
+    flags: options.MethodOptions
     option: list[str] = typer.Option([], "--option", metavar="NAME=VALUE", help="Any option of the method; repeatable.")
     assess: bool = typer.Option(False, "--assess", help="Also assess the release, including correct matches.")
     reference: str | None = typer.Option(

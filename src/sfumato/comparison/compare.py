@@ -98,11 +98,11 @@ def compare(
     folder = None if into is None else ComparisonFolder.prepare(into, shared)
     done = _finished(trials, folder)
     waiting = [trial for trial in trials if trial.identity not in done]
-    for trial, result in attempts(waiting, split, jobs):
-        if folder is not None and result.is_final:
-            folder.keep(trial, result.row)
-        done[trial.identity] = result.row
-        log.info("%d of %d: %s", len(done), len(trials), _describe(result.row))
+    for trial, tried in attempts(waiting, split, jobs):
+        if folder is not None and tried.is_final:
+            folder.keep(trial, tried.row)
+        done[trial.identity] = tried.row
+        log.info("%d of %d: %s", len(done), len(trials), _describe(tried.row))
     rows = tuple(done[trial.identity] for trial in trials)
     result = Comparison(rows=rows, original_rows=split.kept.table.rows, reference_rows=split.others.rows)
     if folder is not None:

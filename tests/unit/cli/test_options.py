@@ -37,7 +37,7 @@ def test_a_flag_that_no_method_has_would_be_found():
 
 @dataclass(frozen=True, kw_only=True)
 class Inner:
-    many: list[str] = typer.Option([], "--many")
+    many: list[str] = typer.Option([], "--many")  # noqa: RUF009
 
 
 @dataclass(frozen=True, kw_only=True)
