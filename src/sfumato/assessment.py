@@ -17,7 +17,7 @@ from sfumato.measures.privacy.equal_rows import CellKeys
 from sfumato.randomness import Randomness
 from sfumato.release.release import Release
 from sfumato.schema.columns import Role
-from sfumato.schema.schema import FittedTable
+from sfumato.schema.schema import FittedTable, Schema
 from sfumato.table.frames import as_table
 from sfumato.table.intervals import original_name
 from sfumato.table.positions import chosen_within
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sfumato.measures.assess import Assessment
     from sfumato.measures.measured_release import MeasuredRelease, Metric
     from sfumato.release.manifest import Manifest
-    from sfumato.schema.schema import Schema
 
 SAMPLED = 20_000  # rows that are measured of a table that is not in memory
 
@@ -137,7 +136,7 @@ def measure_release(
     if origin is not None:
         raise OptionError("An origin needs the original in memory.", found=f"engine {job.engine.name!r}")
     randomness = Randomness(options.seed)
-    schema = None if manifest is None else {column.name: str(column.role) for column in manifest.columns}
+    schema = None if manifest is None else Schema.of({one.name: str(one.role) for one in manifest.columns})
     with job.engine.session(None) as session:
         source = session.open(job.source, schema).unprotected
         people = session.survey(source, randomness).sample.table

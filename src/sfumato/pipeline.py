@@ -68,12 +68,6 @@ class AssessedRelease:
     release: Release
     assessment: Assessment
 
-    @classmethod
-    def of(cls, release: Release) -> AssessedRelease:
-        """Return a release that was assessed when it was made, with its assessment."""
-        assert release.assessment is not None
-        return cls(release, release.assessment)
-
     def _repr_html_(self) -> str:
         """Show the release and its assessment in a notebook; no cells."""
         return f"<div>{self.release._repr_html_()}{self.assessment._repr_html_()}</div>"
@@ -152,7 +146,9 @@ def release_and_assess(
         require=require,
     )
     job = Job.of(table, schema=schema, method=method, engine=engine, into=into, assessment=wishes, key=key, seed=seed)
-    return AssessedRelease.of(make_release(job))
+    made = make_release(job)
+    assert made.assessment is not None
+    return AssessedRelease(made, made.assessment)
 
 
 def make_release(job: Job) -> Release:

@@ -71,7 +71,7 @@ def _root(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
-        with console.prepared(), _ended_by_signals():
+        with console.prepare_streams(), _ended_by_signals():
             _call(arguments)
     except SystemExit as end:
         if isinstance(end.__context__, OSError) and end.__context__.errno == errno.EPIPE:  # while help was printed

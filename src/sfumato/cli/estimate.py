@@ -88,20 +88,20 @@ def estimate(
         "domain": dict(map(_domain, domain)),
         "budget": EstimateBudget(seconds=seconds),
     }
-    found: list[Any]
+    results: list[Any]
     if joint:
         shares: dict[str, Any] = {
             "importance": _numbers(importance, "--importance"),
             "accuracy": _numbers(accuracy, "--accuracy"),
         }
         joined = read.estimate_jointly(statistic, **shares, **given)
-        found = [one for record in joined for one in ([record] if isinstance(record, Estimate) else record)]
+        results = [one for record in joined for one in ([record] if isinstance(record, Estimate) else record)]
     else:
-        found = [one for text in statistic for one in read.estimates(text, **given)]
-    estimates = [one for one in found if isinstance(one, Estimate)]
-    recovered = [one for one in found if isinstance(one, RecoveredEstimate)]
+        results = [one for text in statistic for one in read.estimates(text, **given)]
+    estimates = [one for one in results if isinstance(one, Estimate)]
+    recovered = [one for one in results if isinstance(one, RecoveredEstimate)]
     if json:
-        console.show_json(found)
+        console.show_json(results)
     else:
         console.show(*([terminal.recovered(recovered)] if recovered else []))
         console.show(*([terminal.estimates(estimates)] if estimates else []))

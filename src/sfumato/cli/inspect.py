@@ -88,7 +88,8 @@ def inspect(
             console.show(terminal.inspection(columns))
         sets = _identifying(opened, alpha, population, max_size, limit and end)
     if json:
-        identifying = sets and {**asdict(sets), "complete": sets.complete, "coverage": sets.coverage}
+        searched = {"complete": sets.complete, "coverage": sets.coverage} if sets is not None else {}
+        identifying = None if sets is None else asdict(sets) | searched
         console.show_json({**asdict(columns), "not_counted": columns.not_counted, "identifying": identifying})
     elif sets is not None:
         console.show(terminal.identifying(sets))

@@ -184,7 +184,7 @@ def _make_requested(request: Request, *, seed: int | None, as_json: bool) -> Non
         console.say(f"· {released.assessment.reference_rows:,} rows held out as the reference and not released")
     written.show(released, as_json=as_json)
     if isinstance(job.destination, Folder):
-        console.say(f"· {write_project(request.recorded(schema))}")
+        console.say(f"· {write_project(request.for_project_file(schema))}")
 
 
 def _read(job: Job, request: Request) -> tuple[Job, Schema]:
@@ -202,15 +202,15 @@ def _recommend(request: Request, job: Job) -> Request:
 
     wanted: dict[str, Any] = {name: request.options.get(name) for name in ("k", "l", "population")}
     keep = request.options.get("keep") or ()
-    found = recommend(job.source, keep, schema=job.schema, engine=job.engine, **wanted)
-    console.say(f"· method {found.method}, recommended because:")
-    for reason in found.reasons:
+    recommended = recommend(job.source, keep, schema=job.schema, engine=job.engine, **wanted)
+    console.say(f"· method {recommended.method}, recommended because:")
+    for reason in recommended.reasons:
         console.say(f"·   {reason}")
-    chosen = {**found.options, **request.options}
-    if "population" in chosen and "population" not in found.options:
-        console.say(f"·   the population is not needed by {found.method}, whose groups are those of the table.")
+    chosen = {**recommended.options, **request.options}
+    if "population" in chosen and "population" not in recommended.options:
+        console.say(f"·   the population is not needed by {recommended.method}, whose groups are those of the table.")
         del chosen["population"]
-    return replace(request, method=found.method, options=chosen)
+    return replace(request, method=recommended.method, options=chosen)
 
 
 @contextmanager

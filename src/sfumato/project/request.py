@@ -179,15 +179,15 @@ class Request:
             raise OptionError("--shift-dates needs the column that tells people apart.", fix="--by COLUMN")
         if (self.by is not None or self.days is not None) and not self.shift_dates:
             raise OptionError("--by and --days are for --shift-dates.", fix="--shift-dates COLUMNS")
-        columns = tuple(self._prepared(column) for column in schema.columns)
+        columns = tuple(self._prepare_column(column) for column in schema.columns)
         return replace(fitted, schema=replace(schema, columns=columns))
 
-    def recorded(self, schema: Schema) -> Request:
+    def for_project_file(self, schema: Schema) -> Request:
         """Return the request as a project file keeps it: with the schema that was used, in place of roles."""
         done: dict[str, Any] = {"roles": (), "pseudonyms": (), "shift_dates": (), "by": None, "days": None}
         return replace(self, schema=None, columns=schema, **done)
 
-    def _prepared(self, column: Column) -> Column:
+    def _prepare_column(self, column: Column) -> Column:
         from sfumato.schema.columns import DAYS, DateShift, Role
 
         if column.name in self.pseudonyms:

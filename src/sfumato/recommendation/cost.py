@@ -77,7 +77,7 @@ def _try_release(method: str, options: Mapping[str, Any], table: Table, schema: 
 
 def _widths(release: Release, scale: float) -> tuple[ExpectedWidth, ...]:
     """Return the widths of the intervals of kept statistics, or else of means."""
-    found = []
+    widths = []
     for one in shown_statistics(release, shown_estimates(release)):
         estimate, share = one.estimate, None if one.width is None else one.width * scale
         width = (estimate.numbers.high - estimate.numbers.low) * scale
@@ -86,5 +86,5 @@ def _widths(release: Release, scale: float) -> tuple[ExpectedWidth, ...]:
         if isinstance(estimate.high, datetime.datetime):  # whose numbers are microseconds
             width /= MICROSECONDS_PER_DAY
         unit = "days" if estimate.unit == "date" else ""
-        found.append(ExpectedWidth(statistic=estimate.name, width=width, share=share, unit=unit))
-    return tuple(found)
+        widths.append(ExpectedWidth(statistic=estimate.name, width=width, share=share, unit=unit))
+    return tuple(widths)

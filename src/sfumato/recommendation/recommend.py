@@ -13,7 +13,7 @@ from sfumato.errors import SfumatoError, names_memory_errors
 from sfumato.examination import open_for_inspection
 from sfumato.job.job import Job
 from sfumato.params import require_int
-from sfumato.recommendation.choice import ChosenMethod, Situation, Wanted, choose
+from sfumato.recommendation.choice import ChosenMethod, Preferences, Situation, choose
 from sfumato.recommendation.cost import expected_cost
 from sfumato.recommendation.records import Cost, Recommendation, Unknown, command_line, quoted_name
 from sfumato.schema.columns import Role
@@ -92,7 +92,7 @@ def recommend(
     population = None if population is None else require_population(population)  # 3e8 is a whole number, too
     with open_for_inspection(Job.of(table, schema=schema, engine=engine)) as opened:
         names = [column.name for column in opened.schema.without(Role.IDENTIFIER).columns]
-        wanted = Wanted(keep=tuple(parse(one, names=names) for one in keep), k=k, l=l, population=population)
+        wanted = Preferences(keep=tuple(parse(one, names=names) for one in keep), k=k, l=l, population=population)
         choice = choose(_situation(opened, opened.schema), wanted)
         cost = _cost(opened, opened.schema, choice)
         others = _with_unknown(opened, wanted) if choice.method == "boxes" else None
@@ -118,7 +118,7 @@ class _WithUnknown:
     cost: Cost
 
 
-def _with_unknown(opened: InspectedTable, wanted: Wanted) -> _WithUnknown | None:
+def _with_unknown(opened: InspectedTable, wanted: Preferences) -> _WithUnknown | None:
     """Try the release again with the columns that outsiders may not know as sensitive ones; None if that fails."""
     kinds = opened.survey.kinds
     columns = tuple(
