@@ -153,6 +153,7 @@ def release_and_assess(
 
 def make_release(job: Job) -> Release:
     """Make, verify and write the release of a job; if the job asks for it, the release has its assessment."""
+    randomness = Randomness(job.seed)
     if job.seed is not None:
         warn("A seed is a secret: whoever knows it can undo the random steps of the release.")
     job.require_no_holdout()
@@ -165,11 +166,11 @@ def make_release(job: Job) -> Release:
         opened = session.open(job.source, job.schema)
         if not roles_are_known:
             _warn_of_suggestions(opened.schema, given)
-        return _make_in_session(job, session, opened)
+        return _make_in_session(job, session, opened, randomness)
 
 
-def _make_in_session(job: Job, session: Session[Any, Any], opened: Any) -> Release:
-    method, randomness = job.method, Randomness(job.seed)
+def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomness: Randomness) -> Release:
+    method = job.method
     assert method is not None
     source, prepared = prepared_source(method, opened, job.key, session.prepared)
     protected = source.schema.without(Role.IDENTIFIER)
