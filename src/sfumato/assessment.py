@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.engines.registry import engine_for
-from sfumato.errors import OptionError, names_memory_errors
+from sfumato.errors import GuaranteeNotMet, OptionError, names_memory_errors
+from sfumato.job.job import Job
 from sfumato.measures.assess import ComparisonOptions, assessed, compared
+from sfumato.measures.holdout import split_holdout
 from sfumato.measures.privacy.equal_rows import CellKeys
 from sfumato.randomness import Randomness
 from sfumato.release.release import Release
 from sfumato.schema.columns import Role
+from sfumato.schema.schema import FittedTable, Schema
 from sfumato.table.frames import as_table
 from sfumato.table.intervals import original_name
 from sfumato.table.positions import chosen_within
@@ -25,9 +28,8 @@ if TYPE_CHECKING:
 
     from sfumato.engines.base import Engine, Session
     from sfumato.measures.assess import Assessment
-    from sfumato.measures.measured_release import Metric
+    from sfumato.measures.measured_release import MeasuredRelease, Metric
     from sfumato.release.manifest import Manifest
-    from sfumato.schema.schema import Schema
 
 SAMPLED = 20_000  # rows that are measured of a table that is not in memory
 
@@ -99,71 +101,111 @@ def assess(
     >>> assessment["change in means"].value < 0.1
     True
     """
-    chosen, options = engine_for(engine, original), ComparisonOptions(columns=columns, metric=metric, seed=seed)
-    whole = release if isinstance(release, Release) else Release(as_table(release))
-    if chosen.in_memory:
-        subject = compared(original, whole, reference, options, origin=origin, schema=schema)
-        return assessed(subject, measures=measures, manifest=whole.manifest)
-    if origin is not None:
-        raise OptionError("An origin needs the original in memory.", found=f"engine {chosen.name!r}")
-    with chosen.session(None) as running:
-        return _of_samples(running, original, whole, reference, measures, options)
+    job = Job.of(original, schema=schema, engine=engine, seed=seed)
+    options = ComparisonOptions(columns=columns, metric=metric, seed=seed)
+    return measure_release(job, as_release(release), reference, options, measures=measures, origin=origin).assessment
 
 
-def _of_samples(
-    running: Session[Any, Any],
-    original: Any,
+def as_release(given: Any) -> Release:
+    """Return released rows as a release."""
+    return given if isinstance(given, Release) else Release(as_table(given))
+
+
+@dataclass(frozen=True, repr=False)
+class MeasuredRows:
+    """The rows that were measured, all of them or a sample, and what was found."""
+
+    subject: MeasuredRelease
+    assessment: Assessment
+
+
+def measure_release(
+    job: Job,
     release: Release,
     reference: Any,
-    measures: Sequence[str] | None,
     options: ComparisonOptions,
-) -> Assessment:
-    """Assess separate samples of the original and the release, and compare all rows."""
-    randomness, manifest = Randomness(options.seed), release.manifest
-    schema = None if manifest is None else {column.name: str(column.role) for column in manifest.columns}
-    source = running.open(original, schema).with_all_columns
-    people = running.survey(source, randomness).sample.table
-    subject = compared(
-        sampled(people, SAMPLED, randomness.stream("sampled people")),
-        Release(sampled(release.table, SAMPLED, randomness.stream("sampled release")), manifest),
-        reference_sample(reference, randomness),
-        options,
-    )
-    counted = running.compare(source, release.table.parts(), CellKeys.of(subject))
-    return assessed(subject, measures=measures, manifest=manifest, counted=counted)
-
-
-def assessed_in_session(
-    running: Session[Any, Any],
-    source: Any,
-    work: Any,
-    manifest: Manifest,
-    reference: Any,
-    options: ComparisonOptions,
-) -> Assessment:
-    """Assess released rows while their origin is known: a sample of people with their rows, and counts of all rows."""
+    *,
+    measures: Sequence[str] | None = None,
+    origin: NDArray[np.int64] | None = None,
+) -> MeasuredRows:
+    """Measure a release of the table of a job: all rows in memory, and separate samples of larger tables."""
+    manifest = release.manifest
+    if job.engine.in_memory:
+        subject = compared(job.source, release, reference, options, origin=origin, schema=job.schema)
+        return MeasuredRows(subject, assessed(subject, measures=measures, manifest=manifest))
+    if origin is not None:
+        raise OptionError("An origin needs the original in memory.", found=f"engine {job.engine.name!r}")
     randomness = Randomness(options.seed)
+    schema = None if manifest is None else Schema.of({one.name: str(one.role) for one in manifest.columns})
+    with job.engine.session(None) as session:
+        source = session.open(job.source, schema).with_all_columns
+        people = session.survey(source, randomness).sample.table
+        subject = compared(
+            draw_rows(people, SAMPLED, randomness.stream("sampled people")),
+            Release(draw_rows(release.table, SAMPLED, randomness.stream("sampled release")), manifest),
+            _draw_reference(reference, randomness),
+            options,
+        )
+        counted = session.compare(source, release.table.parts(), CellKeys.of(subject))
+    return MeasuredRows(subject, assessed(subject, measures=measures, manifest=manifest, counted=counted))
+
+
+def hold_out(job: Job) -> Job:
+    """Return the job with the share of its rows that it holds out split off as the reference."""
+    if job.assessment is None or job.assessment.holdout is None:
+        return job
+    kept, others = split_holdout(job.source.table, job.assessment.holdout, seed=job.seed)
+    wishes = replace(job.assessment, holdout=None, reference=others)
+    return replace(job, source=FittedTable(kept, job.source.schema), assessment=wishes)
+
+
+def assess_in_session(job: Job, session: Session[Any, Any], source: Any, work: Any, manifest: Manifest) -> Assessment:
+    """Assess released rows while their origin is known, as the job asks for.
+
+    All rows are measured in memory. Of a larger table, a sample of people with their rows is measured, and all rows are
+    counted.
+    """
+    wishes, in_memory = job.assessment, job.engine.in_memory
+    assert wishes is not None
+    randomness = Randomness(wishes.options.seed)
     quasi, released = manifest.names(Role.QUASI), work.released_kinds
     together = [name for name in released if original_name(name, released) in quasi]
-    sample = running.sample(work, SAMPLED, together, randomness.stream("sampled people"))
-    pairs = sample.pairs
+    sample = session.sample(work, SAMPLED, together, randomness.stream("sampled people"))
     subject = compared(
-        pairs.original,
-        Release(pairs.released, manifest),
-        reference_sample(reference, randomness),
-        options,
-        origin=pairs.origin,
+        job.source.table if in_memory else sample.pairs.original,
+        Release(sample.pairs.released, manifest),
+        wishes.reference if in_memory else _draw_reference(wishes.reference, randomness),
+        wishes.options,
+        origin=sample.pairs.origin,
+        schema=job.source.schema if in_memory else None,
     )
-    counted = running.compare(source, work.released_table.parts(), CellKeys.of(subject))
-    return assessed(subject, manifest=manifest, counted=counted, draws=sample.draws)
+    if in_memory:
+        assessment = assessed(subject, manifest=manifest)
+    else:
+        counted = session.compare(source, work.released_table.parts(), CellKeys.of(subject))
+        assessment = assessed(subject, manifest=manifest, counted=counted, draws=sample.draws)
+    if wishes.require:
+        _require_passed(assessment)
+    return assessment
 
 
-def reference_sample(reference: Any, randomness: Randomness) -> Table | None:
+def _require_passed(assessment: Assessment) -> None:
+    if assessment.passed is not True:
+        raise GuaranteeNotMet(
+            "The assessment must pass, and nothing was written.",
+            found=assessment.verdict,
+            fix="a stronger method or option, or --assess without --require",
+        )
+
+
+def _draw_reference(reference: Any, randomness: Randomness) -> Table | None:
     """Return the reference, or a random sample of it if it is large."""
-    return None if reference is None else sampled(as_table(reference), SAMPLED, randomness.stream("sampled reference"))
+    return (
+        None if reference is None else draw_rows(as_table(reference), SAMPLED, randomness.stream("sampled reference"))
+    )
 
 
-def sampled(table: Table, size: int, generator: np.random.Generator) -> Table:
+def draw_rows(table: Table, size: int, generator: np.random.Generator) -> Table:
     """Return ``size`` random rows of a table, which is read in parts, or all if there are fewer."""
     if table.rows <= size:
         return table.select(table.names)

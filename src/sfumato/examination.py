@@ -11,11 +11,9 @@ from sfumato.disclosure import uniqueness as counts
 from sfumato.disclosure.quasi_identifiers import SetSearchOptions, counted_quasi_identifiers
 from sfumato.disclosure.surveyed import surveyed_quasi_identifiers, surveyed_uniqueness
 from sfumato.engines.memory.scan import MemorySurvey
-from sfumato.engines.registry import engine_for
 from sfumato.errors import names_memory_errors
+from sfumato.job.job import Job
 from sfumato.randomness import Randomness
-from sfumato.schema.schema import FittedTable
-from sfumato.table.frames import as_table
 
 if TYPE_CHECKING:
     from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Examined:
+class InspectedTable:
     """A table that was opened: a survey of all its columns, the schema that fits it, and its rows if in memory."""
 
     survey: Survey
@@ -43,15 +41,15 @@ class Examined:
 
 
 @contextmanager
-def examined(table: Any, schema: SchemaLike, engine: Engine) -> Iterator[Examined]:
-    """Open a table with an engine; what the engine needs meanwhile is removed at the end."""
-    if engine.in_memory:
-        fitted = FittedTable.of(as_table(table), schema)
-        yield Examined(MemorySurvey(fitted.table), fitted.schema, fitted.table)
+def open_for_inspection(job: Job) -> Iterator[InspectedTable]:
+    """Open the table of a job with its engine; what the engine needs meanwhile is removed at the end."""
+    if job.engine.in_memory:
+        fitted = job.fitted
+        yield InspectedTable(MemorySurvey(fitted.table), fitted.schema, fitted.table)
         return
-    with engine.session(None) as running:
-        source = running.open(table, schema)
-        yield Examined(running.survey(source.with_all_columns, Randomness()), source.schema)
+    with job.engine.session(None) as session:
+        source = session.open(job.source, job.schema)
+        yield InspectedTable(session.survey(source.with_all_columns, Randomness()), source.schema)
 
 
 @names_memory_errors
@@ -106,12 +104,12 @@ def uniqueness(
     >>> found.domain, round(found.bound, 3)
     (200, 0.074)
     """
-    chosen = engine_for(engine, table)
-    if chosen.in_memory:
-        return counts.uniqueness(table, columns, population, domain_sizes=domain_sizes, schema=schema)
-    with examined(table, schema, chosen) as found:
-        declared = None if schema is None else found.schema
-        return surveyed_uniqueness(found.survey, declared, columns, population, domain_sizes=domain_sizes)
+    job = Job.of(table, schema=schema, engine=engine)
+    if job.engine.in_memory:
+        return counts.uniqueness(job.source, columns, population, domain_sizes=domain_sizes, schema=job.schema)
+    with open_for_inspection(job) as opened:
+        declared = None if job.schema is None else opened.schema
+        return surveyed_uniqueness(opened.survey, declared, columns, population, domain_sizes=domain_sizes)
 
 
 @names_memory_errors
@@ -202,8 +200,8 @@ def quasi_identifiers(
         seconds=seconds,
         progress=progress,
     )
-    chosen = engine_for(engine, table)
-    if chosen.in_memory:
-        return counted_quasi_identifiers(table, schema, options)
-    with examined(table, schema, chosen) as found:
-        return surveyed_quasi_identifiers(found.survey, None if schema is None else found.schema, options)
+    job = Job.of(table, schema=schema, engine=engine)
+    if job.engine.in_memory:
+        return counted_quasi_identifiers(job.source, job.schema, options)
+    with open_for_inspection(job) as opened:
+        return surveyed_quasi_identifiers(opened.survey, None if job.schema is None else opened.schema, options)

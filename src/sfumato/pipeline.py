@@ -5,24 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.assessment import assess_in_session, hold_out
 from sfumato.disclosure.safe_shares import SafeShares, least_people, safe_shares
-from sfumato.engines.registry import engine_for
-from sfumato.errors import (
-    CannotRelease,
-    GuaranteeNotMet,
-    OptionError,
-    SchemaError,
-    TableError,
-    names_memory_errors,
-    warn,
-)
+from sfumato.errors import CannotRelease, SchemaError, TableError, names_memory_errors, warn
+from sfumato.job.job import AssessmentWishes, Job
+from sfumato.measures.assess import ComparisonOptions
 from sfumato.methods.preparation import prepared_source, require_one_row_each
+from sfumato.methods.search_budget import SearchBudget
 from sfumato.randomness import Randomness
-from sfumato.release.destination import Destination, destination_of
 from sfumato.release.manifest import Manifest
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import FittedTable, Schema
@@ -33,9 +26,10 @@ from sfumato.table.intervals import original_name, original_names
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine, Session, Verified, Work
-    from sfumato.measures.assess import Assessment, ComparisonOptions
+    from sfumato.measures.assess import Assessment
     from sfumato.measures.measured_release import Metric
     from sfumato.methods.base import Method, Plan
+    from sfumato.methods.search_budget import Progress
     from sfumato.release.release import Release
 
 log = logging.getLogger("sfumato")
@@ -44,18 +38,9 @@ SHOWN_COLUMNS, SHOWN_ROWS = 40, 200_000  # columns whose distributions the repor
 
 
 @names_memory_errors
-def release(
-    method: Method,
-    table: Any,
-    *,
-    schema: Schema | Mapping[str, Any] | str | Path | None = None,
-    seed: int | None = None,
-    engine: str | Engine = "auto",
-    into: Any = None,
-    key: str | Path | None = None,
-) -> Release:
+def release(method: Method, table: Any, **given: Any) -> Release:
     """Anonymize ``table`` with ``method`` and verify the result; see :meth:`sfumato.methods.base.Method.release`."""
-    return _released(method, table, schema, seed, engine_for(engine, table), into, key=key).release
+    return make_release(Job.of(table, method=method, **given))
 
 
 @dataclass(frozen=True, repr=False)
@@ -154,142 +139,53 @@ def release_and_assess(
     >>> made.release.table.rows, made.assessment.reference_rows
     (150, 150)
     """
-    from sfumato.measures.assess import ComparisonOptions
-
-    if holdout is not None and reference is not None:
-        raise OptionError("Give a reference or a holdout, not both.", found="both", fix="leave one of them out")
-    options = ComparisonOptions(columns=columns, metric=metric, seed=seed)
-    chosen = engine_for(engine, table)
-    if not chosen.in_memory:
-        if holdout is not None:
-            raise OptionError(
-                "A holdout is split off only from a table in memory.",
-                found=f"engine {chosen.name!r}",
-                fix="a reference, or --engine memory",
-            )
-        judge = partial(_judged_in_parts, reference=reference, require=require, options=options)
-        made = _released(method, table, schema, seed, chosen, into, judge, key=key)
-        assert made.release.assessment is not None
-        return AssessedRelease(made.release, made.release.assessment)
-    judged = _judged_in_memory(method, table, reference, holdout, schema, options, key)
-    if require:
-        require_passed(judged.assessment)
-    if destination := destination_of(into):
-        destination.require_free()
-        destination.write(judged.release)
-    return judged
+    wishes = AssessmentWishes(
+        reference=None if reference is None else as_table(reference),
+        holdout=holdout,
+        options=ComparisonOptions(columns=columns, metric=metric, seed=seed),
+        require=require,
+    )
+    job = Job.of(table, schema=schema, method=method, engine=engine, into=into, assessment=wishes, key=key, seed=seed)
+    made = make_release(job)
+    assert made.assessment is not None
+    return AssessedRelease(made, made.assessment)
 
 
-def _judged_in_memory(
-    method: Method,
-    table: Any,
-    reference: Any,
-    holdout: float | None,
-    schema: Schema | Mapping[str, Any] | str | Path | None,
-    options: ComparisonOptions,
-    key: str | Path | None,
-) -> AssessedRelease:
-    from sfumato.measures.assess import assessed, compared
-    from sfumato.measures.holdout import split_holdout
-
-    seed = options.seed
-    fitted = table if isinstance(table, FittedTable) else FittedTable.of(as_table(table), schema)
-    if not isinstance(table, FittedTable):
-        _warn_of_suggestions(fitted.schema, schema)
-    if holdout is not None:
-        kept, reference = split_holdout(fitted.table, holdout, seed=seed)
-        fitted = FittedTable(kept, fitted.schema)
-    made = _released(method, fitted, None, seed, engine_for("memory", fitted), None, key=key)
-    origin = made.work.evidence.origin
-    subject = compared(fitted.table, made.release, reference, options, origin=origin, schema=fitted.schema)
-    judged = assessed(subject, manifest=made.release.manifest)
-    return AssessedRelease(replace(made.release, assessment=judged), judged)
-
-
-def _judged_in_parts(
-    running: Session[Any, Any],
-    source: Any,
-    work: Any,
-    manifest: Manifest,
-    *,
-    reference: Any,
-    require: bool,
-    options: ComparisonOptions,
-) -> Assessment:
-    from sfumato.assessment import assessed_in_session
-
-    judged = assessed_in_session(running, source, work, manifest, reference, options)
-    if require:
-        require_passed(judged)
-    return judged
-
-
-def require_passed(judged: Assessment) -> None:
-    """Raise unless the assessment passed."""
-    if judged.passed is not True:
-        raise GuaranteeNotMet(
-            "The assessment must pass, and nothing was written.",
-            found=judged.verdict,
-            fix="a stronger method or option, or --assess without --require",
-        )
-
-
-@dataclass(frozen=True, repr=False)
-class _Released:
-    """A verified release, and the engine's rows with their origins, which must not leave this module."""
-
-    release: Release
-    work: Any
-
-
-def _released(
-    method: Method,
-    table: Any,
-    schema: Schema | Mapping[str, Any] | str | Path | None,
-    seed: int | None,
-    engine: Engine,
-    into: Any,
-    judge: Callable[..., Assessment] | None = None,
-    *,
-    key: str | Path | None = None,
-) -> _Released:
-    randomness = Randomness(seed)
-    if seed is not None:
+def make_release(job: Job) -> Release:
+    """Make, verify and write the release of a job; if the job asks for it, the release has its assessment."""
+    randomness = Randomness(job.seed)
+    if job.seed is not None:
         warn("A seed is a secret: whoever knows it can undo the random steps of the release.")
-    engine.require_target(into)
-    if isinstance(into, Destination):
-        into = into.following(table)
-    with engine.session(into) as running:
-        return _made(method, table, schema, randomness, running, into, judge, key)
+    job.require_no_holdout()
+    job.engine.require_target(job.destination)
+    roles_are_known = isinstance(job.source, FittedTable)
+    if job.destination is not None:
+        job = replace(job, destination=job.destination.following(job.source))
+    given, job = job.schema, hold_out(job.read())
+    with job.engine.session(job.destination) as session:
+        opened = session.open(job.source, job.schema)
+        if not roles_are_known:
+            _warn_of_suggestions(opened.schema, given)
+        return _make_in_session(job, session, opened, randomness)
 
 
-def _made(
-    method: Method,
-    table: Any,
-    schema: Schema | Mapping[str, Any] | str | Path | None,
-    randomness: Randomness,
-    engine: Session[Any, Any],
-    into: Any,
-    judge: Callable[..., Assessment] | None,
-    key: str | Path | None,
-) -> _Released:
-    opened = engine.open(table, schema)
-    if not isinstance(table, FittedTable):
-        _warn_of_suggestions(opened.schema, schema)
-    source, prepared = prepared_source(method, opened, key, engine.replace_table)
+def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomness: Randomness) -> Release:
+    method = job.method
+    assert method is not None
+    source, prepared = prepared_source(method, opened, job.key, session.replace_table)
     protected = source.schema.without(Role.IDENTIFIER)
     _require_workable(source.rows, source.schema)
-    survey = engine.survey(source, randomness)
-    _require_whole(method, survey, engine)
+    survey = session.survey(source, randomness)
+    _require_whole(method, survey, session)
     log.info("%s rows, %d columns: planning with %s", f"{source.rows:,}", len(protected.columns), method.name)
     plan = method.plan(survey, protected, randomness)
-    _require_whole(plan, survey, engine)
+    _require_whole(plan, survey, session)
     log.info("transforming %s", "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks")
     require_one_row_each(prepared, plan.claims)
-    work = engine.run(plan, source)
+    work = session.run(plan, source)
     log.info("verifying %s released rows", f"{work.released_rows:,}")
     claims = (*plan.claims, *prepared.claims)
-    verified = engine.verify(claims, work)
+    verified = session.verify(claims, work)
     _require_protected(plan, protected, work, verified)
     _warn_of_exact_weights(protected, survey, verified)
     exact = (*verified.unaltered, *verified.constant)
@@ -307,10 +203,20 @@ def _made(
         unaltered=tuple(name for name in exact if name not in (*prepared.pseudonyms, *prepared.shifted_columns)),
         notes=plan.notes,
     )
-    judged = None if judge is None else judge(engine, source, work, manifest)
+    assessment = None if job.assessment is None else assess_in_session(job, session, source, work, manifest)
     before = _before(plan, survey, manifest, randomness)
-    written = engine.write(work, manifest, engine.diagnose(plan, work), into, assessment=judged, before=before)
-    return _Released(written, work)
+    diagnostics = session.diagnose(plan, work)
+    return session.write(work, manifest, diagnostics, job.destination, assessment=assessment, before=before)
+
+
+def report_search(method: Method, report: Callable[[Progress], None]) -> Method:
+    """Return the method with a search that reports its progress; the method itself if it has no search in time."""
+    budget = getattr(method, "search", None)
+    if not isinstance(budget, SearchBudget):
+        return method
+    searching: Any = method  # it has a search, as the budget shows
+    reporting: Method = replace(searching, search=replace(budget, progress=report))
+    return reporting
 
 
 def _before(plan: Plan, survey: Survey, manifest: Manifest, randomness: Randomness) -> tuple[SafeShares, ...]:
@@ -324,7 +230,7 @@ def _before(plan: Plan, survey: Survey, manifest: Manifest, randomness: Randomne
     return safe_shares(sample, known[:SHOWN_COLUMNS], least_people(manifest.options.get("k")))
 
 
-def _warn_of_suggestions(schema: Schema, given: Schema | Mapping[str, Any] | str | Path | None) -> None:
+def _warn_of_suggestions(schema: Schema, given: Schema | None) -> None:
     """Warn of columns that are removed without having been asked for, and of all roles if none was given."""
     suggested = [column for column in schema.columns if column.reason]
     removed = [f"{column.name!r} ({column.reason})" for column in suggested if column.role is Role.IDENTIFIER]

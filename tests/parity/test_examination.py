@@ -17,7 +17,8 @@ from sfumato.disclosure.inspection import inspect
 from sfumato.disclosure.uniqueness import Uniqueness
 from sfumato.engines.memory import Memory
 from sfumato.errors import OptionError, TableError
-from sfumato.examination import examined
+from sfumato.examination import open_for_inspection
+from sfumato.job.job import Job
 from sfumato.schema.columns import Column, Role
 
 ROLES = {"age": "quasi", "town": "quasi", "income": "quasi", "name": "identifier"}
@@ -134,7 +135,8 @@ def test_many_columns_are_searched_only_where_a_smaller_set_does_not_identify():
 
 
 def test_an_inspection_counts_what_memory_counts(files):
-    with examined(files, ROLES, Memory()) as memory, examined(files, ROLES, sf.DuckDB(memory="1GB")) as stored:
+    jobs = [Job.of(files, schema=ROLES, engine=engine) for engine in (Memory(), sf.DuckDB(memory="1GB"))]
+    with open_for_inspection(jobs[0]) as memory, open_for_inspection(jobs[1]) as stored:
         wanted, found = (inspect(one.survey, one.schema) for one in (memory, stored))
     assert found == wanted
     assert {column.name for column in found.columns} == set(people().column_names)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from sfumato.disclosure.inspection import Inspection
     from sfumato.disclosure.population_uniqueness import PopulationUniqueness
     from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
-    from sfumato.methods.base import Method
     from sfumato.recommendation.records import Recommendation
     from sfumato.release.release import Release
     from sfumato.report.contents import Contents
@@ -65,7 +64,7 @@ class Held:
 
 
 def _read(source: Source) -> Table:
-    from sfumato.engines.registry import engine_for
+    from sfumato.job.job import Job
     from sfumato.project.reading import file_source
 
     if source.is_demo and not Path(source.path).exists():
@@ -79,14 +78,15 @@ def _read(source: Source) -> Table:
             found="a link to another place, which has replaced the file",
             fix="choose another file",
         )
-    given = file_source(source.path, source.reading)
-    if engine_for("auto", given).name != "memory":
+    job = Job.of(file_source(source.path, source.reading))
+    if not job.engine.in_memory:
         raise ReadError(
             "The page works on tables that fit into the memory.",
             found="a larger one",
             fix="the command line, which takes tables of any size: sfumato release FILE -o DIR",
         )
-    return given.read()
+    table: Table = job.source.read()
+    return table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,19 +238,28 @@ class MakeRelease(Task):
 
     def perform(self, held: Held) -> Made:
         from sfumato.comparison.compare import compare
+        from sfumato.job.job import Job
         from sfumato.methods.registry import make_method
+        from sfumato.pipeline import make_release, report_search
+        from sfumato.release.destination import Folder
         from sfumato.report.contents import contents
         from sfumato.report.html import Report
 
         fitted = held.fitted(self.source, self.schema)
         method = make_method(self.method, **self.options)
-        release = _watched(method, held.report).release(fitted, seed=self.seed, engine="memory")
-        shown = contents(release)
-        release.write(self.folder, report=Report.showing(shown))
+        shown: list[Contents] = []
+
+        def make_report(release: Release) -> Report:
+            shown.append(contents(release))
+            return Report.showing(shown[0])
+
+        searching = report_search(method, lambda now: held.report(now.share))
+        folder = Folder(self.folder, make_report=make_report)
+        release = make_release(Job.of(fitted, method=searching, engine="memory", into=folder, seed=self.seed))
         if not self.attacked:
-            return Made(contents=shown, schema=fitted.schema, trial=None)
+            return Made(contents=shown[0], schema=fitted.schema, trial=None)
         trial = compare(fitted, [method], strengths=1, jobs=1, seed=self.seed)
-        return Made(contents=_with_attacks(shown, release, trial), schema=fitted.schema, trial=trial)
+        return Made(contents=_with_attacks(shown[0], release, trial), schema=fitted.schema, trial=trial)
 
 
 def _with_attacks(shown: Contents, release: Release, trial: Comparison) -> Contents:
@@ -264,18 +273,6 @@ def _with_attacks(shown: Contents, release: Release, trial: Comparison) -> Conte
         return shown
     judged = verdict(replace(release, assessment=found))
     return replace(shown, verdict=judged, assessment=found, gauges=gauges(found), changes=utility_changes(found))
-
-
-def _watched(method: Method, report: Callable[[float], None]) -> Method:
-    """Return the method with a search that reports its progress, if it has one."""
-    from sfumato.methods.search_budget import SearchBudget
-
-    budget = getattr(method, "search", None)
-    if not isinstance(budget, SearchBudget):
-        return method
-    searching: Any = method
-    watched: Method = replace(searching, search=replace(budget, progress=lambda now: report(now.share)))
-    return watched
 
 
 @dataclass(frozen=True, kw_only=True)

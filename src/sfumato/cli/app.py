@@ -20,22 +20,7 @@ from typing import NoReturn
 
 import typer
 
-from sfumato.cli import (
-    assess,
-    compare,
-    console,
-    demo,
-    estimate,
-    inspect,
-    methods,
-    recommend,
-    release,
-    run_project,
-    schema,
-    tree,
-    verify,
-    web_page,
-)
+from sfumato.cli import assess, compare, console, demo, estimate, inspect, recommend, release, schema, web_page
 from sfumato.errors import SfumatoError, names_memory_errors
 from sfumato.version import __version__
 
@@ -50,19 +35,22 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("inspect")(inspect.command)
-app.command("schema")(schema.command)
-app.command("tree")(tree.command)
-app.command("recommend")(recommend.command)
-app.command("methods")(methods.command)
-app.command("release")(release.command)
-app.command("run")(run_project.command)
-app.command("verify")(verify.command)
-app.command("estimate")(estimate.command)
-app.command("assess")(assess.command)
-app.command("compare")(compare.command)
-app.command("demo")(demo.command)
-app.command("app")(web_page.command)
+for command in (
+    inspect.inspect,
+    schema.schema,
+    schema.tree,
+    recommend.recommend,
+    recommend.methods,
+    release.release,
+    release.run,
+    estimate.verify,
+    estimate.estimate,
+    assess.assess,
+    compare.compare,
+    demo.demo,
+):
+    app.command(command.__name__)(command)
+app.command("app")(web_page.open_page)
 
 
 def _show_version(wanted: bool) -> None:
@@ -83,7 +71,7 @@ def _root(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
-        with console.prepared(), _ended_by_signals():
+        with console.prepare_streams(), _ended_by_signals():
             _call(arguments)
     except SystemExit as end:
         if isinstance(end.__context__, OSError) and end.__context__.errno == errno.EPIPE:  # while help was printed

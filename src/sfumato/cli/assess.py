@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
-from sfumato.cli import console, source
+from sfumato.cli import console, options
 from sfumato.errors import OptionError, printable
 from sfumato.params import require_choice
-from sfumato.project.reading import READING
+from sfumato.project.reading import file_source
 
 if TYPE_CHECKING:
     from sfumato.measures.assess import Assessment
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from sfumato.measures.privacy.prediction import Exposed
 
 
-def command(
+@options.with_groups
+def assess(
     *,
     file: str = typer.Argument(..., metavar="FILE", help="The original table."),
     release: str = typer.Argument(..., metavar="DIR", help="Folder of the release, or a file of released rows."),
@@ -42,19 +43,11 @@ def command(
         metavar="FOLDER",
         help="Draw pictures into a folder; they show the original, so keep them secret.",
     ),
-    table: str | None = source.TABLE,
-    query: str | None = source.QUERY,
-    engine: str = source.ENGINE,
-    memory: str | None = source.MEMORY,
-    separator: str | None = source.SEPARATOR,
-    encoding: str | None = source.ENCODING,
-    decimal: str | None = source.DECIMAL,
-    missing: list[str] = source.MISSING,
-    header: bool | None = source.HEADER,
-    names: str | None = source.NAMES,
-    sheet: str | None = source.SHEET,
-    seed: int | None = typer.Option(None, "--seed", help="Seed for repeatable tests."),
-    json: bool = typer.Option(False, "--json", help="Print JSON."),
+    place: options.PlaceOptions,
+    engine: options.EngineOptions,
+    reading: options.ReadingOptions,
+    seed: int | None = options.SEED,
+    json: bool = options.JSON,
 ) -> None:
     """Measure the privacy and utility of a release.
 
@@ -63,9 +56,8 @@ def command(
 
     Example: sfumato assess patients.csv out --reference others.csv
     """
-    from sfumato.assessment import assess
-    from sfumato.engines.registry import engine_for
-    from sfumato.measures.assess import ComparisonOptions, assessed, compared
+    from sfumato.assessment import measure_release
+    from sfumato.measures.assess import ComparisonOptions
     from sfumato.measures.measured_release import METRICS
     from sfumato.measures.privacy.prediction import most_exposed, people_of
     from sfumato.release.read import read_release
@@ -73,24 +65,17 @@ def command(
     if pictures is not None:
         _require_outside(Path(pictures).resolve())
     console.say_compiling()
-    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet) or READING
-    given = source.source_of(file, reading, table=table, query=query)
-    chosen = engine_for(engine, given, memory=memory)
-    others = reference and source.table(reference, reading)
+    job = options.job_of(file, reading, place, engine)
+    others = reference and file_source(reference, reading.given).read()
     chosen_metric = cast("Metric", require_choice(metric, name="--metric", choices=METRICS))
-    options = ComparisonOptions(columns=list(column) or None, metric=chosen_metric, seed=seed)
-    if chosen.name != "memory":
-        _require_no_pictures(pictures is not None or worst > 0, chosen.name)
-        assessment = assess(given, read_release(release), others, engine=chosen, **vars(options))
-        _show(assessment, (), as_json=json)
-        return
-    original, released = given.read(), read_release(release)
-    subject = compared(original, released, others, options)
-    assessment = assessed(subject, manifest=released.manifest)
+    how = ComparisonOptions(columns=list(column) or None, metric=chosen_metric, seed=seed)
+    if not job.engine.in_memory:
+        _require_no_pictures(pictures is not None or worst > 0, job.engine.name)
+    measured = measure_release(job, read_release(release), others, how)
     if pictures is not None:
-        _draw(subject, Path(pictures), assessment.method)
-    exposed = most_exposed(people_of(subject), worst) if worst else ()
-    _show(assessment, exposed, as_json=json)
+        _draw(measured.subject, Path(pictures), measured.assessment.method)
+    exposed = most_exposed(people_of(measured.subject), worst) if worst else ()
+    _show(measured.assessment, exposed, as_json=json)
 
 
 def _show(assessment: Assessment, exposed: Sequence[Exposed], *, as_json: bool) -> None:

@@ -63,7 +63,7 @@ def show_json(record: Any) -> None:
     from sfumato.report.plain_json import to_json
 
     text = printable_json(to_json(record))
-    show_text((text if _knows_all(sys.stdout) else _escaped(text)) + "\n")
+    show_text((text if _knows_all(sys.stdout) else _escape(text)) + "\n")
 
 
 def printable_json(text: str) -> str:
@@ -106,7 +106,7 @@ def say(text: str) -> None:
 
 
 @contextlib.contextmanager
-def prepared() -> Iterator[None]:
+def prepare_streams() -> Iterator[None]:
     """Let no character stop the output, and print warnings of this package as lines."""
     codecs.register_error("similar", _similar)
     if sys.stdout is None:  # closed by the shell: >&-
@@ -141,7 +141,7 @@ def _knows_all(stream: Any) -> bool:
     return (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").startswith("utf")
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Return JSON text with \\u escapes for all characters that are not ASCII."""
     import json
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli import console
+from sfumato.cli import console, options
 from sfumato.project.demo_table import KEEP, ROLES, diabetes_patients
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ class TruthAndEstimate:
     estimate: Estimate
 
 
-def command(
+def demo(
     *,
     out: str = typer.Option("out", "-o", "--out", metavar="DIR", help="Folder to write to."),
     k: int = typer.Option(5, "-k", "--k", help="Smallest number of records in a box."),
     l: int = typer.Option(2, "--l", help="Smallest number of different sensitive values in a box."),
-    seed: int | None = typer.Option(None, "--seed", help="Seed for repeatable tests."),
-    json: bool = typer.Option(False, "--json", help="Print JSON."),
+    seed: int | None = options.SEED,
+    json: bool = options.JSON,
 ) -> None:
     """Run the full workflow on 442 diabetes patients.
 

@@ -1,4 +1,4 @@
-"""``sfumato estimate DIR STATISTIC…``: statistics of the original, estimated from a release."""
+"""``sfumato estimate DIR STATISTIC…`` and ``sfumato verify DIR``: what the recipient of a release does with it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import typer
 
-from sfumato.cli import console
+from sfumato.cli import console, options
 from sfumato.params import require_choice
 
 
-def command(
+def estimate(
     *,
     release: str = typer.Argument(
         ..., metavar="DIR", help="Folder of a release, or a file with x_low and x_high columns."
@@ -50,7 +50,7 @@ def command(
     seconds: float | None = typer.Option(
         None, "--seconds", help="Time limit per statistic; a smaller one gives wider intervals."
     ),
-    json: bool = typer.Option(False, "--json", help="Print JSON."),
+    json: bool = options.JSON,
 ) -> None:
     """Estimate statistics of the original from a release.
 
@@ -81,27 +81,27 @@ def command(
             f"warning: {release} has neither a manifest nor ranges (x_low, x_high), so these are statistics of its own "
             "rows. To estimate those of an original, give the folder that `sfumato release` wrote."
         )
-    options: dict[str, Any] = {
+    given: dict[str, Any] = {
         "wide_boxes": wide_boxes,
         "objective": objective,
         "unweighted": unweighted,
         "domain": dict(map(_domain, domain)),
         "budget": EstimateBudget(seconds=seconds),
     }
-    found: list[Any]
+    results: list[Any]
     if joint:
         shares: dict[str, Any] = {
             "importance": _numbers(importance, "--importance"),
             "accuracy": _numbers(accuracy, "--accuracy"),
         }
-        joined = read.estimate_jointly(statistic, **shares, **options)
-        found = [one for record in joined for one in ([record] if isinstance(record, Estimate) else record)]
+        joined = read.estimate_jointly(statistic, **shares, **given)
+        results = [one for record in joined for one in ([record] if isinstance(record, Estimate) else record)]
     else:
-        found = [one for text in statistic for one in read.estimates(text, **options)]
-    estimates = [one for one in found if isinstance(one, Estimate)]
-    recovered = [one for one in found if isinstance(one, RecoveredEstimate)]
+        results = [one for text in statistic for one in read.estimates(text, **given)]
+    estimates = [one for one in results if isinstance(one, Estimate)]
+    recovered = [one for one in results if isinstance(one, RecoveredEstimate)]
     if json:
-        console.show_json(found)
+        console.show_json(results)
     else:
         console.show(*([terminal.recovered(recovered)] if recovered else []))
         console.show(*([terminal.estimates(estimates)] if estimates else []))
@@ -137,3 +137,27 @@ def _domain(text: str) -> tuple[str, tuple[str, str]]:
     if not (name and equals and dots):
         raise OptionError("--domain must be COLUMN=LOW..HIGH.", found=repr(text), fix="for example income=0..100000")
     return name, (low, high)
+
+
+def verify(
+    *,
+    folder: str = typer.Argument(..., metavar="DIR", help="Folder of a release."),
+    json: bool = options.JSON,
+) -> None:
+    """Verify a release that was written or received.
+
+    Compares every file with its checksum and recounts every promise on the released rows. Promises that need the
+    original were verified when the release was made, and are listed as such. Ends with 1 if a promise does not hold,
+    and with 3 if a file was changed.
+
+    Example: sfumato verify out
+    """
+    from sfumato.release.read import verify_bundle
+    from sfumato.report import terminal
+
+    checked = verify_bundle(folder)
+    if json:
+        console.show_json(checked)
+    else:
+        console.show(terminal.bundle(checked))
+    checked.require_held()

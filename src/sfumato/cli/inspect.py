@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sfumato.cli import console, source
+from sfumato.cli import console, options
 from sfumato.errors import OptionError
 from sfumato.params import require_number
-from sfumato.project.reading import READING, listed, schema_of
+from sfumato.project.reading import listed, schema_of
 
 if TYPE_CHECKING:
     from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
-    from sfumato.examination import Examined
+    from sfumato.examination import InspectedTable
     from sfumato.schema.schema import Schema
     from sfumato.table.table import Table
 
@@ -25,9 +25,10 @@ LEAST_SECONDS = 1.0  # for the columns and for the sets, however long reading to
 SHOWING_SECONDS = 1.5  # reserved for starting and printing
 
 
-def command(
+@options.with_groups
+def inspect(
     *,
-    file: str = source.FILE,
+    file: str = options.FILE,
     alpha: float = typer.Option(0.2, "--alpha", help="Share of people that a set must single out to be reported."),
     population: float | None = typer.Option(
         None, "--population", help="Size of the population; by default rows are counted."
@@ -38,19 +39,11 @@ def command(
         "--seconds",
         help="Time limit for the whole command; what was left out is reported. 0: no limit.",
     ),
-    table: str | None = source.TABLE,
-    query: str | None = source.QUERY,
-    engine: str = source.ENGINE,
-    memory: str | None = source.MEMORY,
-    schema: str | None = source.SCHEMA,
-    role: list[str] = source.ROLE,
-    separator: str | None = source.SEPARATOR,
-    encoding: str | None = source.ENCODING,
-    decimal: str | None = source.DECIMAL,
-    missing: list[str] = source.MISSING,
-    header: bool | None = source.HEADER,
-    names: str | None = source.NAMES,
-    sheet: str | None = source.SHEET,
+    place: options.PlaceOptions,
+    engine: options.EngineOptions,
+    schema: str | None = options.SCHEMA,
+    role: list[str] = options.ROLE,
+    reading: options.ReadingOptions,
     models: bool = typer.Option(
         False, "--models", help="Show instead which privacy models the table satisfies: k-anonymity, ℓ-diversity, …."
     ),
@@ -60,7 +53,7 @@ def command(
     sensitive: str = typer.Option(
         "", "--sensitive", metavar="A,B,C", help="With --models: the sensitive columns; by default those by role."
     ),
-    json: bool = typer.Option(False, "--json", help="Print JSON."),
+    json: bool = options.JSON,
 ) -> None:
     """Show columns, suggested roles and identifying column sets.
 
@@ -74,31 +67,30 @@ def command(
     Example: sfumato inspect patients.csv --role diagnosis=sensitive
     """
     start = time.perf_counter()
-    from sfumato.disclosure.inspection import inspect
-    from sfumato.engines.registry import engine_for
-    from sfumato.examination import examined
+    from sfumato.disclosure import inspection
+    from sfumato.examination import open_for_inspection
     from sfumato.report import terminal
 
     limit = require_number(seconds, name="--seconds", at_least=0.0) or None
     end = start + (limit or 0.0) - SHOWING_SECONDS
-    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet) or READING
     named = (
         *(f"{name}=quasi" for name in listed(quasi)),
         *(f"{name}=sensitive" for name in listed(sensitive)),
     )
-    given = source.source_of(file, reading, table=table, query=query)
     if models or named:
-        fitted = source.fitted_source(given, schema=schema, roles=(*role, *named))
+        fitted = options.job_of(file, reading, place, schema=schema_of(schema, (*role, *named))).fitted
         _show_models(fitted.table, fitted.schema, quasi, sensitive, population, json=json)
         return
-    with examined(given, schema_of(schema, role), engine_for(engine, given, memory=memory)) as opened:
-        found = inspect(opened.survey, opened.schema, seconds=limit and _left(end))
+    job = options.job_of(file, reading, place, engine, schema=schema_of(schema, role))
+    with open_for_inspection(job) as opened:
+        columns = inspection.inspect(opened.survey, opened.schema, seconds=limit and _left(end))
         if not json:
-            console.show(terminal.inspection(found))
+            console.show(terminal.inspection(columns))
         sets = _identifying(opened, alpha, population, max_size, limit and end)
     if json:
-        identifying = sets and {**asdict(sets), "complete": sets.complete, "coverage": sets.coverage}
-        console.show_json({**asdict(found), "not_counted": found.not_counted, "identifying": identifying})
+        searched = {"complete": sets.complete, "coverage": sets.coverage} if sets is not None else {}
+        identifying = None if sets is None else asdict(sets) | searched
+        console.show_json({**asdict(columns), "not_counted": columns.not_counted, "identifying": identifying})
     elif sets is not None:
         console.show(terminal.identifying(sets))
 
@@ -108,7 +100,7 @@ def _left(end: float) -> float:
 
 
 def _identifying(
-    opened: Examined, alpha: float, population: float | None, max_size: int, end: float | None
+    opened: InspectedTable, alpha: float, population: float | None, max_size: int, end: float | None
 ) -> QuasiIdentifiers | None:
     """Find the smallest sets of quasi-identifiers that single out a share alpha of the rows or of the population.
 
@@ -149,9 +141,9 @@ def _show_models(
     others = listed(sensitive) or schema.names(Role.SENSITIVE)
     if not known:
         raise OptionError("Groups need at least one quasi-identifier.", found="none", fix="--quasi age,zip")
-    found = group_models(table, known, others, schema=schema)
+    groups = group_models(table, known, others, schema=schema)
     people = None if population is None else population_uniqueness(table, known, population)
     if json:
-        console.show_json({**found.to_plain(), "population_uniqueness": people})
+        console.show_json({**groups.to_plain(), "population_uniqueness": people})
     else:
-        console.show(terminal.group_models(found, people))
+        console.show(terminal.group_models(groups, people))

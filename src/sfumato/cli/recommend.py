@@ -1,39 +1,31 @@
-"""``sfumato recommend FILE``: a method with its options, the reasons, the command and the cost."""
+"""``sfumato recommend FILE`` and ``sfumato methods``: a method for a table, and all methods with their options."""
 
 from __future__ import annotations
 
+from dataclasses import MISSING
+from typing import Any
+
 import typer
 
-from sfumato.cli import console, source
-from sfumato.project.reading import READING, reading_words, schema_of
+from sfumato.cli import console, options
+from sfumato.project.reading import reading_words
 
 
-def command(
+@options.with_groups
+def recommend(
     *,
-    file: str = source.FILE,
+    file: str = options.FILE,
     keep: list[str] = typer.Option(
         [], "--keep", metavar="STATISTIC", help='Statistic to keep accurate, e.g. "corr(age, income)"; repeatable.'
     ),
     k: int | None = typer.Option(None, "-k", "--k", help="Smallest number of records in a group; chosen by default."),
     l: int | None = typer.Option(None, "--l", help="Smallest number of different sensitive values in a group."),
     population: float | None = typer.Option(None, "--population", help="People among whom an intruder searches."),
-    schema: str | None = source.SCHEMA,
-    role: list[str] = source.ROLE,
-    quasi: list[str] = source.QUASI,
-    sensitive: list[str] = source.SENSITIVE,
-    other: list[str] = source.OTHER,
-    table: str | None = source.TABLE,
-    query: str | None = source.QUERY,
-    engine: str = source.ENGINE,
-    memory: str | None = source.MEMORY,
-    separator: str | None = source.SEPARATOR,
-    encoding: str | None = source.ENCODING,
-    decimal: str | None = source.DECIMAL,
-    missing: list[str] = source.MISSING,
-    header: bool | None = source.HEADER,
-    names: str | None = source.NAMES,
-    sheet: str | None = source.SHEET,
-    json: bool = typer.Option(False, "--json", help="Print JSON."),
+    roles: options.RoleOptions,
+    place: options.PlaceOptions,
+    engine: options.EngineOptions,
+    reading: options.ReadingOptions,
+    json: bool = options.JSON,
 ) -> None:
     """Recommend a method and its options.
 
@@ -42,35 +34,78 @@ def command(
 
     Example: sfumato recommend patients.csv --schema schema.toml --keep "corr(age, income)"
     """
-    from sfumato.engines.registry import engine_for
-    from sfumato.recommendation.recommend import recommend
+    from sfumato.recommendation import recommend as recommending
 
-    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet)
-    given = source.source_of(file, reading or READING, table=table, query=query)
-    roles = source.given_roles(role, quasi, sensitive, other)
+    job = options.job_of(file, reading, place, engine, schema=roles.given)
     console.say_compiling()
-    found = recommend(
-        given,
+    result = recommending.recommend(
+        job.source,
         keep,
-        schema=schema_of(schema, roles),
+        schema=job.schema,
         k=k,
         l=l,
         population=population,
-        engine=engine_for(engine, given, memory=memory),
+        engine=job.engine,
         file=file,
         arguments=[
-            *_words("--schema", schema),
-            *(word for one in roles for word in ("--role", one)),
-            *_words("--table", table),
-            *_words("--query", query),
-            *reading_words(reading),
+            *_words("--schema", roles.schema),
+            *(word for one in roles.roles for word in ("--role", one)),
+            *_words("--table", place.table),
+            *_words("--query", place.query),
+            *reading_words(reading.given),
         ],
     )
     if json:
-        console.show_json(found.to_plain())
+        console.show_json(result.to_plain())
     else:
-        console.show_text(f"{found}\n")
+        console.show_text(f"{result}\n")
 
 
 def _words(flag: str, value: str | None) -> list[str]:
     return [] if value is None else [flag, value]
+
+
+def methods(
+    *,
+    name: str | None = typer.Argument(None, metavar="NAME", help="Method name; all methods by default."),
+    json: bool = options.JSON,
+) -> None:
+    """List the methods, or explain one with all its options.
+
+    Every option can be given to `sfumato release` as --option NAME=VALUE.
+
+    Example: sfumato methods boxes
+    """
+    from sfumato.methods.registry import METHODS, method_class
+    from sfumato.report import terminal
+
+    classes = [method_class(known) for known in ([name] if name is not None else METHODS)]
+    if json:
+        console.show_json([_describe(kind) for kind in classes])
+    elif name is None:
+        console.show(terminal.methods(classes))
+    else:
+        console.show(terminal.method(classes[0]))
+
+
+def _describe(kind: Any) -> dict[str, Any]:
+    """Return a method and its options as plain values."""
+    from sfumato.params import options_of
+
+    return {
+        "name": kind.name,
+        "class": kind.__name__,
+        "summary": (kind.__doc__ or "").partition("\n\n")[0],
+        "options": [
+            {
+                "name": one.name,
+                "required": one.is_required,
+                "default": None if one.default is MISSING else one.default,
+                "value": one.declared.range.describe(one.declared.unit),
+                "unit": one.declared.unit,
+                "meaning": one.declared.meaning,
+                "strengths": list(one.declared.strengths),
+            }
+            for one in options_of(kind)
+        ],
+    }

@@ -1,147 +1,139 @@
-"""``sfumato release FILE -o DIR``: anonymize a table, verify the result and write it."""
+"""``sfumato release FILE -o DIR`` and ``sfumato run PROJECT``: anonymize a table, verify the result and write it."""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato.cli import source
-from sfumato.cli.perform import perform
-from sfumato.errors import OptionError
+from sfumato.cli import console, options
 from sfumato.project.reading import listed
-from sfumato.project.request import Request, option_value
+from sfumato.project.request import Request
+
+if TYPE_CHECKING:
+    from sfumato.job.job import Job
+    from sfumato.methods.base import Method
+    from sfumato.methods.search_budget import Progress
+    from sfumato.release.release import Release
+    from sfumato.report.html import Report
+    from sfumato.report.summary import Summary
+    from sfumato.schema.schema import Schema
+
+PROJECT = "sfumato.toml"
 
 
-def command(
-    *,
-    file: str | None = source.OPTIONAL_FILE,
+@dataclass(frozen=True, kw_only=True)
+class ReleaseOptions:
+    """All options of a request; those of methods come from the flags that are declared for them."""
+
+    file: str | None = typer.Argument(None, metavar="[FILE]", help=f"{options.FILE_HELP} Not needed with --project.")
     out: str | None = typer.Option(
         None,
         "-o",
         "--out",
         metavar="DIR",
         help="Folder to write to; an older release in it is replaced. Or the URL of a database, with --into.",
-    ),
-    table: str | None = source.TABLE,
-    query: str | None = source.QUERY,
-    into: str | None = typer.Option(None, "--into", metavar="TABLE", help="Table to write, if -o is a URL."),
-    replace: bool = typer.Option(False, "--replace", help="Replace the table that --into names, if it exists."),
+    )
+    place: options.PlaceOptions
+    into: str | None = typer.Option(None, "--into", metavar="TABLE", help="Table to write, if -o is a URL.")
+    replace: bool = typer.Option(False, "--replace", help="Replace the table that --into names, if it exists.")
     method: str | None = typer.Option(
         None,
         "--method",
         help="Method by name or class: boxes (default), generalize, Noise, …; see `sfumato methods`. auto: the one "
         "that `sfumato recommend` names.",
-    ),
-    k: int | None = typer.Option(None, "-k", "--k", help="Smallest number of records in a group."),
-    l: int | None = typer.Option(None, "--l", help="Smallest number of different sensitive values in a group."),
-    keep: list[str] = typer.Option(
-        [], "--keep", metavar="STATISTIC", help='Statistic to keep accurate, e.g. "corr(age, income)"; repeatable.'
-    ),
-    suppress: float | None = typer.Option(
-        None, "--suppress", help="Largest share of rows that may be left out, from 0 to 1."
-    ),
-    edges: str | None = typer.Option(None, "--edges", help="Where the faces of boxes are placed: hull or cells."),
-    epsilon: float | None = typer.Option(
-        None,
-        "--epsilon",
-        help="Smallest difference that counts as a different value, for --l; for quantiles: error of ranks.",
-    ),
-    search: float | None = typer.Option(
-        None,
-        "--search",
-        metavar="SECONDS",
-        help="Time to search for better boxes or groups; Ctrl-C keeps the best.",
-    ),
-    overlap: str | None = typer.Option(
-        None, "--overlap", help="Whether boxes may overlap after a search: none or allowed."
-    ),
-    rule: list[str] = typer.Option(
-        [], "--rule", metavar="RULE", help='Expert rule, e.g. "income matters most when age is young"; repeatable.'
-    ),
-    population: float | None = typer.Option(None, "--population", help="Size of the population, for generalize."),
-    beta: float | None = typer.Option(
-        None, "--beta", help="Largest share of rows that may match fewer than k people, for generalize."
-    ),
-    assess: bool = typer.Option(False, "--assess", help="Also assess the release, including correct matches."),
+    )
+    flags: options.MethodOptions
+    option: list[str] = typer.Option([], "--option", metavar="NAME=VALUE", help="Any option of the method; repeatable.")
+    assess: bool = typer.Option(False, "--assess", help="Also assess the release, including correct matches.")
     reference: str | None = typer.Option(
         None, "--reference", metavar="FILE", help="Assess against these people of the same population, not in FILE."
-    ),
+    )
     holdout: float | None = typer.Option(
         None, "--holdout", metavar="SHARE", help="Or: assess against a random share of the rows, which is not released."
-    ),
+    )
     require: list[str] = typer.Option(
         [], "--require", metavar="WHAT", help="Write nothing unless this passes: assessment (implies --assess)."
-    ),
-    answer: list[str] = typer.Option(
-        [],
-        "--answer",
-        metavar="COLUMN=ANSWER",
-        help="For safe-harbor: what to do with a column: keep, remove, year, three-digits or age-90; repeatable.",
-    ),
-    option: list[str] = typer.Option(
-        [], "--option", metavar="NAME=VALUE", help="Any option of the method; repeatable."
-    ),
-    schema: str | None = source.SCHEMA,
-    role: list[str] = source.ROLE,
-    quasi: list[str] = source.QUASI,
-    sensitive: list[str] = source.SENSITIVE,
-    other: list[str] = source.OTHER,
+    )
+    roles: options.RoleOptions
     project: str | None = typer.Option(
         None,
         "--project",
         metavar="TOML",
         help="Take input, schema, method, options and target from a project file; what is given here counts more.",
-    ),
-    seed: int | None = typer.Option(
-        None, "--seed", help="For tests only, and secret: whoever knows it can undo random steps."
-    ),
-    engine: str | None = source.ENGINE_OR_NONE,
+    )
+    engine: str | None = typer.Option(None, "--engine", help=options.ENGINE_HELP)
     master: str | None = typer.Option(
         None, "--master", metavar="URL", help="Cluster of the engine spark, e.g. spark://host:7077 or 'local[4]'."
-    ),
-    memory: str | None = source.MEMORY,
+    )
+    memory: str | None = options.MEMORY
     csv_formulas: str | None = typer.Option(
         None,
         "--csv-formulas",
         metavar="keep|escape",
         help="Text in released.csv that spreadsheets take for a formula (= + - @): escape it (default), or keep it.",
-    ),
+    )
     format: list[str] = typer.Option(
         [],
         "--format",
         metavar="FORMAT",
         help="Format of the released rows besides Parquet: csv (default), sav (SPSS), dta (Stata), xpt (SAS), xlsx; "
         "repeatable.",
-    ),
+    )
     pseudonyms: list[str] = typer.Option(
         [], "--pseudonyms", metavar="COLUMN", help="Release an identifier as keyed pseudonyms; repeatable."
-    ),
+    )
     key: str | None = typer.Option(
         None,
         "--key",
         metavar="FILE",
         help="Secret key of pseudonyms and shifted dates; made if it does not exist. Keep it apart from the release.",
-    ),
+    )
     shift_dates: list[str] = typer.Option(
         [],
         "--shift-dates",
         metavar="A,B,C",
         help="Shift all dates of a person by the same random number of days, before the method. No guarantee.",
-    ),
-    by: str | None = typer.Option(
-        None, "--by", metavar="COLUMN", help="Column that tells people apart: --shift-dates."
-    ),
-    days: int | None = typer.Option(None, "--days", help="Largest shift to either side, for --shift-dates; 180."),
-    separator: str | None = source.SEPARATOR,
-    encoding: str | None = source.ENCODING,
-    decimal: str | None = source.DECIMAL,
-    missing: list[str] = source.MISSING,
-    header: bool | None = source.HEADER,
-    names: str | None = source.NAMES,
-    sheet: str | None = source.SHEET,
-    json: bool = typer.Option(False, "--json", help="Print JSON."),
-) -> None:
+    )
+    by: str | None = typer.Option(None, "--by", metavar="COLUMN", help="Column that tells people apart: --shift-dates.")
+    days: int | None = typer.Option(None, "--days", help="Largest shift to either side, for --shift-dates; 180.")
+    reading: options.ReadingOptions
+
+    @property
+    def request(self) -> Request:
+        """What was asked for here, and in the project file."""
+        from sfumato.project.files import read_project
+
+        same = ("into", "method", "reference", "holdout", "require", "engine", "master", "memory", "csv_formulas")
+        given = Request(
+            input=self.file,
+            target=self.out,
+            options=options.chosen_options(self.flags, self.option),
+            schema=self.roles.schema,
+            roles=self.roles.roles,
+            reading=self.reading.given_or_none,
+            replace=self.replace or None,
+            assess=self.assess or None,
+            formats=tuple(self.format),
+            pseudonyms=_columns(self.pseudonyms),
+            shift_dates=_columns(self.shift_dates),
+            **vars(self.place),
+            **{name: getattr(self, name) for name in (*same, "key", "by", "days")},
+        )
+        return given if self.project is None else given.over(read_project(self.project))
+
+
+def _columns(given: list[str]) -> tuple[str, ...]:
+    return tuple(name for names in given for name in listed(names))
+
+
+@options.with_groups
+def release(*, given: ReleaseOptions, seed: int | None = options.SECRET_SEED, json: bool = options.JSON) -> None:
     """Anonymize a table, verify the result and write it.
 
     Writes released.parquet, released.csv, manifest.json, codebook.csv, report.html and report.json into DIR, all or
@@ -150,68 +142,166 @@ def command(
 
     Example: sfumato release patients.csv -o out -k 5 --quasi age,zip --sensitive diagnosis --keep "mean(age)"
     """
+    _make_requested(given.request, seed=seed, as_json=json)
+
+
+def run(
+    *,
+    project: str = typer.Argument(PROJECT, metavar="[PROJECT]", help="Project file."),
+    seed: int | None = options.SECRET_SEED,
+    json: bool = options.JSON,
+) -> None:
+    """Make the release that a project file describes.
+
+    Every release into a folder writes such a file next to it, with its input, schema, method, options and target.
+
+    Example: sfumato run out.toml
+    """
     from sfumato.project.files import read_project
 
-    given: dict[str, Any] = {
-        "k": k,
-        "l": l,
-        "keep": list(keep) or None,
-        "suppress": suppress,
-        "edges": edges,
-        "epsilon": epsilon,
-    }
-    given |= {"search": search, "overlap": overlap, "rules": list(rule) or None}
-    given |= {"population": population, "beta": beta, "answers": dict(map(_answer, answer)) or None}
-    chosen = {name: value for name, value in given.items() if value is not None} | dict(map(_option, option))
-    request = Request(
-        input=file,
-        target=out,
-        method=method,
-        options=chosen,
-        schema=schema,
-        roles=source.given_roles(role, quasi, sensitive, other),
-        reading=source.reading_of(separator, encoding, decimal, missing, header, names, sheet),
-        table=table,
-        query=query,
-        into=into,
-        replace=replace or None,
-        assess=assess or None,
-        reference=reference,
-        holdout=holdout,
-        require=require,
-        engine=engine,
-        master=master,
-        memory=memory,
-        csv_formulas=csv_formulas,
-        formats=tuple(format),
-        pseudonyms=_columns(pseudonyms),
-        shift_dates=_columns(shift_dates),
-        by=by,
-        days=days,
-        key=key,
-    )
-    if project is not None:
-        request = request.over(read_project(project))
-    perform(request, seed=seed, as_json=json)
+    _make_requested(read_project(project), seed=seed, as_json=json)
 
 
-def _columns(given: list[str]) -> tuple[str, ...]:
-    return tuple(name for names in given for name in listed(names))
+def _make_requested(request: Request, *, seed: int | None, as_json: bool) -> None:
+    """Make the release, verify it, write it with its project file, and print what was found."""
+    from sfumato.pipeline import make_release
+    from sfumato.project.files import write_project
+    from sfumato.release.destination import Folder
+
+    console.say_progress()
+    written = _Written(request)
+    job = request.to_job(seed=seed, make_report=written.make_report)
+    written.announce()
+    if job.method is None:
+        request = _recommend(request, job)
+        job = replace(job, method=request.make_method())
+    job, schema = _read(job, request)
+    console.say_compiling()
+    assert job.method is not None
+    with show_search(job.method) as method:
+        released = make_release(replace(job, method=method))
+    if request.holdout is not None and released.assessment is not None:
+        console.say(f"· {released.assessment.reference_rows:,} rows held out as the reference and not released")
+    written.show(released, as_json=as_json)
+    if isinstance(job.destination, Folder):
+        console.say(f"· {write_project(request.for_project_file(schema))}")
 
 
-def _answer(text: str) -> tuple[str, str]:
-    """Split ``COLUMN=ANSWER``; a column name may contain "="."""
-    name, mark, answer = text.rpartition("=")
-    if not mark or not name:
-        raise OptionError("--answer needs a column and an answer.", found=repr(text), fix="--answer notes=remove")
-    return name, answer
+def _read(job: Job, request: Request) -> tuple[Job, Schema]:
+    """Return the job with its table read, if it is done in memory, and the schema that the project file keeps."""
+    if not job.engine.in_memory:
+        return job, request.roles_schema
+    fitted = request.prepare(job.fitted)
+    options.say_roles(fitted.schema)
+    return replace(job, source=fitted, schema=None), fitted.schema
 
 
-def _option(text: str) -> tuple[str, Any]:
-    """Split ``NAME=VALUE``; the value is read as JSON (0.5, true, [1, 2]) if possible, otherwise as text."""
-    name, mark, value = text.partition("=")
-    if not mark or not name:
-        raise OptionError("--option needs a name and a value.", found=repr(text), fix="--option others=0.2")
-    if name == "seed":
-        raise OptionError("A seed is not an option of a method.", found="--option seed", fix="--seed")
-    return name, option_value(value)
+def _recommend(request: Request, job: Job) -> Request:
+    """Return the request with the recommended method and options; those that were given stay."""
+    from sfumato.recommendation.recommend import recommend
+
+    wanted: dict[str, Any] = {name: request.options.get(name) for name in ("k", "l", "population")}
+    keep = request.options.get("keep") or ()
+    recommended = recommend(job.source, keep, schema=job.schema, engine=job.engine, **wanted)
+    console.say(f"· method {recommended.method}, recommended because:")
+    for reason in recommended.reasons:
+        console.say(f"·   {reason}")
+    chosen = {**recommended.options, **request.options}
+    if "population" in chosen and "population" not in recommended.options:
+        console.say(f"·   the population is not needed by {recommended.method}, whose groups are those of the table.")
+        del chosen["population"]
+    return replace(request, method=recommended.method, options=chosen)
+
+
+@contextmanager
+def show_search(method: Method) -> Iterator[Method]:
+    """Yield the method with a progress bar for its search, if it has one; without a terminal, progress is logged.
+
+    Ctrl-C stops the search and keeps the best so far.
+    """
+    from sfumato.pipeline import report_search
+
+    if not sys.stderr.isatty():
+        yield method
+        return
+    bar = _search_bar()
+    task = bar.add_task("search", total=1.0, gain=0.0, start=False, visible=False)
+
+    def report(now: Progress) -> None:
+        if not bar.tasks[task].started:
+            bar.start_task(task)
+        bar.update(task, completed=now.share, gain=now.gain, visible=True)
+
+    searching = report_search(method, report)
+    if searching is method:
+        yield method
+        return
+    with bar:
+        yield searching
+
+
+def _search_bar() -> Any:
+    """Return a progress bar: share of the budget that is spent, and gain so far."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    gain = TextColumn("[green]{task.fields[gain]:.1%} better[/green]  [dim]Ctrl-C keeps it[/dim]")
+    terminal = Console(stderr=True)
+    return Progress(TextColumn("· search"), BarColumn(), TimeRemainingColumn(), gain, console=terminal, transient=True)
+
+
+class _Written:
+    """What is printed of a release that was written; its statistics are computed once, for the report and for this."""
+
+    def __init__(self, request: Request) -> None:
+        self._out, self._table = request.target or "", request.into
+        self._summary: Summary | None = None
+
+    def announce(self) -> None:
+        """Say that an older release will be replaced, if there is one."""
+        from sfumato.release.target import MANIFEST
+
+        if self._table is None and (Path(self._out).expanduser() / MANIFEST).exists():
+            console.say(f"· the older release in {self._out} will be replaced")
+
+    def make_report(self, released: Release) -> Report:
+        """Return the report of a release."""
+        from sfumato.report.html import Report
+        from sfumato.report.summary import summarize
+
+        self._summary = summarize(released)
+        return Report.of(released, self._summary)
+
+    def show(self, released: Release, *, as_json: bool) -> None:
+        """Print how columns are released, the findings and the kept statistics."""
+        from sfumato.release.target import resolved
+        from sfumato.report.summary import summarize
+
+        place = {"table": self._table} if self._table else {"folder": str(resolved(self._out))}
+        console.say(f"· written to {self._table or self._out}")
+        with console.after(f"the release is complete in {self._table or self._out}"):
+            summary = self._summary or summarize(released)
+            (_show_json if as_json else _show_text)(released, summary, place)
+
+
+def _show_json(released: Release, summary: Summary, place: dict[str, str]) -> None:
+    shown: dict[str, Any] = {**place, "manifest": released.manifest, "estimates": summary.estimates}
+    shown |= {"recovered": summary.recovered, "usefulness": summary.usefulness}
+    shown |= {"searches": released.diagnostics.searches, "rules": released.diagnostics.rules}
+    console.show_json(shown | {"assessment": released.assessment and released.assessment.to_plain()})
+
+
+def _show_text(released: Release, summary: Summary, place: dict[str, str]) -> None:
+    from sfumato.report import terminal
+
+    assert released.manifest is not None
+    diagnostics = released.diagnostics
+    parts = [terminal.treatments(released.manifest), terminal.findings(released.findings)]
+    parts += [terminal.estimates(summary.estimates)] if summary.estimates else []
+    parts += [terminal.recovered(summary.recovered)] if summary.recovered else []
+    parts += [terminal.usefulness(summary.usefulness)] if summary.usefulness.concerns else []
+    parts += [terminal.searches(diagnostics.searches)] if diagnostics.searches else []
+    parts += [terminal.rules(diagnostics.rules)] if diagnostics.rules else []
+    parts += [terminal.assessment(released.assessment)] if released.assessment else []
+    for part in parts:
+        console.show(part, "")

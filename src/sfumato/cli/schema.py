@@ -1,33 +1,28 @@
-"""``sfumato schema FILE``: a schema file to start from."""
+"""``sfumato schema FILE`` and ``sfumato tree FILE COLUMN``: a schema file and a generalization tree, to edit."""
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
+from pathlib import Path
+
 import typer
 
-from sfumato.cli import console, source
-from sfumato.project.reading import READING, schema_of
+from sfumato.cli import console, options
+from sfumato.errors import OptionError
+from sfumato.params import require_choice
+from sfumato.project.reading import source_of
 
 
-def command(
+@options.with_groups
+def schema(
     *,
-    file: str = source.FILE,
-    schema: str | None = source.SCHEMA,
-    role: list[str] = source.ROLE,
-    quasi: list[str] = source.QUASI,
-    sensitive: list[str] = source.SENSITIVE,
-    other: list[str] = source.OTHER,
-    table: str | None = source.TABLE,
-    query: str | None = source.QUERY,
-    engine: str = source.ENGINE,
-    memory: str | None = source.MEMORY,
-    separator: str | None = source.SEPARATOR,
-    encoding: str | None = source.ENCODING,
-    decimal: str | None = source.DECIMAL,
-    missing: list[str] = source.MISSING,
-    header: bool | None = source.HEADER,
-    names: str | None = source.NAMES,
-    sheet: str | None = source.SHEET,
-    json: bool = typer.Option(False, "--json", help="Print JSON."),
+    file: str = options.FILE,
+    roles: options.RoleOptions,
+    place: options.PlaceOptions,
+    engine: options.EngineOptions,
+    reading: options.ReadingOptions,
+    json: bool = options.JSON,
 ) -> None:
     """Print a schema file with a role for every column, to edit.
 
@@ -36,17 +31,11 @@ def command(
 
     Example: sfumato schema patients.csv > schema.toml
     """
-    from dataclasses import replace
-
-    from sfumato.engines.registry import engine_for
-    from sfumato.examination import examined
+    from sfumato.examination import open_for_inspection
     from sfumato.schema.schema import Schema
     from sfumato.schema.suggested_trees import with_suggested_trees
 
-    reading = source.reading_of(separator, encoding, decimal, missing, header, names, sheet) or READING
-    given = source.source_of(file, reading, table=table, query=query)
-    roles = source.given_roles(role, quasi, sensitive, other)
-    with examined(given, schema_of(schema, roles), engine_for(engine, given, memory=memory)) as opened:
+    with open_for_inspection(options.job_of(file, reading, place, engine, schema=roles.given)) as opened:
         kinds = opened.survey.kinds
         columns = with_suggested_trees(opened.schema, opened.survey.sample.table).columns
     if json:
@@ -57,5 +46,71 @@ def command(
             ]
         )
         return
-    told = (replace(one, reason=f"{kinds[one.name]}; {one.reason}".removesuffix("; ")) for one in columns)
-    console.show_text(Schema(tuple(told)).to_toml())
+    explained = (replace(one, reason=f"{kinds[one.name]}; {one.reason}".removesuffix("; ")) for one in columns)
+    console.show_text(Schema(tuple(explained)).to_toml())
+
+
+@options.with_groups
+def tree(
+    *,
+    file: str = options.FILE,
+    column: str = typer.Argument(..., metavar="COLUMN", help="Column of the table."),
+    by: str | None = typer.Option(
+        None,
+        "--by",
+        metavar="WAY",
+        help="How values are grouped: steps of numbers, prefix of codes, calendar of dates, frequencies (rare values "
+        "together), or values (each by itself, to edit). By default by the kind of the column.",
+    ),
+    levels: str | None = typer.Option(
+        None,
+        "--levels",
+        metavar="A,B,C",
+        help="Widths of steps, or numbers of rows below which values are rare; ascending. Chosen by default.",
+    ),
+    out: str | None = typer.Option(
+        None, "-o", "--out", metavar="CSV", help="File to write; standard output by default."
+    ),
+    place: options.PlaceOptions,
+    reading: options.ReadingOptions,
+) -> None:
+    """Make a generalization tree of a column, to edit.
+
+    Prints one line per value: the value, its group on each level, and * for all; columns are separated by semicolons,
+    as in ARX. The file contains the values of the column, so keep it as secret as the table. Name it in a schema file:
+    tree = "zip.csv".
+
+    Example: sfumato tree patients.csv age --by steps --levels 5,10,50 -o age.csv
+    """
+    from sfumato.schema.tree_ways import WAYS, suggested_tree, usual_way
+
+    way = None if by is None else require_choice(by, name="--by", choices=WAYS)
+    whole = source_of(file, reading.given, **vars(place)).read()
+    if column not in whole.names:
+        from sfumato.schema.columns import nearest
+
+        raise OptionError(f"There is no column {column!r} in the table.", found=nearest(column, whole.names))
+    way = way or usual_way(whole, column)
+    text = io.StringIO()
+    suggested = suggested_tree(whole, column, way, _numbers(levels))
+    suggested.write(text)
+    console.say(f"· {suggested.size:,} values of {column!r} in {suggested.levels} levels, by {way}")
+    if out is None:
+        console.show_text(text.getvalue())
+    else:
+        _write(Path(out).expanduser(), text.getvalue())
+        console.say(f"· in a schema file: tree = {out!r}")
+
+
+def _numbers(levels: str | None) -> list[float]:
+    try:
+        return [] if levels is None else [float(level) for level in levels.split(",")]
+    except ValueError:
+        pass
+    raise OptionError("--levels must be numbers.", found=repr(levels), fix="--levels 5,10,50")
+
+
+def _write(path: Path, text: str) -> None:
+    from sfumato.table.write import write_whole
+
+    write_whole(path, lambda file: file.write(text.encode()))

@@ -12,7 +12,7 @@ from sfumato.errors import MissingExtra, OptionError
 from sfumato.params import require_number
 
 
-def command(
+def open_page(
     *,
     port: int = typer.Option(0, "--port", help="Port on the loopback; 0 takes any that is free."),
     no_browser: bool = typer.Option(False, "--no-browser", help="Print the address only; open no browser."),

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from sfumato.comparison.records import ComparedMethod
 from sfumato.errors import SfumatoError
-from sfumato.pipeline import release_and_assess
+from sfumato.job.job import AssessmentWishes, Job
+from sfumato.measures.assess import ComparisonOptions
+from sfumato.pipeline import make_release
 
 if TYPE_CHECKING:
     from sfumato.comparison.trials import Trial
@@ -25,6 +27,11 @@ class Split:
     kept: FittedTable
     others: Table
     seed: int | None = None  # of releases and assessments, for tests
+
+    def job(self, trial: Trial) -> Job:
+        """Return the job that releases the people by the method of a trial, and assesses them against the others."""
+        wishes = AssessmentWishes(reference=self.others, options=ComparisonOptions(seed=self.seed))
+        return Job.of(self.kept, method=trial.method, engine="memory", assessment=wishes, seed=self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +50,7 @@ def attempt(trial: Trial, split: Split) -> Attempt:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = release_and_assess(trial.method, split.kept, split.others, seed=split.seed)
+            release = make_release(split.job(trial))
     except SfumatoError as error:
         reason = str(error)
     except Exception as error:  # the message may quote a cell
@@ -52,7 +59,7 @@ def attempt(trial: Trial, split: Split) -> Attempt:
     seconds = time.perf_counter() - start
     if reason:
         return Attempt(row=replace(failed, reason=reason, seconds=seconds), is_final=is_final)
-    manifest = made.release.manifest
-    assert manifest is not None
-    row = replace(failed, guarantee=manifest.guarantee, seconds=seconds, assessment=made.assessment)
+    assert release.manifest is not None
+    guarantee = release.manifest.guarantee
+    row = replace(failed, guarantee=guarantee, seconds=seconds, assessment=release.assessment)
     return Attempt(row=row, is_final=True)

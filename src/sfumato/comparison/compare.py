@@ -15,10 +15,10 @@ from sfumato.comparison.trials import Trial, trials_of
 from sfumato.comparison.workers import attempts
 from sfumato.engines.machine import processors
 from sfumato.errors import OptionError, names_memory_errors
+from sfumato.job.job import Job
 from sfumato.measures.holdout import split_holdout
 from sfumato.params import require_int, require_probability
 from sfumato.schema.schema import FittedTable, Schema
-from sfumato.table.frames import as_table
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method
@@ -92,17 +92,17 @@ def compare(
     trials = trials_of(methods, strengths)
     if into is not None:
         require_folder(into)
-    fitted = table if isinstance(table, FittedTable) else FittedTable.of(as_table(table), schema)
+    fitted = Job.of(table, schema=schema, engine="memory").fitted
     shared = hashlib.sha256(f"{digest_of(fitted)} {holdout!r} {seed!r}".encode()).hexdigest()
     split = _split(fitted, holdout, shared, seed)
-    folder = None if into is None else ComparisonFolder.prepared(into, shared)
-    done = _found(trials, folder)
+    folder = None if into is None else ComparisonFolder.prepare(into, shared)
+    done = _finished(trials, folder)
     waiting = [trial for trial in trials if trial.identity not in done]
-    for trial, made in attempts(waiting, split, jobs):
-        if folder is not None and made.is_final:
-            folder.keep(trial, made.row)
-        done[trial.identity] = made.row
-        log.info("%d of %d: %s", len(done), len(trials), _said(made.row))
+    for trial, tried in attempts(waiting, split, jobs):
+        if folder is not None and tried.is_final:
+            folder.keep(trial, tried.row)
+        done[trial.identity] = tried.row
+        log.info("%d of %d: %s", len(done), len(trials), _describe(tried.row))
     rows = tuple(done[trial.identity] for trial in trials)
     result = Comparison(rows=rows, original_rows=split.kept.table.rows, reference_rows=split.others.rows)
     if folder is not None:
@@ -123,16 +123,16 @@ def _split(fitted: FittedTable, holdout: float, shared: str, seed: int | None) -
     return Split(FittedTable(kept, fitted.schema), others, seed)
 
 
-def _found(trials: Sequence[Trial], folder: ComparisonFolder | None) -> dict[str, ComparedMethod]:
+def _finished(trials: Sequence[Trial], folder: ComparisonFolder | None) -> dict[str, ComparedMethod]:
     """Return the records of trials that a previous run finished."""
-    found = {} if folder is None else {trial.identity: folder.found(trial) for trial in trials}
-    done = {identity: row for identity, row in found.items() if row is not None}
+    rows = {} if folder is None else {trial.identity: folder.read(trial) for trial in trials}
+    done = {identity: row for identity, row in rows.items() if row is not None}
     if done:
         log.info("%d of %d: found in the folder", len(done), len(trials))
     return done
 
 
-def _said(row: ComparedMethod) -> str:
+def _describe(row: ComparedMethod) -> str:
     if row.reason:
         return f"{row.name}: no release: {row.reason}"
     risks = f"risk {decimals(row.reference_risk)}, worst attack {decimals(row.attack_risk)}"

@@ -11,9 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from sfumato.comparison.records import ComparedMethod
 from sfumato.comparison.trials import Trial
@@ -29,9 +27,9 @@ TRIALS, RESULT, REPORT = "trials", "comparison.json", "report.html"
 
 def digest_of(table: FittedTable) -> str:
     """Return a hash of all cells in their order, of their kinds and of the schema, as hexadecimal digits."""
-    found = hashlib.sha256(row_keys(table.table).tobytes())
-    found.update(repr((sorted(table.table.kinds.items()), table.schema)).encode())
-    return found.hexdigest()
+    digest = hashlib.sha256(row_keys(table.table).tobytes())
+    digest.update(repr((sorted(table.table.kinds.items()), table.schema)).encode())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class ComparisonFolder:
     shared: str
 
     @classmethod
-    def prepared(cls, folder: str | Path, shared: str) -> ComparisonFolder:
+    def prepare(cls, folder: str | Path, shared: str) -> ComparisonFolder:
         """Make the folder, or accept one that holds a comparison."""
         require_folder(folder)
         path = resolved(folder)
@@ -53,12 +51,12 @@ class ComparisonFolder:
             reason = error.strerror or type(error).__name__
         if reason:
             raise OptionError(f"The comparison cannot be written there: {reason}.", fix="another folder")
-        for left in filter(_is_left, (*path.iterdir(), *(path / TRIALS).iterdir())):
+        for left in filter(_is_unfinished, (*path.iterdir(), *(path / TRIALS).iterdir())):
             with contextlib.suppress(OSError):  # a comparison does not need it
                 left.unlink()
         return cls(path, shared)
 
-    def found(self, trial: Trial) -> ComparedMethod | None:
+    def read(self, trial: Trial) -> ComparedMethod | None:
         """Return the record of a finished trial; None if there is none, or if its file cannot be read."""
         try:
             return ComparedMethod.from_plain(json.loads(self._file(trial).read_bytes()))
@@ -84,8 +82,8 @@ def require_folder(folder: str | Path) -> None:
     path = resolved(folder)
     if path.exists() and not path.is_dir():
         raise RequestError(f"{path.name!r} must be a folder.", found="something else", fix="another folder")
-    found = path.iterdir() if path.exists() else ()
-    others = [one for one in found if one.name not in (TRIALS, RESULT, REPORT) and not _is_left(one)]
+    files = path.iterdir() if path.exists() else ()
+    others = [one for one in files if one.name not in (TRIALS, RESULT, REPORT) and not _is_unfinished(one)]
     is_release = path.exists() and (path / REPORT).exists() and not (path / TRIALS).exists()
     if others or is_release:
         raise RequestError(
@@ -95,14 +93,10 @@ def require_folder(folder: str | Path) -> None:
         )
 
 
-def _is_left(path: Path) -> bool:
+def _is_unfinished(path: Path) -> bool:
     """Whether a comparison that was killed while it wrote a file left this behind."""
     return is_unfinished(path, (".json", ".html"))
 
 
 def _put(path: Path, text: str) -> None:
-    write_whole(path, partial(_fill, text.encode()))
-
-
-def _fill(content: bytes, file: BinaryIO) -> None:
-    file.write(content)
+    write_whole(path, lambda file: file.write(text.encode()))

@@ -67,7 +67,7 @@ class ComparedMethod:
         """The guarantee, with at most the first few of many columns; the whole text is in ``guarantee``."""
         if len(self.guarantee) <= WHOLE:
             return self.guarantee
-        return "; ".join(_cut(part) for part in self.guarantee.split("; "))
+        return "; ".join(_shorten(part) for part in self.guarantee.split("; "))
 
     @property
     def reference_risk(self) -> float | None:
@@ -134,8 +134,8 @@ class ComparedMethod:
     def from_plain(cls, plain: Mapping[str, Any]) -> ComparedMethod:
         """Return the record that :meth:`to_plain` wrote."""
         named = {name: plain[name] for name in ("method", "strength", "options", "guarantee", "seconds", "reason")}
-        found = plain["assessment"]
-        return cls(**named, assessment=None if found is None else _assessment(found))
+        scores = plain["assessment"]
+        return cls(**named, assessment=None if scores is None else _read_assessment(scores))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -170,7 +170,7 @@ class Comparison:
     reference_rows: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", _marked(self.rows))
+        object.__setattr__(self, "rows", _mark_best(self.rows))
 
     @property
     def best(self) -> tuple[ComparedMethod, ...]:
@@ -235,16 +235,16 @@ def non_dominated(losses: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray(~(nowhere_higher & somewhere_lower).any(axis=0))
 
 
-def _marked(rows: tuple[ComparedMethod, ...]) -> tuple[ComparedMethod, ...]:
+def _mark_best(rows: tuple[ComparedMethod, ...]) -> tuple[ComparedMethod, ...]:
     losses = [row.losses for row in rows]
-    known = [place for place, found in enumerate(losses) if found is not None]
+    known = [place for place, loss in enumerate(losses) if loss is not None]
     marks = np.zeros(len(rows), dtype=bool)
     if known:
         marks[known] = non_dominated(np.array([losses[place] for place in known], dtype=np.float64))
     return tuple(replace(row, non_dominated=bool(mark)) for row, mark in zip(rows, marks, strict=True))
 
 
-def _cut(part: str) -> str:
+def _shorten(part: str) -> str:
     """Return the start of a part of a guarantee, up to the end of a column or, without any, of a word."""
     if len(part) <= LONGEST:
         return part
@@ -252,7 +252,7 @@ def _cut(part: str) -> str:
     return f"{columns}, …" if comma else f"{part[:LONGEST].rpartition(' ')[0] or part[:LONGEST]} …"
 
 
-def _assessment(plain: Mapping[str, Any]) -> Assessment:
+def _read_assessment(plain: Mapping[str, Any]) -> Assessment:
     names = ("method", "original_rows", "released_rows", "reference_rows", "columns", "sampled_rows")
     return Assessment(
         **{name: plain[name] for name in names},

@@ -46,13 +46,13 @@ def trials_of(methods: Iterable[str | Method] | None, strengths: int) -> tuple[T
     require_int(strengths, name="strengths", at_least=1)
     if isinstance(methods, str):
         raise OptionError("methods must be a list of methods.", found="a text", fix=f"methods=[{methods!r}]")
-    found: dict[str, Trial] = {}
+    trials: dict[str, Trial] = {}
     for given in METHODS if methods is None else methods:
         for trial in [_as_given(given)] if isinstance(given, Method) else _at_strengths(given, strengths):
-            found.setdefault(trial.identity, trial)
-    if not found:
+            trials.setdefault(trial.identity, trial)
+    if not trials:
         raise OptionError("At least one method must be given to compare.", found="none", fix="sfumato methods")
-    return tuple(found.values())
+    return tuple(trials.values())
 
 
 def chosen_strengths(values: tuple[object, ...], count: int) -> tuple[object, ...]:
@@ -76,8 +76,9 @@ def _at_strengths(name: str, count: int) -> list[Trial]:
     if option is None:
         return [Trial(method=make_method(name), strength="")]
     values = chosen_strengths(option.declared.strengths, count)
-    made = [(make_method(name, **{option.name: value}), _text(option.name, value)) for value in values]
-    return [Trial(method=method, strength=strength) for method, strength in made]
+    return [
+        Trial(method=make_method(name, **{option.name: value}), strength=_text(option.name, value)) for value in values
+    ]
 
 
 def _as_given(method: Method) -> Trial:

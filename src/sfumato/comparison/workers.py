@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import pickle
 import queue
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
-import sfumato
 from sfumato.comparison.attempt import Attempt, Split, attempt
 from sfumato.comparison.records import ComparedMethod
 from sfumato.comparison.trials import Trial
+from sfumato.processes import Child, Parent
 
+# each process has one processor, so libraries must not start a thread for every one
 SINGLE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
@@ -31,102 +26,76 @@ def attempts(trials: Sequence[Trial], split: Split, jobs: int) -> Iterator[tuple
     if min(jobs, len(trials)) <= 1 or not all(type(one.method).__module__.startswith("sfumato.") for one in trials):
         yield from ((trial, attempt(trial, split)) for trial in trials)
         return
-    crew = _Crew(trials, pickle.dumps(split))
+    pool = _WorkerPool(trials, pickle.dumps(split))
     try:
-        crew.start(min(jobs, len(trials)))
+        pool.start(min(jobs, len(trials)))
         for _ in trials:
-            yield crew.done.get()
+            yield pool.done.get()
     finally:
-        crew.dismiss()
+        pool.close()
 
 
-class _Crew:
+def try_methods(parent: Parent) -> None:
+    """Work in a child process: receive the split, then one trial after the other, and send each attempt."""
+    split = parent.receive()
+    while True:
+        parent.send(attempt(parent.receive(), split))
+
+
+class _WorkerPool:
     """Threads that hand out trials, each to a process of its own."""
 
     def __init__(self, trials: Sequence[Trial], split: bytes) -> None:
-        self.split = split
         self.done: queue.Queue[tuple[Trial, Attempt]] = queue.Queue()
+        self._split = split
         self._waiting: queue.SimpleQueue[Trial] = queue.SimpleQueue()
         for trial in trials:
             self._waiting.put(trial)
-        self._processes: list[_Process] = []
-        self._over = False
+        self._children: list[Child] = []
+        self._closed = False
 
     def start(self, jobs: int) -> None:
         for _ in range(jobs):
             threading.Thread(target=self._work, daemon=True).start()
 
-    def dismiss(self) -> None:
+    def close(self) -> None:
         """End all processes; what they were working on is lost."""
-        self._over = True
-        for process in list(self._processes):
-            process.end()
+        self._closed = True
+        for child in list(self._children):
+            child.end()
 
     def _work(self) -> None:
-        process = None
-        while not self._over:
+        child = None
+        while not self._closed:
             try:
                 trial = self._waiting.get_nowait()
             except queue.Empty:
                 break
-            if process is None:
-                process = _Process.started(self.split)
-                self._processes.append(process)
-            made = process.attempt(trial)
-            if made is None:
-                made = Attempt(row=_lost(trial, process.end()), is_final=False)
-                process = None
-            self.done.put((trial, made))
-        if process is not None:
-            process.end()
+            child = child or self._start_child()
+            result = _attempt_in(child, trial)
+            if result is None:
+                result, child = Attempt(row=_lost(trial, child.end()), is_final=False), None
+            self.done.put((trial, result))
+        if child is not None:
+            child.end()
 
-
-@dataclass(frozen=True)
-class _Process:
-    """A running worker."""
-
-    running: subprocess.Popen[bytes]
-
-    @classmethod
-    def started(cls, split: bytes) -> _Process:
-        """Start a worker with one thread, and give it the split."""
-        folders = [str(Path(sfumato.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        running = subprocess.Popen(
-            [sys.executable, "-m", "sfumato.comparison.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | SINGLE | {"PYTHONPATH": os.pathsep.join(folders)},
-        )
+    def _start_child(self) -> Child:
+        """Start a process with one thread, and give it the split."""
+        child = Child(__name__, try_methods.__name__, environment=SINGLE)
+        self._children.append(child)
         with contextlib.suppress(OSError):  # it died at once, which the first attempt notices
-            assert running.stdin is not None
-            running.stdin.write(split)
-            running.stdin.flush()
-        return cls(running)
+            child.send_pickled(self._split)
+        return child
 
-    def attempt(self, trial: Trial) -> Attempt | None:
-        """Let the worker try; None if it died."""
-        assert self.running.stdin is not None
-        assert self.running.stdout is not None
-        try:
-            self.running.stdin.write(pickle.dumps(trial))
-            self.running.stdin.flush()
-            line = self.running.stdout.readline()
-            found = json.loads(line) if line else None
-        except (OSError, ValueError):  # a pipe without a reader, half a line
-            return None
-        return found and Attempt(row=ComparedMethod.from_plain(found["row"]), is_final=found["is_final"])
 
-    def end(self) -> int:
-        """Kill the worker and return its exit code."""
-        with contextlib.suppress(OSError):
-            self.running.kill()
-        code = self.running.wait()
-        for pipe in (self.running.stdin, self.running.stdout):
-            with contextlib.suppress(OSError):  # what was still to be written has no reader
-                if pipe is not None:
-                    pipe.close()
-        return code
+def _attempt_in(child: Child, trial: Trial) -> Attempt | None:
+    """Let a process try a method; None if it died."""
+    try:
+        child.send(trial)
+        result: Attempt = child.receive()
+    except (OSError, EOFError, ValueError, pickle.UnpicklingError):  # no reader, half a message, a closed pipe
+        return None
+    return result
 
 
 def _lost(trial: Trial, code: int) -> ComparedMethod:

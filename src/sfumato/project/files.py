@@ -23,9 +23,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from sfumato.errors import OptionError, RequestError
 from sfumato.params import require_choice
@@ -89,7 +88,8 @@ def write_project(request: Request) -> str:
     if os.path.lexists(file) and not _is_project(file):
         return f"no project file was written, because {file.name} is another file"
     try:
-        write_whole(file, partial(_fill, project_text(request, file.parent).encode()))
+        text = project_text(request, file.parent).encode()
+        write_whole(file, lambda out: out.write(text))
     except OptionError as error:  # the release itself is complete
         return f"no project file was written: {error.message}"
     return f"project file {os.path.relpath(file)}: sfumato run makes this release again"
@@ -153,7 +153,3 @@ def _toml(value: Any) -> str:
     if value is None:
         return toml_text(NOTHING)
     return repr(value) if isinstance(value, int | float) else toml_text(str(value))
-
-
-def _fill(content: bytes, file: BinaryIO) -> None:
-    file.write(content)

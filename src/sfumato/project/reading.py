@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,8 +12,10 @@ from sfumato.errors import OptionError
 from sfumato.params import require_choice
 
 if TYPE_CHECKING:
+    from sfumato.engines.database.database import Database
     from sfumato.schema.schema import Schema
     from sfumato.table.read import FileSource
+    from sfumato.table.sources import TableSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,27 @@ def is_url(text: str) -> bool:
     from sfumato.engines.database.database import SCHEMES, scheme_of
 
     return scheme_of(text) in SCHEMES
+
+
+def source_of(file: str, reading: Reading, *, table: str | None = None, query: str | None = None) -> TableSource:
+    """Return the file, or the table of a database, with how to read it."""
+    if is_url(file):
+        return database(file, table=table, query=query)
+    if table is not None or query is not None:
+        raise OptionError("--table and --query need the URL of a database.", found="a file", fix="leave them out")
+    return file_source(file, reading)
+
+
+def database(url: str, *, table: str | None, query: str | None = None, replace: bool = False) -> Database:
+    """Return a table of a database; a password in the URL is refused, because others see it in the process list."""
+    from sfumato.engines.database.database import Database
+
+    if re.match(r"[A-Za-z0-9+]+://[^/@]*:[^/@]+@", url) or re.search(r"[?&]password=", url):
+        raise OptionError(
+            "A password must not be on the command line, where others can see it.",
+            fix="PGPASSWORD in the environment, ~/.pgpass, or a service file",
+        )
+    return Database(url, table=table, query=query, replace=replace)
 
 
 def file_source(file: str, reading: Reading) -> FileSource:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import OptionError
-from sfumato.project.reading import Reading, schema_of
+from sfumato.params import require_choice
+from sfumato.project.reading import READING, Reading, database, file_source, is_url, schema_of, source_of
 
 if TYPE_CHECKING:
+    from sfumato.job.job import AssessmentWishes, Job
+    from sfumato.methods.base import Method
+    from sfumato.release.destination import Destination
+    from sfumato.release.release import Release
     from sfumato.schema.columns import Column
-    from sfumato.schema.schema import Schema
+    from sfumato.schema.schema import FittedTable, Schema
+
+AUTO = "auto"  # in place of a method: the recommended one
+DEFAULT_METHOD = "boxes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,28 +63,131 @@ class Request:
             other = replace(other, columns=None)
         return replace(other, **(given | {"options": {**other.options, **self.options}}))
 
-    @property
-    def judges(self) -> bool:
-        """Whether the release is assessed."""
-        return bool(self.assess or self.require or self.reference is not None or self.holdout is not None)
+    def to_job(self, *, seed: int | None = None, make_report: Callable[[Release], Any] | None = None) -> Job:
+        """Validate everything before any work, and return the job; it has no method yet if that is to be recommended.
 
-    @property
-    def prepares(self) -> bool:
-        """Whether pseudonyms or shifted dates are asked for here, not in the schema."""
-        return bool(self.pseudonyms or self.shift_dates)
+        ``make_report`` makes the report of a release that is written into a folder.
+        """
+        from sfumato.job.job import Job
+        from sfumato.release.bundle import checked_formats
 
-    def prepared(self, schema: Schema) -> Schema:
-        """Return the schema of all columns with the pseudonyms and shifted dates that are asked for."""
+        file, target = self._required()
+        _require_original(Path(file))
+        require_choice(self.csv_formulas or "escape", name="--csv-formulas", choices=("keep", "escape"))
+        for one in self.require:
+            require_choice(one, name="--require", choices=("assessment",))
+        method = None if self.method == AUTO else self.make_method()
+        destination = self._destination(target, make_report)
+        destination.require_free()
+        self._require_key_apart(target)
+        checked_formats(self.formats or None)
+        job = Job.of(
+            source_of(file, self.reading or READING, table=self.table, query=self.query),
+            schema=self.roles_schema,
+            method=method,
+            engine=self.engine or "auto",
+            memory=self.memory,
+            master=self.master,
+            into=destination,
+            assessment=self._assessment(seed),
+            key=self.key,
+            seed=seed,
+        )
+        self._require_plain(job)
+        return job
+
+    def make_method(self) -> Method:
+        """Return the method with its options."""
+        from sfumato.methods.registry import make_method
+
+        return make_method(self.method or DEFAULT_METHOD, **self.options)
+
+    def _required(self) -> tuple[str, str]:
+        if self.input is None:
+            raise OptionError(
+                "A release needs an input.", found="none", fix="sfumato release FILE -o DIR, or --project"
+            )
+        if self.target is None:
+            raise OptionError("A release needs a folder to write to.", found="none", fix="-o out")
+        return self.input, self.target
+
+    def _destination(self, target: str, make_report: Callable[[Release], Any] | None) -> Destination:
+        """Return the folder, or the table of a database, that the release is written to."""
+        from sfumato.release.destination import Folder
+
+        if is_url(target):
+            if self.into is None:
+                raise OptionError(
+                    "-o with the URL of a database needs the name of the new table.",
+                    found="no --into",
+                    fix="--into TABLE",
+                )
+            return database(target, table=self.into, replace=bool(self.replace))
+        if self.into is not None or self.replace:
+            raise OptionError("--into and --replace need -o with the URL of a database.", found="a folder")
+        return Folder(target, tuple(self.formats) or None, self.csv_formulas or "escape", make_report)
+
+    def _require_key_apart(self, target: str) -> None:
+        """Raise if the key would be in the folder of the release."""
+        if self.key is None:
+            return
+        reason = ""
+        try:
+            key = Path(self.key).expanduser().resolve()
+        except (OSError, RuntimeError, ValueError):  # a loop of links, no home, a null character
+            reason = "it is not a valid path"
+        if reason:
+            raise OptionError(f"The key cannot be kept there: {reason}.", fix="--key with the path of a file")
+        if key.is_relative_to(Path(target).expanduser().resolve()):
+            raise OptionError("The key must not be in the folder of the release.", fix="--key with another folder")
+
+    def _assessment(self, seed: int | None) -> AssessmentWishes | None:
+        """Return how the release is assessed; None if it is not. The reference is read."""
+        from sfumato.job.job import AssessmentWishes
+        from sfumato.measures.assess import ComparisonOptions
+
+        if not (self.assess or self.require or self.reference is not None or self.holdout is not None):
+            return None
+        return AssessmentWishes(
+            reference=None if not self.reference else file_source(self.reference, self.reading or READING).read(),
+            holdout=self.holdout,
+            options=ComparisonOptions(seed=seed),
+            require=bool(self.require),
+        )
+
+    def _require_plain(self, job: Job) -> None:
+        """Raise if something is asked for that only a release in memory into a folder has."""
+        from sfumato.release.destination import Folder
+
+        if job.engine.in_memory and isinstance(job.destination, Folder):
+            return
+        asked = {"--pseudonyms": self.pseudonyms, "--shift-dates": self.shift_dates, "--format": self.formats}
+        given = [flag for flag, value in asked.items() if value]
+        if given:
+            raise OptionError(
+                f"{', '.join(given)}: this is done only in memory, into a folder.",
+                found="a database" if job.engine.in_memory else f"engine {job.engine.name!r}",
+                fix="--engine memory and -o DIR",
+            )
+
+    def prepare(self, fitted: FittedTable) -> FittedTable:
+        """Return the table with the pseudonyms and shifted dates that are asked for in its schema."""
+        schema = fitted.schema
         for one in (*self.pseudonyms, *self.shift_dates):
             _ = schema[one]  # raises if there is no such column
         if self.shift_dates and self.by is None:
             raise OptionError("--shift-dates needs the column that tells people apart.", fix="--by COLUMN")
         if (self.by is not None or self.days is not None) and not self.shift_dates:
             raise OptionError("--by and --days are for --shift-dates.", fix="--shift-dates COLUMNS")
-        columns = [self._prepared(column) for column in schema.columns]
-        return replace(schema, columns=tuple(columns))
+        columns = tuple(self._prepare_column(column) for column in schema.columns)
+        return replace(fitted, schema=replace(schema, columns=columns))
 
-    def _prepared(self, column: Column) -> Column:
+    def for_project_file(self, schema: Schema) -> Request:
+        """Return the request as a project file keeps it: with the schema that was used, in place of roles."""
+        done: dict[str, Any] = {"roles": (), "pseudonyms": (), "shift_dates": (), "by": None, "days": None}
+        return replace(self, schema=None, columns=schema, **done)
+
+    def _prepare_column(self, column: Column) -> Column:
         from sfumato.schema.columns import DAYS, DateShift, Role
 
         if column.name in self.pseudonyms:
@@ -100,3 +212,18 @@ def option_value(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def _require_original(file: Path) -> None:
+    """Raise if the input is a release, or the rows of one."""
+    from sfumato.release.target import MANIFEST, PARQUET
+    from sfumato.table.files import shown
+
+    folder = file if file.is_dir() else file.parent
+    is_rows = file.is_dir() or file.stem == Path(PARQUET).stem
+    if is_rows and (folder / MANIFEST).is_file() and (folder / PARQUET).exists():
+        raise OptionError(
+            f"{shown(file)} is a release already.",
+            found=f"{MANIFEST} of a release",
+            fix="give the table that it was made from; `sfumato estimate` and `sfumato assess` read releases",
+        )

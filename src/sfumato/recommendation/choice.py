@@ -22,7 +22,7 @@ MOST_NAMED = 5  # columns that a sentence names
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class Preferences:
     """What the user asks for; None leaves a choice open."""
 
     keep: tuple[Statistic, ...] = ()
@@ -32,7 +32,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class ChosenMethod:
     """A method with options and reasons."""
 
     method: str
@@ -71,7 +71,7 @@ class Situation:
         return all(self.schema[name].tree for name in self.quasi)
 
 
-def choose(table: Situation, wanted: Wanted) -> Choice:
+def choose(table: Situation, wanted: Preferences) -> ChosenMethod:
     """Choose by the roles, the kinds, the number of rows and the wanted statistics."""
     _require_work(table)
     k = wanted.k or (USUAL_K if table.rows >= SMALL else SMALL_K)
@@ -81,7 +81,7 @@ def choose(table: Situation, wanted: Wanted) -> Choice:
     if table.sensitive and method in ("boxes", "recode"):
         options["l"] = min(wanted.l or L, k)
         reasons.append(
-            f"l = {options['l']}: a group has {options['l']} or more different values of {_named(table.sensitive)}, so "
+            f"l = {options['l']}: a group has {options['l']} or more different values of {_join(table.sensitive)}, so "
             "that membership of a group does not give the value away."
         )
     if method == "generalize":
@@ -91,7 +91,9 @@ def choose(table: Situation, wanted: Wanted) -> Choice:
         reasons += _about_kept(table, wanted)
     reasons += _about_width(table, wanted, k) if method == "boxes" else []
     reasons += _about_trees(table)
-    return Choice(method=method, options=options, reasons=tuple(reasons), alternatives=_alternatives(table, method))
+    return ChosenMethod(
+        method=method, options=options, reasons=tuple(reasons), alternatives=_alternatives(table, method)
+    )
 
 
 def _require_work(table: Situation) -> None:
@@ -105,7 +107,7 @@ def _require_work(table: Situation) -> None:
         raise TableError(f"A recommendation needs at least {2 * SMALL_K} rows.", found=f"{table.rows} rows")
 
 
-def _method(table: Situation, wanted: Wanted) -> tuple[str, str]:
+def _method(table: Situation, wanted: Preferences) -> tuple[str, str]:
     """Return the method, and why."""
     if wanted.keep:
         return "boxes", (
@@ -135,15 +137,15 @@ def _method(table: Situation, wanted: Wanted) -> tuple[str, str]:
 
 def _about_roles(table: Situation) -> list[str]:
     removed = table.schema.names(Role.IDENTIFIER)
-    parts = [f"{_counted(table.quasi, 'quasi-identifier')} protected: {_named(table.quasi)}."]
+    parts = [f"{_count(table.quasi, 'quasi-identifier')} protected: {_join(table.quasi)}."]
     if table.sensitive:
-        parts.append(f"{_counted(table.sensitive, 'sensitive column')} released unaltered: {_named(table.sensitive)}.")
+        parts.append(f"{_count(table.sensitive, 'sensitive column')} released unaltered: {_join(table.sensitive)}.")
     if removed:
-        parts.append(f"{_counted(removed, 'identifier')} removed: {_named(removed)}.")
+        parts.append(f"{_count(removed, 'identifier')} removed: {_join(removed)}.")
     return [" ".join(parts)]
 
 
-def _about_k(k: int, table: Situation, wanted: Wanted) -> str:
+def _about_k(k: int, table: Situation, wanted: Preferences) -> str:
     if wanted.k:
         return f"k = {k}: as you asked."
     if k == SMALL_K:
@@ -154,16 +156,16 @@ def _about_k(k: int, table: Situation, wanted: Wanted) -> str:
     )
 
 
-def _about_kept(table: Situation, wanted: Wanted) -> list[str]:
+def _about_kept(table: Situation, wanted: Preferences) -> list[str]:
     """Say which columns of the kept statistics cost accuracy, and which do not."""
     columns = tuple(dict.fromkeys(name for one in wanted.keep for name in one.columns))
     protected = tuple(name for name in columns if name in table.quasi)
     exact = tuple(name for name in columns if name not in protected)
-    reasons = [f"keep: boxes are narrow in {_named(protected)}, and wider elsewhere."] if protected else []
-    return reasons + ([f"{_named(exact)} released exactly, which costs no accuracy."] if exact else [])
+    reasons = [f"keep: boxes are narrow in {_join(protected)}, and wider elsewhere."] if protected else []
+    return reasons + ([f"{_join(exact)} released exactly, which costs no accuracy."] if exact else [])
 
 
-def _about_width(table: Situation, wanted: Wanted, k: int) -> list[str]:
+def _about_width(table: Situation, wanted: Preferences, k: int) -> list[str]:
     """Warn if there are too few groups to cut every protected column once."""
     groups, cut = table.rows // k, len(table.quasi)
     if groups >= 2.0**cut:
@@ -182,27 +184,27 @@ def _about_trees(table: Situation) -> list[str]:
     if not table.codes:
         return []
     return [
-        f'{_named(table.codes)}: codes whose first characters tell the same more broadly. With tree = "prefix" in a '
+        f'{_join(table.codes)}: codes whose first characters tell the same more broadly. With tree = "prefix" in a '
         "schema file, which `sfumato schema` writes, similar codes stay together."
     ]
 
 
 def _alternatives(table: Situation, method: str) -> tuple[Alternative, ...]:
-    found = {
+    reasons = {
         "boxes": "ranges instead of single values, and intervals that are certain",
         "mdav": "one value per cell instead of a range, k-anonymous; intervals are not certain",
         "svd-swap": "rows that look like the original, with its means and covariances, but no guarantee: assess them",
         "synthesize": "rows drawn from a model, but no guarantee: assess them",
     }
     if len(table.numeric) < 2:
-        del found["svd-swap"]
-    return tuple(Alternative(method=name, reason=reason) for name, reason in found.items() if name != method)
+        del reasons["svd-swap"]
+    return tuple(Alternative(method=name, reason=reason) for name, reason in reasons.items() if name != method)
 
 
-def _counted(names: Sequence[str], what: str) -> str:
+def _count(names: Sequence[str], what: str) -> str:
     return f"{len(names)} {what} is" if len(names) == 1 else f"{len(names)} {what}s are"
 
 
-def _named(names: Sequence[str]) -> str:
+def _join(names: Sequence[str]) -> str:
     more = len(names) - MOST_NAMED
     return ", ".join([*names[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])])

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sfumato.assessment import sampled
+from sfumato.assessment import draw_rows
 from sfumato.engines.stored.memory import CELL, COPIES, OWN
 from sfumato.errors import SfumatoError
 from sfumato.methods.registry import make_method
@@ -37,13 +37,13 @@ LEAST_K = 2
 def expected_cost(method: str, options: Mapping[str, Any], sample: Table, schema: Schema, rows: int) -> Cost:
     """Release a random part of a sample of the table, and scale what it takes to all rows."""
     memory = OWN + rows * len(schema.columns) * CELL * COPIES
-    tried = sampled(sample, TRIED, Randomness().stream("cost"))
+    tried = draw_rows(sample, TRIED, Randomness().stream("cost"))
     k = max(LEAST_K, round(options["k"] * tried.rows / rows))
     smaller = dict(options) | {"k": k} | ({"l": min(options["l"], k)} if "l" in options else {})
     try:
-        _released(method, smaller, sampled(tried, WARM, Randomness().stream("warm")), schema)
+        _try_release(method, smaller, draw_rows(tried, WARM, Randomness().stream("warm")), schema)
         start = time.perf_counter()
-        release = _released(method, smaller, tried, schema)
+        release = _try_release(method, smaller, tried, schema)
         seconds = time.perf_counter() - start
     except SfumatoError as error:
         if tried.rows == rows:
@@ -63,7 +63,7 @@ def expected_cost(method: str, options: Mapping[str, Any], sample: Table, schema
     )
 
 
-def _released(method: str, options: Mapping[str, Any], table: Table, schema: Schema) -> Release:
+def _try_release(method: str, options: Mapping[str, Any], table: Table, schema: Schema) -> Release:
     log = logging.getLogger("sfumato")
     level = log.level
     log.setLevel(logging.WARNING)  # the trial is not the release that was asked for, so its steps are not shown
@@ -77,7 +77,7 @@ def _released(method: str, options: Mapping[str, Any], table: Table, schema: Sch
 
 def _widths(release: Release, scale: float) -> tuple[ExpectedWidth, ...]:
     """Return the widths of the intervals of kept statistics, or else of means."""
-    found = []
+    widths = []
     for one in shown_statistics(release, shown_estimates(release)):
         estimate, share = one.estimate, None if one.width is None else one.width * scale
         width = (estimate.numbers.high - estimate.numbers.low) * scale
@@ -86,5 +86,5 @@ def _widths(release: Release, scale: float) -> tuple[ExpectedWidth, ...]:
         if isinstance(estimate.high, datetime.datetime):  # whose numbers are microseconds
             width /= MICROSECONDS_PER_DAY
         unit = "days" if estimate.unit == "date" else ""
-        found.append(ExpectedWidth(statistic=estimate.name, width=width, share=share, unit=unit))
-    return tuple(found)
+        widths.append(ExpectedWidth(statistic=estimate.name, width=width, share=share, unit=unit))
+    return tuple(widths)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.disclosure.anonymity_budget import require_population
-from sfumato.engines.registry import engine_for
 from sfumato.errors import SfumatoError, names_memory_errors
-from sfumato.examination import examined
+from sfumato.examination import open_for_inspection
+from sfumato.job.job import Job
 from sfumato.params import require_int
-from sfumato.recommendation.choice import Choice, Situation, Wanted, choose
+from sfumato.recommendation.choice import ChosenMethod, Preferences, Situation, choose
 from sfumato.recommendation.cost import expected_cost
 from sfumato.recommendation.records import Cost, Recommendation, Unknown, command_line, quoted_name
 from sfumato.schema.columns import Role
@@ -24,7 +24,7 @@ from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine
-    from sfumato.examination import Examined
+    from sfumato.examination import InspectedTable
     from sfumato.schema.schema import Schema
     from sfumato.statistics.statistic import Statistic
 
@@ -90,9 +90,9 @@ def recommend(
         if value is not None:
             require_int(value, name=name, at_least=least)
     population = None if population is None else require_population(population)  # 3e8 is a whole number, too
-    with examined(table, schema, engine_for(engine, table)) as opened:
+    with open_for_inspection(Job.of(table, schema=schema, engine=engine)) as opened:
         names = [column.name for column in opened.schema.without(Role.IDENTIFIER).columns]
-        wanted = Wanted(keep=tuple(parse(one, names=names) for one in keep), k=k, l=l, population=population)
+        wanted = Preferences(keep=tuple(parse(one, names=names) for one in keep), k=k, l=l, population=population)
         choice = choose(_situation(opened, opened.schema), wanted)
         cost = _cost(opened, opened.schema, choice)
         others = _with_unknown(opened, wanted) if choice.method == "boxes" else None
@@ -114,11 +114,11 @@ class _WithUnknown:
     """What is chosen, and what it costs, if columns that outsiders may not know are sensitive."""
 
     columns: tuple[str, ...]
-    choice: Choice
+    choice: ChosenMethod
     cost: Cost
 
 
-def _with_unknown(opened: Examined, wanted: Wanted) -> _WithUnknown | None:
+def _with_unknown(opened: InspectedTable, wanted: Preferences) -> _WithUnknown | None:
     """Try the release again with the columns that outsiders may not know as sensitive ones; None if that fails."""
     kinds = opened.survey.kinds
     columns = tuple(
@@ -141,11 +141,11 @@ def _unknown(others: _WithUnknown, file: str, given: Sequence[str]) -> Unknown:
     return Unknown(columns=others.columns, command=command, widths=others.cost.widths)
 
 
-def _situation(opened: Examined, schema: Schema) -> Situation:
+def _situation(opened: InspectedTable, schema: Schema) -> Situation:
     suggested = with_suggested_trees(schema, opened.survey.sample.table)
     codes = tuple(column.name for column in suggested.columns if column.tree == "prefix" != schema[column.name].tree)
     return Situation(rows=opened.survey.rows, schema=schema, kinds=opened.survey.kinds, codes=codes)
 
 
-def _cost(opened: Examined, schema: Schema, choice: Choice) -> Cost:
+def _cost(opened: InspectedTable, schema: Schema, choice: ChosenMethod) -> Cost:
     return expected_cost(choice.method, choice.options, opened.survey.sample.table, schema, opened.survey.rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,15 +32,19 @@ class Destination(ABC):
 
 @dataclass(frozen=True)
 class Folder(Destination):
-    """A folder on a disk."""
+    """A folder on a disk, and how the release is written there; see :meth:`Release.write`."""
 
     path: str | Path
+    formats: Sequence[str] | None = None
+    csv_formulas: str = "escape"
+    make_report: Callable[[Release], Any] | None = None  # None: the release makes its report
 
     def require_free(self) -> None:
         require_target(self.path)
 
     def write(self, release: Release) -> None:
-        release.write(self.path)
+        report = None if self.make_report is None else self.make_report(release)
+        release.write(self.path, report=report, formats=self.formats, csv_formulas=self.csv_formulas)
 
 
 def destination_of(into: Any) -> Destination | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
+from sfumato.methods.command_flags import COMMAND_FLAGS
 from sfumato.methods.registry import method_class
 from sfumato.params import options_of
 from sfumato.release.plain_values import plain
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from sfumato.methods.base import Method
     from sfumato.release.manifest import Manifest
 
-FLAGS = ("k", "l", "suppress", "edges", "epsilon", "search", "overlap", "population", "beta")  # of `sfumato release`
-REPEATED = {"keep": "--keep", "rules": "--rule"}
+FLAGS = tuple(one.option for one in COMMAND_FLAGS if not one.is_repeated)
+REPEATED = {one.option: one.flags[0] for one in COMMAND_FLAGS if one.value == "texts"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -131,7 +131,7 @@ class TestAttempt:
         def refuse(*arguments, **options):
             raise SfumatoError("Groups must have rows.", found="none", fix="a smaller k")
 
-        monkeypatch.setattr(attempting, "release_and_assess", refuse)
+        monkeypatch.setattr(attempting, "make_release", refuse)
         made = attempting.attempt(trials_of(["noise"], 1)[0], self.split())
         assert made.is_final
         assert made.row.reason == "Groups must have rows. Found: none. Try: a smaller k."
@@ -140,7 +140,7 @@ class TestAttempt:
         def fail(*arguments, **options):
             raise ValueError(f"could not convert {CANARY}")
 
-        monkeypatch.setattr(attempting, "release_and_assess", fail)
+        monkeypatch.setattr(attempting, "make_release", fail)
         made = attempting.attempt(trials_of(["noise"], 1)[0], self.split())
         assert not made.is_final
         assert "ValueError in fail" in made.row.reason
@@ -149,16 +149,16 @@ class TestAttempt:
 
 def test_processes_survive_a_death_and_no_cell_is_written(tmp_path, monkeypatch, caplog):
     killed = []
-    started = workers._Process.started.__func__
+    start_child = workers._WorkerPool._start_child
 
-    def watched(cls, split):
-        process = started(cls, split)
+    def watched(pool):
+        child = start_child(pool)
         if not killed:
-            killed.append(process.running.pid)
-            os.kill(process.running.pid, signal.SIGKILL)
-        return process
+            killed.append(child.pid)
+            os.kill(child.pid, signal.SIGKILL)
+        return child
 
-    monkeypatch.setattr(workers._Process, "started", classmethod(watched))
+    monkeypatch.setattr(workers._WorkerPool, "_start_child", watched)
     with caplog.at_level("INFO", logger="sfumato.comparison"):
         found = sf.compare(
             people(), ["noise", "shuffle", sf.Boxes(k=60)], strengths=1, schema=ROLES, jobs=2, into=tmp_path

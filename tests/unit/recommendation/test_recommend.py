@@ -13,7 +13,7 @@ import pytest
 import sfumato as sf
 from sfumato.cli.app import run
 from sfumato.errors import SchemaError, StatisticError, TableError
-from sfumato.recommendation.choice import Situation, Wanted, choose
+from sfumato.recommendation.choice import Preferences, Situation, choose
 from sfumato.recommendation.records import ExpectedWidth
 from sfumato.schema.schema import Schema
 from sfumato.statistics.language import parse
@@ -25,7 +25,7 @@ KINDS = {"age": Kind.WHOLE, "income": Kind.CONTINUOUS, "sex": Kind.NOMINAL, "ill
 
 def chosen(roles, rows=1000, keep=(), **wanted):
     table = Situation(rows=rows, schema=Schema.of(roles), kinds=KINDS)
-    return choose(table, Wanted(keep=tuple(map(parse, keep)), **wanted))
+    return choose(table, Preferences(keep=tuple(map(parse, keep)), **wanted))
 
 
 class TestChoice:

@@ -155,7 +155,8 @@ class TestLeftovers:
         source = released.write(tmp_path / "source" / "new")
         script = """
             import os, signal, sys
-            from sfumato.cli import app, console
+            import sfumato.cli.app as application
+            from sfumato.cli import console
             from sfumato.release import target
             from sfumato.release.read import read_release
 
@@ -170,8 +171,8 @@ class TestLeftovers:
                 return work(*arguments)
 
             setattr(target, sys.argv[4], instead)
-            app._call = lambda _: release.write(sys.argv[2])
-            sys.exit(app.run([]))
+            application._call = lambda _: release.write(sys.argv[2])
+            sys.exit(application.run([]))
         """
         ended = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(script), source, there, name, step], check=False, capture_output=True

@@ -1,0 +1,111 @@
+"""The record of a job: source, schema, method, engine, destination and what is to be assessed.
+
+What a user passes (paths, frames, mappings, names of engines) is turned into objects here, once, and travels no
+further as it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.engines.registry import engine_for
+from sfumato.engines.spark.frames import is_spark_frame
+from sfumato.errors import OptionError
+from sfumato.measures.assess import ComparisonOptions
+from sfumato.release.destination import Destination, destination_of
+from sfumato.schema.schema import FittedTable, Schema
+from sfumato.table.frames import as_table
+from sfumato.table.read import FileSource
+from sfumato.table.sources import TableSource
+from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from sfumato.engines.base import Engine
+    from sfumato.methods.base import Method
+
+SchemaLike = Schema | Mapping[str, Any] | str | Path | None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AssessmentWishes:
+    """How a release is assessed when it is made; see :func:`sfumato.release_and_assess`."""
+
+    reference: Table | None = None  # people of the same population who are not in the table
+    holdout: float | None = None  # or the share of the rows that is split off as the reference
+    options: ComparisonOptions = field(default_factory=ComparisonOptions)
+    require: bool = False  # whether nothing is written unless the assessment passes
+
+    def __post_init__(self) -> None:
+        if self.holdout is not None and self.reference is not None:
+            raise OptionError("Give a reference or a holdout, not both.", found="both", fix="leave one of them out")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Job:
+    """What is done with a table, where and by what; everything in it has been checked."""
+
+    source: Any  # a Table, a FittedTable, a TableSource that is not read yet, or a frame of Spark
+    engine: Engine
+    schema: Schema | None = None  # None: all roles are suggested
+    method: Method | None = None  # None: the table is only looked at
+    destination: Destination | None = None  # None: nothing is written
+    assessment: AssessmentWishes | None = None  # None: the release is not assessed
+    key: str | Path | None = None  # file with the secret key of pseudonyms and shifted dates
+    seed: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        table: Any,
+        *,
+        schema: SchemaLike = None,
+        engine: str | Engine = "auto",
+        memory: str | int | None = None,
+        master: str | None = None,
+        into: Any = None,
+        **others: Any,
+    ) -> Job:
+        """Return the job with what a user passes as ``table``, ``schema``, ``engine`` and ``into``.
+
+        ``memory`` and ``master`` are options of an engine that is given by name; ``others`` are fields of the job.
+        """
+        source = _source_of(table)
+        return cls(
+            source=source,
+            engine=engine_for(engine, source, memory=memory, master=master),
+            schema=None if schema is None else Schema.of(schema),
+            destination=destination_of(into),
+            **others,
+        )
+
+    def require_no_holdout(self) -> None:
+        """Raise if rows are to be held out of a table that is not in memory."""
+        if self.assessment is not None and self.assessment.holdout is not None and not self.engine.in_memory:
+            raise OptionError(
+                "A holdout is split off only from a table in memory.",
+                found=f"engine {self.engine.name!r}",
+                fix="a reference, or --engine memory",
+            )
+
+    def read(self) -> Job:
+        """Return the job with all rows read and a role for every column, if its engine works in memory."""
+        return replace(self, source=self.fitted, schema=None) if self.engine.in_memory else self
+
+    @property
+    def fitted(self) -> FittedTable:
+        """The table in memory, with a role for every column; it is read and fitted each time."""
+        if not isinstance(self.source, FittedTable):
+            return FittedTable.of(as_table(self.source), self.schema)
+        return self.source if self.schema is None else FittedTable.of(self.source.table, self.schema)
+
+
+def _source_of(table: Any) -> Any:
+    """Return what an engine opens: files and databases are not read yet, frames become tables."""
+    if isinstance(table, str | Path):
+        return FileSource(table)
+    if isinstance(table, FittedTable | TableSource) or is_spark_frame(table):
+        return table
+    return as_table(table)
