@@ -47,7 +47,7 @@ FROM_FACTS: dict[type[Question[Any]], Callable[[ColumnFacts], Any]] = {  # quest
 
 
 @dataclass(frozen=True)
-class Dialect:
+class SqlDialect:
     """What engines write in different ways in SQL, with ``{}`` in place of a column."""
 
     days: str  # of a date, since 1970
@@ -79,7 +79,7 @@ class Scan(ABC):
     """How an engine reads stored rows: all of them for any questions, and a few counts by shortcuts of its own."""
 
     stored: StoredRows
-    dialect: ClassVar[Dialect]
+    dialect: ClassVar[SqlDialect]
 
     def facts(self, names: Sequence[str], count_distinct: bool = False) -> Mapping[str, ColumnFacts]:
         """Return counts and extremes of these columns, in one scan."""
