@@ -184,8 +184,9 @@ class OutOfCoreSurvey:
     def _answer_from_facts(self, questions: Sequence[Any]) -> dict[Question[Any], Any]:
         """Answer counts and extremes from facts, all of them in one scan."""
         keys = {one: (one.column, getattr(one, "count_distinct", False)) for one in questions}
+        unknown = set(keys.values()) - set(self._facts)
         for count in (False, True):
-            names = [name for name in self.stored.names if (name, count) in set(keys.values()) - set(self._facts)]
+            names = [name for name in self.stored.names if (name, count) in unknown]
             if names:
                 self._facts.update({(name, count): facts for name, facts in self.scan.facts(names, count).items()})
         return {one: FROM_FACTS[type(one)](self._facts[key]) for one, key in keys.items()}
