@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sfumato.engines.duckdb.connection import Connection
 from sfumato.engines.stored.relation import Relation
-from sfumato.engines.stored.spool import spool_tables
+from sfumato.engines.stored.spool import spooled
 from sfumato.engines.stored.survey import histogram_of
 from sfumato.survey.equal_rows import ComparedRows, EqualRowCounts
 
@@ -18,7 +18,7 @@ def compare_stored_keys(
     original: Iterable[pa.Table], released: Iterable[pa.Table], folder: Path, connection: Connection
 ) -> ComparedRows:
     """Compare the keys of rows, as :meth:`sfumato.engines.base.Session.compare` has them."""
-    people, rows = spool_tables(original, folder, "people-keys"), spool_tables(released, folder, "released-keys")
+    people, rows = spooled(original, folder, "people-keys"), spooled(released, folder, "released-keys")
     sizes = connection.table(
         f"SELECT size, count(*) AS groups FROM (SELECT count(*) AS size FROM {_keys(rows)} GROUP BY shown_a, shown_b) "
         "GROUP BY size ORDER BY size"

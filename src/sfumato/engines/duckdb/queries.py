@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from sfumato.engines.stored.survey import Dialect, Scan
+from sfumato.engines.stored.survey import Scan, SqlDialect
 from sfumato.survey.questions import PartialAnswers
 from sfumato.table.positions import chosen_within
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class DuckDBScan(Scan):
     """Reads stored rows, and counts them by SQL."""
 
-    dialect: ClassVar[Dialect] = Dialect(
+    dialect: ClassVar[SqlDialect] = SqlDialect(
         days="{} - DATE '1970-01-01'",
         microseconds="epoch_us({})",
         is_infinite="isinf({})",

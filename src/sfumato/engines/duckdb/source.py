@@ -14,7 +14,7 @@ import pyarrow.types as pt
 
 from sfumato.engines.duckdb.text_files import TextFiles
 from sfumato.engines.stored.relation import Relation, StoredRows
-from sfumato.engines.stored.spool import spool_tables
+from sfumato.engines.stored.spool import spooled
 from sfumato.errors import ReadError
 from sfumato.schema.conversion import converted
 from sfumato.table.frames import as_table
@@ -35,17 +35,17 @@ def relation_of(source: Any, folder: Path, connection: Connection, memory: int) 
     if isinstance(source, str | Path):
         source = FileSource(source)
     if isinstance(source, TableSource) and not isinstance(source, FileSource):
-        return spool_tables(_plain(source.batches()), folder, "source")
+        return spooled(_plain(source.batches()), folder, "source")
     if not isinstance(source, FileSource):
-        return spool_tables(_batches(as_table(source)), folder, "source")
+        return spooled(_batches(as_table(source)), folder, "source")
     files = matching_files(source.path)
     formats = {file_format(file) for file in files}
     if formats == {"parquet"}:
         source.require_no_header(files[0])
         relation = Relation.of(files)
-        return relation if _is_plain(relation) else spool_tables(_read_plain(relation), folder, "source")
+        return relation if _is_plain(relation) else spooled(_read_plain(relation), folder, "source")
     if sum(file.stat().st_size for file in files) * EXPANSION <= memory:
-        return spool_tables(_batches(as_table(source)), folder, "source")
+        return spooled(_batches(as_table(source)), folder, "source")
     if formats != {"text"}:
         raise ReadError(
             "Only Parquet and text files may be larger than the memory.",
@@ -53,7 +53,7 @@ def relation_of(source: Any, folder: Path, connection: Connection, memory: int) 
             fix="write the table as Parquet, or a larger --memory",
         )
     text = TextFiles.of(files, source.options)
-    return text.typed(spool_tables(text.batches(), folder, "text"), folder, connection)
+    return text.typed(spooled(text.batches(), folder, "text"), folder, connection)
 
 
 def with_declared_kinds(
@@ -75,9 +75,7 @@ def with_declared_kinds(
         for _, table in typed.tables(BATCH_ROWS, [column.name for column in declared]):
             converted(declared, table)  # raises where a cell does not fit
         return StoredRows(relation, dict(probe.kinds), rows.rows)
-    stored = spool_tables(
-        (converted(declared, table).arrow for _, table in typed.tables(BATCH_ROWS)), folder, "declared"
-    )
+    stored = spooled((converted(declared, table).arrow for _, table in typed.tables(BATCH_ROWS)), folder, "declared")
     return StoredRows(stored, dict(probe.kinds), rows.rows)
 
 

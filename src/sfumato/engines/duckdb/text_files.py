@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.stored.relation import Relation, quote_text
-from sfumato.engines.stored.spool import spool_tables
+from sfumato.engines.stored.relation import Relation, quoted_text
+from sfumato.engines.stored.spool import spooled
 from sfumato.errors import ReadError, TableError
 from sfumato.table.dialect import Dialect
 from sfumato.table.text import BLOCK_BYTES, Text, TextOptions, column_names, spelling_of
@@ -49,12 +49,10 @@ class TextFiles:
         text = Text.of(head, files[0].name, options)
         header = text.header(options)
         names = column_names([text], header, options)
-        text_files = cls(
-            tuple(files), text.dialect, encoding, names, header is not None, spelling_of(text.dialect, options)
-        )
+        found = cls(tuple(files), text.dialect, encoding, names, header is not None, spelling_of(text.dialect, options))
         for file in files[1:]:
-            text_files._require_same(file, options, header)
-        return text_files
+            found._require_same(file, options, header)
+        return found
 
     def _require_same(self, file: Path, options: TextOptions, header: Sequence[str] | None) -> None:
         text = Text.of(_head(file, options)[0], file.name, options)
@@ -115,16 +113,16 @@ class TextFiles:
     def typed(self, texts: Relation, folder: Path, connection: Connection) -> Relation:
         """Return the rows with the types that fit all cells."""
         converts = {name: converter(texts, name, self.spelling, connection) for name in texts.types}
-        relation = spool_tables(_converted(texts, converts), folder, "source")
+        found = spooled(_converted(texts, converts), folder, "source")
         for file in texts.files:
             file.unlink(missing_ok=True)
-        return relation
+        return found
 
     @staticmethod
     def dates(relation: Relation, names: Sequence[str], folder: Path, connection: Connection) -> Relation:
         """Return a relation in which these text columns are dates, if all their cells are."""
         converts = {name: converter(relation, name, Spelling(), connection) for name in names}
-        return spool_tables(_converted(relation, converts), folder, "dates")
+        return spooled(_converted(relation, converts), folder, "dates")
 
 
 def converter(texts: Relation, name: str, spelling: Spelling, connection: Connection) -> Convert:
@@ -148,7 +146,7 @@ def _candidates(kind: pa.DataType) -> list[pa.DataType]:
 
 def _fits(texts: Relation, name: str, kind: pa.DataType, marks: Sequence[str], connection: Connection) -> bool:
     """Whether every cell is a missing mark, or a value of this type and not a code with leading zeros."""
-    column, listed = texts.column(name), ", ".join(map(quote_text, marks))
+    column, listed = texts.column(name), ", ".join(map(quoted_text, marks))
     wrong = f"TRY_CAST({column} AS {PLAIN[kind]}) IS NULL OR regexp_matches({column}, '^0[0-9]')"
     query = f"SELECT count(*) AS wrong FROM {texts.sql([name])} WHERE {column} NOT IN ({listed}) AND ({wrong})"
     return not connection.row(query)["wrong"]

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato.engines.spark.files import NumberedFile, numbered_files
 from sfumato.engines.spark.source import quote_name
-from sfumato.engines.stored.survey import Dialect, Scan
+from sfumato.engines.stored.survey import Scan, SqlDialect
 from sfumato.survey.questions import PartialAnswers
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class SparkScan(Scan):
     """Reads stored rows on the executors, and counts them by aggregation."""
 
-    dialect: ClassVar[Dialect] = Dialect(
+    dialect: ClassVar[SqlDialect] = SqlDialect(
         days="unix_date({})",
         microseconds="timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {})",
         is_infinite="abs({}) = double('infinity')",

@@ -21,7 +21,7 @@ import pyarrow.types as pt
 from sfumato.engines.spark.cluster import Cluster, escape_path
 from sfumato.engines.spark.frames import is_spark_frame
 from sfumato.engines.stored.relation import Relation, StoredRows
-from sfumato.engines.stored.spool import spool_tables
+from sfumato.engines.stored.spool import spooled
 from sfumato.errors import SchemaError, TableError
 from sfumato.schema.conversion import converted
 from sfumato.table.frames import as_table
@@ -53,7 +53,7 @@ def relation_of(source: Any, cluster: Cluster) -> Relation:
     table = as_table(source)
     require_names(table.names)
     slices = (table.arrow.slice(start, BATCH_ROWS) for start in range(0, max(table.rows, 1), BATCH_ROWS))
-    return spool_tables(slices, cluster.folder, "source")
+    return spooled(slices, cluster.folder, "source")
 
 
 def _frame(source: Any, cluster: Cluster) -> DataFrame | None:
@@ -181,7 +181,7 @@ class _Conversion:
     def write(self, file: Path) -> Relation:
         """Write one file again, under a name of its own: another attempt may be writing it too."""
         tables = (table.arrow for table in self._tables(file))
-        return spool_tables(tables, self.folder, f"declared-{secrets.token_hex(8)}")
+        return spooled(tables, self.folder, f"declared-{secrets.token_hex(8)}")
 
     def _tables(self, file: Path) -> Iterator[Table]:
         relation = self.rows.relation

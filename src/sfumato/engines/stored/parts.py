@@ -213,7 +213,7 @@ class PartWriter:
         texts = {name: part.kinds[name] for part in parts for name, kind in part.types.items() if pt.is_string(kind)}
         names = [name for name in parts[0].orders if name not in texts]
         used = {name: {word for part in parts for word in part.orders[name]} for name in names}
-        orders = {}
+        orders: dict[str, tuple[str, ...]] = {}
         if any(set(part.orders[name]) != used[name] for part in parts for name in names):
             known = _orders(self.blocks.read(parts[0].block).arrow)
             orders = {name: tuple(filter(used[name].__contains__, known[name])) for name in names if name in known}

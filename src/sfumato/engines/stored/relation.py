@@ -62,7 +62,7 @@ class Relation:
 
     def sql(self, names: Sequence[str]) -> str:
         """Return the relation with these columns, each under its :meth:`column` name; NaN is missing."""
-        files = ", ".join(quote_text(_without_wildcards(str(file))) for file in self.files)
+        files = ", ".join(quoted_text(_without_wildcards(str(file))) for file in self.files)
         columns = ", ".join(self._shown(name) for name in names) or "1 AS one"
         numbered = ", ".join(self._columns.values())
         return f"(SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false) AS file({numbered}))"
@@ -142,7 +142,7 @@ class StoredRows:
         return Table(pa.table(columns, names=list(table.names)), kinds)
 
 
-def quote_text(text: str) -> str:
+def quoted_text(text: str) -> str:
     """Return a text as SQL."""
     return "'" + text.replace("'", "''") + "'"
 

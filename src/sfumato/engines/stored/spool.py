@@ -12,7 +12,7 @@ from sfumato.engines.stored.relation import Relation
 from sfumato.errors import OptionError, ReadError
 
 
-def spool_tables(tables: Iterable[pa.Table], folder: Path, name: str) -> Relation:
+def spooled(tables: Iterable[pa.Table], folder: Path, name: str) -> Relation:
     """Write tables with the same columns into one Parquet file; ordered columns are stored as text."""
     import pyarrow.parquet as pq
 

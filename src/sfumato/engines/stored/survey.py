@@ -47,7 +47,7 @@ FROM_FACTS: dict[type[Question[Any]], Callable[[ColumnFacts], Any]] = {  # quest
 
 
 @dataclass(frozen=True)
-class Dialect:
+class SqlDialect:
     """What engines write in different ways in SQL, with ``{}`` in place of a column."""
 
     days: str  # of a date, since 1970
@@ -79,7 +79,7 @@ class Scan(ABC):
     """How an engine reads stored rows: all of them for any questions, and a few counts by shortcuts of its own."""
 
     stored: StoredRows
-    dialect: ClassVar[Dialect]
+    dialect: ClassVar[SqlDialect]
 
     def facts(self, names: Sequence[str], count_distinct: bool = False) -> Mapping[str, ColumnFacts]:
         """Return counts and extremes of these columns, in one scan."""
@@ -184,8 +184,9 @@ class OutOfCoreSurvey:
     def _answer_from_facts(self, questions: Sequence[Any]) -> dict[Question[Any], Any]:
         """Answer counts and extremes from facts, all of them in one scan."""
         keys = {one: (one.column, getattr(one, "count_distinct", False)) for one in questions}
+        unknown = set(keys.values()) - set(self._facts)
         for count in (False, True):
-            names = [name for name in self.stored.names if (name, count) in set(keys.values()) - set(self._facts)]
+            names = [name for name in self.stored.names if (name, count) in unknown]
             if names:
                 self._facts.update({(name, count): facts for name, facts in self.scan.facts(names, count).items()})
         return {one: FROM_FACTS[type(one)](self._facts[key]) for one, key in keys.items()}
