@@ -37,7 +37,7 @@ def combined_estimate(release: Release, statistic: str | Statistic, *, rule: Rul
         A mean, variance, sd, covariance, correlation or regression coefficient, such as ``"corr(age, income)"`` or
         ``"regress(income ~ age): age"``.
     rule : {"partial", "full", "simple"}, optional
-        Rule by which variances are combined: see :mod:`sfumato.statistics.combining`. Default: the one that fits the
+        Rule by which variances are combined: see :class:`sfumato.CombinedEstimate`. Default: the one that fits the
         release, which is "full" if it is proper, "partial" if it contains several tables, and otherwise "simple".
 
     Returns

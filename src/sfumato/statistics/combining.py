@@ -1,16 +1,4 @@
-"""Combine the estimates of several synthetic tables into one, with an error that includes that of the synthesis.
-
-With q_i the statistic of table i and u_i its sampling variance, q̄ and ū their means and b the variance of the q_i, the
-variance of q̄ is (m tables, each as large as the original):
-
-==========  ==============================  ===================================================================
-rule        variance                        holds for
-==========  ==============================  ===================================================================
-"partial"   ū + b/m                         models with fitted parameters (Reiter, 2003); needs m ≥ 2
-"full"      (1 + 1/m) b − ū                 parameters drawn for each table (Raghunathan et al., 2003); m ≥ 2
-"simple"    (1 + 1/m) ū                     fitted parameters and all cells drawn (Raab et al., 2018); also m = 1
-==========  ==============================  ===================================================================
-"""
+"""Combine the estimates of several synthetic tables into one, with an error that includes that of the synthesis."""
 
 from __future__ import annotations
 
@@ -32,6 +20,17 @@ CONFIDENCE = 0.95
 @dataclass(frozen=True, kw_only=True)
 class CombinedEstimate:
     """One statistic from several synthetic tables. It is an estimate, and nothing is guaranteed.
+
+    With q_i the statistic of table i and u_i its sampling variance, q̄ and ū their means and b the variance of the q_i,
+    the variance of q̄ is (m tables, each as large as the original):
+
+    ==========  ====================  ====================================================================
+    rule        variance              holds for
+    ==========  ====================  ====================================================================
+    "partial"   ū + b/m               models with fitted parameters (Reiter, 2003); needs m ≥ 2
+    "full"      (1 + 1/m) b − ū       parameters drawn for each table (Raghunathan et al., 2003); m ≥ 2
+    "simple"    (1 + 1/m) ū           fitted parameters and all cells drawn (Raab et al., 2018); also m = 1
+    ==========  ====================  ====================================================================
 
     Attributes
     ----------

@@ -65,7 +65,7 @@ def reweight_jointly(
     The records are those that are complete in all columns of all statistics. The importance of a regression is divided
     among its coefficients.
     """
-    inner = [_characteristic(one.statistic) for one in wanted]
+    inner = [_require_characteristic(one.statistic) for one in wanted]
     columns = tuple(dict.fromkeys(name for statistic in inner for name in statistic.columns))
     boxes = intervals.meeting(columns, _common_condition([one.statistic for one in wanted]))
     if not len(boxes.weight):
@@ -73,21 +73,22 @@ def reweight_jointly(
             "Common weights need at least one record that is complete in all columns of all statistics.", found="none"
         )
     parts = [
-        WeightedPart(part, part.columns, one.importance / len(statistic.parts()) / _accuracy(one, part, boxes, columns))
+        WeightedPart(part, one.importance / len(statistic.parts()) / _compute_accuracy(one, part, boxes, columns))
         for one, statistic in zip(wanted, inner, strict=True)
         for part in statistic.parts()
     ]
     chosen = choose_weights(parts, boxes, columns, wide_boxes, objective)
     names = tuple(str(one.statistic) for one in wanted)
-    effects = {
-        id(part): compute_effect(part.statistic, _of_columns(boxes, part.columns, columns), chosen, deadline, names)
-        for part, deadline in zip(parts, deadlines, strict=True)
-    }
-    every = iter(parts)
-    return tuple(tuple(effects[id(next(every))] for _ in statistic.parts()) for statistic in inner)
+    effects = iter(
+        [
+            compute_effect(part.statistic, _select(boxes, part.statistic, columns), chosen, deadline, names)
+            for part, deadline in zip(parts, deadlines, strict=True)
+        ]
+    )
+    return tuple(tuple(next(effects) for _ in statistic.parts()) for statistic in inner)
 
 
-def _characteristic(statistic: Statistic) -> Statistic:
+def _require_characteristic(statistic: Statistic) -> Statistic:
     if not statistic.unconditional.is_characteristic:
         raise StatisticError(
             f"{statistic} cannot be reweighted.",
@@ -105,16 +106,17 @@ def _common_condition(statistics: Sequence[Statistic]) -> Condition:
     return conditions.pop()
 
 
-def _of_columns(boxes: WeightedBoxes, names: Sequence[str], columns: Sequence[str]) -> WeightedBoxes:
-    positions = [columns.index(name) for name in names]
+def _select(boxes: WeightedBoxes, statistic: Statistic, columns: Sequence[str]) -> WeightedBoxes:
+    """Return the boxes with the columns of the statistic only."""
+    positions = [columns.index(name) for name in statistic.columns]
     return replace(boxes, low=boxes.low[:, positions], high=boxes.high[:, positions])
 
 
-def _accuracy(wanted: WantedStatistic, part: Statistic, boxes: WeightedBoxes, columns: Sequence[str]) -> float:
+def _compute_accuracy(wanted: WantedStatistic, part: Statistic, boxes: WeightedBoxes, columns: Sequence[str]) -> float:
     """Return Δ0_C; infinite, so that the statistic does not count, if its natural scale is not positive."""
     if wanted.accuracy is not None:
         return wanted.accuracy
-    own = _of_columns(boxes, part.columns, columns)
+    own = _select(boxes, part, columns)
     scale = ACCURACY * part.population.scale(Moments.of(own.midpoints, own.likely_weight))
     return scale if scale > 0.0 else math.inf
 

@@ -5,9 +5,9 @@ b·diag(Σ) ("uncorrelated"); d is √(1 + b) with Kim's correction and 1 withou
 
     E cov(x̃) = (Σ + R) / d²,    so that    Σ_ij = d² · cov(x̃)_ij / (1 + b·m_ij)
 
-with m_ij = 1 where the noise is correlated like the data and on the diagonal, and 0 elsewhere. This is unbiased. A
-statistic g(E, S) is computed from these moments, and the variance of its error follows from its gradient: the noise is
-normal, so that only second moments are needed.
+with m_ij = 1 where the noise is correlated like the data and on the diagonal, and 0 elsewhere. This is unbiased.
+A statistic g(E, S) is computed from these moments, and the variance of its error follows from its gradient: the noise
+is normal, so that only second moments are needed.
 """
 
 from __future__ import annotations

@@ -85,33 +85,15 @@ class Statistic(ABC):
         return f"{str(self)[:-1]} | {condition})"
 
     def value(self, moments: Moments) -> float:
-        """Compute the statistic; NaN if it is not defined.
-
-        Parameters
-        ----------
-        moments : Moments
-            Mean and covariance of exactly the columns of the statistic, in their order.
-        """
+        """Compute the statistic from the moments of exactly its columns, in their order; NaN if it is not defined."""
         raise self._not_a_characteristic()
 
     def gradient(self, moments: Moments) -> Gradient:
-        """Compute the derivatives with respect to mean and covariance; zero if the statistic is not defined.
-
-        Parameters
-        ----------
-        moments : Moments
-            Mean and covariance of exactly the columns of the statistic, in their order.
-        """
+        """Compute the derivatives with respect to mean and covariance; zero if the statistic is not defined."""
         raise self._not_a_characteristic()
 
     def scale(self, moments: Moments) -> float:
-        """Compute the natural unit of a change: the change if every moment changes by the spread of its columns.
-
-        Parameters
-        ----------
-        moments : Moments
-            Mean and covariance of exactly the columns of the statistic, in their order.
-        """
+        """Compute the natural unit of a change: the change if every moment changes by the spread of its columns."""
         gradient, sd = self.gradient(moments), moments.sd
         return float(np.abs(gradient.mean) @ sd + sd @ np.abs(gradient.covariance) @ sd)
 

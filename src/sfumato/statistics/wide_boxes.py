@@ -99,7 +99,7 @@ def reweight(
             fix='wide_boxes="keep", or a mean, variance, sd, covariance, correlation or regression',
         )
     boxes = statistic.records_in(intervals)
-    chosen = choose_weights([WeightedPart(inner, inner.columns, 1.0)], boxes, inner.columns, wide_boxes, objective)
+    chosen = choose_weights([WeightedPart(inner, 1.0)], boxes, inner.columns, wide_boxes, objective)
     return RecordWeights(boxes.box, chosen.share, compute_effect(inner, boxes, chosen, deadline))
 
 
@@ -108,7 +108,6 @@ class WeightedPart:
     """A statistic for which weights are chosen, and its factor p_C / Δ0_C."""
 
     statistic: Statistic
-    columns: tuple[str, ...]
     factor: float
 
 
@@ -137,7 +136,7 @@ def choose_weights(
     require_choice(objective, name="objective", choices=OBJECTIVES)
     contribution, constant = np.zeros(len(boxes.box)), 0.0
     for part in parts:
-        own, own_constant = _errors(part.statistic, boxes, [columns.index(name) for name in part.columns])
+        own, own_constant = _errors(part.statistic, boxes, [columns.index(name) for name in part.statistic.columns])
         contribution, constant = contribution + part.factor * own, constant + part.factor * own_constant
     row_weight = boxes.likely_weight
     copies = row_weight * (max(boxes.records, 1) / float(row_weight.sum()))  # scaled to sum to the number of records
@@ -178,7 +177,7 @@ def compute_effect(
     The boxes have exactly the columns of the statistic.
     """
     positions, weights, copies = range(len(statistic.columns)), chosen.share, chosen.copies
-    whole, whole_constant = copies / float(copies.sum()), 0.0
+    whole = copies / float(copies.sum())
     contribution, constant = _errors(statistic, boxes, positions, weights)
     whole_contribution, whole_constant = _errors(statistic, boxes, positions)
     enclosure = _enclose_reweighted(statistic, boxes, chosen, float(weights @ contribution), deadline)
