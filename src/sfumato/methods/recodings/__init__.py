@@ -1,1 +1,1 @@
-"""Recodings of columns: groups of values, cuts of trees and searches of levels, shared by several families."""
+"""Recodings of columns: groups of values, cuts of trees and searches of levels, shared by several methods."""
