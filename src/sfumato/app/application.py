@@ -63,19 +63,19 @@ ROUTES = [
 
 def application(settings: Settings) -> Starlette:
     """Return the application, which the guard stands before."""
-    made = Starlette(
-        routes=[*ROUTES, Route("/static/{name}", _static)],
+    server = Starlette(
+        routes=[*ROUTES, Route("/static/{name}", _send_static)],
         exception_handlers={
-            SfumatoError: _refused,
-            HTTPException: _not_found,
-            Exception: _unexpected,
+            SfumatoError: _show_error,
+            HTTPException: _show_not_found,
+            Exception: _show_unexpected,
         },
     )
-    made.state.settings = settings
-    return made
+    server.state.settings = settings
+    return server
 
 
-async def _static(request: Request) -> Response:
+async def _send_static(request: Request) -> Response:
     """Return a style sheet, script or picture of the package; there are no others."""
     name = request.path_params["name"]
     content = _assets().get(name)
@@ -92,17 +92,17 @@ def _assets() -> dict[str, bytes]:
     return found | {"look.css": stylesheet().encode()}
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _show_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, SfumatoError)
     return show_failure(request, error)
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
+async def _show_not_found(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
     return show_failure(request, SfumatoError("There is no such page.", fix="one of the steps above"), status)
 
 
-async def _unexpected(request: Request, error: Exception) -> Response:
+async def _show_unexpected(request: Request, error: Exception) -> Response:
     """Show the type and the place of an error; its message may quote a cell."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     found = f"{type(error).__name__} in {last.name}, line {last.lineno}"

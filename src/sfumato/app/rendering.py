@@ -32,14 +32,14 @@ STEPS = (  # path of the first page of each step, and its name in the catalogue
 @cache
 def environment() -> jinja2.Environment:
     """Return the templates of the page and of the report; control characters are shown escaped everywhere."""
-    made = report_environment(jinja2.PackageLoader("sfumato.app"), finalize=_shown)
-    made.filters["add_line_breaks"] = lambda text: add_line_breaks(printable(str(text)))
-    made.filters["code"] = lambda text: code(printable(str(text)))
-    made.globals.update(steps=STEPS, version=__version__)
-    return made
+    templates = report_environment(jinja2.PackageLoader("sfumato.app"), finalize=_escape_controls)
+    templates.filters["add_line_breaks"] = lambda text: add_line_breaks(printable(str(text)))
+    templates.filters["code"] = lambda text: code(printable(str(text)))
+    templates.globals.update(steps=STEPS, version=__version__)
+    return templates
 
 
-def _shown(value: Any) -> Any:
+def _escape_controls(value: Any) -> Any:
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -78,5 +78,5 @@ def _terms(texts: Texts) -> Any:
 @cache
 def stylesheet() -> str:
     """Return the style of the reports, which the page shares."""
-    made = environment()
-    return "\n".join(made.get_template(name).render() for name in ("look.css.j2", "release.css.j2", "maps.css.j2"))
+    templates = environment()
+    return "\n".join(templates.get_template(name).render() for name in ("look.css.j2", "release.css.j2", "maps.css.j2"))

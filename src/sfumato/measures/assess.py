@@ -88,10 +88,10 @@ def assessed(
     """
     taken: dict[str, tuple[Score, ...]] = {}
     omitted = []
-    for name in _known(MEASURES if measures is None else measures):
-        lacking = _lacking(subject, MEASURES[name], separate=counted is not None and subject.origin is None)
-        if lacking is not None:
-            omitted.append(Omitted(name=name, reason=REASONS[lacking], tests=MEASURES[name].tests))
+    for name in _require_known(MEASURES if measures is None else measures):
+        missing = _missing_need(subject, MEASURES[name], separate=counted is not None and subject.origin is None)
+        if missing is not None:
+            omitted.append(Omitted(name=name, reason=REASONS[missing], tests=MEASURES[name].tests))
         elif name == COUNTED and counted is not None:
             taken[name] = tuple(counted_copy_scores(subject, counted))
         else:
@@ -102,14 +102,14 @@ def assessed(
         released_rows=subject.released.rows if counted is None else counted.released_rows,
         reference_rows=0 if subject.reference is None else subject.reference.rows,
         columns=len(subject.names),
-        scores=_judged(taken.values()),
+        scores=_judge_tests(taken.values()),
         omitted=tuple(omitted),
         sampled_rows=0 if counted is None else subject.original.rows,
         sampled_groups=0 if counted is None else subject.original.rows if draws is None else draws,
     )
 
 
-def _judged(measures: Iterable[tuple[Score, ...]]) -> tuple[Score, ...]:
+def _judge_tests(measures: Iterable[tuple[Score, ...]]) -> tuple[Score, ...]:
     """Give every test its result; each measure has its share of the level (Bonferroni's inequality)."""
     taken = list(measures)
     families = [scores[0].family for scores in taken if any(score.p_value is not None for score in scores)]
@@ -122,14 +122,14 @@ def _judged(measures: Iterable[tuple[Score, ...]]) -> tuple[Score, ...]:
     )
 
 
-def _known(names: Iterable[str]) -> tuple[str, ...]:
+def _require_known(names: Iterable[str]) -> tuple[str, ...]:
     for name in names:
         if name not in MEASURES:
             raise OptionError(f"There is no measure {name!r}.", found=f"measures {', '.join(MEASURES)}")
     return tuple(names)
 
 
-def _lacking(subject: MeasuredRelease, measure: Measure, *, separate: bool) -> Need | None:
+def _missing_need(subject: MeasuredRelease, measure: Measure, *, separate: bool) -> Need | None:
     """Return what a measure lacks, or None."""
     if separate and not measure.in_samples:
         return "pairs"
@@ -146,8 +146,10 @@ def _is_available(subject: MeasuredRelease, need: Need) -> bool:
 
 def _without_pseudonyms(release: Release) -> Table:
     """Return the released rows without pseudonyms, which are no values of the original."""
-    made = release.manifest.pseudonyms if release.manifest else ()
-    return release.table.select([name for name in release.table.names if name not in made]) if made else release.table
+    pseudonyms = release.manifest.pseudonyms if release.manifest else ()
+    if not pseudonyms:
+        return release.table
+    return release.table.select([name for name in release.table.names if name not in pseudonyms])
 
 
 def _as_released(source: Any, manifest: Manifest | None) -> Table:
@@ -172,5 +174,5 @@ def roles_of(manifest: Manifest, names: Container[str]) -> Schema:
 def _trees(schema: Schema | None, table: Table) -> dict[str, Tree]:
     """Return the generalization trees of the columns of a table that declare one."""
     declared = [column for column in schema.columns if column.tree and column.name in table.kinds] if schema else []
-    found = {column.name: tree_for(column, table.coded(column.name).values) for column in declared}
-    return {name: tree for name, tree in found.items() if tree is not None}
+    trees = {column.name: tree_for(column, table.coded(column.name).values) for column in declared}
+    return {name: tree for name, tree in trees.items() if tree is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
@@ -21,12 +21,13 @@ REASONS: dict[Need, str] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Measure:
     """Where a measure is defined, and what it needs."""
 
     module: str  # imported on first use, so that listing the measures is fast
     function: str
+    _: KW_ONLY
     needs: Need | None = None
     tests: bool = False  # whether it has a test, which a release passes or fails
     in_samples: bool = False  # whether separate samples of original and release will do, as for means
@@ -40,37 +41,23 @@ class Measure:
 
 
 MEASURES: dict[str, Measure] = {
-    "copies": Measure(module="privacy.copies", function="copy_scores", tests=True, in_samples=True),
-    "prediction": Measure(module="privacy.prediction", function="prediction_scores"),
-    "reference": Measure(module="privacy.reference", function="reference_scores", tests=True),
-    "boxes": Measure(module="privacy.boxes", function="box_scores", needs="boxes"),
-    "linkage": Measure(module="privacy.linkage", function="linkage_scores", needs="origin"),
-    "fellegi-sunter": Measure(
-        module="privacy.attacks.fellegi_sunter", function="fellegi_sunter_scores", needs="origin"
-    ),
-    "suppression": Measure(module="privacy.attacks.suppression", function="suppression_scores", needs="origin"),
-    "downcoding": Measure(module="privacy.attacks.downcoding", function="downcoding_scores", needs="origin"),
-    "membership": Measure(
-        module="privacy.attacks.membership", function="membership_scores", needs="reference", tests=True
-    ),
-    "inference": Measure(
-        module="privacy.attacks.inference", function="inference_scores", needs="reference", tests=True
-    ),
-    "linkability": Measure(
-        module="privacy.attacks.linkability", function="linkability_scores", needs="reference", tests=True
-    ),
-    "singling-out": Measure(
-        module="privacy.attacks.singling_out", function="singling_out_scores", needs="reference", tests=True
-    ),
-    "noise-stripping": Measure(
-        module="privacy.attacks.noise_stripping", function="noise_stripping_scores", needs="origin"
-    ),
-    "moments": Measure(module="utility.moments", function="moment_scores", in_samples=True),
-    "marginals": Measure(module="utility.marginals", function="marginal_scores", in_samples=True),
-    "losses": Measure(module="utility.losses", function="loss_scores"),
-    "propensity": Measure(module="utility.propensity", function="propensity_scores", in_samples=True),
-    "models": Measure(module="utility.model_comparison", function="model_scores", in_samples=True),
-    "kernel-components": Measure(
-        module="utility.kernel_components", function="component_scores", tests=True, in_samples=True
-    ),
+    "copies": Measure("privacy.copies", "copy_scores", tests=True, in_samples=True),
+    "prediction": Measure("privacy.prediction", "prediction_scores"),
+    "reference": Measure("privacy.reference", "reference_scores", tests=True),
+    "boxes": Measure("privacy.boxes", "box_scores", needs="boxes"),
+    "linkage": Measure("privacy.linkage", "linkage_scores", needs="origin"),
+    "fellegi-sunter": Measure("privacy.attacks.fellegi_sunter", "fellegi_sunter_scores", needs="origin"),
+    "suppression": Measure("privacy.attacks.suppression", "suppression_scores", needs="origin"),
+    "downcoding": Measure("privacy.attacks.downcoding", "downcoding_scores", needs="origin"),
+    "membership": Measure("privacy.attacks.membership", "membership_scores", needs="reference", tests=True),
+    "inference": Measure("privacy.attacks.inference", "inference_scores", needs="reference", tests=True),
+    "linkability": Measure("privacy.attacks.linkability", "linkability_scores", needs="reference", tests=True),
+    "singling-out": Measure("privacy.attacks.singling_out", "singling_out_scores", needs="reference", tests=True),
+    "noise-stripping": Measure("privacy.attacks.noise_stripping", "noise_stripping_scores", needs="origin"),
+    "moments": Measure("utility.moments", "moment_scores", in_samples=True),
+    "marginals": Measure("utility.marginals", "marginal_scores", in_samples=True),
+    "losses": Measure("utility.losses", "loss_scores"),
+    "propensity": Measure("utility.propensity", "propensity_scores", in_samples=True),
+    "models": Measure("utility.model_comparison", "model_scores", in_samples=True),
+    "kernel-components": Measure("utility.kernel_components", "component_scores", tests=True, in_samples=True),
 }

@@ -88,7 +88,7 @@ def check_bundle(folder: Path, manifest: Manifest, released: Table) -> BundleChe
 def check_rows(manifest: Manifest, released: Table) -> BundleCheck:
     """Recount the promises of a manifest on the released rows."""
     claims = [record.to_claim() for record in manifest.claims]
-    findings = _recounted([claim for claim in claims if claim and not claim.needs_original], released)
+    findings = _recount([claim for claim in claims if claim and not claim.needs_original], released)
     recounted, not_recounted, faults = [], [], _manifest_faults(manifest, claims)
     for claim, written in zip(claims, manifest.findings, strict=False):
         finding = None if claim is None or claim.needs_original else next(findings)
@@ -163,17 +163,17 @@ def _differences(written: Finding, recounted: Finding, manifest: Manifest) -> li
     ]
 
 
-def _recounted(claims: Sequence[Claim[Any]], released: Table) -> Iterator[Finding]:
+def _recount(claims: Sequence[Claim[Any]], released: Table) -> Iterator[Finding]:
     """Recount claims, one part of the rows after the other; a claim that does not fit them is an error."""
     recounts = [Recount(claim) for claim in claims]
     for part in released.parts() if recounts else ():
         evidence = Evidence(part, part.select([]), np.arange(part.rows))
         for recount in recounts:
-            _fitting(recount.claim, partial(recount.add, evidence))
-    return iter([_fitting(recount.claim, recount.finding) for recount in recounts])
+            _count_fitting(recount.claim, partial(recount.add, evidence))
+    return iter([_count_fitting(recount.claim, recount.finding) for recount in recounts])
 
 
-def _fitting(claim: Claim[Any], count: Callable[[], T]) -> T:
+def _count_fitting(claim: Claim[Any], count: Callable[[], T]) -> T:
     """Return what the claim counts; one that does not fit the released rows is an error of the manifest."""
     reason = ""
     try:

@@ -50,7 +50,7 @@ class Comparison:
         before = evidence.original.select(shared).take(evidence.origin)
         ranges = [name for name in evidence.original.names if name not in released and is_interval(name, released)]
         return cls(
-            {name: _compared(name, before, evidence) for name in shared}
+            {name: _compare_column(name, before, evidence) for name in shared}
             | {
                 name: ColumnComparison(not _has_rows_without_range(name, evidence), False, frozenset())
                 for name in ranges
@@ -77,7 +77,7 @@ class Comparison:
         return tuple(name for name, one in self.columns.items() if one.same and len(one.values) <= 1)
 
 
-def _compared(name: str, before: Table, evidence: Evidence) -> ColumnComparison:
+def _compare_column(name: str, before: Table, evidence: Evidence) -> ColumnComparison:
     column = before.arrow.column(name)
     same = column.equals(evidence.released.arrow.column(name))
     contains = same or (not before.kinds[name].is_numeric and Containment(columns=(name,)).measure(evidence).held)

@@ -67,13 +67,8 @@ class ReleasedColumn:
 class MethodNotes(Protocol):
     """What a manifest asks of a method besides its options."""
 
-    @property
-    def name(self) -> str:
-        """Name of the method."""
-
-    @property
-    def noted(self) -> Mapping[str, str]:
-        """Names of the notes that may be published, with their meanings."""
+    name: ClassVar[str]
+    noted: ClassVar[Mapping[str, str]]  # names of the notes that may be published, with their meanings
 
 
 @dataclass(frozen=True, kw_only=True)

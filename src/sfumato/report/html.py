@@ -45,8 +45,8 @@ class Report:
 def environment(*others: jinja2.BaseLoader, **options: Any) -> jinja2.Environment:
     """Return the templates, and those of other loaders, with the filters that all pages share."""
     loader = jinja2.ChoiceLoader([*others, jinja2.PackageLoader("sfumato.report")])
-    made = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, **options)
-    made.filters.update(
+    templates = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, **options)
+    templates.filters.update(
         count=lambda value: f"{value:,}",
         number=number,
         percent=percent,
@@ -55,7 +55,7 @@ def environment(*others: jinja2.BaseLoader, **options: Any) -> jinja2.Environmen
         add_line_breaks=add_line_breaks,
         code=code,
     )
-    return made
+    return templates
 
 
 def add_line_breaks(text: object) -> Markup:

@@ -65,8 +65,8 @@ def shown_statistics(release: Release) -> tuple[str | Statistic, ...]:
 
 def shown_estimates(release: Release) -> tuple[Estimate, ...]:
     """Estimate the shown statistics, within a second each; those that the release does not allow are left out."""
-    found = [estimate for statistic in shown_statistics(release) for estimate in _estimated(statistic, release)]
-    return tuple(estimate for estimate in found if isinstance(estimate, Estimate))
+    estimates = [estimate for statistic in shown_statistics(release) for estimate in _estimate(statistic, release)]
+    return tuple(estimate for estimate in estimates if isinstance(estimate, Estimate))
 
 
 def recovered_estimates(release: Release) -> tuple[RecoveredEstimate, ...]:
@@ -74,8 +74,8 @@ def recovered_estimates(release: Release) -> tuple[RecoveredEstimate, ...]:
     noisy = release.manifest.notes.get("recoverable") if release.manifest else None
     names = [name for name in noisy if name in release.names] if isinstance(noisy, list) else []
     wanted = [statistic for name in names[:MOST_MEANS] for statistic in (Mean(name), Sd(name))]
-    found = [one for statistic in wanted for one in _estimated(statistic, release)]
-    return tuple(one for one in found if isinstance(one, RecoveredEstimate))
+    estimates = [one for statistic in wanted for one in _estimate(statistic, release)]
+    return tuple(one for one in estimates if isinstance(one, RecoveredEstimate))
 
 
 def pictured_columns(release: Release) -> tuple[str, str] | None:
@@ -115,7 +115,7 @@ def treatment(column: ColumnRecord, manifest: Manifest) -> str:
     return "unaltered"
 
 
-def _estimated(statistic: str | Statistic, release: Release) -> tuple[Estimate | RecoveredEstimate, ...]:
+def _estimate(statistic: str | Statistic, release: Release) -> tuple[Estimate | RecoveredEstimate, ...]:
     """Estimate a statistic within a second; nothing if the release does not allow it."""
     try:
         return tuple(release.estimates(statistic, budget=EstimateBudget(seconds=1.0)))

@@ -86,11 +86,11 @@ def column_spreads(release: Release) -> dict[str, float]:
 
 def _kept_columns(release: Release) -> frozenset[str]:
     """Return the columns of the statistics that were to be kept."""
-    found: set[str] = set()
+    columns: set[str] = set()
     for statistic in release.manifest.keep if release.manifest else ():
         with contextlib.suppress(StatisticError):  # of a column that was not released
-            found |= set(parse(statistic, names=release.names).columns)
-    return frozenset(found)
+            columns |= set(parse(statistic, names=release.names).columns)
+    return frozenset(columns)
 
 
 def _extent(name: str, release: Release) -> str:

@@ -58,17 +58,17 @@ def verdict(release: Release) -> Verdict:
     promises = [finding for finding in release.findings if finding.kind == "privacy"]
     broken = [finding for finding in release.findings if not finding.held]
     failed = [score for score in assessment.failed if score.family == "privacy"] if assessment else []
-    sentences = (*_alike(manifest), *_linked(manifest), *_tested(assessment))
+    sentences = (*_describe_groups(manifest), *_describe_links(manifest), *_describe_tests(assessment))
     if broken:
         lost = f"{len(broken)} of {len(release.findings)} promises are broken."
         return Verdict(tone="bad", headline=f"Do not publish this release: {lost}", sentences=sentences)
     if not promises:
         headline = "Do not rely on this release: it promises no privacy"
-        headline += f", and {_counted(len(failed), 'privacy test')} failed." if failed else "."
+        headline += f", and {_count_of(len(failed), 'privacy test')} failed." if failed else "."
         advice = () if assessment else ("Assess it before it is used: `sfumato assess` measures what it reveals.",)
         return Verdict(tone="bad", headline=headline, sentences=(*sentences, *advice))
     if failed:
-        headline = f"The privacy promises are kept, but {_counted(len(failed), 'privacy test')} failed."
+        headline = f"The privacy promises are kept, but {_count_of(len(failed), 'privacy test')} failed."
         return Verdict(tone="caution", headline=headline, sentences=sentences)
     if manifest.pseudonyms:
         headline = "The privacy promises are kept, but pseudonyms link people across releases."
@@ -88,7 +88,7 @@ def promises(release: Release) -> tuple[Promise, ...]:
             claim=finding.claim,
             found=finding.found,
             held=finding.held,
-            verified=_verified(record, finding.kind),
+            verified=_how_verified(record, finding.kind),
         )
         for finding, record in zip(manifest.findings, records, strict=False)
     ]
@@ -100,7 +100,7 @@ def decisions(release: Release, statistics: Sequence[ShownStatistic], usefulness
     return tuple(_decisions(release, statistics, usefulness)) if release.manifest else ()
 
 
-def _alike(manifest: Manifest) -> Iterator[str]:
+def _describe_groups(manifest: Manifest) -> Iterator[str]:
     for claim in manifest.claims:
         k = (claim.parameters or {}).get("k")
         if claim.name == "KAnonymity" and isinstance(k, int):
@@ -114,18 +114,18 @@ def _alike(manifest: Manifest) -> Iterator[str]:
         yield f"{manifest.suppressed:,} of {manifest.rows_in:,} rows were not released."
 
 
-def _linked(manifest: Manifest) -> Iterator[str]:
+def _describe_links(manifest: Manifest) -> Iterator[str]:
     if manifest.pseudonyms:
         yield (
-            f"{_named(manifest.pseudonyms)} holds pseudonyms, which are no anonymity: rows of the same person can be "
-            "linked across all tables that were made with the same key."
+            f"{_list_names(manifest.pseudonyms)} holds pseudonyms, which are no anonymity: rows of the same person can "
+            "be linked across all tables that were made with the same key."
         )
     if manifest.shifted:
-        named = _named(manifest.shifted)
+        named = _list_names(manifest.shifted)
         yield f"Dates in {named} are shifted by person. This hides nobody by itself, and guarantees nothing."
 
 
-def _tested(assessment: Assessment | None) -> Iterator[str]:
+def _describe_tests(assessment: Assessment | None) -> Iterator[str]:
     if assessment is None:
         yield "Attacks were not tried on it: this report contains no assessment."
         return
@@ -134,15 +134,15 @@ def _tested(assessment: Assessment | None) -> Iterator[str]:
         mine = [score for score in tested if score.family == family]
         lost = [score for score in mine if score.passed is False]
         if lost:
-            names = _named([f"“{score.name}”" for score in lost])
-            yield f"{len(lost)} of {_counted(len(mine), f'{family} test')} failed: {names}."
+            names = _list_names([f"“{score.name}”" for score in lost])
+            yield f"{len(lost)} of {_count_of(len(mine), f'{family} test')} failed: {names}."
         elif mine:
-            yield f"All {_counted(len(mine), f'{family} test')} passed: {about}."
+            yield f"All {_count_of(len(mine), f'{family} test')} passed: {about}."
     if not tested:
         yield "Measures were taken, but none of them is a test: tests need people who are not in the table."
 
 
-def _verified(record: ClaimRecord | None, kind: str) -> str:
+def _how_verified(record: ClaimRecord | None, kind: str) -> str:
     claim = record.to_claim() if record else None
     if claim is None and kind == "privacy":
         return "stated when the release was made; its rows alone do not show it"
@@ -156,11 +156,11 @@ def _decisions(release: Release, statistics: Sequence[ShownStatistic], usefulnes
     assert manifest is not None
     quasi, exact = manifest.names(Role.QUASI), [n for n in manifest.unaltered if n not in manifest.names(Role.QUASI)]
     yield (
-        f"Are these all the columns that others may know about a person: {_named(quasi)}? "
+        f"Are these all the columns that others may know about a person: {_list_names(quasi)}? "
         "Only they are protected; a column that is missing here needs the role “quasi”."
     )
     if exact:
-        yield f"May {_named(exact)} be published exactly as in the original?"
+        yield f"May {_list_names(exact)} be published exactly as in the original?"
     if manifest.pseudonyms:
         yield (
             "Who keeps the key of the pseudonyms, apart from this release? Whoever has it, or another release with the "
@@ -176,17 +176,17 @@ def _decisions(release: Release, statistics: Sequence[ShownStatistic], usefulnes
         yield f"Do the {manifest.suppressed:,} people who were left out differ from the others, so that results shift?"
     useless = [one.estimate.name for one in statistics if one.words == "useless"]
     if useless or usefulness.concerns:
-        named = _named(list(dict.fromkeys([*useless, *(concern.about for concern in usefulness.concerns)])))
+        named = _list_names(list(dict.fromkeys([*useless, *(concern.about for concern in usefulness.concerns)])))
         yield f"Is the release still useful where it says little: {named}?"
     yield "Who receives it, for which purpose, on which legal basis, and what are they forbidden to do with it?"
 
 
-def _named(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     shown = list(names[:MOST_NAMED])
     if len(names) > MOST_NAMED:
         shown.append(f"{len(names) - MOST_NAMED} more")
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown) or "none"
 
 
-def _counted(number: int, what: str) -> str:
+def _count_of(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

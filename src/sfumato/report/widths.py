@@ -67,10 +67,10 @@ def width_word(width: float) -> str:
 def shown_statistics(release: Release, estimates: Sequence[Estimate]) -> tuple[ShownStatistic, ...]:
     """Return the estimates with their widths; the spread is that of the released rows."""
     scales = _scales(release, {estimate.name for estimate in estimates})
-    return tuple(_shown(estimate, scales.get(estimate.name)) for estimate in estimates)
+    return tuple(_place(estimate, scales.get(estimate.name)) for estimate in estimates)
 
 
-def _shown(estimate: Estimate, spread: float | None) -> ShownStatistic:
+def _place(estimate: Estimate, spread: float | None) -> ShownStatistic:
     numbers = estimate.numbers
     half = (numbers.high - numbers.low) / 2.0
     if spread is None or not (math.isfinite(half) and math.isfinite(spread) and spread > 0.0):
@@ -87,13 +87,13 @@ def _shown(estimate: Estimate, spread: float | None) -> ShownStatistic:
 
 def _scales(release: Release, names: set[str]) -> dict[str, float]:
     """Return the natural scale of each statistic by name, from the midpoints of the released rows."""
-    found: dict[str, float] = {}
+    scales: dict[str, float] = {}
     for text in _texts(names):
         with contextlib.suppress(SfumatoError):
             statistic = parse(text, names=release.names)
             for part in statistic.parts() or (statistic,):
-                found[str(part)] = _scale(release, part)
-    return found
+                scales[str(part)] = _scale(release, part)
+    return scales
 
 
 def _texts(names: set[str]) -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import OptionError
+from sfumato.private_folder import is_abandoned, lock, unlock
 from sfumato.release import target as place
 from sfumato.release.destination import Folder, destination_of
 
@@ -40,7 +41,7 @@ def workspace(into: Any) -> Iterator[Path]:
             finally:
                 if folder.exists():  # a signal during the removal
                     shutil.rmtree(folder, ignore_errors=True)
-                place.unlock(locks)
+                unlock(locks)
 
 
 def _make_folder(target: Path) -> tuple[Path, list[int]]:
@@ -48,7 +49,7 @@ def _make_folder(target: Path) -> tuple[Path, list[int]]:
     try:
         folder = target.with_name(f"{place.prefix(target)}{secrets.token_hex(8)}{ENDING}")
         folder.mkdir(PRIVATE)
-        return folder, place.lock(folder)
+        return folder, lock(folder)
     except OSError as error:
         failure = error.strerror or type(error).__name__
     raise OptionError(f"No folder for temporary rows can be made next to {target.name!r}: {failure}.", fix="another -o")
@@ -59,5 +60,5 @@ def _sweep(target: Path) -> None:
     left = re.compile(rf"{re.escape(place.prefix(target))}[0-9a-f]{{16}}{re.escape(ENDING)}")
     with contextlib.suppress(OSError):  # the parent does not exist yet, or cannot be listed
         for path in target.parent.iterdir():
-            if left.fullmatch(path.name) and path.is_dir() and not path.is_symlink() and place.is_abandoned(path):
+            if left.fullmatch(path.name) and path.is_dir() and not path.is_symlink() and is_abandoned(path):
                 shutil.rmtree(path, ignore_errors=True)
