@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import TableError, printable
-from sfumato.table.coding import Coded, coded
+from sfumato.table.coding import Coded, ColumnCoding
 from sfumato.table.exact_numbers import write_numbers
 from sfumato.table.kinds import Kind, kind_of, plain
 from sfumato.table.notes import column_labels
@@ -164,7 +164,9 @@ class Table:
         """
         self.require(names)
         labels = {name: self.labels[name] for name in names if name in self.labels}
-        return Table(self.arrow.select(list(names)), {name: self.kinds[name] for name in names}, labels)
+        selected = Table(self.arrow.select(list(names)), {name: self.kinds[name] for name in names}, labels)
+        selected._codings.update({name: self._coding(name) for name in names})
+        return selected
 
     def take(self, positions: NDArray[np.integer[Any]]) -> Table:
         """Return a table with these rows, in this order.
@@ -251,10 +253,12 @@ class Table:
         Returns
         -------
         Coded
-            The code of each row, and the sorted values that the codes refer to. Missing is one of the values.
+            The code of each row, and the sorted values that the codes refer to. Missing is one of the values. It is
+            computed once and shared with tables that this column was selected from or is selected into, so it must not
+            be changed.
         """
         self.require([name])
-        return coded(self.arrow.column(name), ordered=self.kinds[name] is Kind.ORDERED)
+        return self._coding(name).of(self.arrow.column(name), ordered=self.kinds[name] is Kind.ORDERED)
 
     def to_arrow(self) -> pa.Table:
         """Return the Arrow table."""
@@ -267,6 +271,18 @@ class Table:
     def to_polars(self) -> Any:
         """Return a polars data frame; ordered categories become an Enum."""
         return polars_frame(self.arrow)
+
+    @property
+    def _codings(self) -> dict[str, ColumnCoding]:
+        codings: dict[str, ColumnCoding] = self.__dict__.setdefault("_kept_codings", {})
+        return codings
+
+    def _coding(self, name: str) -> ColumnCoding:
+        return self._codings.setdefault(name, ColumnCoding())  # atomic, so that threads share one
+
+    def __getstate__(self) -> dict[str, Any]:
+        # another process codes the columns itself if it needs to
+        return {name: value for name, value in self.__dict__.items() if name != "_kept_codings"}
 
     def _write_numbers(self, name: str, out: NDArray[np.float64]) -> None:
         self.require([name])
