@@ -29,8 +29,7 @@ import numpy as np
 
 from sfumato.errors import OptionError
 from sfumato.table.groups import group_labels
-from sfumato.table.type_inference import MARKS
-from sfumato.table.write import FORMULA
+from sfumato.table.kinds import MARKS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,6 +40,7 @@ BOX = "box"
 LOW, HIGH, MISSING_COUNT = "_low", "_high", "_missing"  # suffixes of the columns that a numeric column is released as
 SEPARATOR = "|"  # between the members of a set
 MISSING = "(missing)"  # a missing member of a set
+FORMULA = re.compile(r"[=+\-@\t\r]")  # first characters of text that a spreadsheet may run
 
 
 class AnyValue(Enum):
@@ -210,7 +210,7 @@ def parse_set_of_text(text: str | None) -> tuple[Member, ...]:
     """Return all values that a cell of a text file may stand for, if no manifest tells how it was written.
 
     NA and the other usual marks may be a category or a missing cell, and an apostrophe before = + - @ may be part of
-    the value or what :func:`sfumato.table.write.write` puts there against formulas.
+    the value or what the writer of text files puts there against formulas.
     """
     members = parse_set(text)
     if text in MARKS:

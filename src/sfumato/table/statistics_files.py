@@ -1,4 +1,4 @@
-"""Read files of SPSS, Stata and SAS with pyreadstat; called in a process of its own (see ``isolated``).
+"""Files of SPSS, Stata and SAS, read and written with pyreadstat.
 
 Value labels become categories, codes that stand for missing values become missing, and the label of each column is
 kept in the metadata of its Arrow field.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.table.notes import LABEL, with_notes
+from sfumato.table.binary_files import BinaryFormat
+from sfumato.table.isolated import read_isolated, say_notes, with_notes
+from sfumato.table.table import LABEL, pandas_frame
 
 EXACT_WHOLE = 2.0**53  # whole numbers up to this are exact as floating-point numbers
+
+
+def read_statistics_file(raw: bytes, file: str, binary: BinaryFormat, *, missing: Sequence[str]) -> pa.Table:
+    """Read a file in a process of its own, and warn of labels that are not read."""
+    binary.require_package()
+    table = read_isolated(
+        raw, read_statistics, file=file, what=binary.what, format=binary.suffixes[0][1:], missing=missing
+    )
+    say_notes(table, file)
+    return table
 
 
 def read_statistics(raw: bytes, format: str, *, missing: Sequence[str] = ()) -> pa.Table:
@@ -112,3 +125,16 @@ def _distinct(names: list[str], codes: list[Any]) -> list[str]:
         else f"{name} ({code})"
         for name, code in zip(names, codes, strict=True)
     ]
+
+
+def write_statistics(arrow: pa.Table, path: Path, labels: Mapping[str, str], codes: Mapping[str, Any]) -> None:
+    """Write a table with labels of columns and of values in the format of the extension of ``path``."""
+    import pyreadstat
+
+    frame = pandas_frame(arrow)
+    if path.suffix == ".sav":
+        pyreadstat.write_sav(frame, path, column_labels=labels, variable_value_labels=codes)
+    elif path.suffix == ".dta":
+        pyreadstat.write_dta(frame, path, column_labels=labels, variable_value_labels=codes)
+    else:
+        pyreadstat.write_xport(frame, path, column_labels=labels, table_name="RELEASED")

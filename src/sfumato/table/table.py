@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,17 +14,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.errors import TableError, printable
+from sfumato.errors import MissingExtra, TableError, printable
 from sfumato.table.coding import Coded, ColumnCoding
 from sfumato.table.exact_numbers import write_numbers
 from sfumato.table.kinds import Kind, kind_of, plain
-from sfumato.table.notes import column_labels
-from sfumato.table.write import pandas_frame, polars_frame
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Coded", "Table"]
+
+LABEL = b"sfumato label"  # of a column, in the metadata of its Arrow field
+NULLABLE = {
+    pa.int8(): "Int8",
+    pa.int16(): "Int16",
+    pa.int32(): "Int32",
+    pa.int64(): "Int64",
+    pa.uint8(): "UInt8",
+    pa.uint16(): "UInt16",
+    pa.uint32(): "UInt32",
+    pa.uint64(): "UInt64",
+    pa.bool_(): "boolean",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -325,3 +337,46 @@ def require_known(names: Iterable[str], known: Collection[str]) -> None:
         raise TableError(
             f"There is no column {', '.join(map(repr, absent))}.", found=f"columns {', '.join(map(repr, known))}"
         )
+
+
+def column_labels(arrow: pa.Table) -> dict[str, str]:
+    """Return the labels of the columns that have one."""
+    return {
+        field.name: field.metadata[LABEL].decode()
+        for field in arrow.schema
+        if field.metadata and LABEL in field.metadata
+    }
+
+
+def pandas_frame(arrow: pa.Table) -> Any:
+    """Return a pandas data frame; whole numbers and booleans with missing cells get nullable types."""
+    pandas = _library("pandas")
+
+    def series(column: pa.ChunkedArray) -> Any:
+        dtype = NULLABLE.get(column.type) if column.null_count else None
+        return column.to_pandas(types_mapper=lambda _: pandas.api.types.pandas_dtype(dtype) if dtype else None)
+
+    columns = {position: series(column) for position, column in enumerate(arrow.columns)}
+    frame = pandas.DataFrame(columns, index=pandas.RangeIndex(arrow.num_rows))
+    frame.columns = arrow.column_names
+    return frame
+
+
+def polars_frame(arrow: pa.Table) -> Any:
+    """Return a polars data frame; ordered categories become an Enum."""
+    polars = _library("polars")
+    frame = polars.from_arrow(arrow)
+    enums = {
+        name: polars.Enum(column.chunk(0).dictionary.cast(pa.string()).to_pylist())
+        for name, column in zip(arrow.column_names, arrow.columns, strict=True)
+        if pt.is_dictionary(column.type) and column.type.ordered and column.num_chunks
+    }
+    return frame.with_columns([polars.col(name).cast(enum) for name, enum in enums.items()])
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        pass
+    raise MissingExtra(f"{name} is not installed.", fix=f"pip install {name}")

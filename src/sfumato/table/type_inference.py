@@ -14,31 +14,8 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.table.dialect import NUMBER
+from sfumato.table.kinds import MARKS as MARKS  # moved
 
-# A cell with one of these texts is missing, in every column; users can add others.
-MARKS = frozenset(
-    [
-        "",
-        "NA",
-        "N/A",
-        "n/a",
-        "NaN",
-        "nan",
-        "NAN",
-        "-nan",
-        "-NaN",
-        "null",
-        "NULL",
-        "Null",
-        "?",
-        ".",
-        "<NA>",
-        "#N/A",
-        "#NA",
-        "NaT",
-    ]
-)
 # So is a cell with one of these, in any case, if all other cells of the column are numbers or dates.
 MARKS_AMONG_NUMBERS = frozenset(
     [
@@ -70,6 +47,7 @@ MARKS_AMONG_NUMBERS = frozenset(
         "#null!",
     ]
 ) | {"k. a.", "n. a.", "keine angabe", "nicht bekannt", "not known", "not available", "not applicable", "not done"}
+NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 DATE_FORMATS = ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y")
 DATE = r"(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}/\d{1,2}/\d{1,2})"
 GROUPED = r"[+-]?[1-9]\d{{0,2}}({0}\d{{3}})+({1}\d+)?"  # thousands separator, decimal mark
@@ -108,21 +86,15 @@ def is_value(cell: str) -> bool:
     return cell in MARKS - {""} or VALUE.fullmatch(cell) is not None
 
 
-def unparsed_cells(column: pa.ChunkedArray) -> int:
-    """Count the cells that keep a text column from being numbers or dates; 0 if most of its cells are neither.
-
-    Codes, such as postal codes with leading zeros, are made of digits and therefore not counted.
-    """
-    present = column.drop_null()
-    if not len(present) or 2 * _values(_spread(present)) < min(len(present), PROBE):
-        return 0
-    values = _values(present)
-    return len(present) - values if 2 * values > len(present) else 0
+def are_values(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return which cells are numbers or dates, or are made of digits, such as postal codes with leading zeros."""
+    return pc.match_substring_regex(cells, rf"^\s*({NUMBER_OR_DATE}|{GROUPED.format(',', '[.]')})\s*$")
 
 
-def _values(cells: pa.ChunkedArray) -> int:
-    pattern = rf"^\s*({NUMBER_OR_DATE}|{GROUPED.format(',', '[.]')})\s*$"
-    return int(pc.sum(pc.match_substring_regex(cells, pattern)).as_py() or 0)
+def may_be_values(cells: pa.ChunkedArray) -> bool:
+    """Return whether half of some cells from all parts of the column are values; the others are then looked at."""
+    present = cells.drop_null()
+    return bool(len(present)) and 2 * pc.sum(are_values(_spread(present))).as_py() >= min(len(present), PROBE)
 
 
 def _spread(cells: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -6,20 +6,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from sfumato.engines.database.driver import ColumnTypes, Driver, NewTable, quoted
 from sfumato.errors import OptionError, RequestError, TableError, printable
-from sfumato.release.destination import Destination
-from sfumato.release.manifest import is_manifest
 from sfumato.table.intervals import missing_name, original_name
-from sfumato.table.sources import CELL_BYTES, TableSource
+from sfumato.table.sources import CELL_BYTES, Destination, TableSource
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    from sfumato.release.release import Release
 
 SCHEMES = {"postgresql": "PostgreSQL", "postgres": "PostgreSQL", "duckdb": "DuckDB", "sqlite": "SQLite"}
 
@@ -109,7 +104,7 @@ class Database(TableSource, Destination):
             return self
         return replace(self, _declared=source._driver.column_types(source.table))
 
-    def write(self, release: Release) -> None:
+    def write(self, release: Any) -> None:
         """Write the released rows in one transaction, and the manifest as the comment on the table."""
         assert self.table is not None
         assert release.manifest is not None
@@ -126,9 +121,8 @@ class Database(TableSource, Destination):
         self._driver.write(new, rows)
 
     def manifest_text(self) -> str | None:
-        """Return the manifest that was written with the rows, or None."""
-        text = self.table and self._driver.comment(self.table)
-        return text if text and is_manifest(text) else None
+        """Return the comment on the table, which is the manifest if a release was written into it."""
+        return self._driver.comment(self.table) if self.table else None
 
     @property
     def _select(self) -> str:
