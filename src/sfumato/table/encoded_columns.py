@@ -1,6 +1,6 @@
 """Convert one column to and from matrix columns: numbers and dates by scale, categories by indicators (TL §4.2.1).
 
-A row of a numeric column is in one *state*: it has a number, one of the column's atoms (:mod:`sfumato.table.atoms`), or
+A row of a numeric column is in one *state*: it has a number, one of the column's atoms (:func:`sfumato.table.facts.point_masses`), or
 no value. Each atom and the missing value has an indicator, +1 in its rows and −1 in the others.
 """
 
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import TableError
-from sfumato.table.atoms import atoms_of
+from sfumato.table.point_masses import point_masses
 from sfumato.table.facts import ColumnFacts
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -160,7 +160,7 @@ def number_encoding(
     present = numbers[~np.isnan(numbers)]
     missing = present.size < numbers.size or (facts is not None and facts.missing > 0)
     lowest = present.min(initial=np.inf) if facts is None or not facts.present else facts.low
-    shared = atoms_of(present) if atoms else ()
+    shared = point_masses(present) if atoms else ()
     if shared:
         present = present[~np.isin(present, shared)]
         # the lowest of a sample may be an atom, and a lower number may be outside the sample

@@ -13,30 +13,30 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SHARE = 0.05  # smallest share of the rows with a number that have the same number
-ROWS = 10  # smallest number of rows in which an atom is found
-RATIO = 5.0  # an atom is this many times as common as the values next to it, in the median (another may be an atom too)
-NEXT = 3  # number of values on each side of an atom that are compared with it
-EXAMINED = 20_000  # rows in which atoms are looked for
+MASS_SHARE = 0.05  # smallest share of the rows with a number that have the same number
+MASS_ROWS = 10  # smallest number of rows in which an atom is found
+MASS_RATIO = 5.0  # an atom is this many times as common as the median of the values next to it, which may be atoms too
+MASS_NEIGHBOURS = 3  # number of values on each side of an atom that are compared with it
+MASS_EXAMINED = 20_000  # rows in which atoms are looked for
 
 
-def atoms_of(numbers: NDArray[np.float64]) -> tuple[float, ...]:
+def point_masses(numbers: NDArray[np.float64]) -> tuple[float, ...]:
     """Return the atoms among numbers without missing ones, in increasing order.
 
     >>> import numpy as np
-    >>> atoms_of(np.array([0.0] * 60 + list(range(1, 41))))
+    >>> point_masses(np.array([0.0] * 60 + list(range(1, 41))))
     (0.0,)
     """
     if not numbers.size:
         return ()
-    examined = numbers[:: -(-numbers.size // EXAMINED)]
+    examined = numbers[:: -(-numbers.size // MASS_EXAMINED)]
     values, counts = np.unique(examined, return_counts=True)
-    common = np.flatnonzero(counts >= max(ROWS, SHARE * examined.size))
+    common = np.flatnonzero(counts >= max(MASS_ROWS, MASS_SHARE * examined.size))
     if len(values) == 1:
         return ()  # a constant is no mixture
     return tuple(float(values[one]) for one in common if _stands_out(counts, int(one)))
 
 
 def _stands_out(counts: NDArray[np.int64], one: int) -> bool:
-    around = np.concatenate([counts[max(0, one - NEXT) : one], counts[one + 1 : one + 1 + NEXT]])
-    return bool(counts[one] >= RATIO * np.median(around))
+    around = np.concatenate([counts[max(0, one - MASS_NEIGHBOURS) : one], counts[one + 1 : one + 1 + MASS_NEIGHBOURS]])
+    return bool(counts[one] >= MASS_RATIO * np.median(around))
