@@ -1,7 +1,8 @@
 """Convert one column to and from matrix columns: numbers and dates by scale, categories by indicators (TL §4.2.1).
 
-A row of a numeric column is in one *state*: it has a number, one of the column's atoms (:func:`sfumato.table.facts.point_masses`), or
-no value. Each atom and the missing value has an indicator, +1 in its rows and −1 in the others.
+A row of a numeric column is in one *state*: it has a number, one of the column's atoms, which are its
+:func:`sfumato.table.facts.point_masses`, or no value. Each atom and the missing value has an indicator, +1 in its rows
+and −1 in the others.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import TableError
-from sfumato.table.point_masses import point_masses
 from sfumato.table.facts import ColumnFacts
 from sfumato.table.kinds import Kind
+from sfumato.table.point_masses import point_masses
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:

@@ -42,8 +42,8 @@ class ExportFormat:
 
     suffix: str
     program: str
-    modules: tuple[str, ...]  # that write it
-    extra: str
+    modules: tuple[str, ...] = ("pyreadstat", "pandas")  # that write it
+    extra: str = "stats"
     name_bytes: int = 0  # longest name of a column; 0: any name
     name_signs: str = r"\W"  # signs that a name must not contain
     label_bytes: int = 0  # longest label of a column
@@ -58,8 +58,6 @@ EXPORTS = {
         ExportFormat(
             suffix=".sav",
             program="SPSS",
-            modules=("pyreadstat", "pandas"),
-            extra="stats",
             name_bytes=64,
             label_bytes=256,
             value_label_bytes=120,
@@ -68,8 +66,6 @@ EXPORTS = {
         ExportFormat(
             suffix=".dta",
             program="Stata",
-            modules=("pyreadstat", "pandas"),
-            extra="stats",
             name_bytes=32,
             name_signs=r"[^A-Za-z0-9_]",
             label_bytes=80,
@@ -80,8 +76,6 @@ EXPORTS = {
         ExportFormat(
             suffix=".xpt",
             program="SAS",
-            modules=("pyreadstat", "pandas"),
-            extra="stats",
             name_bytes=32,
             name_signs=r"[^A-Za-z0-9_]",
             label_bytes=256,

@@ -16,26 +16,7 @@ TEXT_SHARE = 0.9  # share of distinct cells from which a string column counts as
 
 # A cell with one of these texts is missing, in every column; users can add others.
 MARKS = frozenset(
-    [
-        "",
-        "NA",
-        "N/A",
-        "n/a",
-        "NaN",
-        "nan",
-        "NAN",
-        "-nan",
-        "-NaN",
-        "null",
-        "NULL",
-        "Null",
-        "?",
-        ".",
-        "<NA>",
-        "#N/A",
-        "#NA",
-        "NaT",
-    ]
+    ["", *"NA N/A n/a NaN nan NAN -nan -NaN null NULL Null ? . <NA> #N/A #NA NaT".split()]  # noqa: SIM905
 )
 
 

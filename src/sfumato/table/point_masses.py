@@ -1,7 +1,7 @@
 """Values that many rows of a numeric column share, such as the zeros of an amount: the column is a mixture.
 
-A semi-continuous column has *atoms* and, in the other rows, a number. An atom is common and stands out from the values
-next to it. Rounded numbers are no atoms, however common they are, because their neighbours are common too.
+A semi-continuous column has *atoms* and, in the other rows, a number. An atom is common and stands out from the
+values next to it. Rounded numbers are no atoms, however common they are, because their neighbours are common too.
 """
 
 from __future__ import annotations

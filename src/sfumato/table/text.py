@@ -18,6 +18,7 @@ import pyarrow.types as pt
 
 from sfumato.errors import OptionError, ReadError, TableError, warn
 from sfumato.table.dialect import Dialect, decode, detect_dialect, encoding_of, widths
+from sfumato.table.facts import is_text
 from sfumato.table.header import Header, detect_header
 from sfumato.table.intervals import FORMULA
 from sfumato.table.type_inference import Spelling, are_values, may_be_values, typed
@@ -170,11 +171,6 @@ class CountedCells:
     counts: pa.ChunkedArray | None = None  # None: each cell is that of one row
 
     @property
-    def is_text(self) -> bool:
-        """Whether the cells are text."""
-        return bool(pt.is_string(self.values.type))
-
-    @property
     def present(self) -> int:
         """Number of rows with a value."""
         return self.rows_where(self.values.is_valid())
@@ -188,11 +184,12 @@ def warn_of_cells(columns: Mapping[str, CountedCells]) -> None:
     """Warn of cells that keep a column from being numbers, of several spellings, and of codes of missing values."""
     unparsed, spellings, codes = [], [], []
     for name, cells in columns.items():
-        if cells.is_text:
+        kind = cells.values.type
+        if is_text(kind):
             count = _unparsed_rows(cells)
             unparsed += [f"{name!r} ({count:,} of {cells.present:,})"] if count else []
             spellings += _spellings(name, cells.values)
-        elif (pt.is_integer(cells.values.type) or pt.is_floating(cells.values.type)) and (count := _code_rows(cells)):
+        elif (pt.is_integer(kind) or pt.is_floating(kind)) and (count := _code_rows(cells)):
             codes.append(f"{name!r} ({count:,} cells)")
     if unparsed:
         text = "are text because a few cells are not numbers or dates"
@@ -349,7 +346,7 @@ def write_text(arrow: pa.Table, file: BinaryIO, separator: str, formulas: str) -
         columns = [pc.fill_null(columns[0].cast(pa.string()), "NA")]
     if formulas == "escape":
         names = [f"'{name}" if FORMULA.match(name) else name for name in names]
-        columns = [_without_formulas(cells) if _is_text(cells.type) else cells for cells in columns]
+        columns = [_without_formulas(cells) if is_text(cells.type) else cells for cells in columns]
     text = pa.table(columns, names=names)
     batches = [batch for batch in text.to_batches() if batch.num_rows]  # Arrow 17 repeats the header for an empty one
     csv.write_csv(pa.Table.from_batches(batches, text.schema), file, csv.WriteOptions(delimiter=separator))
@@ -357,10 +354,6 @@ def write_text(arrow: pa.Table, file: BinaryIO, separator: str, formulas: str) -
 
 def _without_formulas(cells: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.replace_substring_regex(cells, f"^({FORMULA.pattern})", r"'\1")
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pt.is_string(kind) or pt.is_large_string(kind))
 
 
 def _needs_text_cast(kind: pa.DataType) -> bool:

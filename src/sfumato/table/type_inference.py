@@ -18,34 +18,10 @@ from sfumato.table.kinds import MARKS as MARKS  # moved
 
 # So is a cell with one of these, in any case, if all other cells of the column are numbers or dates.
 MARKS_AMONG_NUMBERS = frozenset(
-    [
-        "-",
-        "--",
-        "*",
-        "**",
-        ":",
-        "..",
-        "...",
-        "na",
-        "none",
-        "n.a.",
-        "n.d.",
-        "nd",
-        "k.a.",
-        "ka",
-        "k.w.",
-        "missing",
-        "unknown",
-        "unk",
-        "unbekannt",
-        "fehlt",
-        "fehlend",
-        "#value!",
-        "#div/0!",
-        "#ref!",
-        "#num!",
-        "#null!",
-    ]
+    """
+    - -- * ** : .. ... na none n.a. n.d. nd k.a. ka k.w. missing unknown unk unbekannt fehlt fehlend
+    #value! #div/0! #ref! #num! #null!
+    """.split()  # noqa: SIM905
 ) | {"k. a.", "n. a.", "keine angabe", "nicht bekannt", "not known", "not available", "not applicable", "not done"}
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 DATE_FORMATS = ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y")

@@ -37,6 +37,9 @@ class DatabaseFile(Driver):
     def _connect(self, path: Path, *, writing: bool) -> Any:
         """Return a connection to a file; it must be closed."""
 
+    def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+        return self._done(lambda connection: list(connection.execute(query, values).fetchall()))
+
     @contextlib.contextmanager
     def _connected(self, *, writing: bool = False) -> Iterator[Any]:
         if not writing and not self.path.is_file():  # a library would make an empty one

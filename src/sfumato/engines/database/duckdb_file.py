@@ -64,9 +64,6 @@ class DuckDBFile(DatabaseFile):
 
         self._done(work, writing=True)
 
-    def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        return self._done(lambda connection: list(connection.execute(query).fetchall()))
-
     def _connect(self, path: Path, *, writing: bool) -> Any:
         import duckdb
 

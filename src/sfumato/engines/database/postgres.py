@@ -44,6 +44,15 @@ REASONS = {  # SQLSTATE, or its class → what is wrong, and what to try
     "54011": ("more columns than a table of PostgreSQL can have", "fewer columns, or a folder of files"),
     "42": ("the query is not valid", "check the query"),
 }
+WRITTEN_AS = {
+    "smallint": pa.int16(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "real": pa.float32(),
+    "double precision": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+}
 NAME_BYTES = 63  # longer names are cut off by the server
 
 
@@ -100,13 +109,13 @@ class Postgres(Driver):
         place, _, name = new.name.rpartition(".")
         made = f"{name[:40]}_{secrets.token_hex(8)}" if new.replace else name  # readers see the old table until the end
         full = f"{place}.{made}" if place else made
-        types = {one.name: new.declared_types.get(one.name) or _type_for(one.type) for one in new.schema}
-        stored = pa.schema([pa.field(one.name, _arrow_for(types[one.name], one.type)) for one in new.schema])
+        types = {one.name: new.declared_types.get(one.name) or _new_type(one.type) for one in new.schema}
+        stored = pa.schema([pa.field(one.name, _written_type(types[one.name], one.type)) for one in new.schema])
 
         def work(cursor: Any) -> None:
             columns = ", ".join(f"{quoted_column(column)} {kind}" for column, kind in types.items())
             cursor.execute(f"CREATE TABLE {quoted(full)} ({columns})")
-            reader = pa.RecordBatchReader.from_batches(stored, _stored(batches, stored))
+            reader = pa.RecordBatchReader.from_batches(stored, _cast_batches(batches, stored))
             cursor.adbc_ingest(made, reader, mode="append", db_schema_name=place or None)
             for column, text in new.comments.items():
                 cursor.execute(f"COMMENT ON COLUMN {quoted(full)}.{quoted_column(column)} IS {quoted_text(text)}")
@@ -198,8 +207,10 @@ def _is_whole(field: pa.Field) -> bool:
     return scale == 0 and precision <= 18
 
 
-def _type_for(kind: pa.DataType) -> str:
+def _new_type(kind: pa.DataType) -> str:
     """Return the type of a new column."""
+    if pt.is_timestamp(kind):
+        return "timestamp with time zone" if kind.tz else "timestamp"
     tests: Sequence[tuple[Callable[[pa.DataType], bool], str]] = (
         (pt.is_boolean, "boolean"),
         (pt.is_integer, "bigint"),
@@ -208,30 +219,17 @@ def _type_for(kind: pa.DataType) -> str:
         (pt.is_decimal, "double precision"),
         (pt.is_date, "date"),
     )
-    if pt.is_timestamp(kind):
-        return "timestamp with time zone" if kind.tz else "timestamp"
     return next((name for test, name in tests if test(kind)), "text")
 
 
-def _arrow_for(declared: str, kind: pa.DataType) -> pa.DataType:
+def _written_type(declared: str, kind: pa.DataType) -> pa.DataType:
     """Return the Arrow type that is written into a column of a declared type."""
-    types = {
-        "smallint": pa.int16(),
-        "integer": pa.int32(),
-        "bigint": pa.int64(),
-        "real": pa.float32(),
-        "double precision": pa.float64(),
-        "boolean": pa.bool_(),
-        "date": pa.date32(),
-    }
-    if declared in types:
-        return types[declared]
-    if pt.is_timestamp(kind):
+    if declared not in WRITTEN_AS and pt.is_timestamp(kind):
         return pa.timestamp("us", tz="UTC" if kind.tz else None)
-    return pa.string()
+    return WRITTEN_AS.get(declared, pa.string())
 
 
-def _stored(batches: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _cast_batches(batches: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         columns = [batch.column(one.name).cast(one.type) for one in schema]
         yield from pa.table(columns, schema=schema).to_batches(max_chunksize=BATCH_ROWS)

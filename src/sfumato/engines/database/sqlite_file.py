@@ -82,9 +82,6 @@ class SQLiteFile(DatabaseFile):
 
         self._done(work, writing=True)
 
-    def _rows(self, query: str, *values: str) -> list[tuple[object, ...]]:
-        return self._done(lambda connection: connection.execute(query, values).fetchall())
-
     def _connect(self, path: Path, *, writing: bool) -> sqlite3.Connection:
         return sqlite3.connect(path, isolation_level=None)
 
