@@ -84,11 +84,12 @@ def say_notes(table: pa.Table, file: str) -> None:
         warn(f"{file}: {note}")
 
 
-def _limit_memory() -> None:
+def _limit_resources() -> None:
     """Keep a reader that a file makes greedy from taking the memory of the machine; where the system allows it."""
     with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):
         import resource
 
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of the memory would contain cells
         page = os.sysconf("SC_PAGE_SIZE")
         free = os.sysconf("SC_AVPHYS_PAGES") * page
         used = int(Path("/proc/self/statm").read_text().split()[0]) * page
@@ -97,12 +98,8 @@ def _limit_memory() -> None:
 
 def _child(module: str, reader: str, options: str, raw: bytes, out: Any) -> int:
     """Read the bytes, write a clean Arrow stream, and return the exit code."""
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of the memory would contain cells
+    _limit_resources()
     try:
-        _limit_memory()
         table = getattr(import_module(module), reader)(raw, **json.loads(options))
         wrong = invalid_columns(table)
         if wrong:
@@ -123,6 +120,6 @@ def _child(module: str, reader: str, options: str, raw: bytes, out: Any) -> int:
 
 
 if __name__ == "__main__":
-    code = _child(*sys.argv[1:], sys.stdin.buffer.read(), sys.stdout.buffer)
+    code = _child(sys.argv[1], sys.argv[2], sys.argv[3], sys.stdin.buffer.read(), sys.stdout.buffer)
     sys.stdout.flush()
     os._exit(code)

@@ -144,7 +144,7 @@ class FileSource(TableSource):
 
     def require_no_header(self, file: Path) -> None:
         """Raise if a header or names are given for a file that contains its names."""
-        _require_no_header(self.options, file)
+        self.options.require_no_header(file.name)
 
 
 def _whole(path: str | Path, options: TextOptions) -> Table:
@@ -215,7 +215,7 @@ def _part(file: Path, options: TextOptions) -> pa.Table | Text:
         lines = read_sheet(raw, file.name, sheet=options.sheet)
         return Text(lines, Dialect(separator="\t", quote=None, padded=False), file.name)
     if binary is not None:
-        _require_no_header(options, file)
+        options.require_no_header(file.name)
         return read_statistics_file(raw, file.name, binary, missing=options.missing)
     if claimed_format(file.suffix):
         raise ReadError(f"{file.name} is not a valid {file.suffix.lower()} file.", fix="write the file again")
@@ -223,23 +223,15 @@ def _part(file: Path, options: TextOptions) -> pa.Table | Text:
         if raw.startswith(magic):
             raise ReadError(f"{file.name} is {what}.", fix=fix)
     if raw.startswith((b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")):
-        _require_no_header(options, file)
+        options.require_no_header(file.name)
         return read_parquet(raw, file.name) if raw.startswith(b"PAR1") else read_arrow(raw, file.name)
     if is_json_lines(raw, file):
-        _require_no_header(options, file)
+        options.require_no_header(file.name)
         spelling = Spelling(marks=options.missing, decimal=options.decimal)
         return infer_types(read_json_lines(raw, file.name), spelling)
     if file.suffix.lower() in (".parquet", ".pq", ".arrow", ".feather", ".ipc"):
         raise ReadError(f"{file.name} is not a valid {file.suffix.lower()} file.", fix="write the file again")
     return Text.of(raw, file.name, options)
-
-
-def _require_no_header(options: TextOptions, file: Path) -> None:
-    if options.describe_columns:
-        raise OptionError(
-            f"{file.name} contains the names of its columns, so header and names cannot be given.",
-            fix="leave them out, or rename the columns afterwards",
-        )
 
 
 def _unzipped(raw: bytes, file: Path) -> bytes:

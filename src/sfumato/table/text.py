@@ -54,10 +54,13 @@ class TextOptions:
             if not all(isinstance(text, str) and _is_unicode(text) for text in texts):
                 raise OptionError(f"{option} must be texts of valid characters.")
 
-    @property
-    def describe_columns(self) -> bool:
-        """Whether they say something about the columns, which only text files without a format of their own need."""
-        return self.header is not None or self.names is not None
+    def require_no_header(self, file: str) -> None:
+        """Raise if a header or names are given, for a file that contains the names of its columns."""
+        if self.header is not None or self.names is not None:
+            raise OptionError(
+                f"{file} contains the names of its columns, so header and names cannot be given.",
+                fix="leave them out, or rename the columns afterwards",
+            )
 
 
 @dataclass(frozen=True, repr=False)
