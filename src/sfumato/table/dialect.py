@@ -47,10 +47,10 @@ def decode(raw: bytes, encoding: str, *, file: str, is_valid: bool) -> bytes:
 
 def encoding_of(raw: bytes, given: str | None, *, file: str) -> str:
     """Return the given encoding if it exists, or else the one that the bytes are written in."""
-    return _checked(given) if given else _detect_encoding(raw, file=file)
+    return _require_encoding(given) if given else _detect_encoding(raw, file=file)
 
 
-def _checked(encoding: str) -> str:
+def _require_encoding(encoding: str) -> str:
     try:
         _ = "".encode(encoding)  # an error for codecs that are not of text, such as base64
         return codecs.lookup(encoding).name
@@ -98,7 +98,7 @@ def detect_dialect(text: bytes, separator: str | None, *, file: str) -> Dialect:
     quote = '"' if b'"' in text else _single_quote(head, separator)
     chosen = separator or _separator_of(head, quote, whole=whole)
     dialect = Dialect(separator=chosen, quote=quote, padded=_is_padded(head, chosen, quote))
-    return _with_checked_quotes(text, dialect, file=file)
+    return _check_quotes(text, dialect, file=file)
 
 
 def _is_padded(head: str, separator: str, quote: str | None) -> bool:
@@ -156,7 +156,7 @@ def _reader(lines: TextIO, separator: str, quote: str | None, padded: bool) -> A
     return csv.reader(lines, delimiter=separator, skipinitialspace=padded, quotechar=quote)
 
 
-def _with_checked_quotes(text: bytes, dialect: Dialect, *, file: str) -> Dialect:
+def _check_quotes(text: bytes, dialect: Dialect, *, file: str) -> Dialect:
     """Raise on a quote that is never closed; treat quotes as ordinary characters if none of them opens a cell.
 
     In well-formed text quotes open and close in turn, and a doubled quote closes and opens again. It is therefore

@@ -128,8 +128,8 @@ class CategoryEncoding:
     def encode(self, matrix: NDArray[np.float64], table: Table) -> None:
         """Write the column into the matrix; a value that the encoding does not know has no indicator."""
         coded = table.coded(self.name)
-        found = _same_text(coded.values, self.values.type)
-        known = pc.index_in(found, value_set=_same_text(self.values, found.type), skip_nulls=False)
+        values = _same_text(coded.values, self.values.type)
+        known = pc.index_in(values, value_set=_same_text(self.values, values.type), skip_nulls=False)
         indicator = known.fill_null(-1).to_numpy()[coded.codes]
         matrix[:, self.columns] = -1.0
         rows = np.flatnonzero(indicator >= 0)

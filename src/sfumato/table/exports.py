@@ -103,9 +103,9 @@ class Exported:
 
 def require_exportable(suffix: str) -> ExportFormat:
     """Return the format; raise unless the packages that write it are installed."""
-    found = EXPORTS[suffix]
-    require_packages(found.extra, list(found.modules), doing=f"Writing {found.suffix} files")
-    return found
+    chosen = EXPORTS[suffix]
+    require_packages(chosen.extra, list(chosen.modules), doing=f"Writing {chosen.suffix} files")
+    return chosen
 
 
 def export(table: Table, path: Path, labels: Mapping[str, str]) -> Exported:
@@ -116,7 +116,7 @@ def export(table: Table, path: Path, labels: Mapping[str, str]) -> Exported:
     codes: dict[str, Mapping[int, str]] = {}
     notes: list[str] = []
     for name in table.names:
-        exported = _exported(table.arrow.column(name), table.kinds[name], chosen)
+        exported = _fit_column(table.arrow.column(name), table.kinds[name], chosen)
         columns[name] = exported.cells
         codes |= {name: exported.codes} if exported.codes else {}
         notes += [f"{name!r} {note}" for note in exported.notes]
@@ -130,7 +130,7 @@ def export(table: Table, path: Path, labels: Mapping[str, str]) -> Exported:
         notes.append(f"labels are cut to {chosen.label_bytes} bytes; the codebook has them in full")
     arrow = pa.table(list(columns.values()), names=list(names.values()))
     labels = {names[name]: label for name, label in short.items()}
-    _write(arrow, path, labels, {names[name]: values for name, values in codes.items()})
+    _write_file(arrow, path, labels, {names[name]: values for name, values in codes.items()})
     return Exported(names=renamed, notes=tuple(f"{path.name}: {note}." for note in notes))
 
 
@@ -143,7 +143,7 @@ class ExportedColumn:
     notes: tuple[str, ...] = ()
 
 
-def _exported(cells: pa.ChunkedArray, kind: Kind, chosen: ExportFormat) -> ExportedColumn:
+def _fit_column(cells: pa.ChunkedArray, kind: Kind, chosen: ExportFormat) -> ExportedColumn:
     """Return a column as the format can hold it."""
     if pt.is_temporal(cells.type):
         return _moments(cells, chosen)
@@ -160,7 +160,7 @@ def _exported(cells: pa.ChunkedArray, kind: Kind, chosen: ExportFormat) -> Expor
     if pt.is_boolean(cells.type):
         return ExportedColumn(cells if chosen.suffix == ".xlsx" else cells.cast(pa.int32()))
     texts = _texts(cells)
-    coded = _coded(cells, texts, chosen) if kind in (Kind.NOMINAL, Kind.ORDERED) else None
+    coded = _code_categories(cells, texts, chosen) if kind in (Kind.NOMINAL, Kind.ORDERED) else None
     if coded is not None:
         return coded
     no_labels = kind is Kind.ORDERED or (kind is Kind.NOMINAL and chosen.value_label_bytes > 0)
@@ -182,7 +182,7 @@ def _texts(cells: pa.ChunkedArray) -> pa.ChunkedArray:
     return cells.cast(pa.string())
 
 
-def _coded(cells: pa.ChunkedArray, texts: pa.ChunkedArray, chosen: ExportFormat) -> ExportedColumn | None:
+def _code_categories(cells: pa.ChunkedArray, texts: pa.ChunkedArray, chosen: ExportFormat) -> ExportedColumn | None:
     """Return categories as codes from 1 with value labels; None if the format cannot hold these labels."""
     if pt.is_dictionary(cells.type) and cells.num_chunks:
         values = cells.unify_dictionaries().chunk(0).dictionary.cast(pa.string())
@@ -273,7 +273,7 @@ def _require_room(table: Table, chosen: ExportFormat) -> None:
             )
 
 
-def _write(arrow: pa.Table, path: Path, labels: Mapping[str, str], codes: Mapping[str, Mapping[int, str]]) -> None:
+def _write_file(arrow: pa.Table, path: Path, labels: Mapping[str, str], codes: Mapping[str, Mapping[int, str]]) -> None:
     failed = False
     try:
         if path.suffix == ".xlsx":

@@ -99,8 +99,8 @@ def is_unfinished(path: Path, endings: tuple[str, ...]) -> bool:
     >>> is_unfinished(Path(".comparison.json.0123456789abcdef"), (".json",)), is_unfinished(Path(".bashrc"), (".json",))
     (True, False)
     """
-    found = UNFINISHED.fullmatch(path.name)
-    return found is not None and found[1].endswith(endings)
+    name = UNFINISHED.fullmatch(path.name)
+    return name is not None and name[1].endswith(endings)
 
 
 def write_whole(path: Path, fill: Callable[[BinaryIO], object]) -> None:

@@ -77,8 +77,8 @@ def interval_names(name: str, *, counts_missing: bool = False) -> tuple[str, ...
 
 def require_free_names(intervals: Collection[str], names: Collection[str]) -> None:
     """Raise if a column of the table has a name that is needed to release these columns as intervals of boxes."""
-    made = {part for name in intervals for part in interval_names(name, counts_missing=True)} | {BOX}
-    clash = sorted(made & set(names))
+    needed = {part for name in intervals for part in interval_names(name, counts_missing=True)} | {BOX}
+    clash = sorted(needed & set(names))
     if clash:
         raise OptionError(
             "The names of the columns that are released for boxes must not be in use.",
@@ -195,10 +195,10 @@ def parse_set(text: str | None) -> tuple[Member, ...]:
         return tuple(_SPECIAL.get(piece, piece) for piece in text.split(SEPARATOR))
     pieces, place = [], 0
     while True:
-        found = _PIECE.match(text, place)
-        assert found is not None
-        pieces.append(found.group())
-        place = found.end() + 1
+        piece = _PIECE.match(text, place)
+        assert piece is not None
+        pieces.append(piece.group())
+        place = piece.end() + 1
         if place > len(text):
             break
     return tuple(

@@ -64,13 +64,13 @@ def invalid(names: list[str], *, file: str) -> ReadError:
 
 def invalid_columns(table: pa.Table) -> list[str]:
     """Return the names of columns with cells that are not valid, such as text that is not UTF-8."""
-    found = []
+    names = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
             column.validate(full=True)
         except (pa.ArrowException, ValueError):  # the error quotes the cell
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def with_notes(table: pa.Table, notes: list[str]) -> pa.Table:

@@ -132,7 +132,7 @@ class FileSource(TableSource):
 
     def read(self) -> Table:
         """Read the table."""
-        return _whole(self.path, self.options)
+        return _read_table(self.path, self.options)
 
     def batches(self) -> Iterator[pa.Table]:
         """Yield all rows, as one batch."""
@@ -147,7 +147,7 @@ class FileSource(TableSource):
         self.options.require_no_header(file.name)
 
 
-def _whole(path: str | Path, options: TextOptions) -> Table:
+def _read_table(path: str | Path, options: TextOptions) -> Table:
     try:
         arrow = _read(matching_files(path), options)
     except MemoryError:
@@ -162,11 +162,11 @@ def _whole(path: str | Path, options: TextOptions) -> Table:
 
 
 def _read(files: list[Path], options: TextOptions) -> pa.Table:
-    parts = [_part(file, options) for file in files]
+    parts = [_read_part(file, options) for file in files]
     texts = [part for part in parts if isinstance(part, Text)]
     tables = [part for part in parts if not isinstance(part, Text)]
     # infer types after concatenation: a column of whole numbers in one file may have fractions in the next
-    return _concatenated([*tables, typed_together(texts, options)] if texts else tables)
+    return _concatenate([*tables, typed_together(texts, options)] if texts else tables)
 
 
 def matching_files(path: str | Path) -> list[Path]:
@@ -179,12 +179,12 @@ def matching_files(path: str | Path) -> list[Path]:
     if is_there(location):
         return [location]
     is_pattern = glob.has_magic(str(location))
-    found = _matching(location) if is_pattern else []
-    if is_pattern and not found:
+    files = _matching(location) if is_pattern else []
+    if is_pattern and not files:
         raise ReadError(f"No file matches the pattern {shown(str(path))!r}.", fix="check the folder and the pattern")
-    if not found:
+    if not files:
         raise ReadError(f"There is no file {shown(str(path))!r}.", fix=near_name(location))
-    return found
+    return files
 
 
 def _matching(pattern: Path) -> list[Path]:
@@ -204,10 +204,10 @@ def _memory_needed(file: Path) -> int:
     return CELL_BYTES * int(metadata.num_rows) * int(metadata.num_columns)
 
 
-def _part(file: Path, options: TextOptions) -> pa.Table | Text:
+def _read_part(file: Path, options: TextOptions) -> pa.Table | Text:
     raw = content(file)
     if raw.startswith(b"\x1f\x8b"):
-        raw = _unzipped(raw, file)
+        raw = _unzip(raw, file)
     if not raw:
         raise ReadError(f"{file.name} is empty.")
     binary = binary_format(raw)
@@ -234,7 +234,7 @@ def _part(file: Path, options: TextOptions) -> pa.Table | Text:
     return Text.of(raw, file.name, options)
 
 
-def _unzipped(raw: bytes, file: Path) -> bytes:
+def _unzip(raw: bytes, file: Path) -> bytes:
     try:
         return gzip.decompress(raw)
     except (OSError, EOFError, zlib.error):
@@ -242,7 +242,7 @@ def _unzipped(raw: bytes, file: Path) -> bytes:
     raise ReadError(f"{file.name} is not a complete gzip file.", fix="copy or compress it again")
 
 
-def _concatenated(parts: list[pa.Table]) -> pa.Table:
+def _concatenate(parts: list[pa.Table]) -> pa.Table:
     """Concatenate the parts, which must have the same columns of the same types in the same order."""
     first = parts[0].schema.remove_metadata()
     for part in parts[1:]:

@@ -109,8 +109,8 @@ class Table:
         if not names:
             return cls(arrow.replace_schema_metadata(None), {})
         columns = [plain(column, name=name) for name, column in zip(names, arrow.columns, strict=True)]
-        found = {name: given.get(name) or kind_of(column) for name, column in zip(names, columns, strict=True)}
-        return cls(pa.table(columns, names=names), found, column_labels(arrow))
+        all_kinds = {name: given.get(name) or kind_of(column) for name, column in zip(names, columns, strict=True)}
+        return cls(pa.table(columns, names=names), all_kinds, column_labels(arrow))
 
     @property
     def rows(self) -> int:
@@ -158,11 +158,11 @@ class Table:
             self.require([name])
             if pt.is_floating(self.arrow.column(name).type):
                 infinite[name] = int(pc.sum(pc.is_inf(self.arrow.column(name))).as_py() or 0)
-        found = [f"{count:,} in {name!r}" for name, count in infinite.items() if count]
-        if found:
+        counts = [f"{count:,} in {name!r}" for name, count in infinite.items() if count]
+        if counts:
             raise TableError(
                 "Numbers must be finite.",
-                found=f"infinite numbers, {', '.join(found)}",
+                found=f"infinite numbers, {', '.join(counts)}",
                 fix="make them missing, or remove these rows",
             )
 
@@ -325,9 +325,9 @@ class CountedRows:
             return cls(Table(rows, kinds), counts)
         key = [f"k{position}" for position in range(len(names))]
         keyed = pa.table([*rows.columns, pa.array(counts)], names=[*key, "count"])
-        found = keyed.group_by(key).aggregate([("count", "sum")])
-        shown = pa.table([found.column(one) for one in key], names=list(names))
-        return cls(Table(shown, kinds), found.column("count_sum").to_numpy().astype(np.int64))
+        sums = keyed.group_by(key).aggregate([("count", "sum")])
+        different = pa.table([sums.column(one) for one in key], names=list(names))
+        return cls(Table(different, kinds), sums.column("count_sum").to_numpy().astype(np.int64))
 
 
 def require_known(names: Iterable[str], known: Collection[str]) -> None:

@@ -57,12 +57,12 @@ def read_workbook(raw: bytes, *, sheet: str | None = None) -> pa.Table:
         locked = True
     if locked:
         raise ReadError("A workbook must not be locked with a password.", fix="save it without a password")
-    chosen, notes = _chosen(book, sheet)
+    chosen, notes = _choose_sheet(book, sheet)
     rows = [row for row in chosen.iter_rows() if any(cell != "" for cell in row)]
     if not rows:
         raise ReadError("A sheet must have cells.", found=f"none in sheet {chosen.name!r}", fix="choose a sheet")
     columns = [_texts(column) for column in zip(*rows, strict=True)]
-    notes += _merged(chosen) + _numbers_as_text(chosen, rows)
+    notes += _note_merged_cells(chosen) + _note_numbers_as_text(chosen, rows)
     return with_notes(pa.table(columns, names=[f"f{number}" for number in range(len(columns))]), notes)
 
 
@@ -89,7 +89,7 @@ def _require_bounded(raw: bytes) -> None:
         )
 
 
-def _chosen(book: Any, sheet: str | None) -> tuple[Any, list[str]]:
+def _choose_sheet(book: Any, sheet: str | None) -> tuple[Any, list[str]]:
     """Return the sheet, and a note if others might have been meant."""
     known = book.sheet_names
     if sheet is not None:
@@ -97,18 +97,20 @@ def _chosen(book: Any, sheet: str | None) -> tuple[Any, list[str]]:
             return book.get_sheet_by_name(sheet), []
         if sheet.isdecimal() and 1 <= int(sheet) <= len(known):
             return book.get_sheet_by_index(int(sheet) - 1), []
-        raise ReadError(f"There is no sheet {sheet!r}.", found=f"sheets {_named(known)}", fix="the name of a sheet")
+        raise ReadError(
+            f"There is no sheet {sheet!r}.", found=f"sheets {_list_names(known)}", fix="the name of a sheet"
+        )
     kinds = {one.name: one for one in book.sheets_metadata}
     visible = [name for name in known if "Visible" in repr(kinds[name].visible) and "Work" in repr(kinds[name].typ)]
     sheets = [one for one in map(book.get_sheet_by_name, visible or known) if one.height]
     if not sheets:
         raise ReadError("A workbook must have a sheet with cells.", found=f"{len(known)} sheets without cells")
     others = [one.name for one in sheets[1:]]
-    note = f"Sheet {sheets[0].name!r} was read; there are also {_named(others)}. Choose one with sheet= (--sheet)."
+    note = f"Sheet {sheets[0].name!r} was read; there are also {_list_names(others)}. Choose one with sheet= (--sheet)."
     return sheets[0], [note] if others else []
 
 
-def _named(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
     return ", ".join([*map(repr, names[:MOST_NAMED]), *more])
 
@@ -132,7 +134,7 @@ def _text(cell: Any, days_only: bool) -> str:
     return str(cell)
 
 
-def _merged(sheet: Any) -> list[str]:
+def _note_merged_cells(sheet: Any) -> list[str]:
     """Return a note if cells of the first line are merged, so that columns have no name of their own."""
     first = (sheet.start or (0, 0))[0]
     merged = [ends for ends in sheet.merged_cell_ranges or () if ends[0][0] <= first <= ends[1][0]]
@@ -144,7 +146,7 @@ def _merged(sheet: Any) -> list[str]:
     ]
 
 
-def _numbers_as_text(sheet: Any, rows: list[list[Any]]) -> list[str]:
+def _note_numbers_as_text(sheet: Any, rows: list[list[Any]]) -> list[str]:
     """Return a note if columns mix numbers with numbers that are stored as text."""
     mixed, left = [], (sheet.start or (0, 0))[1]
     for number, column in enumerate(zip(*rows[1:], strict=True)):

@@ -150,8 +150,8 @@ class Database(TableSource, Destination):
 
 def scheme_of(url: str) -> str:
     """Return what kind of URL this is, such as ``postgresql``; "" if it is none."""
-    found = re.match(r"([A-Za-z][A-Za-z0-9+]*)://", url)
-    return found[1].lower() if found else ""
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+]*)://", url)
+    return scheme[1].lower() if scheme else ""
 
 
 def _declare_released(declared: ColumnTypes, released: Table) -> ColumnTypes:

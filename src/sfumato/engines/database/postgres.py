@@ -82,7 +82,7 @@ class Postgres(Driver):
             rows = _table(cursor, f"SELECT count(*) AS rows FROM ({query}) AS source").column("rows")[0].as_py()
             return int(rows), len(_schema(cursor, query))
 
-        return self._done(work)
+        return self._do(work)
 
     def column_types(self, table: str) -> ColumnTypes:
         query = f"""
@@ -91,18 +91,18 @@ class Postgres(Driver):
             FROM pg_attribute WHERE attrelid = to_regclass({quoted_text(quoted(table))}) AND attnum > 0
                 AND NOT attisdropped ORDER BY attnum
         """
-        found = self._done(partial(_table, query=query)).to_pylist()
-        comments = {one["name"]: one["comment"] for one in found if one["comment"]}
-        return ColumnTypes({one["name"]: one["type"] for one in found}, comments)
+        columns = self._do(partial(_table, query=query)).to_pylist()
+        comments = {one["name"]: one["comment"] for one in columns if one["comment"]}
+        return ColumnTypes({one["name"]: one["type"] for one in columns}, comments)
 
     def exists(self, table: str) -> bool:
         query = f"SELECT to_regclass({quoted_text(quoted(table))})::text AS found"
-        return self._done(partial(_table, query=query)).column("found")[0].as_py() is not None
+        return self._do(partial(_table, query=query)).column("found")[0].as_py() is not None
 
     def comment(self, table: str) -> str | None:
         query = f"SELECT obj_description(to_regclass({quoted_text(quoted(table))}), 'pg_class') AS comment"
-        found: str | None = self._done(partial(_table, query=query)).column("comment")[0].as_py()
-        return found
+        text: str | None = self._do(partial(_table, query=query)).column("comment")[0].as_py()
+        return text
 
     def write(self, new: NewTable, batches: Iterator[pa.Table]) -> None:
         _require_names(new.name, new.schema.names)
@@ -124,7 +124,7 @@ class Postgres(Driver):
                 cursor.execute(f"DROP TABLE IF EXISTS {quoted(new.name)}")
                 cursor.execute(f"ALTER TABLE {quoted(full)} RENAME TO {quoted_column(name)}")
 
-        self._done(work, writing=True)
+        self._do(work, writing=True)
 
     @contextlib.contextmanager
     def _connected(self, *, writing: bool = False) -> Iterator[Any]:
@@ -147,7 +147,7 @@ class Postgres(Driver):
             ) from None
         return (adbc_driver_manager.Error if adbc_driver_postgresql else Exception,)
 
-    def _named(self, error: Exception) -> SfumatoError:
+    def _replace_error(self, error: Exception) -> SfumatoError:
         """Return the error for a state of SQL."""
         state = getattr(error, "sqlstate", None) or ""
         known = REASONS.get(state) or REASONS.get(state[:2])

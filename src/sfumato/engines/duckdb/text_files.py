@@ -59,7 +59,7 @@ class TextFiles:
         columns = {name: TypedTexts.of(texts, name, self.columns.spelling, connection) for name in texts.types}
         warn_of_cells({name: column.cells for name, column in columns.items() if column.cells is not None})
         converts = {name: column.convert for name, column in columns.items()}
-        relation = spooled(_converted(texts, converts), folder, "source")
+        relation = spooled(_convert_batches(texts, converts), folder, "source")
         for file in texts.files:
             file.unlink(missing_ok=True)
         return relation
@@ -68,7 +68,7 @@ class TextFiles:
     def dates(relation: Relation, names: Sequence[str], folder: Path, connection: Connection) -> Relation:
         """Return a relation in which these text columns are dates, if all their cells are."""
         converts = {name: TypedTexts.of(relation, name, Spelling(), connection).convert for name in names}
-        return spooled(_converted(relation, converts), folder, "dates")
+        return spooled(_convert_batches(relation, converts), folder, "dates")
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,7 +109,7 @@ def _fits(texts: Relation, name: str, kind: pa.DataType, marks: Sequence[str], c
     return not connection.row(query)["wrong"]
 
 
-def _converted(texts: Relation, converts: dict[str, Convert]) -> Iterator[pa.Table]:
+def _convert_batches(texts: Relation, converts: dict[str, Convert]) -> Iterator[pa.Table]:
     for _, batch in texts.batches(list(texts.types), BATCH_ROWS):
         columns = [
             converts[name](cells) if name in converts else cells
