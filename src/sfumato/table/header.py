@@ -1,8 +1,8 @@
 """Decide whether the first line of a text file contains column names. In doubt it is not used as names.
 
-A row of data that is mistaken for names would be published: names are in every output. The first line is therefore used
-only if it differs from the rows below it in a way that a person's cells do not. If that is not certain, a warning says
-so; if the line looks like data, the user must decide.
+A row of data that is mistaken for names would be published: names are in every output. The first line is therefore
+used only if it differs from the rows below it in a way that a person's cells do not. If that is not certain, a
+warning says so; if the line looks like data, the user must decide.
 """
 
 from __future__ import annotations
