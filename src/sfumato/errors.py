@@ -26,6 +26,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import wraps
+from itertools import islice
 from typing import ClassVar, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -162,12 +163,11 @@ def translated_items(
     items: Iterator[R], kinds: type[Exception] | tuple[type[Exception], ...], named: Callable[[Exception], Exception]
 ) -> Iterator[R]:
     """Yield the items of an iterator of a library, with errors as in :func:`translated`."""
-    end: list[R] = []
     while True:
-        found = translated(lambda: [item] if (item := next(items, end)) is not end else end, kinds, named)
-        if found is end:
+        item = translated(lambda: list(islice(items, 1)), kinds, named)
+        if not item:
             return
-        yield found[0]  # type: ignore[misc]
+        yield item[0]
 
 
 def warn(message: str) -> None:

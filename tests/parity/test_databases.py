@@ -115,13 +115,13 @@ class TestPostgres:
             import sfumato as sf
             from sfumato.engines.database import postgres
 
-            def slow(batches, schema, stored=postgres._stored):
+            def slow(batches, schema, stored=postgres._cast_batches):
                 import time
                 yield from stored(batches, schema)
                 print("writing", flush=True)
                 time.sleep(60)
 
-            postgres._stored = slow
+            postgres._cast_batches = slow
             sf.Boxes(k=5).release(sf.Database({server!r}, table="accounts"), schema={ROLES!r},
                 into=sf.Database({server!r}, table="old", replace=True))
         """

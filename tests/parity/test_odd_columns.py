@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -81,3 +82,38 @@ def test_a_release_in_parts_can_be_estimated_after_all_rows_were_read(tmp_path):
     assert len(release.to_pandas()) == ROWS
     assert release.table.select(["age_low"]).rows == ROWS
     assert release.estimate("mean(age)") == expected
+
+
+class TestStreamedText:
+    """Text files that count as larger than memory are read as others are, with the same warnings."""
+
+    @staticmethod
+    def _both(pattern, monkeypatch):
+        from sfumato.engines.duckdb import source
+
+        with warnings.catch_warnings(record=True) as in_memory:
+            warnings.simplefilter("always", sf.SfumatoWarning)
+            expected = sf.read(pattern)
+        monkeypatch.setattr(source, "EXPANSION", 10**9)
+        with warnings.catch_warnings(record=True) as streamed, sf.DuckDB(memory="1GB").session(None) as running:
+            warnings.simplefilter("always", sf.SfumatoWarning)
+            opened = running.open(str(pattern), None)
+            found = pa.concat_tables([batch.arrow for _, batch in opened.stored.tables(500)])
+        assert found.combine_chunks().equals(expected.arrow.combine_chunks())
+        assert [str(one.message) for one in streamed] == [str(one.message) for one in in_memory]
+        return [str(one.message) for one in streamed]
+
+    def test_codes_spellings_and_stray_words_are_warned_of(self, tmp_path, monkeypatch):
+        lines = [f"{20 + number % 50},{'fFmM'[number % 4]},{number / 8}" for number in range(400)]
+        lines += ["-99,f,1.5"] * 3 + ["30,m,about 7"]
+        (tmp_path / "in.csv").write_text("age,sex,dose\n" + "\n".join(lines) + "\n")
+        told = self._both(tmp_path / "in.csv", monkeypatch)
+        assert len(told) == 3
+        assert "'dose' (1 of 404)" in told[0] and "'sex' (4 values, 2 if" in told[1] and "'age' (3 cells)" in told[2]
+
+    def test_parts_may_have_different_separators_and_encodings(self, tmp_path, monkeypatch):
+        (tmp_path / "in0.csv").write_text("name,size\n" + "".join(f"Ä{number % 9},{number}\n" for number in range(50)))
+        (tmp_path / "in1.csv").write_bytes(
+            ("name;size\n" + "".join(f"Ä{number % 9};{number}\n" for number in range(50))).encode("cp1252")
+        )
+        assert self._both(tmp_path / "in*.csv", monkeypatch) == []

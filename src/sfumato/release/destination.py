@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.release.bundle import require_target
+from sfumato.table.sources import Destination as Destination  # moved
 
 if TYPE_CHECKING:
     from sfumato.release.release import Release
-
-
-class Destination(ABC):
-    """A place that a release can be written to."""
-
-    @abstractmethod
-    def require_free(self) -> None:
-        """Raise before any work if the release could not be written there."""
-
-    def following(self, source: Any) -> Destination:
-        """Return the destination with what it takes over from the source, such as the types of columns."""
-        return self
-
-    @abstractmethod
-    def write(self, release: Release) -> None:
-        """Write the release, all or nothing."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pyarrow.types as pt
 
 from sfumato.errors import ReadError, TableError, names_memory_errors
 from sfumato.release.bundle_check import BundleCheck, as_recounted, check_bundle, check_rows
-from sfumato.release.manifest import Manifest, is_sealed
+from sfumato.release.manifest import Manifest, is_manifest, is_sealed
 from sfumato.release.release import Release
 from sfumato.release.stored import StoredTable
 from sfumato.release.target import MANIFEST, PARQUET
@@ -87,7 +87,7 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
     if not table.rows:
         raise TableError("A release must have rows.", found="none")
     text = source.manifest_text() if isinstance(source, TableSource) else None
-    if text is not None:
+    if text and is_manifest(text):
         return _with_manifest(table, text, verify=verify)
     return Release(_with_empty_ends(table), _from_text=is_file and _is_text(source))
 

@@ -13,26 +13,26 @@ from typing import Any, TextIO
 import numpy as np
 
 from sfumato.errors import OptionError, ReadError
+from sfumato.table.type_inference import NUMBER
 
 SEPARATORS = ("\t", ";", "|", ",")  # on a tie the earlier one wins: a comma may be a decimal mark, a tab never is
 SAMPLE_BYTES = 1 << 16
-NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 DECIMAL_COMMA = re.compile(r"[+-]?[\d.' ]*,\d+([eE][+-]?\d+)? ?[%€$£]?")  # also 1.234,56 €
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """How cells are separated and quoted."""
+    """How a text file is written: how cells are separated and quoted, and in which encoding."""
 
     separator: str
     quote: str | None  # None means that quotes are ordinary characters
     padded: bool  # whether a space that is not part of the cell follows each separator
+    encoding: str = "utf-8"
 
 
-def decoded(raw: bytes, encoding: str | None, *, file: str) -> bytes:
-    """Decode the bytes and return the text as UTF-8 without a byte order mark."""
-    given, encoding = encoding, encoding_of(raw, encoding, file=file)
-    if encoding == "utf-8" and (given is None or _decodes(raw, encoding)):
+def decode(raw: bytes, encoding: str, *, file: str, is_valid: bool) -> bytes:
+    """Return the text as UTF-8 without a byte order mark; ``is_valid`` if the bytes are known to have the encoding."""
+    if encoding == "utf-8" and (is_valid or _decodes(raw, encoding)):
         return raw.removeprefix(codecs.BOM_UTF8)
     try:
         return raw.decode(encoding).removeprefix("\ufeff").encode("utf-8")
@@ -40,17 +40,17 @@ def decoded(raw: bytes, encoding: str | None, *, file: str) -> bytes:
         pass  # the error contains the whole text, so the ReadError must not be chained to it
     raise ReadError(
         f"{file} is not text in the encoding {encoding}.",
-        found=f"text that may be {_encoding_of(raw, file=file)}",
+        found=f"text that may be {_detect_encoding(raw, file=file)}",
         fix="leave the encoding out: it is detected",
     )
 
 
 def encoding_of(raw: bytes, given: str | None, *, file: str) -> str:
     """Return the given encoding if it exists, or else the one that the bytes are written in."""
-    return _checked(given) if given else _encoding_of(raw, file=file)
+    return _require_encoding(given) if given else _detect_encoding(raw, file=file)
 
 
-def _checked(encoding: str) -> str:
+def _require_encoding(encoding: str) -> str:
     try:
         _ = "".encode(encoding)  # an error for codecs that are not of text, such as base64
         return codecs.lookup(encoding).name
@@ -59,7 +59,7 @@ def _checked(encoding: str) -> str:
     raise OptionError(f"There is no encoding {encoding!r}.", fix="use 'utf-8', 'utf-16', 'cp1252' or 'latin-1'")
 
 
-def _encoding_of(raw: bytes, *, file: str) -> str:
+def _detect_encoding(raw: bytes, *, file: str) -> str:
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     head = np.frombuffer(raw[:SAMPLE_BYTES] or b"\n", dtype=np.uint8)
@@ -88,7 +88,7 @@ def _decodes(raw: bytes, encoding: str) -> bool:
     return True
 
 
-def dialect_of(text: bytes, separator: str | None, *, file: str) -> Dialect:
+def detect_dialect(text: bytes, separator: str | None, *, file: str) -> Dialect:
     """Detect the dialect from the start of the text, and check all quotes against it."""
     if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '"\r\n\0'):
         raise OptionError("separator must be one character, such as ',' ';' '\\t' or '|'.")
@@ -98,7 +98,7 @@ def dialect_of(text: bytes, separator: str | None, *, file: str) -> Dialect:
     quote = '"' if b'"' in text else _single_quote(head, separator)
     chosen = separator or _separator_of(head, quote, whole=whole)
     dialect = Dialect(separator=chosen, quote=quote, padded=_is_padded(head, chosen, quote))
-    return _with_checked_quotes(text, dialect, file=file)
+    return _check_quotes(text, dialect, file=file)
 
 
 def _is_padded(head: str, separator: str, quote: str | None) -> bool:
@@ -156,7 +156,7 @@ def _reader(lines: TextIO, separator: str, quote: str | None, padded: bool) -> A
     return csv.reader(lines, delimiter=separator, skipinitialspace=padded, quotechar=quote)
 
 
-def _with_checked_quotes(text: bytes, dialect: Dialect, *, file: str) -> Dialect:
+def _check_quotes(text: bytes, dialect: Dialect, *, file: str) -> Dialect:
     """Raise on a quote that is never closed; treat quotes as ordinary characters if none of them opens a cell.
 
     In well-formed text quotes open and close in turn, and a doubled quote closes and opens again. It is therefore

@@ -1,7 +1,8 @@
 """Convert one column to and from matrix columns: numbers and dates by scale, categories by indicators (TL §4.2.1).
 
-A row of a numeric column is in one *state*: it has a number, one of the column's atoms (:mod:`sfumato.table.atoms`), or
-no value. Each atom and the missing value has an indicator, +1 in its rows and −1 in the others.
+A row of a numeric column is in one *state*: it has a number, one of the column's atoms, which are its
+:func:`sfumato.table.facts.point_masses`, or no value. Each atom and the missing value has an indicator, +1 in its rows
+and −1 in the others.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import TableError
-from sfumato.table.atoms import atoms_of
 from sfumato.table.facts import ColumnFacts
 from sfumato.table.kinds import Kind
+from sfumato.table.point_masses import point_masses
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -127,8 +128,8 @@ class CategoryEncoding:
     def encode(self, matrix: NDArray[np.float64], table: Table) -> None:
         """Write the column into the matrix; a value that the encoding does not know has no indicator."""
         coded = table.coded(self.name)
-        found = _same_text(coded.values, self.values.type)
-        known = pc.index_in(found, value_set=_same_text(self.values, found.type), skip_nulls=False)
+        values = _same_text(coded.values, self.values.type)
+        known = pc.index_in(values, value_set=_same_text(self.values, values.type), skip_nulls=False)
         indicator = known.fill_null(-1).to_numpy()[coded.codes]
         matrix[:, self.columns] = -1.0
         rows = np.flatnonzero(indicator >= 0)
@@ -160,7 +161,7 @@ def number_encoding(
     present = numbers[~np.isnan(numbers)]
     missing = present.size < numbers.size or (facts is not None and facts.missing > 0)
     lowest = present.min(initial=np.inf) if facts is None or not facts.present else facts.low
-    shared = atoms_of(present) if atoms else ()
+    shared = point_masses(present) if atoms else ()
     if shared:
         present = present[~np.isin(present, shared)]
         # the lowest of a sample may be an atom, and a lower number may be outside the sample

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,8 @@ from sfumato.errors import OptionError
 from sfumato.table.binary_files import require_packages
 from sfumato.table.intervals import HIGH, LOW, MISSING_COUNT
 from sfumato.table.kinds import Kind
+from sfumato.table.statistics_files import write_statistics
+from sfumato.table.workbooks import write_workbook
 
 if TYPE_CHECKING:
     from sfumato.table.table import Table
@@ -40,8 +42,8 @@ class ExportFormat:
 
     suffix: str
     program: str
-    modules: tuple[str, ...]  # that write it
-    extra: str
+    modules: tuple[str, ...] = ("pyreadstat", "pandas")  # that write it
+    extra: str = "stats"
     name_bytes: int = 0  # longest name of a column; 0: any name
     name_signs: str = r"\W"  # signs that a name must not contain
     label_bytes: int = 0  # longest label of a column
@@ -56,8 +58,6 @@ EXPORTS = {
         ExportFormat(
             suffix=".sav",
             program="SPSS",
-            modules=("pyreadstat", "pandas"),
-            extra="stats",
             name_bytes=64,
             label_bytes=256,
             value_label_bytes=120,
@@ -66,8 +66,6 @@ EXPORTS = {
         ExportFormat(
             suffix=".dta",
             program="Stata",
-            modules=("pyreadstat", "pandas"),
-            extra="stats",
             name_bytes=32,
             name_signs=r"[^A-Za-z0-9_]",
             label_bytes=80,
@@ -78,8 +76,6 @@ EXPORTS = {
         ExportFormat(
             suffix=".xpt",
             program="SAS",
-            modules=("pyreadstat", "pandas"),
-            extra="stats",
             name_bytes=32,
             name_signs=r"[^A-Za-z0-9_]",
             label_bytes=256,
@@ -107,9 +103,9 @@ class Exported:
 
 def require_exportable(suffix: str) -> ExportFormat:
     """Return the format; raise unless the packages that write it are installed."""
-    found = EXPORTS[suffix]
-    require_packages(found.extra, list(found.modules), doing=f"Writing {found.suffix} files")
-    return found
+    chosen = EXPORTS[suffix]
+    require_packages(chosen.extra, list(chosen.modules), doing=f"Writing {chosen.suffix} files")
+    return chosen
 
 
 def export(table: Table, path: Path, labels: Mapping[str, str]) -> Exported:
@@ -120,10 +116,10 @@ def export(table: Table, path: Path, labels: Mapping[str, str]) -> Exported:
     codes: dict[str, Mapping[int, str]] = {}
     notes: list[str] = []
     for name in table.names:
-        held = _held(table.arrow.column(name), table.kinds[name], chosen)
-        columns[name] = held.cells
-        codes |= {name: held.codes} if held.codes else {}
-        notes += [f"{name!r} {note}" for note in held.notes]
+        exported = _fit_column(table.arrow.column(name), table.kinds[name], chosen)
+        columns[name] = exported.cells
+        codes |= {name: exported.codes} if exported.codes else {}
+        notes += [f"{name!r} {note}" for note in exported.notes]
     names = file_names(table.names, chosen)
     renamed = {name: new for name, new in names.items() if name != new}
     if renamed:
@@ -134,12 +130,12 @@ def export(table: Table, path: Path, labels: Mapping[str, str]) -> Exported:
         notes.append(f"labels are cut to {chosen.label_bytes} bytes; the codebook has them in full")
     arrow = pa.table(list(columns.values()), names=list(names.values()))
     labels = {names[name]: label for name, label in short.items()}
-    _write(arrow, path, labels, {names[name]: values for name, values in codes.items()})
+    _write_file(arrow, path, labels, {names[name]: values for name, values in codes.items()})
     return Exported(names=renamed, notes=tuple(f"{path.name}: {note}." for note in notes))
 
 
 @dataclass(frozen=True, repr=False)
-class Held:
+class ExportedColumn:
     """A column as a format can hold it."""
 
     cells: pa.ChunkedArray
@@ -147,29 +143,29 @@ class Held:
     notes: tuple[str, ...] = ()
 
 
-def _held(cells: pa.ChunkedArray, kind: Kind, chosen: ExportFormat) -> Held:
+def _fit_column(cells: pa.ChunkedArray, kind: Kind, chosen: ExportFormat) -> ExportedColumn:
     """Return a column as the format can hold it."""
     if pt.is_temporal(cells.type):
         return _moments(cells, chosen)
     if pt.is_integer(cells.type):
         ends = pc.min_max(cells)
         if max(abs(ends["min"].as_py() or 0), abs(ends["max"].as_py() or 0)) > EXACT_WHOLE:
-            return Held(cells.cast(pa.string()), notes=("is text, because its numbers have too many digits",))
-        return Held(cells.cast(pa.int64()))
+            return ExportedColumn(cells.cast(pa.string()), notes=("is text, because its numbers have too many digits",))
+        return ExportedColumn(cells.cast(pa.int64()))
     if pt.is_decimal(cells.type) or pt.is_floating(cells.type):
         numbers = cells.cast(pa.float64())
         finite = pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64()))
         infinite = finite.null_count - numbers.null_count
-        return Held(finite, notes=("is missing where a number is infinite",) if infinite else ())
+        return ExportedColumn(finite, notes=("is missing where a number is infinite",) if infinite else ())
     if pt.is_boolean(cells.type):
-        return Held(cells if chosen.suffix == ".xlsx" else cells.cast(pa.int32()))
+        return ExportedColumn(cells if chosen.suffix == ".xlsx" else cells.cast(pa.int32()))
     texts = _texts(cells)
-    coded = _coded(cells, texts, chosen) if kind in (Kind.NOMINAL, Kind.ORDERED) else None
+    coded = _code_categories(cells, texts, chosen) if kind in (Kind.NOMINAL, Kind.ORDERED) else None
     if coded is not None:
         return coded
     no_labels = kind is Kind.ORDERED or (kind is Kind.NOMINAL and chosen.value_label_bytes > 0)
     notes = ("is text, without value labels or an order",) if no_labels else ()
-    return Held(texts, notes=notes + _lost_signs(texts, chosen))
+    return ExportedColumn(texts, notes=notes + _lost_signs(texts, chosen))
 
 
 def _lost_signs(texts: pa.ChunkedArray, chosen: ExportFormat) -> tuple[str, ...]:
@@ -186,7 +182,7 @@ def _texts(cells: pa.ChunkedArray) -> pa.ChunkedArray:
     return cells.cast(pa.string())
 
 
-def _coded(cells: pa.ChunkedArray, texts: pa.ChunkedArray, chosen: ExportFormat) -> Held | None:
+def _code_categories(cells: pa.ChunkedArray, texts: pa.ChunkedArray, chosen: ExportFormat) -> ExportedColumn | None:
     """Return categories as codes from 1 with value labels; None if the format cannot hold these labels."""
     if pt.is_dictionary(cells.type) and cells.num_chunks:
         values = cells.unify_dictionaries().chunk(0).dictionary.cast(pa.string())
@@ -198,10 +194,10 @@ def _coded(cells: pa.ChunkedArray, texts: pa.ChunkedArray, chosen: ExportFormat)
     codes = pc.add(pc.index_in(texts, value_set=values), 1).cast(pa.int32())
     spaces = chosen.suffix in PADDED and pc.any(pc.ends_with(values, " ")).as_py()
     notes = ("has no spaces at the end of labels",) if spaces else ()
-    return Held(codes, codes=dict(enumerate(values.to_pylist(), 1)), notes=notes)
+    return ExportedColumn(codes, codes=dict(enumerate(values.to_pylist(), 1)), notes=notes)
 
 
-def _moments(cells: pa.ChunkedArray, chosen: ExportFormat) -> Held:
+def _moments(cells: pa.ChunkedArray, chosen: ExportFormat) -> ExportedColumn:
     """Return dates, or timestamps without a time zone; those outside the calendar of the program are text."""
     notes: tuple[str, ...] = ()
     if pt.is_timestamp(cells.type):
@@ -214,11 +210,11 @@ def _moments(cells: pa.ChunkedArray, chosen: ExportFormat) -> Held:
     first = pc.min(cells).as_py()
     day = first.date() if isinstance(first, datetime.datetime) else first
     if day is not None and day < chosen.first_day:
-        return Held(
+        return ExportedColumn(
             pc.strftime(cells, "%Y-%m-%d") if pt.is_date(cells.type) else cells.cast(pa.string()),
             notes=(*notes, f"is text, because {chosen.program} has no dates before {chosen.first_day}"),
         )
-    return Held(cells, notes=notes)
+    return ExportedColumn(cells, notes=notes)
 
 
 def _in_utc(cells: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -277,32 +273,16 @@ def _require_room(table: Table, chosen: ExportFormat) -> None:
             )
 
 
-def _write(arrow: pa.Table, path: Path, labels: Mapping[str, str], codes: Mapping[str, Mapping[int, str]]) -> None:
+def _write_file(arrow: pa.Table, path: Path, labels: Mapping[str, str], codes: Mapping[str, Mapping[int, str]]) -> None:
     failed = False
     try:
         if path.suffix == ".xlsx":
-            from sfumato.table.excel_export import write_workbook
-
             write_workbook(arrow, path, labels)
         else:
-            _write_statistics(arrow, path, labels, codes)
+            write_statistics(arrow, path, labels, codes)
     except (OSError, MemoryError):
         raise
     except Exception:  # the error of a package may quote a cell
         failed = True
     if failed:
         raise OptionError(f"The rows cannot be written as {path.name}.", fix="the formats csv and parquet")
-
-
-def _write_statistics(arrow: pa.Table, path: Path, labels: Mapping[str, str], codes: Mapping[str, Any]) -> None:
-    import pyreadstat
-
-    from sfumato.table.write import pandas_frame
-
-    frame = pandas_frame(arrow)
-    if path.suffix == ".sav":
-        pyreadstat.write_sav(frame, path, column_labels=labels, variable_value_labels=codes)
-    elif path.suffix == ".dta":
-        pyreadstat.write_dta(frame, path, column_labels=labels, variable_value_labels=codes)
-    else:
-        pyreadstat.write_xport(frame, path, column_labels=labels, table_name="RELEASED")

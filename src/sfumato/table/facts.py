@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +14,9 @@ import pyarrow.types as pt
 from sfumato.table.coding import distinct
 from sfumato.table.exact_numbers import microseconds
 from sfumato.table.kinds import Kind
-from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from sfumato.table.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,12 +85,10 @@ def _ends(table: Table, name: str) -> tuple[float, float]:
     if not table.kinds[name].is_numeric or column.null_count == len(column):
         return math.nan, math.nan
     ends = pc.min_max(column)
-    if pt.is_integer(column.type):
-        return float(ends["min"].as_py()), float(ends["max"].as_py())
-    if pt.is_timestamp(column.type):
-        return microseconds(ends["min"].value, column.type.unit), microseconds(ends["max"].value, column.type.unit)
-    if pt.is_decimal(column.type):
-        return float(ends["min"].as_py()), float(ends["max"].as_py())
-    both = pa.table({name: pa.array([ends["min"], ends["max"]], column.type)})
-    low, high = Table(both, {name: table.kinds[name]}).numbers(name)
-    return float(low), float(high)
+    return _number(ends["min"]), _number(ends["max"])
+
+
+def _number(cell: pa.Scalar) -> float:
+    if pt.is_timestamp(cell.type):
+        return microseconds(cell.value, cell.type.unit)
+    return float(cell.cast(pa.date32()).value if pt.is_date(cell.type) else cell.as_py())

@@ -1,19 +1,28 @@
-"""Read the bytes of regular files. Pipes, devices and folders are refused before anything is read from them."""
+"""Read the bytes of regular files, and write files completely or not at all.
+
+Pipes, devices and folders are refused before anything is read from them. A file is first written under a temporary name
+and then moved, so that a partial file is never left.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import secrets
 import stat
+from collections.abc import Callable
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
-from sfumato.errors import ReadError
+from sfumato.errors import OptionError, ReadError
 
 LONGEST_SHOWN = 80  # characters of a path in a message
 MOST_LISTED = 10_000  # files of a folder whose names are compared
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".arrow", ".feather", ".jsonl", ".gz")  # endings of tables
+UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{16}")  # a temporary name
 FOLDER_FIX = "pass a file, or a pattern such as 'folder/*.parquet'"
 NOT_REGULAR = {  # what the file is → what to try
     stat.S_IFDIR: ("a folder", FOLDER_FIX),
@@ -82,3 +91,31 @@ def shown(path: Path | str) -> str:
     """Return the name of a file for a message, shortened if it is very long."""
     name = Path(path).name or str(path)
     return name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]}…"
+
+
+def is_unfinished(path: Path, endings: tuple[str, ...]) -> bool:
+    """Whether a file with such an ending was left behind by :func:`write_whole` whose process was killed.
+
+    >>> is_unfinished(Path(".comparison.json.0123456789abcdef"), (".json",)), is_unfinished(Path(".bashrc"), (".json",))
+    (True, False)
+    """
+    name = UNFINISHED.fullmatch(path.name)
+    return name is not None and name[1].endswith(endings)
+
+
+def write_whole(path: Path, fill: Callable[[BinaryIO], object]) -> None:
+    """Write a file completely or not at all: ``fill`` writes to a temporary file, which then replaces ``path``."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    reason = ""
+    try:
+        with temporary.open("xb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    finally:
+        temporary.unlink(missing_ok=True)  # it does not exist after a successful replace
+    if reason:
+        raise OptionError(f"{path.name} cannot be written: {reason}.", fix="choose another folder, or free disk space")

@@ -86,7 +86,7 @@ def _from_columns(names: Iterable[Any], columns: Iterable[Any]) -> pa.Table:
 
 
 def _names(names: Iterable[Any]) -> list[str]:
-    """Return the names as strings; 1 and "1" would become equal, and None or a tuple is not a name."""
+    """Return the names as strings; None or a tuple is not a name."""
     given = list(names)
     no_names = [
         name for name in given if isinstance(name, tuple) or (str(name) in NO_NAMES and not isinstance(name, str))
@@ -101,13 +101,6 @@ def _names(names: Iterable[Any]) -> list[str]:
     halves = [name for name in named if re.search("[\ud800-\udfff]", name)]
     if halves:
         raise TableError("Column names must be valid text.", found=f"half of a character in {halves[0]!r}")
-    repeated = [name for name, times in Counter(named).items() if times > 1]
-    if repeated:
-        raise TableError(
-            "Column names must be unique.",
-            found=f"{', '.join(map(repr, repeated))} more than once",
-            fix="rename the columns",
-        )
     return named
 
 

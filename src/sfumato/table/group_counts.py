@@ -70,7 +70,7 @@ class KeyedGroups:
     def of_keys(cls, keys: NDArray[np.uint64]) -> KeyedGroups:
         """Group rows that are keys already; the shape is (rows, number of 64-bit integers per key)."""
         cells = np.ascontiguousarray(keys)
-        labels = _encoded(cells) if len(cells) <= LARGE else _encoded_in_parts(cells)
+        labels = _label_keys(cells) if len(cells) <= LARGE else _label_keys_in_parts(cells)
         return cls(labels, GroupKeys(cells[first_rows(labels)]))
 
     @property
@@ -102,7 +102,7 @@ class GroupCounts:
         return int(self.counts.sum())
 
 
-def _encoded(cells: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _label_keys(cells: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return a dense label for each key; equal keys have the same label."""
     kind = pa.binary(cells.shape[1] * cells.itemsize)
     encoded = pa.Array.from_buffers(kind, len(cells), [None, pa.py_buffer(cells)]).dictionary_encode()
@@ -110,7 +110,7 @@ def _encoded(cells: NDArray[np.uint64]) -> NDArray[np.int64]:
     return labels
 
 
-def _encoded_in_parts(cells: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _label_keys_in_parts(cells: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return the same for very many keys: one part after the other, by the first bits of the keys.
 
     The hash table of 20 million keys takes more than a gigabyte, four times the keys themselves.
@@ -119,9 +119,9 @@ def _encoded_in_parts(cells: NDArray[np.uint64]) -> NDArray[np.int64]:
     order = np.argsort(part, kind="stable")
     labels, used = np.empty(len(cells), dtype=np.int64), 0
     for rows in np.split(order, np.cumsum(np.bincount(part, minlength=PARTS))[:-1]):
-        found = _encoded(cells[rows])
-        labels[rows] = found + used
-        used += int(found.max(initial=-1)) + 1
+        part_labels = _label_keys(cells[rows])
+        labels[rows] = part_labels + used
+        used += int(part_labels.max(initial=-1)) + 1
     return labels
 
 

@@ -65,10 +65,10 @@ def group_labels(table: Table, names: Sequence[str]) -> NDArray[np.int64]:
     if table.rows and all(have_few_values(column) for column in columns):
         return _labels_by_digits(columns, table.rows)
     if pt.is_integer(table.arrow.column(names[-1]).type):
-        numbered = _dense(_hashed(_cells(table, names[-1:]), table.rows))
+        numbered = _dense(_hash_rows(_cells(table, names[-1:]), table.rows))
         if _agree(numbered, _cells(table, names)):
             return numbered
-    labels = _dense(_hashed(_cells(table, names), table.rows))
+    labels = _dense(_hash_rows(_cells(table, names), table.rows))
     if _agree(labels, _cells(table, names)):
         return labels
     return labels_of((table.coded(name) for name in names), table.rows)
@@ -128,7 +128,7 @@ def _cells(table: Table, names: Sequence[str]) -> Iterator[NDArray[np.uint64]]:
     return (part for name in names for part in bits(table.arrow.column(name)))
 
 
-def _hashed(cells: Iterable[NDArray[np.uint64]], rows: int) -> NDArray[np.uint64]:
+def _hash_rows(cells: Iterable[NDArray[np.uint64]], rows: int) -> NDArray[np.uint64]:
     hashed = np.zeros(rows, dtype=np.uint64)
     for part in cells:
         hashed ^= part

@@ -77,12 +77,12 @@ def _text_hashes(column: pa.ChunkedArray, seed: np.uint64) -> NDArray[np.uint64]
     if pt.is_null(column.type):
         return np.zeros(len(column), dtype=np.uint64)
     if pt.is_dictionary(column.type):
-        return _joined(_dictionary_hashes(chunk, seed) for chunk in column.chunks)
+        return _join(_dictionary_hashes(chunk, seed) for chunk in column.chunks)
     texts = column if pt.is_string(column.type) or pt.is_large_string(column.type) else column.cast(pa.string())
-    return _joined(_string_hashes(chunk, seed) for chunk in texts.chunks)
+    return _join(_string_hashes(chunk, seed) for chunk in texts.chunks)
 
 
-def _joined(parts: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+def _join(parts: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     return np.concatenate([np.zeros(0, dtype=np.uint64), *parts])
 
 

@@ -1,8 +1,8 @@
 """Decide whether the first line of a text file contains column names. In doubt it is not used as names.
 
-A row of data that is mistaken for names would be published: names are in every output. The first line is therefore used
-only if it differs from the rows below it in a way that a person's cells do not. If that is not certain, a warning says
-so; if the line looks like data, the user must decide.
+A row of data that is mistaken for names would be published: names are in every output. The first line is therefore
+used only if it differs from the rows below it in a way that a person's cells do not. If that is not certain, a
+warning says so; if the line looks like data, the user must decide.
 """
 
 from __future__ import annotations
@@ -65,8 +65,10 @@ class Header(Enum):
     UNCLEAR = "unclear"  # it looks like data, but not certainly
 
 
-def judge(first: Sequence[str], body: Sequence[pa.ChunkedArray], is_text: Callable[[pa.ChunkedArray], bool]) -> Header:
-    """Judge the first line of a file by the columns below it; ``is_text`` says whether a column is text."""
+def detect_header(
+    first: Sequence[str], body: Sequence[pa.ChunkedArray], is_text: Callable[[pa.ChunkedArray], bool]
+) -> Header:
+    """Decide what the first line of a file is by the columns below it; ``is_text`` says whether a column is text."""
     if any(is_value(cell) or DATA.fullmatch(cell) for cell in first):
         return Header.DATA
     named = [(cell, column) for cell, column in zip(first, body, strict=True) if cell]

@@ -29,8 +29,7 @@ import numpy as np
 
 from sfumato.errors import OptionError
 from sfumato.table.groups import group_labels
-from sfumato.table.type_inference import MARKS
-from sfumato.table.write import FORMULA
+from sfumato.table.kinds import MARKS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,6 +40,7 @@ BOX = "box"
 LOW, HIGH, MISSING_COUNT = "_low", "_high", "_missing"  # suffixes of the columns that a numeric column is released as
 SEPARATOR = "|"  # between the members of a set
 MISSING = "(missing)"  # a missing member of a set
+FORMULA = re.compile(r"[=+\-@\t\r]")  # first characters of text that a spreadsheet may run
 
 
 class AnyValue(Enum):
@@ -77,8 +77,8 @@ def interval_names(name: str, *, counts_missing: bool = False) -> tuple[str, ...
 
 def require_free_names(intervals: Collection[str], names: Collection[str]) -> None:
     """Raise if a column of the table has a name that is needed to release these columns as intervals of boxes."""
-    made = {part for name in intervals for part in interval_names(name, counts_missing=True)} | {BOX}
-    clash = sorted(made & set(names))
+    needed = {part for name in intervals for part in interval_names(name, counts_missing=True)} | {BOX}
+    clash = sorted(needed & set(names))
     if clash:
         raise OptionError(
             "The names of the columns that are released for boxes must not be in use.",
@@ -195,10 +195,10 @@ def parse_set(text: str | None) -> tuple[Member, ...]:
         return tuple(_SPECIAL.get(piece, piece) for piece in text.split(SEPARATOR))
     pieces, place = [], 0
     while True:
-        found = _PIECE.match(text, place)
-        assert found is not None
-        pieces.append(found.group())
-        place = found.end() + 1
+        piece = _PIECE.match(text, place)
+        assert piece is not None
+        pieces.append(piece.group())
+        place = piece.end() + 1
         if place > len(text):
             break
     return tuple(
@@ -210,7 +210,7 @@ def parse_set_of_text(text: str | None) -> tuple[Member, ...]:
     """Return all values that a cell of a text file may stand for, if no manifest tells how it was written.
 
     NA and the other usual marks may be a category or a missing cell, and an apostrophe before = + - @ may be part of
-    the value or what :func:`sfumato.table.write.write` puts there against formulas.
+    the value or what the writer of text files puts there against formulas.
     """
     members = parse_set(text)
     if text in MARKS:

@@ -9,35 +9,35 @@ a message: of the child only its exit code is used, the names of columns that ar
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from sfumato.errors import ReadError
+from sfumato.errors import ReadError, warn
+from sfumato.processes import python_command, python_environment
 
 NOT_VALID, NOT_READABLE, NO_MEMORY, REFUSED = 4, 5, 6, 7  # exit codes of the child; all others: it crashed
+NOTES = b"sfumato notes"  # for the user, in the metadata of a table that a reader returns
 MEMORY_SHARE = 0.8  # of the free memory that the reader of an untrusted file may take
 
 
-def read_isolated(raw: bytes, format: str, *, file: str, what: str, **options: Any) -> pa.Table:
-    """Read "stream", "file" (both Arrow), "json", "excel" or statistics bytes in a child process.
+def read_isolated(raw: bytes, reader: Callable[..., pa.Table], *, file: str, what: str, **options: Any) -> pa.Table:
+    """Read bytes in a child process, with a function at the top of a module and its ``options``.
 
-    ``options`` are those of the reader: ``text`` (fields of JSON that are strings), ``sheet`` or ``missing``.
+    The table comes back as an Arrow stream, not as a pickled message: a damaged file may have confused the child.
     """
-    # the same modules as here, but nothing from the current folder
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-P", "-m", __name__, format, json.dumps(options)]
+    command = python_command(__name__, reader.__module__, reader.__qualname__, json.dumps(options))
     done = None
     with contextlib.suppress(OSError):  # also a child that ends before it has read everything
         done = subprocess.run(
-            command, input=raw, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, check=False
+            command, input=raw, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=python_environment(), check=False
         )
     if done is None:
         raise ReadError(f"{file} cannot be read: its reader could not be started.", fix="convert it to Parquet or CSV")
@@ -64,62 +64,43 @@ def invalid(names: list[str], *, file: str) -> ReadError:
 
 def invalid_columns(table: pa.Table) -> list[str]:
     """Return the names of columns with cells that are not valid, such as text that is not UTF-8."""
-    found = []
+    names = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
             column.validate(full=True)
         except (pa.ArrowException, ValueError):  # the error quotes the cell
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
-def _read(raw: bytes, format: str, options: dict[str, Any]) -> pa.Table:
-    _limit_memory()
-    if format == "stream":
-        return pa.ipc.open_stream(raw).read_all()
-    if format == "file":
-        return pa.ipc.open_file(pa.BufferReader(raw)).read_all()
-    if format == "json":
-        return _read_json(raw, **options)
-    if format == "excel":
-        from sfumato.table.workbooks import read_workbook
-
-        return read_workbook(raw, **options)
-    from sfumato.table.statistics_files import read_statistics
-
-    return read_statistics(raw, format, **options)
+def with_notes(table: pa.Table, notes: list[str]) -> pa.Table:
+    """Return the table with notes for the user; they name columns and counts, and quote no cell."""
+    return table.replace_schema_metadata({NOTES: json.dumps(notes)} if notes else None)
 
 
-def _read_json(raw: bytes, text: Sequence[str] = ()) -> pa.Table:
-    from pyarrow import json as arrow_json
-
-    explicit = pa.schema([(name, pa.string()) for name in text]) if text else None
-    return arrow_json.read_json(
-        io.BytesIO(raw),
-        read_options=arrow_json.ReadOptions(block_size=max(1 << 20, min(len(raw) + 1, (1 << 31) - 1))),
-        parse_options=arrow_json.ParseOptions(explicit_schema=explicit),
-    )
+def say_notes(table: pa.Table, file: str) -> None:
+    """Warn of what a reader noted."""
+    for note in json.loads((table.schema.metadata or {}).get(NOTES, b"[]")):
+        warn(f"{file}: {note}")
 
 
-def _limit_memory() -> None:
+def _limit_resources() -> None:
     """Keep a reader that a file makes greedy from taking the memory of the machine; where the system allows it."""
     with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):
         import resource
 
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of the memory would contain cells
         page = os.sysconf("SC_PAGE_SIZE")
         free = os.sysconf("SC_AVPHYS_PAGES") * page
         used = int(Path("/proc/self/statm").read_text().split()[0]) * page
         resource.setrlimit(resource.RLIMIT_AS, (used + int(MEMORY_SHARE * free),) * 2)
 
 
-def _child(format: str, options: dict[str, Any], raw: bytes, out: Any) -> int:
+def _child(module: str, reader: str, options: str, raw: bytes, out: Any) -> int:
     """Read the bytes, write a clean Arrow stream, and return the exit code."""
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of the memory would contain cells
+    _limit_resources()
     try:
-        table = _read(raw, format, options)
+        table = getattr(import_module(module), reader)(raw, **json.loads(options))
         wrong = invalid_columns(table)
         if wrong:
             out.write(json.dumps(wrong).encode())
@@ -139,6 +120,6 @@ def _child(format: str, options: dict[str, Any], raw: bytes, out: Any) -> int:
 
 
 if __name__ == "__main__":
-    code = _child(sys.argv[1], json.loads(sys.argv[2]), sys.stdin.buffer.read(), sys.stdout.buffer)
+    code = _child(sys.argv[1], sys.argv[2], sys.argv[3], sys.stdin.buffer.read(), sys.stdout.buffer)
     sys.stdout.flush()
     os._exit(code)

@@ -14,6 +14,11 @@ from sfumato.errors import TableError
 TEXT_ROWS = 100  # with fewer cells, the number of distinct values is not informative
 TEXT_SHARE = 0.9  # share of distinct cells from which a string column counts as free text
 
+# A cell with one of these texts is missing, in every column; users can add others.
+MARKS = frozenset(
+    ["", *"NA N/A n/a NaN nan NAN -nan -NaN null NULL Null ? . <NA> #N/A #NA NaT".split()]  # noqa: SIM905
+)
+
 
 class Kind(StrEnum):
     """The kind of a column, which determines how it can be cut, generalized, averaged and released."""

@@ -20,27 +20,19 @@ from pathlib import Path
 import pyarrow as pa
 
 from sfumato.errors import OptionError, ReadError, TableError
-from sfumato.table.binary_files import EXCEL, HEAD_BYTES, BinaryFormat, binary_format, claimed_format
+from sfumato.formats.arrow_files import is_json_lines, read_arrow, read_json_lines, read_parquet
+from sfumato.table.binary_files import EXCEL, FOREIGN, binary_format, claimed_format
+from sfumato.table.binary_files import file_format as file_format  # moved
 from sfumato.table.dialect import Dialect
 from sfumato.table.files import content, is_there, near_name, shown
-from sfumato.table.isolated import invalid, invalid_columns, read_isolated
-from sfumato.table.json_lines import is_json_lines, json_lines
-from sfumato.table.notes import say_notes
 from sfumato.table.sources import CELL_BYTES, COPIES, TableSource
+from sfumato.table.statistics_files import read_statistics_file
 from sfumato.table.table import Table
-from sfumato.table.text import Text, TextOptions, inferred, typed_together
+from sfumato.table.text import Text, TextOptions, infer_types, typed_together
 from sfumato.table.type_inference import Spelling
+from sfumato.table.workbooks import read_sheet
 
 UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # the index of a pandas frame, which is not data
-# first bytes of unsupported formats → what the file is, and how to convert it
-FOREIGN = {
-    b"PK\x03\x04": ("a ZIP archive", "unpack the archive"),
-    b"FEA1": ("a Feather file of version 1", "write it again as Feather version 2 or Parquet"),
-    b"%PDF": ("a PDF document", "read a CSV, TSV, Parquet or Arrow file"),
-    b"\x28\xb5\x2f\xfd": ("Zstandard-compressed", "unpack it, or compress with gzip"),
-    b"BZh": ("bzip2-compressed", "unpack it, or compress with gzip"),
-    b"\xfd7zXZ": ("xz-compressed", "unpack it, or compress with gzip"),
-}
 
 
 def read(
@@ -140,7 +132,7 @@ class FileSource(TableSource):
 
     def read(self) -> Table:
         """Read the table."""
-        return _whole(self.path, self.options)
+        return _read_table(self.path, self.options)
 
     def batches(self) -> Iterator[pa.Table]:
         """Yield all rows, as one batch."""
@@ -152,10 +144,10 @@ class FileSource(TableSource):
 
     def require_no_header(self, file: Path) -> None:
         """Raise if a header or names are given for a file that contains its names."""
-        _require_no_header(self.options, file)
+        self.options.require_no_header(file.name)
 
 
-def _whole(path: str | Path, options: TextOptions) -> Table:
+def _read_table(path: str | Path, options: TextOptions) -> Table:
     try:
         arrow = _read(matching_files(path), options)
     except MemoryError:
@@ -170,11 +162,11 @@ def _whole(path: str | Path, options: TextOptions) -> Table:
 
 
 def _read(files: list[Path], options: TextOptions) -> pa.Table:
-    parts = [_part(file, options) for file in files]
+    parts = [_read_part(file, options) for file in files]
     texts = [part for part in parts if isinstance(part, Text)]
     tables = [part for part in parts if not isinstance(part, Text)]
     # infer types after concatenation: a column of whole numbers in one file may have fractions in the next
-    return _concatenated([*tables, typed_together(texts, options)] if texts else tables)
+    return _concatenate([*tables, typed_together(texts, options)] if texts else tables)
 
 
 def matching_files(path: str | Path) -> list[Path]:
@@ -187,39 +179,17 @@ def matching_files(path: str | Path) -> list[Path]:
     if is_there(location):
         return [location]
     is_pattern = glob.has_magic(str(location))
-    found = _matching(location) if is_pattern else []
-    if is_pattern and not found:
+    files = _matching(location) if is_pattern else []
+    if is_pattern and not files:
         raise ReadError(f"No file matches the pattern {shown(str(path))!r}.", fix="check the folder and the pattern")
-    if not found:
+    if not files:
         raise ReadError(f"There is no file {shown(str(path))!r}.", fix=near_name(location))
-    return found
+    return files
 
 
 def _matching(pattern: Path) -> list[Path]:
     start = Path(*takewhile(lambda part: not glob.has_magic(part), pattern.parts))
     return sorted(file for file in start.glob(str(pattern.relative_to(start))) if file.is_file())
-
-
-def file_format(file: Path) -> str:
-    """Return the format of a file by its first bytes: "parquet", "arrow", "text" or "other"."""
-    reason = ""
-    try:
-        with file.open("rb") as opened:
-            start = opened.read(HEAD_BYTES)
-    except OSError as error:
-        reason = error.strerror or "it cannot be opened"
-    if reason:
-        raise ReadError(f"{shown(file)} cannot be read: {reason}.", fix="check its permissions")
-    if not start:
-        raise ReadError(f"{file.name} is empty.")
-    if start.startswith(b"PAR1"):
-        return "parquet"
-    if start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
-        return "arrow"
-    is_foreign = (
-        any(start.startswith(magic) for magic in FOREIGN) or binary_format(start) or claimed_format(file.suffix)
-    )
-    return "other" if is_foreign or file.suffix.lower() in (".jsonl", ".ndjson", ".json", ".parquet") else "text"
 
 
 def _memory_needed(file: Path) -> int:
@@ -234,55 +204,37 @@ def _memory_needed(file: Path) -> int:
     return CELL_BYTES * int(metadata.num_rows) * int(metadata.num_columns)
 
 
-def _part(file: Path, options: TextOptions) -> pa.Table | Text:
+def _read_part(file: Path, options: TextOptions) -> pa.Table | Text:
     raw = content(file)
     if raw.startswith(b"\x1f\x8b"):
-        raw = _unzipped(raw, file)
+        raw = _unzip(raw, file)
     if not raw:
         raise ReadError(f"{file.name} is empty.")
-    if binary := binary_format(raw):
-        return _workbook(raw, file, options) if binary is EXCEL else _statistics(raw, file, binary, options)
+    binary = binary_format(raw)
+    if binary is EXCEL:
+        lines = read_sheet(raw, file.name, sheet=options.sheet)
+        return Text(lines, Dialect(separator="\t", quote=None, padded=False), file.name)
+    if binary is not None:
+        options.require_no_header(file.name)
+        return read_statistics_file(raw, file.name, binary, missing=options.missing)
     if claimed_format(file.suffix):
         raise ReadError(f"{file.name} is not a valid {file.suffix.lower()} file.", fix="write the file again")
     for magic, (what, fix) in FOREIGN.items():
         if raw.startswith(magic):
             raise ReadError(f"{file.name} is {what}.", fix=fix)
     if raw.startswith((b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")):
-        _require_no_header(options, file)
-        return _parquet(raw, file) if raw.startswith(b"PAR1") else _arrow(raw, file)
+        options.require_no_header(file.name)
+        return read_parquet(raw, file.name) if raw.startswith(b"PAR1") else read_arrow(raw, file.name)
     if is_json_lines(raw, file):
-        _require_no_header(options, file)
+        options.require_no_header(file.name)
         spelling = Spelling(marks=options.missing, decimal=options.decimal)
-        return inferred(json_lines(raw, file), spelling)
+        return infer_types(read_json_lines(raw, file.name), spelling)
     if file.suffix.lower() in (".parquet", ".pq", ".arrow", ".feather", ".ipc"):
         raise ReadError(f"{file.name} is not a valid {file.suffix.lower()} file.", fix="write the file again")
     return Text.of(raw, file.name, options)
 
 
-def _workbook(raw: bytes, file: Path, options: TextOptions) -> Text:
-    EXCEL.require_package()
-    lines = read_isolated(raw, EXCEL.reader, file=file.name, what=EXCEL.what, sheet=options.sheet)
-    say_notes(lines, file.name)
-    return Text(lines.replace_schema_metadata(None), Dialect(separator="\t", quote=None, padded=False), file.name)
-
-
-def _statistics(raw: bytes, file: Path, binary: BinaryFormat, options: TextOptions) -> pa.Table:
-    _require_no_header(options, file)
-    binary.require_package()
-    table = read_isolated(raw, binary.reader, file=file.name, what=binary.what, missing=options.missing)
-    say_notes(table, file.name)
-    return table
-
-
-def _require_no_header(options: TextOptions, file: Path) -> None:
-    if options.describe_columns:
-        raise OptionError(
-            f"{file.name} contains the names of its columns, so header and names cannot be given.",
-            fix="leave them out, or rename the columns afterwards",
-        )
-
-
-def _unzipped(raw: bytes, file: Path) -> bytes:
+def _unzip(raw: bytes, file: Path) -> bytes:
     try:
         return gzip.decompress(raw)
     except (OSError, EOFError, zlib.error):
@@ -290,35 +242,7 @@ def _unzipped(raw: bytes, file: Path) -> bytes:
     raise ReadError(f"{file.name} is not a complete gzip file.", fix="copy or compress it again")
 
 
-def _parquet(raw: bytes, file: Path) -> pa.Table:
-    import pyarrow.parquet as pq
-
-    table, names = None, []
-    try:
-        table = pq.read_table(pa.BufferReader(_owned(raw)))
-        names = invalid_columns(table)
-    except (pa.ArrowException, OSError, ValueError):
-        table = None
-    if table is None:
-        raise ReadError(f"{file.name} is a broken Parquet file.", fix="write the file again")
-    if names:
-        raise invalid(names, file=file.name)
-    return table
-
-
-def _owned(raw: bytes) -> pa.Buffer:
-    """Copy bytes into memory of Arrow: its threads may free a buffer of Python's after Python has ended, and abort."""
-    buffer = pa.allocate_buffer(len(raw))
-    memoryview(buffer).cast("B")[:] = raw
-    return buffer
-
-
-def _arrow(raw: bytes, file: Path) -> pa.Table:
-    kind = "file" if raw.startswith(b"ARROW1") else "stream"
-    return read_isolated(raw, kind, file=file.name, what="Arrow")
-
-
-def _concatenated(parts: list[pa.Table]) -> pa.Table:
+def _concatenate(parts: list[pa.Table]) -> pa.Table:
     """Concatenate the parts, which must have the same columns of the same types in the same order."""
     first = parts[0].schema.remove_metadata()
     for part in parts[1:]:

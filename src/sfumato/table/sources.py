@@ -1,15 +1,18 @@
-"""Tables that are somewhere else and not read yet: in files, in a database."""
+"""A table that is somewhere else and not read yet, and a place that a release can be written to."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.table.table import Table
+
+COPIES = 12  # memory for a text file, as a multiple of its size
+CELL_BYTES = 150  # memory for a cell: its number, weights, sorted copies and released columns
 
 
 class TableSource(ABC):
@@ -28,9 +31,21 @@ class TableSource(ABC):
         """Estimate the bytes of memory that working on all rows at once takes; 0 if that is not known."""
 
     def manifest_text(self) -> str | None:
-        """Return the manifest of a release that is stored with the rows; None if they are no release."""
+        """Return the text that is stored with the rows, which is a manifest if they are a release; None without it."""
         return None
 
 
-COPIES = 12  # memory for a text file, as a multiple of its size
-CELL_BYTES = 150  # memory for a cell: its number, weights, sorted copies and released columns
+class Destination(ABC):
+    """A place that a release can be written to: all of it goes there, or nothing."""
+
+    @abstractmethod
+    def require_free(self) -> None:
+        """Raise before any work if the release could not be written there."""
+
+    def following(self, source: Any) -> Destination:
+        """Return the destination with what it takes over from the source, such as the types of columns."""
+        return self
+
+    @abstractmethod
+    def write(self, release: Any) -> None:
+        """Write the :class:`~sfumato.release.release.Release`, all or nothing."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,17 +14,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.errors import TableError, printable
-from sfumato.table.coding import Coded, coded
+from sfumato.errors import MissingExtra, TableError, printable
+from sfumato.table.coding import Coded, ColumnCoding
 from sfumato.table.exact_numbers import write_numbers
 from sfumato.table.kinds import Kind, kind_of, plain
-from sfumato.table.notes import column_labels
-from sfumato.table.write import pandas_frame, polars_frame
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Coded", "Table"]
+
+LABEL = b"sfumato label"  # of a column, in the metadata of its Arrow field
+NULLABLE = {
+    pa.int8(): "Int8",
+    pa.int16(): "Int16",
+    pa.int32(): "Int32",
+    pa.int64(): "Int64",
+    pa.uint8(): "UInt8",
+    pa.uint16(): "UInt16",
+    pa.uint32(): "UInt32",
+    pa.uint64(): "UInt64",
+    pa.bool_(): "boolean",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,8 +109,8 @@ class Table:
         if not names:
             return cls(arrow.replace_schema_metadata(None), {})
         columns = [plain(column, name=name) for name, column in zip(names, arrow.columns, strict=True)]
-        found = {name: given.get(name) or kind_of(column) for name, column in zip(names, columns, strict=True)}
-        return cls(pa.table(columns, names=names), found, column_labels(arrow))
+        all_kinds = {name: given.get(name) or kind_of(column) for name, column in zip(names, columns, strict=True)}
+        return cls(pa.table(columns, names=names), all_kinds, column_labels(arrow))
 
     @property
     def rows(self) -> int:
@@ -146,11 +158,11 @@ class Table:
             self.require([name])
             if pt.is_floating(self.arrow.column(name).type):
                 infinite[name] = int(pc.sum(pc.is_inf(self.arrow.column(name))).as_py() or 0)
-        found = [f"{count:,} in {name!r}" for name, count in infinite.items() if count]
-        if found:
+        counts = [f"{count:,} in {name!r}" for name, count in infinite.items() if count]
+        if counts:
             raise TableError(
                 "Numbers must be finite.",
-                found=f"infinite numbers, {', '.join(found)}",
+                found=f"infinite numbers, {', '.join(counts)}",
                 fix="make them missing, or remove these rows",
             )
 
@@ -164,7 +176,9 @@ class Table:
         """
         self.require(names)
         labels = {name: self.labels[name] for name in names if name in self.labels}
-        return Table(self.arrow.select(list(names)), {name: self.kinds[name] for name in names}, labels)
+        selected = Table(self.arrow.select(list(names)), {name: self.kinds[name] for name in names}, labels)
+        selected._codings.update({name: self._coding(name) for name in names})
+        return selected
 
     def take(self, positions: NDArray[np.integer[Any]]) -> Table:
         """Return a table with these rows, in this order.
@@ -251,10 +265,12 @@ class Table:
         Returns
         -------
         Coded
-            The code of each row, and the sorted values that the codes refer to. Missing is one of the values.
+            The code of each row, and the sorted values that the codes refer to. Missing is one of the values. It is
+            computed once and shared with tables that this column was selected from or is selected into, so it must not
+            be changed.
         """
         self.require([name])
-        return coded(self.arrow.column(name), ordered=self.kinds[name] is Kind.ORDERED)
+        return self._coding(name).of(self.arrow.column(name), ordered=self.kinds[name] is Kind.ORDERED)
 
     def to_arrow(self) -> pa.Table:
         """Return the Arrow table."""
@@ -267,6 +283,18 @@ class Table:
     def to_polars(self) -> Any:
         """Return a polars data frame; ordered categories become an Enum."""
         return polars_frame(self.arrow)
+
+    @property
+    def _codings(self) -> dict[str, ColumnCoding]:
+        codings: dict[str, ColumnCoding] = self.__dict__.setdefault("_kept_codings", {})
+        return codings
+
+    def _coding(self, name: str) -> ColumnCoding:
+        return self._codings.setdefault(name, ColumnCoding())  # atomic, so that threads share one
+
+    def __getstate__(self) -> dict[str, Any]:
+        # another process codes the columns itself if it needs to
+        return {name: value for name, value in self.__dict__.items() if name != "_kept_codings"}
 
     def _write_numbers(self, name: str, out: NDArray[np.float64]) -> None:
         self.require([name])
@@ -297,9 +325,9 @@ class CountedRows:
             return cls(Table(rows, kinds), counts)
         key = [f"k{position}" for position in range(len(names))]
         keyed = pa.table([*rows.columns, pa.array(counts)], names=[*key, "count"])
-        found = keyed.group_by(key).aggregate([("count", "sum")])
-        shown = pa.table([found.column(one) for one in key], names=list(names))
-        return cls(Table(shown, kinds), found.column("count_sum").to_numpy().astype(np.int64))
+        sums = keyed.group_by(key).aggregate([("count", "sum")])
+        different = pa.table([sums.column(one) for one in key], names=list(names))
+        return cls(Table(different, kinds), sums.column("count_sum").to_numpy().astype(np.int64))
 
 
 def require_known(names: Iterable[str], known: Collection[str]) -> None:
@@ -309,3 +337,46 @@ def require_known(names: Iterable[str], known: Collection[str]) -> None:
         raise TableError(
             f"There is no column {', '.join(map(repr, absent))}.", found=f"columns {', '.join(map(repr, known))}"
         )
+
+
+def column_labels(arrow: pa.Table) -> dict[str, str]:
+    """Return the labels of the columns that have one."""
+    return {
+        field.name: field.metadata[LABEL].decode()
+        for field in arrow.schema
+        if field.metadata and LABEL in field.metadata
+    }
+
+
+def pandas_frame(arrow: pa.Table) -> Any:
+    """Return a pandas data frame; whole numbers and booleans with missing cells get nullable types."""
+    pandas = _library("pandas")
+
+    def series(column: pa.ChunkedArray) -> Any:
+        dtype = NULLABLE.get(column.type) if column.null_count else None
+        return column.to_pandas(types_mapper=lambda _: pandas.api.types.pandas_dtype(dtype) if dtype else None)
+
+    columns = {position: series(column) for position, column in enumerate(arrow.columns)}
+    frame = pandas.DataFrame(columns, index=pandas.RangeIndex(arrow.num_rows))
+    frame.columns = arrow.column_names
+    return frame
+
+
+def polars_frame(arrow: pa.Table) -> Any:
+    """Return a polars data frame; ordered categories become an Enum."""
+    polars = _library("polars")
+    frame = polars.from_arrow(arrow)
+    enums = {
+        name: polars.Enum(column.chunk(0).dictionary.cast(pa.string()).to_pylist())
+        for name, column in zip(arrow.column_names, arrow.columns, strict=True)
+        if pt.is_dictionary(column.type) and column.type.ordered and column.num_chunks
+    }
+    return frame.with_columns([polars.col(name).cast(enum) for name, enum in enums.items()])
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        pass
+    raise MissingExtra(f"{name} is not installed.", fix=f"pip install {name}")

@@ -14,62 +14,16 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.table.dialect import NUMBER
+from sfumato.table.kinds import MARKS as MARKS  # moved
 
-# A cell with one of these texts is missing, in every column; users can add others.
-MARKS = frozenset(
-    [
-        "",
-        "NA",
-        "N/A",
-        "n/a",
-        "NaN",
-        "nan",
-        "NAN",
-        "-nan",
-        "-NaN",
-        "null",
-        "NULL",
-        "Null",
-        "?",
-        ".",
-        "<NA>",
-        "#N/A",
-        "#NA",
-        "NaT",
-    ]
-)
 # So is a cell with one of these, in any case, if all other cells of the column are numbers or dates.
 MARKS_AMONG_NUMBERS = frozenset(
-    [
-        "-",
-        "--",
-        "*",
-        "**",
-        ":",
-        "..",
-        "...",
-        "na",
-        "none",
-        "n.a.",
-        "n.d.",
-        "nd",
-        "k.a.",
-        "ka",
-        "k.w.",
-        "missing",
-        "unknown",
-        "unk",
-        "unbekannt",
-        "fehlt",
-        "fehlend",
-        "#value!",
-        "#div/0!",
-        "#ref!",
-        "#num!",
-        "#null!",
-    ]
+    """
+    - -- * ** : .. ... na none n.a. n.d. nd k.a. ka k.w. missing unknown unk unbekannt fehlt fehlend
+    #value! #div/0! #ref! #num! #null!
+    """.split()  # noqa: SIM905
 ) | {"k. a.", "n. a.", "keine angabe", "nicht bekannt", "not known", "not available", "not applicable", "not done"}
+NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 DATE_FORMATS = ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y")
 DATE = r"(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}/\d{1,2}/\d{1,2})"
 GROUPED = r"[+-]?[1-9]\d{{0,2}}({0}\d{{3}})+({1}\d+)?"  # thousands separator, decimal mark
@@ -97,10 +51,10 @@ def typed(column: pa.ChunkedArray, spelling: Spelling) -> pa.ChunkedArray:
     texts = without(column, {"", *spelling.marks}) if spelling.marks_are_text else cells
     if cells.null_count == len(cells):
         return texts
-    found = _plain(cells) if spelling.decimal in (None, ".") else None
-    if found is None:
-        found = _uncommon(cells, spelling)
-    return texts if found is None else found
+    converted = _plain(cells) if spelling.decimal in (None, ".") else None
+    if converted is None:
+        converted = _uncommon(cells, spelling)
+    return texts if converted is None else converted
 
 
 def is_value(cell: str) -> bool:
@@ -108,21 +62,15 @@ def is_value(cell: str) -> bool:
     return cell in MARKS - {""} or VALUE.fullmatch(cell) is not None
 
 
-def unparsed_cells(column: pa.ChunkedArray) -> int:
-    """Count the cells that keep a text column from being numbers or dates; 0 if most of its cells are neither.
-
-    Codes, such as postal codes with leading zeros, are made of digits and therefore not counted.
-    """
-    present = column.drop_null()
-    if not len(present) or 2 * _values(_spread(present)) < min(len(present), PROBE):
-        return 0
-    values = _values(present)
-    return len(present) - values if 2 * values > len(present) else 0
+def are_values(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return which cells are numbers or dates, or are made of digits, such as postal codes with leading zeros."""
+    return pc.match_substring_regex(cells, rf"^\s*({NUMBER_OR_DATE}|{GROUPED.format(',', '[.]')})\s*$")
 
 
-def _values(cells: pa.ChunkedArray) -> int:
-    pattern = rf"^\s*({NUMBER_OR_DATE}|{GROUPED.format(',', '[.]')})\s*$"
-    return int(pc.sum(pc.match_substring_regex(cells, pattern)).as_py() or 0)
+def may_be_values(cells: pa.ChunkedArray) -> bool:
+    """Return whether half of some cells from all parts of the column are values; the others are then looked at."""
+    present = cells.drop_null()
+    return bool(len(present)) and 2 * pc.sum(are_values(_spread(present))).as_py() >= min(len(present), PROBE)
 
 
 def _spread(cells: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -156,31 +104,31 @@ def _attempt(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | No
 def _plain(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """Convert numbers with a decimal point, true and false, ISO dates and timestamps; None if that fails."""
     first: str = cells.drop_null()[0].as_py()
-    found = None
+    converted = None
     if first[:1].isdigit() or first[:1] in "+-.iI":
-        found = _whole(cells)
-        if found is None and not _has_code(cells):
-            found = _continuous(cells)
-        if found is None and first[:1].isdigit():
-            found = _timestamp(cells)
+        converted = _whole(cells)
+        if converted is None and not _has_code(cells):
+            converted = _continuous(cells)
+        if converted is None and first[:1].isdigit():
+            converted = _timestamp(cells)
     elif first.lower() in ("true", "false") and not _contains_any(cells, ["0", "1"]):
-        found = _attempt(cells, pa.bool_())
-    return found
+        converted = _attempt(cells, pa.bool_())
+    return converted
 
 
 def _whole(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """Convert whole numbers; None if any has a leading zero, because it is then a code."""
-    found = _attempt(cells, pa.int64())
-    if found is None:
+    converted = _attempt(cells, pa.int64())
+    if converted is None:
         return None
     has_leading_zero = pc.and_(pc.starts_with(cells, "0"), pc.greater(pc.binary_length(cells), 1))
-    return None if pc.any(has_leading_zero).as_py() else found
+    return None if pc.any(has_leading_zero).as_py() else converted
 
 
 def _continuous(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """Convert numbers; None if no cell is finite, because a column of "inf" only is text."""
-    found = _attempt(cells, pa.float64())
-    return found if found is not None and pc.any(pc.is_finite(found)).as_py() else None
+    converted = _attempt(cells, pa.float64())
+    return converted if converted is not None and pc.any(pc.is_finite(converted)).as_py() else None
 
 
 def _has_code(cells: pa.ChunkedArray) -> bool:
@@ -194,9 +142,9 @@ def _contains_any(cells: pa.ChunkedArray, values: Collection[str]) -> bool:
 
 def _timestamp(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
     for kind in (pa.date32(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"), pa.timestamp("ns")):
-        found = _attempt(cells, kind)
-        if found is not None:
-            return found
+        converted = _attempt(cells, kind)
+        if converted is not None:
+            return converted
     return None
 
 
@@ -209,25 +157,25 @@ def _uncommon(cells: pa.ChunkedArray, spelling: Spelling) -> pa.ChunkedArray | N
         _plain if point else None,
         _date,
         _with_comma if comma else None,
-        partial(_grouped, separator=",", decimal=".", alone=not comma) if point else None,
-        partial(_grouped, separator="'", decimal=".", alone=True) if point else None,
+        partial(_without_groups, separator=",", decimal=".", alone=not comma) if point else None,
+        partial(_without_groups, separator="'", decimal=".", alone=True) if point else None,
         _with_quoted_comma if spelling.decimal is None and spelling.commas_separate else None,
         _with_spaces if comma else None,
-        partial(_grouped, separator=".", decimal=",", alone=spelling.decimal == ",") if comma else None,
+        partial(_without_groups, separator=".", decimal=",", alone=spelling.decimal == ",") if comma else None,
     )
     marks = MARKS | set(spelling.marks)
     few = cells.drop_null().slice(0, PROBE)
     for attempt in attempts:
         # try a few cells first, so that text columns are not scanned several times; they need not show a separator
         probe = partial(attempt, proven=True) if isinstance(attempt, partial) else attempt
-        if attempt and probe and _on(few, marks, probe) is not None:
-            found = _on(cells, marks, attempt)
-            if found is not None:
-                return found
+        if attempt and probe and _try(few, marks, probe) is not None:
+            converted = _try(cells, marks, attempt)
+            if converted is not None:
+                return converted
     return None
 
 
-def _on(cells: pa.ChunkedArray, marks: Collection[str], attempt: Attempt) -> pa.ChunkedArray | None:
+def _try(cells: pa.ChunkedArray, marks: Collection[str], attempt: Attempt) -> pa.ChunkedArray | None:
     cells = without(pc.utf8_trim_whitespace(cells), marks)
     known = pc.is_in(pc.utf8_lower(cells), value_set=pa.array(sorted(MARKS_AMONG_NUMBERS), cells.type))
     cells = pc.if_else(known, pa.scalar(None, cells.type), cells) if pc.any(known).as_py() else cells
@@ -260,10 +208,10 @@ def _with_spaces(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
     has_ordinary = pc.any(pc.match_substring(cells, " ")).as_py()
     if has_ordinary and not pc.any(pc.match_substring_regex(bare, r"^[+-]?\d+ .*,")).as_py():
         return None
-    return _grouped(bare, separator=" ", decimal=",", alone=True)
+    return _without_groups(bare, separator=" ", decimal=",", alone=True)
 
 
-def _grouped(
+def _without_groups(
     cells: pa.ChunkedArray, *, separator: str, decimal: str, alone: bool, proven: bool = False
 ) -> pa.ChunkedArray | None:
     """Convert numbers with a thousands separator; None if it is not used throughout the column.
@@ -287,11 +235,13 @@ def _date(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """Convert dates in the one format that fits all cells; None if two formats fit and give different dates."""
     if not pc.all(pc.match_substring_regex(cells, f"^{DATE}$")).as_py():
         return None
-    fitting = [found for found in (_parsed(cells, pattern) for pattern in DATE_FORMATS) if found is not None]
-    same = fitting and all(found.equals(fitting[0]) for found in fitting)
+    fitting = [
+        converted for converted in (_parse_dates(cells, pattern) for pattern in DATE_FORMATS) if converted is not None
+    ]
+    same = fitting and all(converted.equals(fitting[0]) for converted in fitting)
     return fitting[0] if same else None
 
 
-def _parsed(cells: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray | None:
+def _parse_dates(cells: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray | None:
     timestamps = pc.strptime(cells, format=pattern, unit="s", error_is_null=True)
     return timestamps.cast(pa.date32()) if timestamps.null_count == cells.null_count else None

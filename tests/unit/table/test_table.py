@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import TableError
+from sfumato.table import coding
 from sfumato.table.frames import as_table
 from sfumato.table.kinds import Kind, kind_of
 from sfumato.table.table import Table
@@ -164,6 +166,19 @@ def test_equal_tables_have_equal_codes_however_they_are_stored():
         coded = of(column).coded("x")
         assert coded.values.to_pylist() == ["a", "b", None]
         assert coded.codes.tolist() == [1, 2, 0, 1]
+
+
+def test_a_column_is_coded_once_and_shared_with_selections(monkeypatch):
+    calls = []
+    code = coding.coded
+    monkeypatch.setattr(coding, "coded", lambda column, *, ordered: calls.append(1) or code(column, ordered=ordered))
+    table = as_table({"x": ["b", "a", "b"], "y": [1, 2, 3]})
+    shown = table.select(["x"]).coded("x")
+    assert table.coded("x") is shown and table.select(["y", "x"]).coded("x") is shown
+    assert len(calls) == 1
+    other = pickle.loads(pickle.dumps(table))  # without the codes
+    assert other.coded("x").codes.tolist() == [1, 0, 1] and len(calls) == 2
+    assert table.take(np.array([0, 2])).coded("x").size == 1  # control: other rows have other codes
 
 
 def test_minus_zero_is_zero_and_not_a_number_is_missing():

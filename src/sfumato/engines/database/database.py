@@ -6,20 +6,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from sfumato.engines.database.driver import ColumnTypes, Driver, NewTable, quoted
 from sfumato.errors import OptionError, RequestError, TableError, printable
-from sfumato.release.destination import Destination
-from sfumato.release.manifest import is_manifest
 from sfumato.table.intervals import missing_name, original_name
-from sfumato.table.sources import CELL_BYTES, TableSource
+from sfumato.table.sources import CELL_BYTES, Destination, TableSource
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    from sfumato.release.release import Release
 
 SCHEMES = {"postgresql": "PostgreSQL", "postgres": "PostgreSQL", "duckdb": "DuckDB", "sqlite": "SQLite"}
 
@@ -109,26 +105,25 @@ class Database(TableSource, Destination):
             return self
         return replace(self, _declared=source._driver.column_types(source.table))
 
-    def write(self, release: Release) -> None:
+    def write(self, release: Any) -> None:
         """Write the released rows in one transaction, and the manifest as the comment on the table."""
         assert self.table is not None
         assert release.manifest is not None
         parts = release.table.parts()
         first = next(parts)
-        rows = _chained(first.arrow, parts)
+        rows = _chain_rows(first.arrow, parts)
         new = NewTable(
             name=self.table,
             schema=first.arrow.schema.remove_metadata(),
-            declared=_of_released(self._declared, first),
+            declared=_declare_released(self._declared, first),
             comment=release.manifest.to_json(),
             replace=self.replace,
         )
         self._driver.write(new, rows)
 
     def manifest_text(self) -> str | None:
-        """Return the manifest that was written with the rows, or None."""
-        text = self.table and self._driver.comment(self.table)
-        return text if text and is_manifest(text) else None
+        """Return the comment on the table, which is the manifest if a release was written into it."""
+        return self._driver.comment(self.table) if self.table else None
 
     @property
     def _select(self) -> str:
@@ -155,11 +150,11 @@ class Database(TableSource, Destination):
 
 def scheme_of(url: str) -> str:
     """Return what kind of URL this is, such as ``postgresql``; "" if it is none."""
-    found = re.match(r"([A-Za-z][A-Za-z0-9+]*)://", url)
-    return found[1].lower() if found else ""
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+]*)://", url)
+    return scheme[1].lower() if scheme else ""
 
 
-def _of_released(declared: ColumnTypes, released: Table) -> ColumnTypes:
+def _declare_released(declared: ColumnTypes, released: Table) -> ColumnTypes:
     """Return what is declared about the released columns, by that of the columns that they come from.
 
     The ends of an interval have the type of their column. A column that is released as text where the source has
@@ -171,34 +166,30 @@ def _of_released(declared: ColumnTypes, released: Table) -> ColumnTypes:
         origin = original_name(name, released.kinds)
         kind = declared.types.get(origin)
         counts = name == missing_name(origin) and name != origin
-        if kind and not counts and _holds(kind, arrow.field(name).type):
+        if kind and not counts and _can_hold(kind, arrow.field(name).type):
             types[name] = kind
         if origin in declared.comments:
             comments[name] = declared.comments[origin]
     return ColumnTypes(types, comments)
 
 
-def _holds(kind: str, arrow: pa.DataType) -> bool:
-    """Whether a column of a declared type can hold released cells of this Arrow type."""
-    text = pa.types.is_string(arrow) or pa.types.is_dictionary(arrow)
-    named = kind.lower()
-    if named in ("text", "varchar") or named == "character varying":
-        return bool(text)
-    numbers = ("smallint", "integer", "bigint", "real", "double", "numeric", "decimal", "int", "float")
-    if named in ("real", "float"):  # of 32 bits: what was verified must be what is written
-        return bool(pa.types.is_float32(arrow))
-    if named.startswith(numbers):
-        whole = not named.startswith(("real", "double", "numeric", "decimal", "float"))
-        fits = pa.types.is_integer(arrow) if whole else pa.types.is_floating(arrow) or pa.types.is_integer(arrow)
-        return bool(fits) and not named.startswith(("numeric", "decimal"))
-    if named.startswith("bool"):
-        return bool(pa.types.is_boolean(arrow))
-    if named == "date":
-        return bool(pa.types.is_date(arrow))
-    return named.startswith("timestamp") and bool(pa.types.is_timestamp(arrow))
+def _can_hold(declared: str, arrow: pa.DataType) -> bool:
+    """Whether a column of a declared type can hold released cells of this Arrow type; an exact decimal holds none."""
+    name = declared.lower()
+    if name in ("text", "varchar", "character varying"):
+        return bool(pt.is_string(arrow) or pt.is_dictionary(arrow))
+    if name in ("real", "float"):  # of 32 bits: what was verified must be what is written
+        return bool(pt.is_float32(arrow))
+    if name.startswith(("double", "float", "real")):
+        return bool(pt.is_floating(arrow) or pt.is_integer(arrow))
+    if name == "date":
+        return bool(pt.is_date(arrow))
+    tests = {"smallint": pt.is_integer, "int": pt.is_integer, "bigint": pt.is_integer, "bool": pt.is_boolean}
+    tests["timestamp"] = pt.is_timestamp
+    return any(name.startswith(beginning) and test(arrow) for beginning, test in tests.items())
 
 
-def _chained(first: pa.Table, rest: Iterator[Table]) -> Iterator[pa.Table]:
+def _chain_rows(first: pa.Table, rest: Iterator[Table]) -> Iterator[pa.Table]:
     yield first
     for part in rest:
         yield part.arrow

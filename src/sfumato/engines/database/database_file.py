@@ -23,19 +23,22 @@ class DatabaseFile(Driver):
     product: ClassVar[str]  # what makes such files
     path: Path
 
-    def _named(self, error: Exception) -> SfumatoError:
+    def _replace_error(self, error: Exception) -> SfumatoError:
         message = f"{self.product} could not do this in {self.path.name}."
         if isinstance(error, OSError):
             return RequestError(message, found=error.strerror or type(error).__name__, fix="another file")
-        return self._reason(message, error)
+        return self._describe_error(message, error)
 
     @abstractmethod
-    def _reason(self, message: str, error: Exception) -> SfumatoError:
+    def _describe_error(self, message: str, error: Exception) -> SfumatoError:
         """Return the error with this message for an error of the library."""
 
     @abstractmethod
     def _connect(self, path: Path, *, writing: bool) -> Any:
         """Return a connection to a file; it must be closed."""
+
+    def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+        return self._do(lambda connection: list(connection.execute(query, values).fetchall()))
 
     @contextlib.contextmanager
     def _connected(self, *, writing: bool = False) -> Iterator[Any]:

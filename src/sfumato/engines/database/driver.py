@@ -51,7 +51,7 @@ class Driver(ABC):
 
     def batches(self, query: str) -> Iterator[pa.Table]:
         """Yield the rows of a query, all of one state of the database."""
-        yield from translated_items(self._batches(query), self._errors, self._named)
+        yield from translated_items(self._batches(query), self._errors, self._replace_error)
 
     @abstractmethod
     def count(self, query: str) -> tuple[int, int]:
@@ -73,14 +73,14 @@ class Driver(ABC):
     def comment(self, table: str) -> str | None:
         """Return the comment on a table."""
 
-    def _done(self, work: Callable[[Any], T], *, writing: bool = False) -> T:
+    def _do(self, work: Callable[[Any], T], *, writing: bool = False) -> T:
         """Do work with a connection; what is not committed is rolled back when it closes."""
 
         def whole() -> T:
             with self._connected(writing=writing) as connection:
                 return work(connection)
 
-        return translated(whole, self._errors, self._named)
+        return translated(whole, self._errors, self._replace_error)
 
     @property
     @abstractmethod
@@ -88,7 +88,7 @@ class Driver(ABC):
         """Errors of the library."""
 
     @abstractmethod
-    def _named(self, error: Exception) -> SfumatoError:
+    def _replace_error(self, error: Exception) -> SfumatoError:
         """Return an error that says the same without the text of the library."""
 
     @abstractmethod

@@ -32,15 +32,15 @@ class DuckDBFile(DatabaseFile):
         return int(rows), len(self._rows(f"DESCRIBE SELECT * FROM ({query})"))
 
     def column_types(self, table: str) -> ColumnTypes:
-        found = self._rows(f"SELECT column_name, data_type, comment FROM duckdb_columns() WHERE {_is(table)}")
-        return ColumnTypes({name: kind for name, kind, _ in found}, {name: text for name, _, text in found if text})
+        rows = self._rows(f"SELECT column_name, data_type, comment FROM duckdb_columns() WHERE {_has_name(table)}")
+        return ColumnTypes({name: kind for name, kind, _ in rows}, {name: text for name, _, text in rows if text})
 
     def exists(self, table: str) -> bool:
-        return self.path.exists() and bool(self._rows(f"SELECT 1 FROM duckdb_tables() WHERE {_is(table)}"))
+        return self.path.exists() and bool(self._rows(f"SELECT 1 FROM duckdb_tables() WHERE {_has_name(table)}"))
 
     def comment(self, table: str) -> str | None:
-        found = self._rows(f"SELECT comment FROM duckdb_tables() WHERE {_is(table)}")
-        return str(found[0][0]) if found and found[0][0] is not None else None
+        rows = self._rows(f"SELECT comment FROM duckdb_tables() WHERE {_has_name(table)}")
+        return str(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def write(self, new: NewTable, batches: Iterator[pa.Table]) -> None:
         made = quoted_column(f"made_{secrets.token_hex(8)}")
@@ -62,10 +62,7 @@ class DuckDBFile(DatabaseFile):
             connection.execute(f"ALTER TABLE {made} RENAME TO {quoted_column(new.name)}")
             connection.execute("COMMIT")
 
-        self._done(work, writing=True)
-
-    def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        return self._done(lambda connection: list(connection.execute(query).fetchall()))
+        self._do(work, writing=True)
 
     def _connect(self, path: Path, *, writing: bool) -> Any:
         import duckdb
@@ -78,7 +75,7 @@ class DuckDBFile(DatabaseFile):
 
         return duckdb.Error, OSError
 
-    def _reason(self, message: str, error: Exception) -> SfumatoError:
+    def _describe_error(self, message: str, error: Exception) -> SfumatoError:
         import duckdb
 
         if isinstance(error, duckdb.CatalogException):
@@ -89,5 +86,5 @@ class DuckDBFile(DatabaseFile):
         return RequestError(message, found="the query is not valid, or the rows do not fit", fix="check the query")
 
 
-def _is(table: str) -> str:
+def _has_name(table: str) -> str:
     return f"table_name = {quoted_text(table)}"

@@ -44,6 +44,15 @@ REASONS = {  # SQLSTATE, or its class → what is wrong, and what to try
     "54011": ("more columns than a table of PostgreSQL can have", "fewer columns, or a folder of files"),
     "42": ("the query is not valid", "check the query"),
 }
+WRITTEN_AS = {
+    "smallint": pa.int16(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "real": pa.float32(),
+    "double precision": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+}
 NAME_BYTES = 63  # longer names are cut off by the server
 
 
@@ -73,7 +82,7 @@ class Postgres(Driver):
             rows = _table(cursor, f"SELECT count(*) AS rows FROM ({query}) AS source").column("rows")[0].as_py()
             return int(rows), len(_schema(cursor, query))
 
-        return self._done(work)
+        return self._do(work)
 
     def column_types(self, table: str) -> ColumnTypes:
         query = f"""
@@ -82,31 +91,31 @@ class Postgres(Driver):
             FROM pg_attribute WHERE attrelid = to_regclass({quoted_text(quoted(table))}) AND attnum > 0
                 AND NOT attisdropped ORDER BY attnum
         """
-        found = self._done(partial(_table, query=query)).to_pylist()
-        comments = {one["name"]: one["comment"] for one in found if one["comment"]}
-        return ColumnTypes({one["name"]: one["type"] for one in found}, comments)
+        columns = self._do(partial(_table, query=query)).to_pylist()
+        comments = {one["name"]: one["comment"] for one in columns if one["comment"]}
+        return ColumnTypes({one["name"]: one["type"] for one in columns}, comments)
 
     def exists(self, table: str) -> bool:
         query = f"SELECT to_regclass({quoted_text(quoted(table))})::text AS found"
-        return self._done(partial(_table, query=query)).column("found")[0].as_py() is not None
+        return self._do(partial(_table, query=query)).column("found")[0].as_py() is not None
 
     def comment(self, table: str) -> str | None:
         query = f"SELECT obj_description(to_regclass({quoted_text(quoted(table))}), 'pg_class') AS comment"
-        found: str | None = self._done(partial(_table, query=query)).column("comment")[0].as_py()
-        return found
+        text: str | None = self._do(partial(_table, query=query)).column("comment")[0].as_py()
+        return text
 
     def write(self, new: NewTable, batches: Iterator[pa.Table]) -> None:
         _require_names(new.name, new.schema.names)
         place, _, name = new.name.rpartition(".")
         made = f"{name[:40]}_{secrets.token_hex(8)}" if new.replace else name  # readers see the old table until the end
         full = f"{place}.{made}" if place else made
-        types = {one.name: new.declared_types.get(one.name) or _type_for(one.type) for one in new.schema}
-        stored = pa.schema([pa.field(one.name, _arrow_for(types[one.name], one.type)) for one in new.schema])
+        types = {one.name: new.declared_types.get(one.name) or _new_type(one.type) for one in new.schema}
+        stored = pa.schema([pa.field(one.name, _written_type(types[one.name], one.type)) for one in new.schema])
 
         def work(cursor: Any) -> None:
             columns = ", ".join(f"{quoted_column(column)} {kind}" for column, kind in types.items())
             cursor.execute(f"CREATE TABLE {quoted(full)} ({columns})")
-            reader = pa.RecordBatchReader.from_batches(stored, _stored(batches, stored))
+            reader = pa.RecordBatchReader.from_batches(stored, _cast_batches(batches, stored))
             cursor.adbc_ingest(made, reader, mode="append", db_schema_name=place or None)
             for column, text in new.comments.items():
                 cursor.execute(f"COMMENT ON COLUMN {quoted(full)}.{quoted_column(column)} IS {quoted_text(text)}")
@@ -115,7 +124,7 @@ class Postgres(Driver):
                 cursor.execute(f"DROP TABLE IF EXISTS {quoted(new.name)}")
                 cursor.execute(f"ALTER TABLE {quoted(full)} RENAME TO {quoted_column(name)}")
 
-        self._done(work, writing=True)
+        self._do(work, writing=True)
 
     @contextlib.contextmanager
     def _connected(self, *, writing: bool = False) -> Iterator[Any]:
@@ -138,7 +147,7 @@ class Postgres(Driver):
             ) from None
         return (adbc_driver_manager.Error if adbc_driver_postgresql else Exception,)
 
-    def _named(self, error: Exception) -> SfumatoError:
+    def _replace_error(self, error: Exception) -> SfumatoError:
         """Return the error for a state of SQL."""
         state = getattr(error, "sqlstate", None) or ""
         known = REASONS.get(state) or REASONS.get(state[:2])
@@ -198,8 +207,10 @@ def _is_whole(field: pa.Field) -> bool:
     return scale == 0 and precision <= 18
 
 
-def _type_for(kind: pa.DataType) -> str:
+def _new_type(kind: pa.DataType) -> str:
     """Return the type of a new column."""
+    if pt.is_timestamp(kind):
+        return "timestamp with time zone" if kind.tz else "timestamp"
     tests: Sequence[tuple[Callable[[pa.DataType], bool], str]] = (
         (pt.is_boolean, "boolean"),
         (pt.is_integer, "bigint"),
@@ -208,30 +219,17 @@ def _type_for(kind: pa.DataType) -> str:
         (pt.is_decimal, "double precision"),
         (pt.is_date, "date"),
     )
-    if pt.is_timestamp(kind):
-        return "timestamp with time zone" if kind.tz else "timestamp"
     return next((name for test, name in tests if test(kind)), "text")
 
 
-def _arrow_for(declared: str, kind: pa.DataType) -> pa.DataType:
+def _written_type(declared: str, kind: pa.DataType) -> pa.DataType:
     """Return the Arrow type that is written into a column of a declared type."""
-    types = {
-        "smallint": pa.int16(),
-        "integer": pa.int32(),
-        "bigint": pa.int64(),
-        "real": pa.float32(),
-        "double precision": pa.float64(),
-        "boolean": pa.bool_(),
-        "date": pa.date32(),
-    }
-    if declared in types:
-        return types[declared]
-    if pt.is_timestamp(kind):
+    if declared not in WRITTEN_AS and pt.is_timestamp(kind):
         return pa.timestamp("us", tz="UTC" if kind.tz else None)
-    return pa.string()
+    return WRITTEN_AS.get(declared, pa.string())
 
 
-def _stored(batches: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _cast_batches(batches: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         columns = [batch.column(one.name).cast(one.type) for one in schema]
         yield from pa.table(columns, schema=schema).to_batches(max_chunksize=BATCH_ROWS)

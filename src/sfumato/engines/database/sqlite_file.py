@@ -39,27 +39,27 @@ class SQLiteFile(DatabaseFile):
         """Return a type for each column, from the types of all its cells."""
         names = [one[0] for one in connection.execute(f"SELECT * FROM ({query}) LIMIT 0").description]
         asked = ", ".join(f"group_concat(DISTINCT typeof({quoted_column(name)}))" for name in names)
-        found = connection.execute(f"SELECT {asked} FROM ({query})").fetchone()
-        return [_type_of(set((types or "null").split(",")) - {"null"}) for types in found]
+        cell_types = connection.execute(f"SELECT {asked} FROM ({query})").fetchone()
+        return [_type_of(set((types or "null").split(",")) - {"null"}) for types in cell_types]
 
     def count(self, query: str) -> tuple[int, int]:
         def work(connection: sqlite3.Connection) -> tuple[int, int]:
             rows = connection.execute(f"SELECT count(*) FROM ({query})").fetchone()[0]
             return int(rows), len(connection.execute(f"SELECT * FROM ({query}) LIMIT 0").description)
 
-        return self._done(work)
+        return self._do(work)
 
     def column_types(self, table: str) -> ColumnTypes:
-        found = self._rows(f"PRAGMA table_info({quoted_column(table)})")
-        return ColumnTypes({str(one[1]): str(one[2]) for one in found if one[2]})
+        rows = self._rows(f"PRAGMA table_info({quoted_column(table)})")
+        return ColumnTypes({str(one[1]): str(one[2]) for one in rows if one[2]})
 
     def exists(self, table: str) -> bool:
         query = "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?"
         return self.path.exists() and bool(self._rows(query, table))
 
     def comment(self, table: str) -> str | None:
-        found = self._rows(f"SELECT text FROM {COMMENTS} WHERE name = ?", table) if self.exists(COMMENTS) else []
-        return str(found[0][0]) if found else None
+        rows = self._rows(f"SELECT text FROM {COMMENTS} WHERE name = ?", table) if self.exists(COMMENTS) else []
+        return str(rows[0][0]) if rows else None
 
     def write(self, new: NewTable, batches: Iterator[pa.Table]) -> None:
         made = f"made_{secrets.token_hex(8)}"
@@ -80,10 +80,7 @@ class SQLiteFile(DatabaseFile):
             connection.execute(f"INSERT OR REPLACE INTO {COMMENTS} VALUES (?, ?)", [new.name, new.comment])
             connection.execute("COMMIT")
 
-        self._done(work, writing=True)
-
-    def _rows(self, query: str, *values: str) -> list[tuple[object, ...]]:
-        return self._done(lambda connection: connection.execute(query, values).fetchall())
+        self._do(work, writing=True)
 
     def _connect(self, path: Path, *, writing: bool) -> sqlite3.Connection:
         return sqlite3.connect(path, isolation_level=None)
@@ -92,7 +89,7 @@ class SQLiteFile(DatabaseFile):
     def _errors(self) -> tuple[type[Exception], ...]:
         return sqlite3.Error, OSError
 
-    def _reason(self, message: str, error: Exception) -> SfumatoError:
+    def _describe_error(self, message: str, error: Exception) -> SfumatoError:
         if isinstance(error, sqlite3.OperationalError):
             found = "there is no such table, the file is locked, or the disk is full"
             return RequestError(message, found=found, fix="check the table")
@@ -100,12 +97,12 @@ class SQLiteFile(DatabaseFile):
         return ReadError(message, found=found, fix="check the file")
 
 
-def _type_of(found: set[str]) -> pa.DataType:
-    if found == {"integer"}:
+def _type_of(cell_types: set[str]) -> pa.DataType:
+    if cell_types == {"integer"}:
         return pa.int64()
-    if found and found <= {"integer", "real"}:
+    if cell_types and cell_types <= {"integer", "real"}:
         return pa.float64()
-    return pa.binary() if found == {"blob"} else pa.string()
+    return pa.binary() if cell_types == {"blob"} else pa.string()
 
 
 def _array(cells: list[object], kind: pa.DataType) -> pa.Array:

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from sfumato.table.atoms import NEXT, RATIO, ROWS, SHARE, atoms_of
 from sfumato.table.encoded_columns import NUMBER
 from sfumato.table.encoder import Encoder
+from sfumato.table.point_masses import MASS_NEIGHBOURS, MASS_RATIO, MASS_ROWS, MASS_SHARE, point_masses
 from sfumato.table.table import Table
 
 draw = np.random.default_rng(0)
@@ -24,8 +24,16 @@ def slow_atoms(numbers):
     counts = sorted(Counter(numbers).items())
     found = []
     for place, (value, count) in enumerate(counts):
-        around = [other for _, other in counts[max(0, place - NEXT) : place] + counts[place + 1 : place + 1 + NEXT]]
-        if len(counts) > 1 and count >= max(ROWS, SHARE * len(numbers)) and count >= RATIO * median(around):
+        around = [
+            other
+            for _, other in counts[max(0, place - MASS_NEIGHBOURS) : place]
+            + counts[place + 1 : place + 1 + MASS_NEIGHBOURS]
+        ]
+        if (
+            len(counts) > 1
+            and count >= max(MASS_ROWS, MASS_SHARE * len(numbers))
+            and count >= MASS_RATIO * median(around)
+        ):
             found.append(value)
     return tuple(found)
 
@@ -33,7 +41,7 @@ def slow_atoms(numbers):
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(1, 60)), max_size=6))
 def test_atoms_are_those_of_the_slow_twin(runs):
     numbers = np.array([float(value) for value, length in runs for _ in range(length)])
-    assert atoms_of(numbers) == slow_atoms(numbers.tolist())
+    assert point_masses(numbers) == slow_atoms(numbers.tolist())
 
 
 @pytest.mark.parametrize(
@@ -54,7 +62,7 @@ def test_atoms_are_those_of_the_slow_twin(runs):
     ],
 )
 def test_atoms_are_common_and_stand_out(numbers, atoms):
-    assert atoms_of(np.asarray(numbers, dtype=float)) == atoms
+    assert point_masses(np.asarray(numbers, dtype=float)) == atoms
 
 
 def mixture(rows=400, missing=0):

@@ -1,0 +1,1 @@
+"""Where a table comes from and where a release goes: files, frames and databases."""
