@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from sfumato.app.tasks import Held, Task
-from sfumato.engines.machine import COMPILING, kernels_are_compiled
 from sfumato.errors import SfumatoError, SfumatoWarning, names_memory_errors, printable
 
 NICENESS = 10  # the page answers first
@@ -91,8 +90,6 @@ def main() -> None:
     log.setLevel(logging.INFO)
     tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(tasks,), daemon=True).start()
-    if not kernels_are_compiled():
-        answers.send(Progress(text=COMPILING))
     held = Held(lambda share: answers.send(Progress(share=share)))
     while True:
         answers.send(_done(tasks.get(), held))

@@ -34,6 +34,7 @@ from sfumato.cli import (
     schema,
     tree,
     verify,
+    warm,
     web_page,
 )
 from sfumato.errors import SfumatoError, names_memory_errors
@@ -62,6 +63,7 @@ app.command("estimate")(estimate.command)
 app.command("assess")(assess.command)
 app.command("compare")(compare.command)
 app.command("demo")(demo.command)
+app.command("warm")(warm.command)
 app.command("app")(web_page.command)
 
 

@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from sfumato.kernels.jit import jit
+from sfumato.kernels.sorting import argsort
 
 BLOCK = 1024  # boxes are summed in blocks first, so that rounding errors grow with the number of blocks only
 
@@ -31,7 +32,7 @@ def _walk(first, second):
         a, b = first[i + 1], second[i + 1]
         sign[i] = -1.0 if b < 0.0 or (b == 0.0 and a < 0.0) else 1.0
         angle[i] = math.atan2(sign[i] * b, sign[i] * a)
-    order = np.argsort(angle)
+    order = argsort(angle)
     side_first, side_second = np.empty(2 * n), np.empty(2 * n)
     column = np.empty(2 * n, dtype=np.int64)
     for side in range(2 * n):

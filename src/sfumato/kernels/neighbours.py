@@ -149,7 +149,7 @@ def _equal(bits, row, other):
     return same
 
 
-@jit
+@jit(work=lambda short, cells: short.size * len(cells.size))
 def _homes(short, cells):
     """Return the cell whose bounding box is nearest to each query."""
     homes, far = np.empty(len(short), dtype=np.int64), np.empty(len(cells.size), dtype=np.float32)
@@ -159,7 +159,7 @@ def _homes(short, cells):
     return homes
 
 
-@jit
+@jit(work=lambda chosen, queries, short, points, cells, slack, squared, index: 0.5 * len(chosen) * len(points.values))
 def _scan(chosen, queries, short, points, cells, slack, squared, index):
     """Fill the sorted lists of the nearest points of the chosen queries."""
     far, done = np.empty(len(cells.size), dtype=np.float32), np.empty(len(cells.size), dtype=np.bool_)
@@ -200,7 +200,7 @@ def _search(cell, bound, query, points, cells, slack, squared, index, reach):
     return reach
 
 
-@jit(fastmath={"contract", "reassoc", "nsz"})
+@jit
 def _box_bounds(query, low, high, far):
     """Compute the squared distances of a query to bounding boxes."""
     far[:] = 0.0
@@ -211,7 +211,7 @@ def _box_bounds(query, low, high, far):
             far[cell] += step * step
 
 
-@jit(fastmath={"contract", "reassoc", "nsz"})
+@jit
 def _bounds(query, tile, bound):
     """Compute squared distances along the leading axes, four axes at a time."""
     bound[:] = 0.0

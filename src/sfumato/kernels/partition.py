@@ -26,7 +26,7 @@ from sfumato.kernels.faces import HULLS, CellFaces, cut_faces
 from sfumato.kernels.jit import jit
 from sfumato.kernels.node_cuts import child_gain, commonest_first, move_child_before
 from sfumato.kernels.open_axes import open_axes
-from sfumato.kernels.sorting import select, sort
+from sfumato.kernels.sorting import copy_to, select, smallest, sort
 from sfumato.kernels.tally import HIGH, LEADING, LOW, ROWS, WEIGHT, add, clear, leading, least_cost, width
 
 SAMPLE = 4096  # records that represent a larger cell when its axis is chosen
@@ -175,7 +175,7 @@ def median_cut(problem, rows, keys):
         return count // 2
     position = k * (count // k // 2)
     select(keys, rows, position)
-    value = keys[position:].min()
+    value = smallest(keys[position:])
     below, equal = 0, 0
     for key in keys:
         if key < value:
@@ -267,10 +267,11 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
             if cost < best and (not checked or both_diverse(problem, rows[order], position)):
                 best, chosen, at = cost, axis, position
         if chosen == axis:
-            best_order[:] = order
+            copy_to(best_order, order)
     if chosen >= 0:
-        best_rows[:] = rows[best_order]
-        rows[:] = best_rows
+        for place in range(count):
+            best_rows[place] = rows[best_order[place]]
+        copy_to(rows, best_rows)
     return at, chosen
 
 
@@ -284,7 +285,12 @@ def next_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
     return fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds)
 
 
-@jit
+@jit(
+    work=lambda problem, order, begins, cuts, bounds, first, last, enough: (
+        80.0 * (last - first) * problem.values.shape[1]
+    ),
+    seconds=8.0,
+)
 def split(problem, order, begins, cuts, bounds, first, last, enough):
     """Cut the cell order[first:last] down to cells of at most ``enough`` records, or to leaves.
 
