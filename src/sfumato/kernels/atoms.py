@@ -39,7 +39,7 @@ def commonest(keys):
 
 
 @jit
-def atom_gains(values, weights, set_start, tally, axis, rows, atom):
+def point_mass_gains(values, weights, set_start, tally, axis, rows, atom):
     """Return the cost saved per bit by a cut below ``atom`` and by one above it; for categories, around it and 0."""
     is_set = axis >= values.shape[1] - len(set_start)
     below, equal, above = 0, 0, 0

@@ -32,7 +32,7 @@ PART = 1_000_000  # rows of a part of a large table that is grouped by itself
 SAMPLE = 128  # rows from which the squared error of a cell is estimated
 
 
-class Cells(NamedTuple):
+class RowCells(NamedTuple):
     """Rows in cells: cell c has the places from starts[c] on, the first alive[c] of which are not yet grouped."""
 
     columns: NDArray[np.float32]  # (axes, places)
@@ -75,7 +75,7 @@ def _grouped(matrix: NDArray[np.float64], values: NDArray[np.float32], k: int) -
     return labels
 
 
-def _seeds(cells: Cells) -> NDArray[np.int64]:
+def _seeds(cells: RowCells) -> NDArray[np.int64]:
     """Return all places, shell by shell from the outermost one, and cell by cell within a shell."""
     outermost = np.argsort(-_from_mean(cells.columns))
     shell = np.arange(len(outermost)) * SHELLS // max(1, len(outermost))
@@ -155,7 +155,7 @@ def _cells(values, rows, starts, around):
             near_low[number, :, place] = low[:, others[place]]
             near_high[number, :, place] = high[:, others[place]]
     places = np.arange(len(rows))
-    return Cells(columns, rows, places, places.copy(), cell, starts, np.diff(starts), near, near_low, near_high)
+    return RowCells(columns, rows, places, places.copy(), cell, starts, np.diff(starts), near, near_low, near_high)
 
 
 @jit

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
+from sfumato.kernels.node_cuts import sort_along
 from sfumato.kernels.partition import (
     PartitionProblem,
     both_diverse,
@@ -27,7 +28,6 @@ from sfumato.kernels.partition import (
     median_cut,
     note_cut,
 )
-from sfumato.kernels.search_branches import sort_along
 from sfumato.kernels.sorting import copy_to, largest, select, smallest
 from sfumato.kernels.strips import cheapest_strips
 from sfumato.kernels.tally import ROWS, WEIGHT, add, clear, cost, width

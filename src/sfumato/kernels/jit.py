@@ -59,13 +59,13 @@ def jit(
     references of every array that it passes.
     """
 
-    def kernel(given: Callable[..., Any]) -> Kernel:
-        return Kernel(given, plain or given, work or count_elements, seconds, options)
+    def kernel(given: Callable[..., Any]) -> LoopKernel:
+        return LoopKernel(given, plain or given, work or count_elements, seconds, options)
 
     return kernel if function is None else kernel(function)
 
 
-class Kernel:
+class LoopKernel:
     """A function that runs as it is written, or compiled. Kernels that it calls are treated in the same way."""
 
     def __init__(
@@ -206,9 +206,9 @@ def _plain_module(name: str) -> dict[str, Any]:
         module = vars(sys.modules[name])
         names = _plain_modules.setdefault(name, dict(module))
         for key, value in module.items():
-            if isinstance(value, Kernel) and value.__module__ == name:
+            if isinstance(value, LoopKernel) and value.__module__ == name:
                 names[key] = _with_names(value.as_python, names)
-            elif isinstance(value, Kernel):
+            elif isinstance(value, LoopKernel):
                 names[key] = value.plain
     return _plain_modules[name]
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from sfumato.kernels.covering import covering_width
+from sfumato.kernels.covering import covering_width, has_tree
 from sfumato.kernels.jit import jit
 from sfumato.kernels.sorting import sort
 
@@ -44,6 +44,17 @@ def commonest_first(trees, axis, keys, rows):
         for place in range(begins[child], begins[child + 1]):
             keys[filled], rows[filled] = old_keys[place], old_rows[place]
             filled += 1
+
+
+@jit
+def sort_along(problem, rows, axis, own, keys):
+    """Write the rows to ``own`` and their values along an axis to ``keys``, in an order to cut by; deterministic."""
+    for place in range(len(rows)):
+        own[place] = rows[place]
+        keys[place] = problem.values[rows[place], axis]
+    sort(keys, own)
+    if has_tree(problem.trees, axis):
+        commonest_first(problem.trees, axis, keys, own)
 
 
 @jit

@@ -20,19 +20,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.kernels.atoms import atom_gains, commonest
+from sfumato.kernels.atoms import commonest, point_mass_gains
 from sfumato.kernels.covering import NO_TREES, Trees, has_tree
 from sfumato.kernels.faces import HULLS, CellFaces, cut_faces
 from sfumato.kernels.jit import jit
 from sfumato.kernels.node_cuts import child_gain, commonest_first, move_child_before
-from sfumato.kernels.open_axes import open_axes
+from sfumato.kernels.open_axes import active_axes
 from sfumato.kernels.sorting import copy_to, select, smallest, sort
 from sfumato.kernels.tally import HIGH, LEADING, LOW, ROWS, WEIGHT, add, clear, leading, least_cost, width
 
 SAMPLE = 4096  # records that represent a larger cell when its axis is chosen
-ATOM_SAMPLE = 256  # records among which a shared value is searched
-ATOM_AXES = 32  # axes with the largest pressures, the only ones along which a shared value is searched
-ATOM_SHARE = 0.15  # share of them from which on a cut beside the value is considered
+POINT_MASS_SAMPLE = 256  # records among which a shared value is searched
+POINT_MASS_AXES = 32  # axes with the largest pressures, the only ones along which a shared value is searched
+POINT_MASS_SHARE = 0.15  # share of them from which on a cut beside the value is considered
 
 
 class PartitionProblem(NamedTuple):
@@ -109,8 +109,8 @@ def coarse_cut(problem, rows, keys, tally, bits, bounds):
         add(tally, bits, values, weights, set_start, problem.trees, row)
     chosen, best, atom, above, beside = -1, 0.0, 0.0, False, False
     low, high, open_axis = 0.0, 0.0, -1
-    few = sample[:: max(1, len(sample) // ATOM_SAMPLE)]
-    may_share = leading(pressures_of(tally, set_start), ATOM_AXES)
+    few = sample[:: max(1, len(sample) // POINT_MASS_SAMPLE)]
+    may_share = leading(pressures_of(tally, set_start), POINT_MASS_AXES)
     for axis in range(axes):
         extent = width(tally, set_start, axis)
         if problem.median:
@@ -132,9 +132,9 @@ def coarse_cut(problem, rows, keys, tally, bits, bounds):
         for place in range(len(few)):
             some[place] = values[few[place], axis]
         value, shared = commonest(some)
-        if shared < ATOM_SHARE * len(few):
+        if shared < POINT_MASS_SHARE * len(few):
             continue
-        gains = atom_gains(values, weights, set_start, tally, axis, sample, value)
+        gains = point_mass_gains(values, weights, set_start, tally, axis, sample, value)
         for side in range(2):
             if gains[side] > best:
                 chosen, best, atom, above, beside = axis, gains[side], value, side == 1, True
@@ -231,7 +231,7 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
         add(tally, bits, problem.values, problem.weights, problem.set_start, problem.trees, row)
     pressures = pressures_of(tally, problem.set_start)
     tried = leading(pressures, LEADING)
-    own = open_axes(problem, rows, pressures, bounds)
+    own = active_axes(problem, rows, pressures, bounds)
     values, weights, set_start, bounds, trees = own.values, own.weights, own.set_start, own.bounds, problem.trees
     tally = np.empty((ROWS, len(own.axis)))
     order, best_order = np.arange(count), np.arange(count)

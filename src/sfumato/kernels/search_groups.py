@@ -33,7 +33,7 @@ REBUILD = 0.02  # share of proposals that merge two groups and divide their reco
 WIDE = 3  # a group has at most this × k records
 
 
-class Groups(NamedTuple):
+class WindowGroups(NamedTuple):
     """The groups of a window; those from ``used[0]`` on are empty."""
 
     members: NDArray[np.int64]  # (groups, most records): record at each place
@@ -185,7 +185,7 @@ def groups_of(problem, fitness, sizes):
     """Return the groups of a window whose records are listed group by group, with space for as many as k allows."""
     records = len(problem.values)
     slots = max(len(sizes), records // problem.k)
-    groups = Groups(
+    groups = WindowGroups(
         np.empty((slots, max(WIDE * problem.k, sizes.max())), np.int64),
         np.zeros(slots, np.int64),
         np.zeros(slots),
