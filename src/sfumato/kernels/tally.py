@@ -43,8 +43,8 @@ def _add_with_arrays(tally, bits, values, weights, set_start, trees, row):
                     max(tally[HIGH, axis], own[axis]),
                 )
     else:
-        np.minimum(tally[LOW, :numbers], ends, tally[LOW, :numbers])
-        np.maximum(tally[HIGH, :numbers], ends, tally[HIGH, :numbers])
+        np.minimum(tally[LOW, :numbers], ends, out=tally[LOW, :numbers])
+        np.maximum(tally[HIGH, :numbers], ends, out=tally[HIGH, :numbers])
     tally[WEIGHT] += weights[row]
     for place in range(len(set_start)):
         bit = set_start[place] + int(own[numbers + place])
