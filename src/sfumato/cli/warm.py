@@ -41,13 +41,13 @@ def command(
     names = [method_class(name).name for name in method] or list(METHODS)
     variants: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in names]
     variants += [(name, options) for name, options in VARIANTS if name in names]
-    started, seconds = time.process_time(), {}
+    started, seconds = time.process_time(), dict.fromkeys(names, 0.0)
     with always_compiled(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the random table
         for name, options in variants:
             begun = time.process_time()
             _release(name, options)
-            seconds[name] = seconds.get(name, 0.0) + time.process_time() - begun
+            seconds[name] += time.process_time() - begun
     total = time.process_time() - started
     if json:
         console.show_json({"seconds": round(total, 1), "methods": {key: round(one, 1) for key, one in seconds.items()}})

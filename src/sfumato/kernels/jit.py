@@ -24,6 +24,7 @@ import logging
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -80,6 +81,9 @@ class LoopKernel:
         self.py_func, self.as_python, self._work, self._options = function, plain, work, options
         self._left, self._is_compiled = 1e6 * seconds, False  # microseconds that it may still take as Python
 
+    def __reduce__(self) -> str:
+        return self.py_func.__qualname__  # pickled by its name, like a function
+
     def __call__(self, *arguments: Any) -> Any:
         if not self._is_compiled and self._is_plain(arguments):
             with np.errstate(all="ignore"):  # hashes overflow on purpose, and compiled code does not warn either
@@ -95,16 +99,19 @@ class LoopKernel:
 
     def _is_kept(self, arguments: tuple[Any, ...]) -> bool:
         """Whether a version for arguments of these types is in the cache."""
-        source = Path(self.py_func.__code__.co_filename)
-        folders = os.environ.get("NUMBA_CACHE_DIR"), source.parent / "__pycache__", Path.home() / ".cache" / "numba"
-        index = f"{source.stem}.{self.py_func.__name__}-*.nbi"
-        if not any(next(Path(folder).rglob(index), None) for folder in folders if folder):  # without importing numba
-            return False
-        kept = self.compiled._cache
-        if not hasattr(kept, "_cache_file"):  # no folder can be written
+        kept = self.compiled._cache if self._may_be_kept else None
+        if not hasattr(kept, "_cache_file"):  # also if no folder can be written
             return False
         types = tuple(map(self.compiled.typeof_pyval, arguments))
         return kept._index_key(types, self.compiled.targetctx.codegen()) in kept._cache_file._load_index()
+
+    @cached_property
+    def _may_be_kept(self) -> bool:
+        """Whether the cache has any version; found out without numba, which takes a while to import."""
+        source, given = Path(self.py_func.__code__.co_filename), os.environ.get("NUMBA_CACHE_DIR")
+        folders = [Path(given)] if given else [source.parent / "__pycache__", Path.home() / ".cache" / "numba"]
+        index = f"{source.stem}.{self.py_func.__name__}-*.nbi"
+        return any(next(folder.rglob(index), None) for folder in folders)
 
     @cached_property
     def plain(self) -> Callable[..., Any]:
@@ -160,7 +167,7 @@ def _outermost_compiler() -> Any:
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import Compiler
 
-    class Linked(JITCodeLibrary):
+    class Linked(JITCodeLibrary):  # type: ignore[misc]
         """Code that is linked, but neither optimized by itself nor turned into machine code."""
 
         codegen = property(lambda self: self)
@@ -181,7 +188,7 @@ def _outermost_compiler() -> Any:
             self._finalize_dynamic_globals()
             self._finalized = True
 
-    class Outermost(Compiler):
+    class Outermost(Compiler):  # type: ignore[misc]
         def compile_extra(self, func: Callable[..., Any]) -> Any:
             generator = self.state.targetctx.codegen()
             self.state.library = generator.create_library(func.__qualname__)
@@ -202,15 +209,16 @@ def _outermost_compiler() -> Any:
 
 def _plain_module(name: str) -> dict[str, Any]:
     """Return the names of a module, with the functions of kernels as they are written."""
-    if name not in _plain_modules:
-        module = vars(sys.modules[name])
-        names = _plain_modules.setdefault(name, dict(module))
-        for key, value in module.items():
-            if isinstance(value, LoopKernel) and value.__module__ == name:
-                names[key] = _with_names(value.as_python, names)
-            elif isinstance(value, LoopKernel):
-                names[key] = value.plain
-    return _plain_modules[name]
+    with _one_thread:
+        if name not in _plain_modules:
+            module = vars(sys.modules[name])
+            names = dict(module)
+            for key, value in module.items():
+                if isinstance(value, LoopKernel):
+                    own = value.__module__ == name
+                    names[key] = _with_names(value.as_python, names) if own else value.plain
+            _plain_modules[name] = names
+        return _plain_modules[name]
 
 
 def _with_names(function: Callable[..., Any], names: dict[str, Any]) -> Callable[..., Any]:
@@ -218,6 +226,7 @@ def _with_names(function: Callable[..., Any], names: dict[str, Any]) -> Callable
     return FunctionType(function.__code__, names) if isinstance(function, FunctionType) else function
 
 
+_one_thread = threading.RLock()
 _plain_modules: dict[str, dict[str, Any]] = {}
 _always_compiled: list[bool] = []
 
@@ -234,7 +243,7 @@ def always_compiled() -> Iterator[None]:
 
 def count_elements(*arguments: Any) -> float:
     """Return the number of elements of all arrays, also of those in tuples."""
-    count = 0
+    count = 0.0
     for argument in arguments:
         if isinstance(argument, np.ndarray):
             count += argument.size
