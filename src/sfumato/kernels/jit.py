@@ -85,7 +85,7 @@ class LoopKernel:
         return self.py_func.__qualname__  # pickled by its name, like a function
 
     def __call__(self, *arguments: Any) -> Any:
-        if not self._is_compiled and self._is_plain(arguments):
+        if self._is_plain(arguments):
             with np.errstate(all="ignore"):  # hashes overflow on purpose, and compiled code does not warn either
                 return self.plain(*arguments)
         self._is_compiled = True
@@ -94,8 +94,11 @@ class LoopKernel:
     def _is_plain(self, arguments: tuple[Any, ...]) -> bool:
         if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
             return True
-        self._left -= self._work(*arguments)
-        return self._left >= 0.0 and not _always_compiled and not self._is_kept(arguments)
+        if _forced:
+            return not _forced[-1]
+        if not self._is_compiled:
+            self._left -= self._work(*arguments)
+        return not self._is_compiled and self._left >= 0.0 and not self._is_kept(arguments)
 
     def _is_kept(self, arguments: tuple[Any, ...]) -> bool:
         """Whether a version for arguments of these types is in the cache."""
@@ -228,17 +231,27 @@ def _with_names(function: Callable[..., Any], names: dict[str, Any]) -> Callable
 
 _one_thread = threading.RLock()
 _plain_modules: dict[str, dict[str, Any]] = {}
-_always_compiled: list[bool] = []
+_forced: list[bool] = []  # the last one says whether kernels are compiled
 
 
 @contextmanager
 def always_compiled() -> Iterator[None]:
     """Compile every kernel that is called, however little there is to do."""
-    _always_compiled.append(True)
+    _forced.append(True)
     try:
         yield
     finally:
-        _always_compiled.pop()
+        _forced.pop()
+
+
+@contextmanager
+def always_plain() -> Iterator[None]:
+    """Run every kernel as Python, however much there is to do."""
+    _forced.append(False)
+    try:
+        yield
+    finally:
+        _forced.pop()
 
 
 def count_elements(*arguments: Any) -> float:
@@ -286,7 +299,9 @@ def _keep_if_possible(compiled: Any) -> None:
 def fingerprint() -> str:
     """Return a hash of all files of this installation that contain kernels."""
     sources = ((file, file.read_bytes()) for file in sorted(Path(__file__).parent.parent.rglob("*.py")))
-    kernels = (file.name.encode() + source for file, source in sources if USES_JIT.search(source))
+    kernels = (
+        file.name.encode() + source for file, source in sources if USES_JIT.search(source) or file.name == "jit.py"
+    )
     return hashlib.sha256(b"\0".join(kernels)).hexdigest()
 
 

@@ -45,9 +45,8 @@ def released_rows(method):
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.name} {getattr(method, 'kind', '')}")
-def test_a_release_is_the_same(monkeypatch, method):
-    with monkeypatch.context() as patch:
-        patch.setenv("NUMBA_DISABLE_JIT", "1")
+def test_a_release_is_the_same(method):
+    with jit.always_plain():
         plain = released_rows(method)
     with jit.always_compiled():
         compiled = released_rows(method)
