@@ -186,9 +186,12 @@ class SetSearch:
 
 def compile_kernels() -> None:
     """Compile the kernels of the walk, so that a time limit does not include it."""
+    from sfumato.kernels.jit import always_compiled
+
     pair = Coded(np.zeros(2, np.int32), _no_values())
-    node = Node((0,), pair, EqualRows.whole(np.ones(2, dtype=bool)), is_last=False)
-    _ = node.groups.alone_after(pair)
+    with always_compiled():
+        node = Node((0,), pair, EqualRows.whole(np.ones(2, dtype=bool)), is_last=False)
+        _ = node.groups.alone_after(pair)
 
 
 def _no_values() -> object:

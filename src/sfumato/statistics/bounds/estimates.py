@@ -66,9 +66,9 @@ def estimate(
 def started_deadlines(
     statistic: Statistic, boxes: WeightedBoxes | None, budget: EstimateBudget | None, parts: int
 ) -> Iterator[Deadline]:
-    """Compile the kernels that the statistic needs, and start the clock after that."""
+    """Compile the kernels that the statistic needs if the time is limited, and start the clock after that."""
     sorts_only = isinstance(inner_statistic(statistic), Variance | Sd) and boxes is not None and boxes.is_certain
-    if not sorts_only and not isinstance(inner_statistic(statistic), Mean | Count | Sum | Quantile):
+    if budget and not sorts_only and not isinstance(inner_statistic(statistic), Mean | Count | Sum | Quantile):
         compile_kernels()
     return (budget or EstimateBudget()).deadlines(parts)
 
