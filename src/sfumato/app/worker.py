@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.app.tasks import Held, Task
-from sfumato.engines.machine import COMPILING, kernels_are_compiled
 from sfumato.errors import SfumatoError, SfumatoWarning, names_memory_errors, printable
 from sfumato.processes import Parent
 
@@ -65,8 +64,6 @@ def work(parent: Parent) -> None:
     log = logging.getLogger("sfumato")
     log.addHandler(_SendToVisitor(parent))
     log.setLevel(logging.INFO)
-    if not kernels_are_compiled():
-        parent.send(JobProgress(text=COMPILING))
     tables = Held(lambda share: parent.send(JobProgress(share=share)))
     while True:
         parent.send(_perform(parent.receive(), tables))

@@ -20,7 +20,7 @@ from typing import NoReturn
 
 import typer
 
-from sfumato.cli import assess, compare, console, demo, estimate, inspect, recommend, release, schema, web_page
+from sfumato.cli import assess, compare, console, demo, estimate, inspect, recommend, release, schema, warm, web_page
 from sfumato.errors import SfumatoError, names_memory_errors
 from sfumato.version import __version__
 
@@ -48,6 +48,7 @@ for command in (
     assess.assess,
     compare.compare,
     demo.demo,
+    warm.warm,
 ):
     app.command(command.__name__)(command)
 app.command("app")(web_page.open_page)

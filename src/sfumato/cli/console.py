@@ -181,8 +181,6 @@ class _Progress(logging.Handler):
 
 
 def say_compiling() -> None:
-    """Say that kernels must be compiled first, if the numba cache is empty."""
-    from sfumato.engines.machine import COMPILING, kernels_are_compiled
-
-    if not kernels_are_compiled():
-        say(f"· {COMPILING}")
+    """Print which kernels are compiled, and how long that took."""
+    say_progress("sfumato.kernels")
+    logging.getLogger("sfumato.kernels").propagate = False  # printed once, also if other messages are printed

@@ -187,9 +187,12 @@ class SetSearch:
 
 def compile_kernels() -> None:
     """Compile the kernels of the walk, so that a time limit does not include it."""
+    from sfumato.kernels.jit import always_compiled
+
     pair = Coded(np.zeros(2, np.int32), pa.nulls(1))
-    single = ColumnSet((0,), pair, RowGroups.whole(np.ones(2, dtype=bool)), is_last=False)
-    _ = single.groups.alone_after(pair)
+    with always_compiled():
+        single = ColumnSet((0,), pair, RowGroups.whole(np.ones(2, dtype=bool)), is_last=False)
+        _ = single.groups.alone_after(pair)
 
 
 @cache

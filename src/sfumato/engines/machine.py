@@ -10,7 +10,6 @@ from sfumato.errors import OptionError
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 UNKNOWN = 4 * 10**9  # bytes that are assumed where the system does not tell
-COMPILING = "compiling kernels; this takes about half a minute and is done once"
 CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 
@@ -42,14 +41,6 @@ def processors() -> int:
         return max(len(os.sched_getaffinity(0)), 1)
     except AttributeError:  # not Linux
         return os.cpu_count() or 1
-
-
-def kernels_are_compiled() -> bool:
-    """Return whether kernels were compiled before; otherwise that is done first."""
-    from sfumato import kernels
-
-    cache = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(kernels.__file__).parent)
-    return any(cache.rglob("*.nbi"))
 
 
 def _meminfo() -> int | None:

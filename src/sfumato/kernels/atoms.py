@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sfumato.kernels.jit import jit
@@ -11,7 +13,7 @@ from sfumato.kernels.tally import HIGH, LOW, WEIGHT, width
 @jit
 def entropy(share):
     """Return the bits that a cut into ``share`` and 1 − ``share`` uses of the budget of log2(records ÷ k) bits."""
-    return -(share * np.log2(share) + (1.0 - share) * np.log2(1.0 - share))
+    return -(share * math.log2(share) + (1.0 - share) * math.log2(1.0 - share))
 
 
 @jit
@@ -37,12 +39,12 @@ def commonest(keys):
 
 
 @jit
-def atom_gains(values, weights, set_start, tally, axis, rows, atom):
+def point_mass_gains(values, weights, set_start, tally, axis, rows, atom):
     """Return the cost saved per bit by a cut below ``atom`` and by one above it; for categories, around it and 0."""
     is_set = axis >= values.shape[1] - len(set_start)
     below, equal, above = 0, 0, 0
-    left, left_with, right, right_with = 0.0, 0.0, 0.0, 0.0  # weights on a side, without and with the atom
-    rest = 0.0  # weight of everything else, for categories
+    left = left_with = right = right_with = np.float64(0.0)  # weights on a side, without and with the atom
+    rest = np.float64(0.0)  # weight of everything else, for categories
     highest, lowest = -np.inf, np.inf
     for row in rows:
         value, weight = values[row, axis], weights[row, axis]

@@ -58,7 +58,7 @@ def _fewest(ordered, low, high):
     return best, first, last
 
 
-@jit
+@jit(work=lambda numbers, order, ordered, categories, low, high, cells, allowed, counts: 0.02 * len(low) * numbers.size)
 def _count(numbers, order, ordered, categories, low, high, cells, allowed, counts):
     for box in range(len(low)):
         axis, first, last = _fewest(ordered, low[box], high[box])

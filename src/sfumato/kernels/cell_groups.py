@@ -32,7 +32,7 @@ PART = 1_000_000  # rows of a part of a large table that is grouped by itself
 SAMPLE = 128  # rows from which the squared error of a cell is estimated
 
 
-class Cells(NamedTuple):
+class RowCells(NamedTuple):
     """Rows in cells: cell c has the places from starts[c] on, the first alive[c] of which are not yet grouped."""
 
     columns: NDArray[np.float32]  # (axes, places)
@@ -75,7 +75,7 @@ def _grouped(matrix: NDArray[np.float64], values: NDArray[np.float32], k: int) -
     return labels
 
 
-def _seeds(cells: Cells) -> NDArray[np.int64]:
+def _seeds(cells: RowCells) -> NDArray[np.int64]:
     """Return all places, shell by shell from the outermost one, and cell by cell within a shell."""
     outermost = np.argsort(-_from_mean(cells.columns))
     shell = np.arange(len(outermost)) * SHELLS // max(1, len(outermost))
@@ -89,7 +89,7 @@ def _from_mean(columns: NDArray[np.float32]) -> NDArray[np.float32]:
     return squared
 
 
-@jit
+@jit(work=lambda values, order, most: 20.0 * len(order))
 def cut(values, order, most):
     """Reorder rows so that cells of at most this many are contiguous; return their starts and the end."""
     starts, cells = np.zeros(len(order) + 2, np.int64), 0  # an empty table has one cell, too
@@ -117,7 +117,7 @@ def _axis(values, rows):
     """Return the axis along which these rows have the largest squared error."""
     best, found = -1.0, 0
     for axis in range(values.shape[1]):
-        total, squares = 0.0, 0.0
+        total, squares = np.float64(0.0), np.float64(0.0)
         for row in rows:
             value = values[row, axis]
             total += value
@@ -155,10 +155,10 @@ def _cells(values, rows, starts, around):
             near_low[number, :, place] = low[:, others[place]]
             near_high[number, :, place] = high[:, others[place]]
     places = np.arange(len(rows))
-    return Cells(columns, rows, places, places.copy(), cell, starts, np.diff(starts), near, near_low, near_high)
+    return RowCells(columns, rows, places, places.copy(), cell, starts, np.diff(starts), near, near_low, near_high)
 
 
-@jit(fastmath={"contract", "reassoc", "nsz", "nnan"})
+@jit
 def _summary(numbers):
     """Return mean, least and largest of some numbers."""
     total, low, high = numbers.dtype.type(0.0), numbers[0], numbers[0]
@@ -168,7 +168,7 @@ def _summary(numbers):
     return total / len(numbers), low, high
 
 
-@jit(fastmath={"contract", "reassoc", "nsz"})
+@jit
 def _to_boxes(low, high, point, squared):
     """Compute the squared distances of a point to boxes."""
     squared[:] = 0.0
@@ -228,7 +228,7 @@ def _remove(cells, member):
     cells.alive[cell] -= 1
 
 
-@jit
+@jit(work=lambda cells, seeds, k, enough, labels, group: 300.0 * len(seeds) * len(cells.columns))
 def _grow(cells, seeds, k, enough, labels, group):
     """Group rows around the seeds until ``enough`` rows are left; return these and the number of groups."""
     left, kind = len(cells.rows), cells.columns.dtype

@@ -42,7 +42,7 @@ def trees_of(steps: Sequence[NDArray[np.float64] | None]) -> Trees:
     return Trees(start.astype(np.int64), np.stack(rows))
 
 
-@jit(inline="always")
+@jit(forceinline=True)
 def has_tree(trees, axis):
     """Return whether an axis is cut by a tree."""
     return axis < len(trees.start) and trees.start[axis] >= 0

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
+from sfumato.kernels.node_cuts import sort_along
 from sfumato.kernels.partition import (
     PartitionProblem,
     both_diverse,
@@ -27,8 +28,7 @@ from sfumato.kernels.partition import (
     median_cut,
     note_cut,
 )
-from sfumato.kernels.search_branches import sort_along
-from sfumato.kernels.sorting import select
+from sfumato.kernels.sorting import copy_to, largest, select, smallest
 from sfumato.kernels.strips import cheapest_strips
 from sfumato.kernels.tally import ROWS, WEIGHT, add, clear, cost, width
 
@@ -67,12 +67,12 @@ def move_to_slab(problem, rows, keys, slab, position):
 
     ``keys`` are the values of the rows along the axis, those of the second side from ``position`` on.
     """
-    low, high, count = keys.min(), keys.max(), len(rows)
+    low, high, count = smallest(keys), largest(keys), len(rows)
     slabs = np.floor((high - low) / slab)
     if slabs < 2.0:
         return position
     wide = (high - low) / slabs
-    boundary = low + wide * min(max(np.round((keys[position:].min() - low) / wide), 1.0), slabs - 1.0)
+    boundary = low + wide * min(max(np.round((smallest(keys[position:]) - low) / wide), 1.0), slabs - 1.0)
     moved = 0
     for key in keys:
         if key < boundary:
@@ -101,7 +101,10 @@ def large_cut(problem, rows, keys, tally, bits, bounds):
         if both_diverse(cells, rows, position):
             return position, axis
         pressure[axis] = 0.0
-        axis = np.argmax(pressure)
+        axis = 0
+        for other in range(len(pressure)):
+            if pressure[other] > pressure[axis]:
+                axis = other
         if pressure[axis] <= 0.0:
             return 0, -1
         is_number = axis < len(pressure) - len(cells.set_start)
@@ -130,7 +133,7 @@ def best_strips(problem, rows, most, tally, bits):
             total, found = cheapest_strips(problem, own, most, tally, bits)
             if total < most:
                 most, chosen, starts = total, axis, found
-                ordered[:] = own
+                copy_to(ordered, own)
     return most, chosen, starts, ordered
 
 
@@ -170,12 +173,15 @@ def lay(problem, order, begins, cuts, bounds, first, last):
     if boxes <= min(FEW, count // problem.k - 1):  # few boxes, and fewer than k allows
         best, axis, starts, ordered = best_strips(problem, rows, best, tally, bits)
         if axis >= 0:
-            rows[:] = ordered
+            copy_to(rows, ordered)
             begin_strips(problem, order, begins, cuts, first, last, starts, axis)
     return best
 
 
-@jit
+@jit(
+    work=lambda problem, order, begins, cuts, bounds, first, last, enough: 80.0 * (last - first) * len(problem.apart),
+    seconds=8.0,
+)
 def split(problem, order, begins, cuts, bounds, first, last, enough):
     """Cut the cell order[first:last] as :func:`sfumato.kernels.partition.split` does, into diverse boxes.
 
@@ -197,7 +203,7 @@ def split(problem, order, begins, cuts, bounds, first, last, enough):
         starts = np.array([0, position])
         if position == 0:
             _, axis, starts, ordered = best_strips(cells, order[first:last], np.inf, tally, bits)
-            order[first:last] = ordered
+            copy_to(order[first:last], ordered)
         if len(starts) < 2:
             continue
         begin_strips(cells, order, begins, cuts, first, last, starts, axis)

@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from sfumato.kernels.jit import jit
+from sfumato.kernels.sorting import argsort
 
 BLOCK = 1024  # boxes are summed in blocks first, so that rounding errors grow with the number of blocks only
 
@@ -31,7 +32,7 @@ def _walk(first, second):
         a, b = first[i + 1], second[i + 1]
         sign[i] = -1.0 if b < 0.0 or (b == 0.0 and a < 0.0) else 1.0
         angle[i] = math.atan2(sign[i] * b, sign[i] * a)
-    order = np.argsort(angle)
+    order = argsort(angle)
     side_first, side_second = np.empty(2 * n), np.empty(2 * n)
     column = np.empty(2 * n, dtype=np.int64)
     for side in range(2 * n):
@@ -86,7 +87,7 @@ def _coordinate(low, high, g, side, column, sign, best_side, best_share):
     return min(low[g, i] + share * (high[g, i] - low[g, i]), high[g, i])
 
 
-@jit
+@jit(work=lambda low, *_: 10.0 * low.size)
 def largest_product_sum(low, high, weight, extra, first, second, offset):
     """Return Σ weight · v + extra · max(v, 0), with v = max over the box of L₁·L₂ − offset, and its gradient.
 
@@ -118,7 +119,7 @@ def largest_product_sum(low, high, weight, extra, first, second, offset):
     return total, slope
 
 
-@jit
+@jit(work=lambda low, high, weight, extra, first, seconds: 10.0 * low.size * len(seconds))
 def largest_product_sums(low, high, weight, extra, first, seconds):
     """Compute the same, without offset, for each of several L₂ (one per row)."""
     totals, slopes = np.empty(len(seconds)), np.empty(seconds.shape)
@@ -127,7 +128,7 @@ def largest_product_sums(low, high, weight, extra, first, seconds):
     return totals, slopes
 
 
-@jit
+@jit(work=lambda low, *_: 10.0 * low.size)
 def best_points(low, high, first, second):
     """Return the point where each box attains its largest L₁·L₂, and that product."""
     boxes, n = low.shape

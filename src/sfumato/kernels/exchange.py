@@ -37,14 +37,16 @@ def exchange(
     return Exchanged(float(largest), int(exchanges))
 
 
-@jit
+@jit(work=lambda columns, column, first, second, bound: (len(first) + len(columns)) * column)
 def _exchange(columns, column, first, second, bound):
     products = np.zeros(column)
     for row in range(len(columns)):
         for other in range(column):
             products[other] += columns[row, column] * columns[row, other]
     tried = np.empty_like(products)
-    largest, total = np.abs(products).max(), (products**2).sum()
+    largest, total = np.abs(products).max(), 0.0
+    for product in products:
+        total += product * product
     exchanges = 0
     for one, two in zip(first, second):  # noqa: B905 - numba does not support strict
         if largest <= bound:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
+from sfumato.kernels.sorting import largest, smallest
 
 
 @jit
@@ -111,7 +112,7 @@ def cells(faces, values, order, starts, cuts, bounds):
         if axis >= axes:
             continue
         first, last = np.searchsorted(starts, cut[2]), np.searchsorted(starts, cut[3])
-        upper, lower = cut_faces(faces, axis, high[first:leaf, axis].max(), low[leaf:last, axis].min())
+        upper, lower = cut_faces(faces, axis, largest(high[first:leaf, axis]), smallest(low[leaf:last, axis]))
         for other in range(first, leaf):
             found[other, 1, axis] = min(found[other, 1, axis], upper)
         for other in range(leaf, last):

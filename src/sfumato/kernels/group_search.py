@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
+from sfumato.kernels.sorting import argsort
 
 FEWEST, MOST = 2, 6  # groups that are dissolved together
 TOLERANCE = 1e-12  # a gain below this share of the largest squared distance in the window is a rounding error
@@ -58,7 +59,7 @@ def partition_of(labels: NDArray[np.int64], k: int) -> Partition:
     return Partition(members, np.append(sizes, np.zeros(unused[0], np.int64)), labels.copy(), free, unused)
 
 
-@jit(fastmath={"contract", "reassoc", "nsz"})
+@jit
 def _squared(one, other):
     total = 0.0
     for axis in range(len(one)):
@@ -147,7 +148,7 @@ def _regroup(window, k, generator):
         if left >= 2 * k:
             most = min(2 * k - 1, left - k)
             size = k if generator.random() < 0.5 else k + int(generator.random() * (most - k + 1))
-        nearest = np.argsort(apart[seed, order[:count]])
+        nearest = argsort(apart[seed, order[:count]])
         for place in range(size):
             label[order[nearest[place]]] = group
         left -= size
@@ -224,7 +225,7 @@ def _replace(partition, window, chosen, groups):
         labels[window.rows[place]] = group
 
 
-@jit
+@jit(work=lambda *_: np.inf)
 def search_groups(values, partition, near, k, steps, generator):
     """Try this many steps; return by how much the sum of squares has decreased. ``near`` are neighbours of each row."""
     saved, buffer = 0.0, np.empty(MOST, np.int64)

@@ -69,7 +69,7 @@ def _cheapest_last_group(values: Floats, counts: Ints, best: Floats, end: int, k
     return cheapest, start
 
 
-@jit
+@jit(work=lambda values, counts, k, cost: 2.0 * len(values) * k)
 def cheapest_groups(values: Floats, counts: Ints, k: int, cost: int) -> tuple[Ints, float]:
     """Return the end of each group (exclusive, in points) and the total cost.
 

@@ -9,7 +9,7 @@ from sfumato.kernels.jit import jit
 ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ ÷ the golden ratio: multiplication by it spreads low bits to high bits
 
 
-@jit
+@jit(work=lambda keys, *_: 2.0 * len(keys), seconds=1.0)
 def grouped(keys, counts, labels, sizes):
     """Number equal keys alike (0, 1, … by first appearance), and add up their counts; return the number of groups.
 

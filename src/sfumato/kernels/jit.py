@@ -1,45 +1,273 @@
-"""The compilation of kernels, with a cache that is cleared when any kernel changes.
+"""Kernels: loops over arrays that run as Python where there is little to do, and are compiled where there is more.
 
-numba caches a compiled function until the file that defines it changes. Functions that it calls in other files are
-compiled into it, so after an update an old version of them could remain in use. The cache therefore contains a
-fingerprint of all kernels and is cleared if that differs.
+Compiling takes seconds, for which small tables need not wait. A call with little work therefore runs the function as it
+is written, unless a compiled version is at hand; with more work, or after many calls, numba compiles it. Both give the
+same numbers if a kernel
 
-Where no folder can be written, or the disk is full, kernels are compiled in every process, and a warning says so once.
+- adds up float32 numbers in ``np.float64(0.0)``: a Python float would become a float32;
+- calls ``math.exp`` and ``math.log``, and ``sorting.total`` for sums of floats: NumPy rounds differently;
+- sorts with :mod:`sfumato.kernels.sorting`, or stably: else the order of equal keys differs;
+- uses no ``fastmath``.
+
+Only a kernel that Python calls becomes machine code. The kernels that it calls are linked into it and optimized there,
+once instead of once per caller, which takes a fraction of the time.
+
+numba keeps a compiled function until the file that defines it changes. The functions that it calls may be in other
+files, so each folder of the cache contains a fingerprint of all kernels and is cleared if that differs. Where no folder
+can be written, or the disk is full, kernels are compiled in every process, and a warning says so once.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
-from collections.abc import Callable
-from functools import cache
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, cached_property, update_wrapper
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
-from numba import njit
+import numpy as np
 
 STAMP = "kernels.fingerprint"
+USES_JIT = re.compile(rb"\bjit import jit\b")
+
+WORTH_SAYING = 1.0  # seconds of compiling
+
+log = logging.getLogger("sfumato.kernels")
 
 
-def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile a function on its first call, to run without the global interpreter lock, and cache the result.
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    work: Callable[..., float] | None = None,
+    seconds: float = 2.0,
+    plain: Callable[..., Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Make a kernel of a function over arrays, numbers and named tuples of them.
 
-    ``forceinline=True`` suits small functions that inner loops call: a call that is not inlined counts the references
-    of every array that it passes, which may take longer than the function itself.
+    ``work`` returns about how many microseconds a call with these arguments takes as Python, if that is not about the
+    number of array elements. A kernel may take ``seconds`` as Python in one process, about as long as compiling it
+    takes. ``plain`` is a version that is faster as Python and gives the same numbers. Other options are those of
+    ``numba.njit``: ``forceinline=True`` suits small functions that inner loops call, because a call counts the
+    references of every array that it passes.
     """
-    if function is None:
-        return lambda given: jit(given, **options)
-    compiled = njit(nogil=True, **options)(function)
-    if compiled is function:  # as it is where NUMBA_DISABLE_JIT says so
+
+    def kernel(given: Callable[..., Any]) -> LoopKernel:
+        return LoopKernel(given, plain or given, work or count_elements, seconds, options)
+
+    return kernel if function is None else kernel(function)
+
+
+class LoopKernel:
+    """A function that runs as it is written, or compiled. Kernels that it calls are treated in the same way."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        plain: Callable[..., Any],
+        work: Callable[..., float],
+        seconds: float,
+        options: dict[str, Any],
+    ) -> None:
+        update_wrapper(self, function)
+        self.py_func, self.as_python, self._work, self._options = function, plain, work, options
+        self._left, self._is_compiled = 1e6 * seconds, False  # microseconds that it may still take as Python
+
+    def __reduce__(self) -> str:
+        return self.py_func.__qualname__  # pickled by its name, like a function
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._is_plain(arguments):
+            with np.errstate(all="ignore"):  # hashes overflow on purpose, and compiled code does not warn either
+                return self.plain(*arguments)
+        self._is_compiled = True
+        return self.compiled(*arguments)
+
+    def _is_plain(self, arguments: tuple[Any, ...]) -> bool:
+        if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+            return True
+        if _forced:
+            return not _forced[-1]
+        if not self._is_compiled:
+            self._left -= self._work(*arguments)
+        return not self._is_compiled and self._left >= 0.0 and not self._is_kept(arguments)
+
+    def _is_kept(self, arguments: tuple[Any, ...]) -> bool:
+        """Whether a version for arguments of these types is in the cache."""
+        kept = self.compiled._cache if self._may_be_kept else None
+        if not hasattr(kept, "_cache_file"):  # also if no folder can be written
+            return False
+        types = tuple(map(self.compiled.typeof_pyval, arguments))
+        return kept._index_key(types, self.compiled.targetctx.codegen()) in kept._cache_file._load_index()
+
+    @cached_property
+    def _may_be_kept(self) -> bool:
+        """Whether the cache has any version; found out without numba, which takes a while to import."""
+        source, given = Path(self.py_func.__code__.co_filename), os.environ.get("NUMBA_CACHE_DIR")
+        folders = [Path(given)] if given else [source.parent / "__pycache__", Path.home() / ".cache" / "numba"]
+        index = f"{source.stem}.{self.py_func.__name__}-*.nbi"
+        return any(next(folder.rglob(index), None) for folder in folders)
+
+    @cached_property
+    def plain(self) -> Callable[..., Any]:
+        """The function, in a module whose kernels are such functions, too."""
+        plain: Callable[..., Any] = _plain_module(self.py_func.__module__)[self.py_func.__name__]
+        return plain
+
+    @cached_property
+    def compiled(self) -> Any:
+        """The function that Python calls, compiled when it is called for the first time."""
+        compiled = _dispatcher(self.py_func, self._options)
+        try:
+            compiled.enable_caching()
+            forget_stale(Path(compiled.stats.cache_path))
+        except (OSError, RuntimeError):  # RuntimeError: numba found no folder that it can write
+            warn_uncached()
+            return _dispatcher(self.py_func, self._options)
+        _keep_if_possible(compiled)
         return compiled
+
+    @property
+    def signatures(self) -> list[Any]:
+        """The types of arguments that it was compiled for, or loaded from the cache."""
+        signatures: list[Any] = self.compiled.signatures
+        return signatures
+
+    @cached_property
+    def _linked(self) -> Any:
+        """The function that other kernels call. It has no machine code of its own."""
+        from numba import njit, types
+
+        linked = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **self._options)(self.py_func)
+        of_types = linked.get_call_template
+        # constants are numbers like others: a version for each would be compiled else
+        linked.get_call_template = lambda arguments, named: of_types(tuple(map(types.unliteral, arguments)), named)
+        return linked
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba asks for where a kernel uses the name of another one."""
+        return self._linked._numba_type_
+
+
+def _dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    from numba import njit
+
+    return njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=_outermost_compiler(), **options)(function)
+
+
+@cache
+def _outermost_compiler() -> Any:
+    """Return a compiler that links all code that a kernel calls into it before anything is optimized."""
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import Compiler
+
+    class Linked(JITCodeLibrary):  # type: ignore[misc]
+        """Code that is linked, but neither optimized by itself nor turned into machine code."""
+
+        codegen = property(lambda self: self)
+
+        def set_env(self, *_: Any) -> None:
+            """Nothing to set: there is no machine code."""
+
+        def get_pointer_to_function(self, _: str) -> int:
+            return 0
+
+        def _optimize_functions(self, _: Any) -> None:
+            """Nothing yet: the kernel that calls them is optimized as a whole."""
+
+        def _optimize_final_module(self) -> None:
+            pass
+
+        def _finalize_final_module(self) -> None:
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+    class Outermost(Compiler):  # type: ignore[misc]
+        def compile_extra(self, func: Callable[..., Any]) -> Any:
+            generator = self.state.targetctx.codegen()
+            self.state.library = generator.create_library(func.__qualname__)
+            self.state.library.enable_object_caching()
+            _say_once()
+            started = time.process_time()
+            generator._library_class, usual = Linked, generator._library_class
+            try:
+                return super().compile_extra(func)
+            finally:
+                generator._library_class = usual
+                seconds = time.process_time() - started
+                if seconds >= WORTH_SAYING:
+                    log.info("compiled the kernel %s in %.0f s", func.__name__.strip("_"), seconds)
+
+    return Outermost
+
+
+def _plain_module(name: str) -> dict[str, Any]:
+    """Return the names of a module, with the functions of kernels as they are written."""
+    with _one_thread:
+        if name not in _plain_modules:
+            module = vars(sys.modules[name])
+            names = dict(module)
+            for key, value in module.items():
+                if isinstance(value, LoopKernel):
+                    own = value.__module__ == name
+                    names[key] = _with_names(value.as_python, names) if own else value.plain
+            _plain_modules[name] = names
+        return _plain_modules[name]
+
+
+def _with_names(function: Callable[..., Any], names: dict[str, Any]) -> Callable[..., Any]:
+    """Return a function that finds its global names here; one of NumPy needs none."""
+    return FunctionType(function.__code__, names) if isinstance(function, FunctionType) else function
+
+
+_one_thread = threading.RLock()
+_plain_modules: dict[str, dict[str, Any]] = {}
+_forced: list[bool] = []  # the last one says whether kernels are compiled
+
+
+@contextmanager
+def always_compiled() -> Iterator[None]:
+    """Compile every kernel that is called, however little there is to do."""
+    _forced.append(True)
     try:
-        compiled.enable_caching()
-        forget_stale(Path(compiled.stats.cache_path))
-    except (OSError, RuntimeError):  # RuntimeError: numba found no folder that it can write
-        warn_uncached()
-        return njit(nogil=True, **options)(function)
-    _keep_if_possible(compiled)
-    return compiled
+        yield
+    finally:
+        _forced.pop()
+
+
+@contextmanager
+def always_plain() -> Iterator[None]:
+    """Run every kernel as Python, however much there is to do."""
+    _forced.append(False)
+    try:
+        yield
+    finally:
+        _forced.pop()
+
+
+def count_elements(*arguments: Any) -> float:
+    """Return the number of elements of all arrays, also of those in tuples."""
+    count = 0.0
+    for argument in arguments:
+        if isinstance(argument, np.ndarray):
+            count += argument.size
+        elif isinstance(argument, tuple):
+            count += count_elements(*argument)
+    return count
+
+
+@cache
+def _say_once() -> None:
+    log.info("compiling kernels, which is done once; `sfumato warm` does it beforehand")
 
 
 @cache
@@ -48,8 +276,9 @@ def warn_uncached() -> None:
     from sfumato.errors import warn
 
     warn(
-        "Compiled kernels cannot be kept, because no cache folder can be written: they are compiled in every process, "
-        "which takes about half a minute. Set NUMBA_CACHE_DIR to a folder that can be written."
+        "Compiled kernels cannot be kept, because no cache folder can be written: every process that works on a large "
+        "table compiles them again, which takes up to half a minute. Set NUMBA_CACHE_DIR to a folder that can be "
+        "written."
     )
 
 
@@ -57,20 +286,23 @@ def _keep_if_possible(compiled: Any) -> None:
     """Let a full disk be no reason to fail: what cannot be kept is used all the same."""
     save = compiled._cache.save_overload
 
-    def saved(*arguments: Any) -> None:
+    def save_if_possible(*arguments: Any) -> None:
         try:
             save(*arguments)
         except OSError:
             warn_uncached()
 
-    compiled._cache.save_overload = saved
+    compiled._cache.save_overload = save_if_possible
 
 
 @cache
 def fingerprint() -> str:
-    """Return a hash of all kernel files of this installation."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"\0".join(file.name.encode() + file.read_bytes() for file in files)).hexdigest()
+    """Return a hash of all files of this installation that contain kernels."""
+    sources = ((file, file.read_bytes()) for file in sorted(Path(__file__).parent.parent.rglob("*.py")))
+    kernels = (
+        file.name.encode() + source for file, source in sources if USES_JIT.search(source) or file.name == "jit.py"
+    )
+    return hashlib.sha256(b"\0".join(kernels)).hexdigest()
 
 
 @cache

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.kernels.jit import jit
 
 
-@jit
+@jit(work=lambda lower, upper, weights, k: len(weights) * k)
 def cheapest_ends(lower, upper, weights, k):
     """Return the ends of the cheapest groups of at least k sorted records, given the weight of each record.
 

@@ -21,12 +21,13 @@ from sfumato.kernels.row_groups import (
     put_in,
     take_out,
 )
+from sfumato.kernels.sorting import argsort
 
 LEAST = 1e-12  # smallest improvement that counts
 LARGE = 16  # rows of a group, as a multiple of k, beyond which it is not worth looking for better places of its rows
 
 
-@jit
+@jit(work=lambda rows, *_: 50.0 * rows.values.size, seconds=0.3)
 def merge_incomplete(rows, groups, is_complete, order, window, most):
     """Join each incomplete group with the group nearby that adds least cost per incomplete row, if at most ``most``.
 
@@ -75,7 +76,7 @@ def other_row(groups, group, row):
     return groups.after[first] if first == row else first
 
 
-@jit
+@jit(work=lambda rows, *_: 50.0 * rows.values.size, seconds=0.3)
 def improve(rows, groups, order, window, allowed):
     """Move or exchange rows between groups that are near each other, where this lowers the cost; return by how much.
 
@@ -142,7 +143,7 @@ def cheapest_group(rows, groups, order, place, window, row, most):
     return chosen, best
 
 
-@jit
+@jit(work=lambda rows, *_: 50.0 * rows.values.size, seconds=0.3)
 def refill(rows, groups, order, window, allowed):
     """Move rows out of groups of k that take in a spare row of a third group, where this lowers the cost."""
     saved, count = 0.0, len(order)
@@ -184,7 +185,7 @@ def refill(rows, groups, order, window, allowed):
     return saved
 
 
-@jit
+@jit(work=lambda rows, *_: 50.0 * rows.values.size, seconds=0.3)
 def dissolve(rows, groups, order, place_of, window):
     """Distribute the rows of a group over the groups near them, where this lowers the cost; return by how much."""
     saved, count = 0.0, len(order)
@@ -229,7 +230,7 @@ def far_row(rows, groups, group, row):
     return chosen
 
 
-@jit
+@jit(work=lambda rows, *_: 50.0 * rows.values.size, seconds=0.3)
 def split_large(rows, groups, empty):
     """Split groups of at least 2k rows in two where this lowers the cost; ``empty`` lists unused groups.
 
@@ -248,7 +249,7 @@ def split_large(rows, groups, empty):
             members[found], lean[found] = row, pair_cost(rows, row, two) - pair_cost(rows, row, one)
             found += 1
             row = groups.after[row]
-        members = members[np.argsort(lean)]
+        members = members[argsort(lean)]
         old, other = size * groups.cost[group], empty[splits]
         best, at = old - LEAST, 0
         for moved in range(size - rows.k):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.kernels.jit import jit
+from sfumato.kernels.sorting import sort, total_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +49,7 @@ def vmdav(matrix: NDArray[np.float64], k: int, gain: float) -> NDArray[np.int64]
     return labels
 
 
-@jit(fastmath={"contract", "reassoc", "nsz"})
+@jit
 def distances(columns, start, end, centre, squared):
     """Compute the squared distances of the rows from ``start`` to ``end`` to a point, four columns at a time."""
     count = end - start
@@ -108,8 +109,9 @@ def _nearest(columns, left, centre, squared, near, apart):
 @jit
 def _take(columns, rows, left, near, group, labels, total):
     """Give these rows to a group and move the last rows that are left to their places; return the number left."""
-    chosen = np.sort(near)[::-1]
-    for place in chosen:
+    chosen = near.copy()
+    sort(chosen, near.copy())
+    for place in chosen[::-1]:
         left -= 1
         labels[rows[place]] = group
         rows[place] = rows[left]
@@ -119,13 +121,13 @@ def _take(columns, rows, left, near, group, labels, total):
     return left
 
 
-@jit
+@jit(work=lambda columns, k, labels: 0.4 * columns.size * columns.shape[1] / k, seconds=3.0)
 def _mdav(columns, k, labels):
     left = columns.shape[1]
     axes = len(columns)
     rows, total = np.arange(left), np.zeros(axes)
     for axis in range(axes):
-        total[axis] = columns[axis].sum()
+        total[axis] = total_of(columns[axis])
     squared = np.empty(TILE)
     near, apart = np.empty(k, np.int64), np.empty(k)
     group = 0
@@ -154,14 +156,14 @@ def _closer(points, left, point, squared, gap):
             gap[start + row] = min(gap[start + row], squared[row])
 
 
-@jit
+@jit(work=lambda columns, k, gain, labels: 0.4 * columns.size * columns.shape[1], seconds=3.0)
 def _vmdav(columns, k, gain, labels):
     """Form the groups; return the rows that are left over and the number of groups. The last column holds gaps."""
     left, axes = columns.shape[1], len(columns) - 1
     points, gap = columns[:axes], columns[axes]
     rows, total, mean = np.arange(left), np.zeros(axes + 1), np.zeros(axes)
     for axis in range(axes):
-        mean[axis] = points[axis].mean()
+        mean[axis] = total_of(points[axis]) / left
     squared = np.empty(TILE)
     near, apart = np.empty(k, np.int64), np.empty(k)
     nearest, nearest_apart = np.empty(2, np.int64), np.empty(2)

@@ -23,7 +23,7 @@ def median_cells(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     return labels
 
 
-@jit
+@jit(work=lambda scores, k, order, labels: 10.0 * scores.size)
 def _cut(scores, k, order, labels):
     """Process a stack of ranges of ``order``, each a cell that may still have to be cut."""
     axes = scores.shape[1]

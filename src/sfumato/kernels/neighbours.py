@@ -45,7 +45,7 @@ class Neighbours:
         return Neighbours(np.take_along_axis(self.distance, kept, axis=1), np.take_along_axis(self.index, kept, axis=1))
 
 
-class Points(NamedTuple):
+class DistinctPoints(NamedTuple):
     """The distinct points, and the points that equal each of them: ``copies[start[i]:start[i + 1]]``, ascending."""
 
     values: NDArray[np.float64]  # (distinct points, columns)
@@ -53,7 +53,7 @@ class Points(NamedTuple):
     start: NDArray[np.int64]
 
 
-class Cells(NamedTuple):
+class PointCells(NamedTuple):
     """Cells of near points along the leading axes; empty places of a cell are far away."""
 
     tiles: NDArray[np.float32]  # (cells, axes, places)
@@ -86,12 +86,12 @@ def nearest(queries: NDArray[np.float64], points: NDArray[np.float64], k: int) -
     return Neighbours(np.sqrt(squared), index)
 
 
-def _distinct(points: NDArray[np.float64]) -> Points:
+def _distinct(points: NDArray[np.float64]) -> DistinctPoints:
     """Return the points without their copies."""
     labels, first = _labels(points.view(np.int64))
     copies = np.argsort(labels, kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=len(first)))])
-    return Points(points[first], copies, start)
+    return DistinctPoints(points[first], copies, start)
 
 
 def _leading_axes(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -104,7 +104,7 @@ def _leading_axes(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
     return vectors[:, ::-1][:, : min(-(-enough // 4) * 4, len(values))], centre
 
 
-def _in_cells(turned: NDArray[np.float64]) -> Cells:
+def _in_cells(turned: NDArray[np.float64]) -> PointCells:
     """Return the points in cells, by cuts at medians of the axis with the largest range."""
     cell = median_cells(turned, CELL)
     order, size = np.argsort(cell, kind="stable"), np.bincount(cell)
@@ -115,7 +115,7 @@ def _in_cells(turned: NDArray[np.float64]) -> Cells:
     tiles = np.full((len(size), turned.shape[1], point.shape[1]), np.float32(1e18))
     tiles[cell, :, place] = short
     low, high = (bound.reduceat(short, start, axis=0).T.copy() for bound in (np.minimum, np.maximum))
-    return Cells(tiles, point, size, low, high)
+    return PointCells(tiles, point, size, low, high)
 
 
 @jit
@@ -149,7 +149,7 @@ def _equal(bits, row, other):
     return same
 
 
-@jit
+@jit(work=lambda short, cells: short.size * len(cells.size))
 def _homes(short, cells):
     """Return the cell whose bounding box is nearest to each query."""
     homes, far = np.empty(len(short), dtype=np.int64), np.empty(len(cells.size), dtype=np.float32)
@@ -159,7 +159,7 @@ def _homes(short, cells):
     return homes
 
 
-@jit
+@jit(work=lambda chosen, queries, short, points, cells, slack, squared, index: 0.5 * len(chosen) * len(points.values))
 def _scan(chosen, queries, short, points, cells, slack, squared, index):
     """Fill the sorted lists of the nearest points of the chosen queries."""
     far, done = np.empty(len(cells.size), dtype=np.float32), np.empty(len(cells.size), dtype=np.bool_)
@@ -200,7 +200,7 @@ def _search(cell, bound, query, points, cells, slack, squared, index, reach):
     return reach
 
 
-@jit(fastmath={"contract", "reassoc", "nsz"})
+@jit
 def _box_bounds(query, low, high, far):
     """Compute the squared distances of a query to bounding boxes."""
     far[:] = 0.0
@@ -211,7 +211,7 @@ def _box_bounds(query, low, high, far):
             far[cell] += step * step
 
 
-@jit(fastmath={"contract", "reassoc", "nsz"})
+@jit
 def _bounds(query, tile, bound):
     """Compute squared distances along the leading axes, four axes at a time."""
     bound[:] = 0.0

@@ -70,7 +70,9 @@ def split_off(problem, rows, keys, axis, low, high):
     return position
 
 
-@jit
+@jit(
+    work=lambda problem, rows, begins, breadth, enough, effort: 20.0 * effort[0] * problem.values.shape[1], seconds=4.0
+)
 def follow(problem, rows, begins, breadth, enough, effort):
     """Make the cheapest boxes that are found: reorder the rows, mark in ``begins`` where boxes begin, return the cost.
 

@@ -6,10 +6,13 @@ are therefore cut by splitting off one child after the other, the commonest firs
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from sfumato.kernels.covering import covering_width
+from sfumato.kernels.covering import covering_width, has_tree
 from sfumato.kernels.jit import jit
+from sfumato.kernels.sorting import sort
 
 
 @jit
@@ -32,12 +35,26 @@ def commonest_first(trees, axis, keys, rows):
     found = children(trees, axis, keys, begins)
     if found < 2:
         return
-    order = np.argsort(-np.diff(begins[: found + 1]), kind="mergesort")
+    order, rank = np.arange(found), np.empty(found)
+    for child in range(found):  # of equally common children the first ones first
+        rank[child] = child - found * (begins[child + 1] - begins[child])
+    sort(rank, order)
     old_keys, old_rows, filled = keys.copy(), rows.copy(), 0
     for child in order:
         for place in range(begins[child], begins[child + 1]):
             keys[filled], rows[filled] = old_keys[place], old_rows[place]
             filled += 1
+
+
+@jit
+def sort_along(problem, rows, axis, own, keys):
+    """Write the rows to ``own`` and their values along an axis to ``keys``, in an order to cut by; deterministic."""
+    for place in range(len(rows)):
+        own[place] = rows[place]
+        keys[place] = problem.values[rows[place], axis]
+    sort(keys, own)
+    if has_tree(problem.trees, axis):
+        commonest_first(problem.trees, axis, keys, own)
 
 
 @jit
@@ -50,8 +67,8 @@ def child_gain(values, weights, trees, axis, rows, least):
     keys = np.empty(count)
     for place in range(count):
         keys[place] = values[rows[place], axis]
-    order = np.argsort(keys)
-    keys = keys[order]
+    order = np.arange(count)
+    sort(keys, order)
     whole = covering_width(trees, axis, keys[0], keys[-1])
     begins = np.empty(count + 1, np.int64)
     found = children(trees, axis, keys, begins)
@@ -61,18 +78,18 @@ def child_gain(values, weights, trees, axis, rows, least):
         records = last - first
         if records < least or records == count:
             continue
-        weight = 0.0
+        weight = np.float64(0.0)
         for place in range(first, last):
             weight += weights[rows[order[place]], axis]
         saved += weight * (whole - covering_width(trees, axis, keys[first], keys[last - 1]))
-        bits -= records / count * np.log2(records / count)
+        bits -= records / count * math.log2(records / count)
         rest -= records
         if records > most:
             most, low, high = records, keys[first], keys[last - 1]
     if most == 0:
         return 0.0, 0.0, 0.0
     if rest > 0:
-        bits -= rest / count * np.log2(rest / count)
+        bits -= rest / count * math.log2(rest / count)
     return saved / bits, low, high
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sfumato.kernels.jit import jit
 
 
-class OpenAxes(NamedTuple):
+class ActiveAxes(NamedTuple):
     """A part of a problem: some records and some axes."""
 
     axis: NDArray[np.int64]  # number of each axis in the problem
@@ -25,17 +25,17 @@ class OpenAxes(NamedTuple):
 
 
 @jit
-def open_axes(problem, rows, pressures, bounds):
+def active_axes(problem, rows, pressures, bounds):
     """Return the records along the axes with pressure; along all axes if some have trees, which are known by number."""
     numbers = problem.values.shape[1] - len(problem.set_start)
-    is_open = pressures > 0.0
+    is_active = pressures > 0.0
     if len(problem.trees.start) > 0:
-        is_open[:] = True
-    axis = np.flatnonzero(is_open)
-    open_numbers, open_faces = 0, 0  # axes with trees are numbers, and have no faces
+        is_active[:] = True
+    axis = np.flatnonzero(is_active)
+    active_numbers, active_faces = 0, 0  # axes with trees are numbers, and have no faces
     for one in axis:
-        open_numbers += one < numbers
-        open_faces += one < bounds.shape[1]
+        active_numbers += one < numbers
+        active_faces += one < bounds.shape[1]
     values = np.empty((len(rows), len(axis)))
     weights = np.empty((len(rows), len(axis)), np.float32)
     for place in range(len(rows)):
@@ -43,10 +43,10 @@ def open_axes(problem, rows, pressures, bounds):
         for local in range(len(axis)):
             values[place, local] = problem.values[row, axis[local]]
             weights[place, local] = problem.weights[row, axis[local]]
-    set_start = np.empty(len(axis) - open_numbers, np.int64)
+    set_start = np.empty(len(axis) - active_numbers, np.int64)
     for local in range(len(set_start)):
-        set_start[local] = problem.set_start[axis[open_numbers + local] - numbers]
-    faces = np.empty((2, open_faces))
+        set_start[local] = problem.set_start[axis[active_numbers + local] - numbers]
+    faces = np.empty((2, active_faces))
     for local in range(faces.shape[1]):
         faces[0, local], faces[1, local] = bounds[0, axis[local]], bounds[1, axis[local]]
-    return OpenAxes(axis, values, weights, set_start, faces)
+    return ActiveAxes(axis, values, weights, set_start, faces)

@@ -20,19 +20,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.kernels.atoms import atom_gains, commonest
+from sfumato.kernels.atoms import commonest, point_mass_gains
 from sfumato.kernels.covering import NO_TREES, Trees, has_tree
 from sfumato.kernels.faces import HULLS, CellFaces, cut_faces
 from sfumato.kernels.jit import jit
 from sfumato.kernels.node_cuts import child_gain, commonest_first, move_child_before
-from sfumato.kernels.open_axes import open_axes
-from sfumato.kernels.sorting import select, sort
+from sfumato.kernels.open_axes import active_axes
+from sfumato.kernels.sorting import copy_to, select, smallest, sort
 from sfumato.kernels.tally import HIGH, LEADING, LOW, ROWS, WEIGHT, add, clear, leading, least_cost, width
 
 SAMPLE = 4096  # records that represent a larger cell when its axis is chosen
-ATOM_SAMPLE = 256  # records among which a shared value is searched
-ATOM_AXES = 32  # axes with the largest pressures, the only ones along which a shared value is searched
-ATOM_SHARE = 0.15  # share of them from which on a cut beside the value is considered
+POINT_MASS_SAMPLE = 256  # records among which a shared value is searched
+POINT_MASS_AXES = 32  # axes with the largest pressures, the only ones along which a shared value is searched
+POINT_MASS_SHARE = 0.15  # share of them from which on a cut beside the value is considered
 
 
 class PartitionProblem(NamedTuple):
@@ -109,8 +109,8 @@ def coarse_cut(problem, rows, keys, tally, bits, bounds):
         add(tally, bits, values, weights, set_start, problem.trees, row)
     chosen, best, atom, above, beside = -1, 0.0, 0.0, False, False
     low, high, open_axis = 0.0, 0.0, -1
-    few = sample[:: max(1, len(sample) // ATOM_SAMPLE)]
-    may_share = leading(pressures_of(tally, set_start), ATOM_AXES)
+    few = sample[:: max(1, len(sample) // POINT_MASS_SAMPLE)]
+    may_share = leading(pressures_of(tally, set_start), POINT_MASS_AXES)
     for axis in range(axes):
         extent = width(tally, set_start, axis)
         if problem.median:
@@ -132,9 +132,9 @@ def coarse_cut(problem, rows, keys, tally, bits, bounds):
         for place in range(len(few)):
             some[place] = values[few[place], axis]
         value, shared = commonest(some)
-        if shared < ATOM_SHARE * len(few):
+        if shared < POINT_MASS_SHARE * len(few):
             continue
-        gains = atom_gains(values, weights, set_start, tally, axis, sample, value)
+        gains = point_mass_gains(values, weights, set_start, tally, axis, sample, value)
         for side in range(2):
             if gains[side] > best:
                 chosen, best, atom, above, beside = axis, gains[side], value, side == 1, True
@@ -175,7 +175,7 @@ def median_cut(problem, rows, keys):
         return count // 2
     position = k * (count // k // 2)
     select(keys, rows, position)
-    value = keys[position:].min()
+    value = smallest(keys[position:])
     below, equal = 0, 0
     for key in keys:
         if key < value:
@@ -231,7 +231,7 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
         add(tally, bits, problem.values, problem.weights, problem.set_start, problem.trees, row)
     pressures = pressures_of(tally, problem.set_start)
     tried = leading(pressures, LEADING)
-    own = open_axes(problem, rows, pressures, bounds)
+    own = active_axes(problem, rows, pressures, bounds)
     values, weights, set_start, bounds, trees = own.values, own.weights, own.set_start, own.bounds, problem.trees
     tally = np.empty((ROWS, len(own.axis)))
     order, best_order = np.arange(count), np.arange(count)
@@ -267,10 +267,11 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
             if cost < best and (not checked or both_diverse(problem, rows[order], position)):
                 best, chosen, at = cost, axis, position
         if chosen == axis:
-            best_order[:] = order
+            copy_to(best_order, order)
     if chosen >= 0:
-        best_rows[:] = rows[best_order]
-        rows[:] = best_rows
+        for place in range(count):
+            best_rows[place] = rows[best_order[place]]
+        copy_to(rows, best_rows)
     return at, chosen
 
 
@@ -284,7 +285,12 @@ def next_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
     return fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds)
 
 
-@jit
+@jit(
+    work=lambda problem, order, begins, cuts, bounds, first, last, enough: (
+        80.0 * (last - first) * problem.values.shape[1]
+    ),
+    seconds=8.0,
+)
 def split(problem, order, begins, cuts, bounds, first, last, enough):
     """Cut the cell order[first:last] down to cells of at most ``enough`` records, or to leaves.
 

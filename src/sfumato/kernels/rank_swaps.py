@@ -44,7 +44,7 @@ def _pair(uniform, window, partner):
         partner[rank], partner[other] = other, rank
 
 
-@jit(inline="always")
+@jit(forceinline=True)
 def _removed(free, place, count, rank):
     """Remove a rank by putting the last one in its place; return how many are left."""
     last = free[count - 1]

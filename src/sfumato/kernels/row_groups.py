@@ -5,12 +5,14 @@ A group costs rows × Σ_j cost of the lowest node of tree j that covers its row
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
+from sfumato.kernels.sorting import sort
 
 
 class Rows(NamedTuple):
@@ -163,13 +165,14 @@ def diverse(rows, column, counts, total):
     for value in range(rows.share.shape[1]):
         if counts[value] > 0:
             distinct += 1
-            entropy -= counts[value] / total * np.log(counts[value] / total)
+            entropy -= counts[value] / total * math.log(counts[value] / total)
     if l > 1.0:
-        if distinct < l or (kind == 1.0 and np.exp(entropy) < l * (1.0 - 1e-12)):
+        if distinct < l or (kind == 1.0 and math.exp(entropy) < l * (1.0 - 1e-12)):
             return False
         if kind == 2.0:
-            ranked = np.sort(counts)[::-1]
-            if not ranked[0] < c * ranked[int(l) - 1 :].sum():
+            ranked = counts.copy()
+            sort(ranked, counts.copy())
+            if not ranked[-1] < c * ranked[: len(ranked) - int(l) + 1].sum():
                 return False
     return t >= 1.0 or distance(rows, column, counts, total, ordered) <= t + 1e-12
 

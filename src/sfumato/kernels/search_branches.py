@@ -12,20 +12,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.kernels.covering import has_tree
 from sfumato.kernels.faces import cut_faces
 from sfumato.kernels.jit import jit
-from sfumato.kernels.node_cuts import commonest_first
+from sfumato.kernels.node_cuts import sort_along
 from sfumato.kernels.partition import both_diverse, divided, is_category, may_cut, note_cut, open_tally
 from sfumato.kernels.search_fitness import box_cost, highest
-from sfumato.kernels.sorting import sort
 from sfumato.kernels.tally import HIGH, LOW, ROWS, WEIGHT, add, least_cost, width
 
 ANYWHERE = 0.1  # share of cells that are cut at any position, not only at multiples of k, and may get fewer boxes
 NOISE = 0.1  # largest relative noise of the estimated cost of a cut, so that similar cuts are tried in random order
 
 
-class Branch(NamedTuple):
+class CutBranch(NamedTuple):
     """A run of boxes and the cuts between them, in the format of ``kernels.partition.split``."""
 
     order: NDArray[np.int64]
@@ -36,13 +34,13 @@ class Branch(NamedTuple):
 @jit
 def empty_branch(records):
     """Return an empty branch with space for this many records."""
-    return Branch(np.empty(records, np.int64), np.zeros(records, np.bool_), np.zeros((records, 4)))
+    return CutBranch(np.empty(records, np.int64), np.zeros(records, np.bool_), np.zeros((records, 4)))
 
 
 @jit
 def side(branch, first, last):
     """Return a view of a branch between two places; the places of its cuts are relative to its first place."""
-    return Branch(branch.order[first:last], branch.begins[first:last], branch.cuts[first:last])
+    return CutBranch(branch.order[first:last], branch.begins[first:last], branch.cuts[first:last])
 
 
 @jit
@@ -52,17 +50,6 @@ def lay_one(problem, fitness, rows, branch, bounds):
     branch.begins[0] = True
     faces, bits = np.empty((2, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
     return box_cost(problem, fitness, rows, faces, bits, bounds)
-
-
-@jit
-def sort_along(problem, rows, axis, own, keys):
-    """Write the rows to ``own`` and their values along an axis to ``keys``, in an order to cut by; deterministic."""
-    for place in range(len(rows)):
-        own[place] = rows[place]
-        keys[place] = problem.values[rows[place], axis]
-    sort(keys, own)
-    if has_tree(problem.trees, axis):
-        commonest_first(problem.trees, axis, keys, own)
 
 
 @jit

@@ -65,7 +65,7 @@ def cost_of_widths(values, weights, numbers, trees, rows, faces, bounds):
     for axis in range(numbers):
         low = values[rows[0], axis]
         high = low
-        weight = 0.0
+        weight = np.float64(0.0)
         for place in range(len(rows)):
             value = values[rows[place], axis]
             low = min(low, value)
@@ -86,7 +86,7 @@ def cost_of_sets(values, weights, set_start, rows, bits):
     total = 0.0
     bits[:] = 0
     for number in range(len(set_start)):
-        weight, members = 0.0, 0
+        weight, members = np.float64(0.0), 0
         for place in range(len(rows)):
             row = rows[place]
             bit = set_start[number] + int(values[row, numbers + number])

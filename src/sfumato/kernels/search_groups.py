@@ -7,6 +7,7 @@ not depend on each other, so that two partitions can be combined region by regio
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from sfumato.kernels.search_fitness import (
     fitness_of,
     problem_of,
 )
+from sfumato.kernels.sorting import argsort, total_of
 
 LEAST, MOST = 4, 24  # smallest and largest number of groups in a window
 RECORDS = 240  # approximate largest number of records in a window, unless LEAST groups have more
@@ -31,7 +33,7 @@ REBUILD = 0.02  # share of proposals that merge two groups and divide their reco
 WIDE = 3  # a group has at most this × k records
 
 
-class Groups(NamedTuple):
+class WindowGroups(NamedTuple):
     """The groups of a window; those from ``used[0]`` on are empty."""
 
     members: NDArray[np.int64]  # (groups, most records): record at each place
@@ -80,7 +82,7 @@ def rebuild(values, k, desk, count, generator):
     if spare < 0 or max(left, len(rows) - left) > desk.shape[1]:
         count[0] = 0
         return
-    rows = rows[np.argsort(values[rows, int(generator.random() * values.shape[1])])]
+    rows = rows[argsort(values[rows, int(generator.random() * values.shape[1])])]
     count[0], count[1] = left, len(rows) - left
     desk[0, :left], desk[1, : count[1]] = rows[:left], rows[left:]
 
@@ -102,7 +104,7 @@ def anneal(problem, fitness, near, neighbours, groups, generator):
     unbounded = np.empty((2, 0))  # boxes of exchanged records are hulls
     desk, count, price = np.empty((2, width), np.int64), np.zeros(2, np.int64), np.zeros(2)
     pair = np.zeros(2, np.int64)
-    warm = HEAT * cost.sum() / used[0]
+    warm = HEAT * total_of(cost) / used[0]
     for proposal in range(SWEEPS * records):
         row = int(generator.random() * records)
         if neighbours[row] == 0:
@@ -140,8 +142,9 @@ def anneal(problem, fitness, near, neighbours, groups, generator):
                 price[side] += cost_of_forms(forms, columns, sampling, offset, rows, faces)
         rise = price[0] + price[1] - cost[pair[0]] - cost[pair[1]]
         if rise > 0.0:
-            temperature = warm * (1.0 - proposal / (SWEEPS * records)) ** 2
-            if rise > 20.0 * temperature or generator.random() >= np.exp(-rise / temperature):
+            cooled = 1.0 - proposal / (SWEEPS * records)
+            temperature = warm * (cooled * cooled)
+            if rise > 20.0 * temperature or generator.random() >= math.exp(-rise / temperature):
                 continue
         if problem.l > 1 and not (diverse(problem, desk[0, : count[0]]) and diverse(problem, desk[1, : count[1]])):
             continue
@@ -182,7 +185,7 @@ def groups_of(problem, fitness, sizes):
     """Return the groups of a window whose records are listed group by group, with space for as many as k allows."""
     records = len(problem.values)
     slots = max(len(sizes), records // problem.k)
-    groups = Groups(
+    groups = WindowGroups(
         np.empty((slots, max(WIDE * problem.k, sizes.max())), np.int64),
         np.zeros(slots, np.int64),
         np.zeros(slots),
@@ -214,7 +217,7 @@ def inner_neighbours(near, rows, position):
     return inner, found
 
 
-@jit
+@jit(work=lambda *_: np.inf)
 def regroup(problem, fitness, label, near, windows, generator):
     """Improve a partition in up to ``windows`` windows without common groups; return the groups of all records."""
     order, starts = runs_of(label)
@@ -236,12 +239,12 @@ def regroup(problem, fitness, label, near, windows, generator):
             filled += sizes[group]
         part, judged = problem_of(problem, rows, problem.weights[rows]), fitness_of(fitness, rows)
         groups = groups_of(part, judged, sizes[window])
-        before = groups.cost.sum()
+        before = total_of(groups.cost)
         if (len(window) < 2 and sizes[window[0]] < 2 * problem.k) or before <= 0.0:
             continue
         inner, neighbours = inner_neighbours(near, rows, position)
         anneal(part, judged, inner, neighbours, groups, generator)
-        if groups.cost.sum() < before:
+        if total_of(groups.cost) < before:
             for place in range(len(rows)):
                 group = groups.label[place]
                 bettered[rows[place]] = window[group] if group < len(window) else fresh + group

@@ -6,6 +6,8 @@ cuts are the most promising each time, and the results of these are compared by 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sfumato.kernels.faces import cells, whole_space
@@ -88,24 +90,24 @@ def shaken(weights, generator):
     for axis in range(weights.shape[1]):
         tilt = TILT * shake * generator.standard_normal()
         for row in range(len(weights)):
-            out[row, axis] *= np.exp(tilt + shake * generator.standard_normal())
+            out[row, axis] *= np.float64(math.exp(tilt + shake * generator.standard_normal()))
     return out
 
 
 @jit
 def breadth_of(boxes, generator):
     """Return how many cuts of each cell to follow in a part of this many boxes: random, and few if the part is deep."""
-    depth = max(np.log2(0.5 * boxes), 1.0)  # levels above the cells that end in two boxes
+    depth = max(math.log2(0.5 * boxes), 1.0)  # levels above the cells that end in two boxes
     return 1 + int(generator.random() * min(0.5 * WAYS ** (1.0 / depth), BROADEST))
 
 
-@jit
+@jit(work=lambda *_: np.inf)
 def recut(problem, fitness, order, begins, cuts, parts, generator):
     """Cut up to ``parts`` parts of a tree again, in place; a part that does not become cheaper is left as it is."""
     records = len(order)
     spaces = spaces_of(problem, order, begins, cuts, whole_space(problem.faces))
     for _ in range(parts):
-        most = 2.0 * problem.k * np.exp(generator.random() * np.log(MOST))
+        most = 2.0 * problem.k * math.exp(generator.random() * math.log(MOST))
         first, last = outer_cell(begins, cuts, int(generator.random() * records), most)
         count = last - first
         if count < 2 * problem.k:

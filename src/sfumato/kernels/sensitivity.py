@@ -7,7 +7,11 @@ import numpy as np
 from sfumato.kernels.jit import jit
 
 
-@jit
+@jit(
+    work=lambda points, axis, constant, starts, columns, coefficients, out: (
+        0.5 * len(points) * (len(columns) + len(axis))
+    )
+)
 def combined(points, axis, constant, starts, columns, coefficients, out):
     """Add |constant + Σ coefficient · x[column]| of every term to the axis of the term (XF §IV).
 
@@ -23,7 +27,7 @@ def combined(points, axis, constant, starts, columns, coefficients, out):
                 out[row, axis[term]] += abs(slope)
 
 
-@jit
+@jit(work=lambda z, correlation: 0.3 * z.size * z.shape[1])
 def pair_sums(z, correlation):
     """Return Σ_j |z_j − r_ij z_i| for each row and column i; NaN where z_i is missing. Missing z_j add nothing.
 

@@ -1,6 +1,11 @@
-"""Selection and sorting of keys together with their rows, in place."""
+"""Selection and sorting of keys together with their rows, in place, and other loops over one array.
+
+NumPy has functions for the latter, but compiling these takes longer, and its sums are rounded in another order.
+"""
 
 from __future__ import annotations
+
+import numpy as np
 
 from sfumato.kernels.jit import jit
 
@@ -47,3 +52,45 @@ def sort(keys, rows):
             keys[before + 1], rows[before + 1] = keys[before], rows[before]
             before -= 1
         keys[before + 1], rows[before + 1] = key, row
+
+
+@jit
+def argsort(keys):
+    """Return the order of some keys; up to 24 equal keys keep their order."""
+    order = np.arange(len(keys))
+    sort(keys.copy(), order)
+    return order
+
+
+@jit
+def total_of(numbers):
+    """Return the sum of some numbers, added one after the other."""
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total
+
+
+@jit(plain=np.min)
+def smallest(numbers):
+    """Return the smallest of some numbers."""
+    least = numbers[0]
+    for number in numbers:
+        least = min(least, number)
+    return least
+
+
+@jit(plain=np.max)
+def largest(numbers):
+    """Return the largest of some numbers."""
+    most = numbers[0]
+    for number in numbers:
+        most = max(most, number)
+    return most
+
+
+@jit(plain=np.copyto)
+def copy_to(target, source):
+    """Copy an array to another one of the same length."""
+    for place in range(len(source)):
+        target[place] = source[place]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.jit import jit
+from sfumato.kernels.sorting import smallest
 from sfumato.kernels.tally import add, clear, cost
 
 PLACES = 16  # strips of a cell with more records end at about this many evenly spaced places
@@ -28,7 +29,7 @@ def ends_of(count):
 @jit
 def is_spread(values, l, separation):
     """Return whether l of the values are pairwise different and ``separation`` apart, chosen from the smallest up."""
-    last = values.min()
+    last = smallest(values)
     for found in range(1, l):
         best = np.inf
         for value in values:

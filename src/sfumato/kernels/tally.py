@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sfumato.kernels.covering import covering_width, has_tree
 from sfumato.kernels.jit import jit
+from sfumato.kernels.sorting import select, smallest
 
 # a tally has one row per quantity and one column per axis; axes with an order come first, then sets
 LOW, HIGH, WEIGHT, MEMBERS, ORDERED, FIRST, LAST = range(7)
@@ -26,7 +29,33 @@ def clear(tally, bits):
     bits[:] = 0
 
 
-@jit(inline="always")  # a call would count references to the arrays of the trees, which takes longer than the work
+def _add_with_arrays(tally, bits, values, weights, set_start, trees, row):
+    """Add one record as :func:`add` does, with few operations on arrays instead of many on numbers."""
+    own, numbers = values[row], values.shape[1] - len(set_start)
+    ends = own[:numbers]
+    if len(trees.start) > 0:
+        for axis in range(numbers):
+            if has_tree(trees, axis):
+                add_rank(tally, trees, axis, own[axis])
+            else:
+                tally[LOW, axis], tally[HIGH, axis] = (
+                    min(tally[LOW, axis], own[axis]),
+                    max(tally[HIGH, axis], own[axis]),
+                )
+    else:
+        np.minimum(tally[LOW, :numbers], ends, out=tally[LOW, :numbers])
+        np.maximum(tally[HIGH, :numbers], ends, out=tally[HIGH, :numbers])
+    tally[WEIGHT] += weights[row]
+    for place in range(len(set_start)):
+        bit = set_start[place] + int(own[numbers + place])
+        mask = np.uint64(1) << np.uint64(bit & 63)
+        if bits[bit >> 6] & mask == 0:
+            bits[bit >> 6] |= mask
+            tally[MEMBERS, numbers + place] += 1.0
+
+
+# inlined, because a call would count references to the arrays of the trees, which takes longer than the work
+@jit(forceinline=True, plain=_add_with_arrays)
 def add(tally, bits, values, weights, set_start, trees, row):
     """Add one record. Along an axis with a tree, the records extend from 0 to the width of their covering node."""
     numbers = values.shape[1] - len(set_start)
@@ -47,7 +76,7 @@ def add(tally, bits, values, weights, set_start, trees, row):
             tally[MEMBERS, numbers + place] += 1.0
 
 
-@jit(inline="always")
+@jit(forceinline=True)
 def add_rank(tally, trees, axis, rank):
     """Add the rank of one record along an axis with a tree."""
     if rank < tally[FIRST, axis] or rank > tally[LAST, axis]:
@@ -57,7 +86,7 @@ def add_rank(tally, trees, axis, rank):
         tally[HIGH, axis] = covering_width(trees, axis, tally[FIRST, axis], tally[LAST, axis])
 
 
-@jit(inline="always")
+@jit(forceinline=True)
 def width(tally, set_start, axis):
     """Return the width of the records along an axis."""
     if axis >= tally.shape[1] - len(set_start):
@@ -85,7 +114,9 @@ def leading(pressures, most):
     marked = pressures > 0.0
     if axes <= most:
         return marked
-    least = np.sort(pressures)[axes - most]
+    ranked = pressures.copy()
+    select(ranked, np.arange(axes), axes - most)
+    least = smallest(ranked[axes - most :])
     above = 0
     for axis in range(axes):
         above += pressures[axis] > least
@@ -120,15 +151,15 @@ def least_cost(tally, set_start, boxes):
         tally[ORDERED, place] = pressure
     if boxes <= 1:
         return total
-    log_product = -np.log(float(boxes))
+    log_product = -math.log(float(boxes))
     rest, level = total, 0.0
     for cut in range(axes):
         pressure = tally[ORDERED, cut]
         if pressure <= 0.0:
             return rest + cut * level
-        log_product += np.log(pressure)
+        log_product += math.log(pressure)
         rest -= pressure
-        level = np.exp(log_product / (cut + 1))
+        level = math.exp(log_product / (cut + 1))
         if cut + 1 == axes or level >= tally[ORDERED, cut + 1]:
             return rest + (cut + 1) * level
     return rest + axes * level

@@ -42,8 +42,8 @@ def enclose(statistic: Statistic, intervals: CountedBoxes, budget: EstimateBudge
 def start_deadlines(
     statistics: Sequence[Statistic], boxes: WeightedBoxes | None, budget: EstimateBudget | None, parts: int
 ) -> Iterator[Deadline]:
-    """Compile the kernels that the statistics need, and start the clock after that."""
-    for statistic in statistics:
+    """Compile the kernels that the statistics need if the time is limited, and start the clock after that."""
+    for statistic in statistics if budget else ():
         statistic.unconditional.prepare(boxes)
     return (budget or EstimateBudget()).deadlines(parts)
 

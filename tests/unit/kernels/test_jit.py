@@ -13,7 +13,12 @@ import pytest
 from sfumato.kernels import jit as module
 from sfumato.kernels.jit import STAMP, fingerprint, forget_stale
 
-PROGRAM = "import house.outer; print(house.outer.outer(1), sum(house.outer.outer.stats.cache_hits.values()))"
+PROGRAM = """
+from house.jit import always_compiled
+from house.outer import outer
+with always_compiled():
+    print(outer(1), sum(getattr(outer, "compiled", outer).stats.cache_hits.values()))
+"""
 
 
 @pytest.fixture
@@ -78,10 +83,10 @@ def test_where_nothing_can_be_kept_kernels_are_compiled_all_the_same_and_it_is_s
         "caching.IndexDataCacheFile.save = full\n",
     }[fault]
     script += (
-        "from sfumato.kernels.jit import jit\n"
+        "from sfumato.kernels.jit import always_compiled, jit\n"
         "@jit\ndef one(x):\n    return x + 1\n"
         "@jit(fastmath=True)\ndef two(x):\n    return one(x) + 1\n"
-        "print(two(1), two(1.5))\n"
+        "with always_compiled():\n    print(two(1), two(1.5))\n"
     )
     (tmp_path / "program.py").write_text(script)
     ended = subprocess.run([sys.executable, tmp_path / "program.py"], check=True, capture_output=True, text=True)

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from sfumato.kernels import covering, faces, tally
 from sfumato.kernels import partition as kernel
-from sfumato.kernels.open_axes import open_axes
+from sfumato.kernels.open_axes import active_axes
 
 small_values = st.integers(0, 6).map(float)
 
@@ -229,7 +229,7 @@ def test_the_commonest_value_equals_the_slow_twin(keys):
 
 
 def saved_per_bit(problem, axis, rows, is_left):
-    """The slow twin of ``atom_gains``: cost before and after, per bit."""
+    """The slow twin of ``point_mass_gains``: cost before and after, per bit."""
     values, weights = problem.values[rows, axis], problem.weights[rows, axis].astype(float)
     is_set = axis >= problem.values.shape[1] - len(problem.set_start)
     if is_left.all() or not is_left.any():
@@ -254,7 +254,7 @@ def test_the_gain_of_a_cut_beside_a_value_equals_the_slow_twin(values, weights, 
     rows = np.arange(len(values))
     for axis in range(2):
         atom = values[pick % len(values), axis]
-        found = kernel.atom_gains(
+        found = kernel.point_mass_gains(
             problem.values, problem.weights, problem.set_start, tally_of(problem, rows), axis, rows, atom
         )
         own = values[:, axis]
@@ -267,12 +267,12 @@ def test_open_axes_are_those_on_which_the_records_differ_and_trees_have_no_faces
     values = np.array([[0.0, 0.0, 7.0, 0.0], [1.0, 1.0, 7.0, 1.0], [2.0, 0.0, 7.0, 0.0]])
     numbers_and_set = problem_of(values, sets=[2])
     pressures, bounds = np.array([1.0, 2.0, 0.0, 3.0]), np.array([[0.0, 0.0, 0.0], [2.0, 1.0, 9.0]])
-    own = open_axes(numbers_and_set, np.array([2, 0]), pressures, bounds)
+    own = active_axes(numbers_and_set, np.array([2, 0]), pressures, bounds)
     assert own.axis.tolist() == [0, 1, 3]
     assert np.array_equal(own.values, values[[2, 0]][:, [0, 1, 3]])
     assert np.array_equal(own.bounds, bounds[:, :2])
     assert own.set_start.tolist() == [0]
     treed = numbers_and_set._replace(trees=covering.trees_of([None, np.array([1.0]), None]))
-    own = open_axes(treed, np.array([2, 0]), pressures, bounds[:, :1])  # only the first axis has faces
+    own = active_axes(treed, np.array([2, 0]), pressures, bounds[:, :1])  # only the first axis has faces
     assert own.axis.tolist() == [0, 1, 2, 3]
     assert own.bounds.shape == (2, 1)

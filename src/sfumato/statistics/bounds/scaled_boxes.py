@@ -194,8 +194,11 @@ def compile_kernels() -> None:
     """Compile, or load from the cache, all kernels that enclosures call, so that no deadline includes this time."""
     from scipy.optimize import linprog, minimize  # noqa: F401  loaded here, because they are needed within deadlines
 
+    from sfumato.kernels.jit import always_compiled
+
     one, line = np.ones((1, 1)), np.array([0.0, 1.0])
     problem = ScaledBoxes.make(-one, one, np.ones(1), np.zeros(1), np.zeros(1), np.ones(1))
-    problem.largest(line, line)
-    problem.largest_each(line, line[None])
-    problem.points(line, line)
+    with always_compiled():
+        problem.largest(line, line)
+        problem.largest_each(line, line[None])
+        problem.points(line, line)

@@ -1,0 +1,78 @@
+"""``sfumato warm``: compile the kernels beforehand, so that the first release of a large table need not wait."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import typer
+
+from sfumato.cli import console
+
+ROWS = 300  # the released table is small, because the kernels that it compiles serve tables of any size
+NUMBERS = 3  # numeric columns of it
+VARIANTS: tuple[tuple[str, dict[str, Any]], ...] = (  # options for which a method calls other kernels
+    ("boxes", {"l": 2}),
+    ("boxes", {"search": 0.1}),
+    ("mdav", {"kind": "tree"}),
+    ("mdav", {"kind": "search", "search": 0.1}),
+)
+
+
+def warm(
+    *,
+    method: list[str] = typer.Option([], "--method", help="Compile only what this method needs; may be repeated."),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Compile the kernels that large tables need, and keep them.
+
+    Small tables are released without compiling anything. For large ones the kernels are compiled once for each
+    installation, and kept next to it or in the folder NUMBA_CACHE_DIR. This command does that beforehand, for example
+    when a container is built or before the executors of a cluster start. It releases a small table of random numbers
+    by each method.
+
+    Example: sfumato warm --method boxes
+    """
+    from sfumato.kernels.jit import always_compiled
+    from sfumato.methods.registry import METHODS, method_class
+
+    console.say_compiling()
+    names = [method_class(name).name for name in method] or list(METHODS)
+    variants: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in names]
+    variants += [(name, options) for name, options in VARIANTS if name in names]
+    started, seconds = time.process_time(), dict.fromkeys(names, 0.0)
+    with always_compiled(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the random table
+        for name, options in variants:
+            begun = time.process_time()
+            _release(name, options)
+            seconds[name] += time.process_time() - begun
+    total = time.process_time() - started
+    if json:
+        console.show_json({"seconds": round(total, 1), "methods": {key: round(one, 1) for key, one in seconds.items()}})
+        return
+    for name, one in seconds.items():
+        console.show_text(f"{name:<16}{one:7.1f} s\n")
+    console.show_text(f"{'all':<16}{total:7.1f} s of processor time; a second run shows what the cache saves\n")
+
+
+def _release(name: str, options: dict[str, Any]) -> None:
+    """Release a table of random numbers."""
+    import numpy as np
+
+    from sfumato.errors import SfumatoError
+    from sfumato.methods.registry import make_method, method_class
+    from sfumato.params import options_of
+
+    generator = np.random.default_rng(0)
+    columns: dict[str, Any] = {f"x{number}": generator.normal(size=ROWS) for number in range(NUMBERS)}
+    columns |= {"group": generator.choice(list("abc"), ROWS), "answer": generator.choice(list("pq"), ROWS)}
+    roles = dict.fromkeys(columns, "quasi") | {"answer": "sensitive"}
+    required = {
+        option.name: option.declared.strengths[1] for option in options_of(method_class(name)) if option.is_required
+    }
+    try:
+        make_method(name, **required, **options).release(columns, schema=roles, seed=0)
+    except SfumatoError as error:  # a promise that random rows do not keep: the kernels are compiled all the same
+        console.say(f"· {name}: {error.message}")
