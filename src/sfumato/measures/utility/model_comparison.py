@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sfumato.measures.measured_release import MeasuredRelease
 
-ROWS = 5_000  # largest number of rows from which classifiers are trained
+CLASSIFIER_ROWS = 5_000  # largest number of rows from which classifiers are trained
 REGRESSION_ROWS = 50_000  # largest number of rows of a regression
 TARGETS = 5  # largest number of columns that are predicted
 CLASSES = 20  # largest number of categories of a column that a classifier predicts
@@ -61,7 +61,7 @@ def model_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Yield the overlap of regression intervals and the accuracy that classifiers keep."""
     generator = subject.generator("models")
     original, released = (
-        matrix[_some(len(matrix), REGRESSION_ROWS, generator)]
+        matrix[_draw_positions(len(matrix), REGRESSION_ROWS, generator)]
         for matrix in (subject.original_matrix, subject.released_matrix)
     )
     usable = _predictors(subject, original, released)
@@ -79,7 +79,7 @@ def model_scores(subject: MeasuredRelease) -> Iterator[Score]:
             rows=len(released),
             note=f"95 % intervals of the slopes; each of {len(overlaps)} numeric columns explained by all others",
         )
-    places = [_some(rows, ROWS, generator) for rows in (subject.original.rows, subject.released.rows)]
+    places = [_draw_positions(rows, CLASSIFIER_ROWS, generator) for rows in (subject.original.rows, subject.released.rows)]
     yield from _classifier_scores(subject, places)
 
 
@@ -153,5 +153,5 @@ def _predictors(
     return np.flatnonzero(varies)
 
 
-def _some(rows: int, at_most: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def _draw_positions(rows: int, at_most: int, generator: np.random.Generator) -> NDArray[np.int64]:
     return generator.permutation(rows)[:at_most]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sfumato.measures.measured_release import MeasuredRelease
 
-ROWS = 10_000  # largest number of rows of each table that are used
+PROPENSITY_ROWS = 10_000  # largest number of rows of each table that are used
 RIDGE = 1e-4  # penalty per row, so that columns that depend on each other do no harm
 
 
@@ -70,12 +70,12 @@ def propensity(
 def propensity_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Yield how well a model tells released rows from original ones, compared with chance and with the reference."""
     generator = subject.generator("propensity")
-    original, released = (_some(matrix, generator) for matrix in (subject.original_matrix, subject.released_matrix))
+    original, released = (_draw_rows(matrix, generator) for matrix in (subject.original_matrix, subject.released_matrix))
     numbers = [number.position for number in subject.code.numbers]
     found = propensity(original, released, numbers)
     note = f"pMSE / (c (1 − c)); {found.by_chance:.3g} is expected of a sample of the same population"
     if subject.reference_matrix is not None:
-        usual = propensity(original, _some(subject.reference_matrix, generator), numbers)
+        usual = propensity(original, _draw_rows(subject.reference_matrix, generator), numbers)
         note += f"; the reference has {usual.separated:.3g}"
     yield Score(
         name="propensity (0: like the original)",
@@ -87,5 +87,5 @@ def propensity_scores(subject: MeasuredRelease) -> Iterator[Score]:
     )
 
 
-def _some(matrix: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
-    return matrix if len(matrix) <= ROWS else matrix[generator.choice(len(matrix), ROWS, replace=False)]
+def _draw_rows(matrix: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
+    return matrix if len(matrix) <= PROPENSITY_ROWS else matrix[generator.choice(len(matrix), PROPENSITY_ROWS, replace=False)]

@@ -67,10 +67,10 @@ def routes(sample: SampledRows, most: float, least: int) -> Routes:
     protected column, so that it can be released for any other rows that are routed to it. Equal values stay in one
     block, so a block of equal rows may exceed ``most``.
     """
-    return grown_routes(sample.places, most, lambda rows: _cut(sample.of(rows), least))
+    return grown_routes(sample.places, most, lambda rows: _cut_block(sample.of(rows), least))
 
 
-def _cut(sample: SampledRows, least: int) -> tuple[int, float] | None:
+def _cut_block(sample: SampledRows, least: int) -> tuple[int, float] | None:
     """Return axis and threshold of the best cut that leaves ``least`` rows and enough diversity on both sides."""
     places = sample.places
     pressure = sample.weights.mean(axis=0) * sample.widths

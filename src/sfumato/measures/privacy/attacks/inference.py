@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sfumato.release.assessment import Score
     from sfumato.table.encoder import Encoder
 
-TARGETS = 1000  # people attacked on each side
+INFERRED_PEOPLE = 1000  # people attacked on each side
 PAIRS = 2 * 10**9  # largest number of distances computed for all columns together
 CLOSE = 0.05  # a guess of a number is correct if its relative error is at most this
 
@@ -43,7 +43,7 @@ def inferences(subject: MeasuredRelease) -> tuple[Inference, ...]:
     if subject.others is None or subject.reference_matrix is None or len(subject.names) < 2:
         return ()
     generator = subject.generator("inference")
-    targets = max(50, min(TARGETS, PAIRS // (2 * len(subject.names) * len(subject.rows))))
+    targets = max(50, min(INFERRED_PEOPLE, PAIRS // (2 * len(subject.names) * len(subject.rows))))
     inside = subject.original_matrix[generator.permutation(len(subject.original_matrix))[:targets]]
     outside = subject.reference_matrix[generator.permutation(len(subject.reference_matrix))[:targets]]
     people = np.concatenate([inside, outside])

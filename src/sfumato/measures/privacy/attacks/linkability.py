@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sfumato.measures.measured_release import MeasuredRelease
     from sfumato.release.assessment import Score
 
-TARGETS = 2000  # people attacked on each side
+LINKED_PEOPLE = 2000  # people attacked on each side
 PAIRS = 2 * 10**9  # largest number of distances computed
 
 
@@ -30,7 +30,7 @@ def linkability_scores(subject: MeasuredRelease) -> Iterator[Score]:
     names = generator.permutation(list(subject.names))
     first = np.concatenate([subject.code.columns(name) for name in names[: len(names) // 2]])
     second = np.setdiff1d(np.arange(subject.code.width), first)
-    targets = max(50, min(TARGETS, PAIRS // (4 * len(subject.rows))))
+    targets = max(50, min(LINKED_PEOPLE, PAIRS // (4 * len(subject.rows))))
     inside = subject.original_matrix[generator.permutation(len(subject.original_matrix))[:targets]]
     outside = subject.reference_matrix[generator.permutation(len(subject.reference_matrix))[:targets]]
     people, released = np.concatenate([inside, outside]), subject.released_matrix
