@@ -32,9 +32,9 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.disclosure.inspection import inspect
-from sfumato.engines.memory import MemorySurvey
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.methods.registry import METHODS, make_method, method_class
+from sfumato.risk.inspection import inspect
 from sfumato.schema.schema import FittedTable
 
 SMALLEST = {"seconds": 0.1, "megabytes": 20.0}

@@ -53,7 +53,7 @@ def compared(name: str, table: pd.DataFrame, seconds: float) -> None:
 
 def grouped(rows: int) -> None:
     """Print loss and processor time of the tree and of MDAV, without the rest of a release."""
-    from sfumato.methods.classical.microaggregation.grouping import GROUPINGS, squared_error
+    from sfumato.methods.microaggregate.grouping import GROUPINGS, squared_error
 
     matrix, generator = np.random.default_rng(42).normal(size=(rows, 10)), np.random.default_rng(1)
     times, losses = {}, {}

@@ -26,15 +26,16 @@ import pyarrow.csv
 import pyarrow.parquet
 
 import sfumato as sf
-from sfumato.disclosure.quasi_identifiers import uniqueness_lattice
-from sfumato.engines.memory import MemorySurvey
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.kernels.grouping_1d import SQUARED, cheapest_groups
+from sfumato.plan.answers import Extremes
+from sfumato.plan.questions import Answers, ExtremesOf, MissingIn, PointsOf, Question
+from sfumato.plan.sketches import QuantileSketch
+from sfumato.plan.survey import Sample
 from sfumato.randomness import Randomness
+from sfumato.risk.quasi_identifiers import uniqueness_lattice
 from sfumato.schema.schema import Schema
-from sfumato.survey.quantile_sketches import QuantileSketch
-from sfumato.survey.questions import Answers, Extremes, ExtremesOf, MissingIn, PointsOf, Question
-from sfumato.survey.survey import Sample
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 from sfumato.table.table import Table
 
 FOLDER = Path(os.environ.get("SFUMATO_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")

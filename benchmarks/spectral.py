@@ -17,12 +17,14 @@ import numpy as np
 import pyarrow as pa
 from scipy.spatial import cKDTree
 
-from sfumato.engines.memory import MemorySurvey
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.kernels.neighbours import nearest
-from sfumato.measures.privacy.neighbours import find_in_cells
+from sfumato.measures.privacy.prediction import find_in_cells
 from sfumato.measures.utility.moments import moment_changes
 from sfumato.methods.matrix import MatrixMethod
-from sfumato.methods.spectral import PartitionedIca, SpectralHistogram, SvdSwap
+from sfumato.methods.spectral.histograms import SpectralHistogram
+from sfumato.methods.spectral.pica import PartitionedIca
+from sfumato.methods.spectral.svd_swap import SvdSwap
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema

@@ -201,7 +201,7 @@ def _printed(command: str) -> str:
     if words[0] != "sfumato" or "|" in words:
         done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True)
         return done.stdout + (done.stderr if done.returncode else "")
-    from sfumato.cli.app import run
+    from sfumato.cli.commands import run
 
     target = Path(words[words.index(">") + 1]) if ">" in words else None
     words = words[: words.index(">")] if target else words
@@ -249,7 +249,7 @@ def command_problem(command: str) -> str | None:
 def _sfumato_problem(words: list[str]) -> str | None:
     import typer
 
-    from sfumato.cli.app import app
+    from sfumato.cli.commands import app
 
     group = typer.main.get_command(app)
     known = {"--version", "--install-completion", "--show-completion", "--help", "-h"}

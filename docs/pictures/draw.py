@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import sfumato as sf
-from sfumato.cli.demo import ROLES, diabetes_patients
-from sfumato.report.style import ACCENT, INK, MUTED, PALE, PAPER, blank_figure, style_axes
+from sfumato.job.demo_table import ROLES, diabetes_patients
+from sfumato.report.picture import ACCENT, INK, MUTED, PALE, PAPER, blank_figure, style_axes
 
 STATISTIC = "corr(bmi, progression)"
 PANELS = {

@@ -1,4 +1,4 @@
-"""Draw the house: the rooms of the package, storey by storey, from the import contract and the rooms' own docstrings."""
+"""Draw the rooms of the package, storey by storey, from the import contract and their docstrings."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from sfumato.cli.app import app
+from sfumato.cli.commands import app
 
 
 def commands_page() -> str:

@@ -8,7 +8,7 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
-from sfumato.engines.memory import Memory
+from sfumato.engines.memory.engine import Memory
 from sfumato.errors import CannotRelease, SfumatoWarning
 from sfumato.methods.base import Method
 from sfumato.methods.registry import make_method, method_class

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.schema.hierarchy import Tree
-from sfumato.statistics.bounds import EstimateBudget
+from sfumato.schema.hierarchies import Tree
+from sfumato.statistics.bounds.budget import EstimateBudget
 from sfumato.statistics.language import parse
 from sfumato.table.intervals import parse_set
 from sfumato.table.table import Table

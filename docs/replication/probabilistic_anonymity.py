@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 import sfumato as sf
-from sfumato.disclosure.uniqueness import Uniqueness, unique_bound
-from sfumato.methods.probabilistic.sharing import real_shares, share_budget
+from sfumato.methods.generalize.quasi_recodings import real_shares, share_budget
+from sfumato.risk.uniqueness import Uniqueness, unique_bound
 
 PAGE = Path(__file__).with_name("probabilistic-anonymity.md")
 POPULATION = 300_000_000  # of the United States, as in the paper

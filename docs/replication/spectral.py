@@ -18,23 +18,26 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sfumato.assessment import assess
-from sfumato.engines.memory import MemorySurvey
+from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.job.assess import assess
 from sfumato.kernels.prediction import Prediction, prediction
 from sfumato.measures.measured_release import MeasuredRelease
-from sfumato.measures.privacy.linkage import Linkage, matched
+from sfumato.measures.privacy.linkage import Linkage, match_rows
 from sfumato.measures.privacy.reference import ReferenceTest, compare_with_reference
 from sfumato.measures.utility.kernel_components import ComponentTest, KernelComponents, component_tests
 from sfumato.measures.utility.moments import MomentChanges, moment_changes
-from sfumato.methods.base import Method, Outcome
-from sfumato.methods.classical.microaggregation.method import Microaggregate
-from sfumato.methods.classical.noise import Noise
-from sfumato.methods.classical.shuffle import Shuffle
-from sfumato.methods.spectral import PartitionedIca, RecursiveHistogram, SpectralHistogram, SvdSwap
+from sfumato.methods.base import Method
+from sfumato.methods.microaggregate.method import Microaggregate
+from sfumato.methods.noise import Noise
+from sfumato.methods.shuffle import Shuffle
+from sfumato.methods.spectral.histograms import RecursiveHistogram, SpectralHistogram
+from sfumato.methods.spectral.pica import PartitionedIca
+from sfumato.methods.spectral.svd_swap import SvdSwap
+from sfumato.plan.plan import Outcome
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
-from sfumato.table.read import read
+from sfumato.sources.files import read
 from sfumato.table.table import Table
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -154,7 +157,7 @@ class Experiment:
             compare_with_reference(found, others, draw),
             component_tests(self.components, self.unstandardised(self.original), self.unstandardised(table), draw),
             moment_changes(before[:, self.thesis_columns], after[:, self.thesis_columns]),
-            None if outcome is None else matched(found, people, outcome.origin),
+            None if outcome is None else match_rows(found, people, outcome.origin),
             size,
         )
 
@@ -458,7 +461,7 @@ def draw_figures(first: Experiment, judged: dict[str, Judged]) -> None:
     from PIL import Image
 
     from sfumato.report.figures_measures import components, distributions, matches
-    from sfumato.report.style import png
+    from sfumato.report.picture import png
 
     FIGURES.mkdir(exist_ok=True)
     reference = judged["reference"].prediction

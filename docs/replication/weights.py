@@ -16,12 +16,11 @@ from matplotlib.figure import Figure
 
 import sfumato as sf
 from sfumato.release.release import Release
-from sfumato.report.style import ACCENT, INK, MUTED, SHADES, blank_figure, png, style_axes
+from sfumato.report.picture import ACCENT, INK, MUTED, SHADES, blank_figure, png, style_axes
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate, Reweighting
-from sfumato.statistics.influence import sampling_constant, sensitivities
 from sfumato.statistics.language import parse
-from sfumato.statistics.moments import Moments
+from sfumato.statistics.moments import Moments, sampling_constant, sensitivities
 from sfumato.statistics.wide_boxes import reweight
 
 PAGE = Path(__file__).with_suffix(".md")

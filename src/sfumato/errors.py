@@ -145,7 +145,7 @@ class SfumatoWarning(UserWarning):
         super().__init__(printable(message))
 
 
-def translated(
+def without_cause(
     work: Callable[[], R], kinds: type[Exception] | tuple[type[Exception], ...], named: Callable[[Exception], Exception]
 ) -> R:
     """Do work of a library; an error of these kinds becomes another one, which does not remember the first.
@@ -159,12 +159,12 @@ def translated(
     raise failure
 
 
-def translated_items(
+def items_without_cause(
     items: Iterator[R], kinds: type[Exception] | tuple[type[Exception], ...], named: Callable[[Exception], Exception]
 ) -> Iterator[R]:
     """Yield the items of an iterator of a library, with errors as in :func:`translated`."""
     while True:
-        item = translated(lambda: list(islice(items, 1)), kinds, named)
+        item = without_cause(lambda: list(islice(items, 1)), kinds, named)
         if not item:
             return
         yield item[0]
@@ -179,7 +179,7 @@ def warn(message: str) -> None:
     warnings.warn(message, SfumatoWarning, stacklevel=level)
 
 
-def names_memory_errors(work: Callable[P, R]) -> Callable[P, R]:
+def wrap_memory_errors(work: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function so that running out of memory, in any library, is an error of this package."""
 
     @wraps(work)

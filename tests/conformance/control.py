@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.methods.base import Method, Outcome, Plan
-from sfumato.methods.claims import ColumnsAllowed, RowsAccountedFor
+from sfumato.methods.base import Method
 from sfumato.methods.matrix import MatrixMethod, MatrixPlan
+from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
+from sfumato.plan.plan import Outcome, Plan
 
 
 @dataclass(frozen=True, kw_only=True)

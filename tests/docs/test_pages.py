@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from sfumato.cli.app import app
+from sfumato.cli.commands import app
 from sfumato.measures.registry import MEASURES
 from sfumato.methods.registry import METHODS, method_class
 

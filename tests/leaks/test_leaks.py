@@ -16,14 +16,14 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 from sfumato.errors import SfumatoError
+from sfumato.job.release import release as release_by
 from sfumato.methods.registry import METHODS, make_method, method_class
-from sfumato.pipeline import release as release_by
 from sfumato.schema.schema import Schema
-from sfumato.table.frames import as_table
+from sfumato.sources.files import read
+from sfumato.sources.frames import as_table
 from sfumato.table.kinds import Kind
-from sfumato.table.read import read
 from sfumato.table.table import Table
 
 CANARY = "CANARY77"
@@ -223,7 +223,7 @@ class TestCommands:
         assert not (tmp_path / "out").exists()
 
     def test_schemas_and_recommendations_show_no_cell(self, tmp_path, capfd):
-        from sfumato.table.write import write
+        from sfumato.formats.exports import write
 
         write(people().arrow, tmp_path / "people.csv")
         for command in ("schema", "recommend"):
@@ -234,7 +234,7 @@ class TestCommands:
         assert not traces(shown.out + shown.err)
 
     def test_inspecting_shows_no_cell(self, tmp_path, capfd):
-        from sfumato.table.write import write
+        from sfumato.formats.exports import write
 
         write(people().arrow, tmp_path / "people.csv")
         models = ["--models", "--sensitive", "diagnosis", "--population", "1e6"]
@@ -245,12 +245,12 @@ class TestCommands:
         assert not traces(shown.out + shown.err)
 
     def test_an_unexpected_error_is_reported_without_its_message(self, tmp_path, capfd, monkeypatch):
-        import sfumato.table.read
+        import sfumato.sources.files
 
         def quoting(*arguments, **options):
             raise ZeroDivisionError(f"could not convert {CANARY}")
 
-        monkeypatch.setattr(sfumato.table.read.FileSource, "read", quoting)
+        monkeypatch.setattr(sfumato.sources.files.FileSource, "read", quoting)
         for debug in ("", "1"):
             monkeypatch.setenv("SFUMATO_DEBUG", debug)
             assert run(["inspect", str(tmp_path / "people.csv")]) == 1

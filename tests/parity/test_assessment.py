@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato import assessment
-from sfumato.cli.app import run
-from sfumato.engines.stored.parts import draw_groups
+from sfumato.cli.commands import run
+from sfumato.engines.out_of_core.blocks import draw_groups
 from sfumato.errors import GuaranteeNotMet, OptionError
+from sfumato.job import assess as assessment
 
 ROWS = 6000
 ROLES = {"age": "quasi", "income": "quasi", "town": "quasi", "ill": "other"}

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 from sfumato.errors import OptionError, ReadError, RequestError
 from sfumato.release.read import _with_manifest
 from tests.parity.servers import postgres
@@ -113,7 +113,7 @@ class TestPostgres:
         run_sql(server, "CREATE TABLE old AS SELECT 1 AS x")
         code = f"""
             import sfumato as sf
-            from sfumato.engines.database import postgres
+            from sfumato.sources import postgres
 
             def slow(batches, schema, stored=postgres._cast_batches):
                 import time

@@ -19,13 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.memory import Memory
-from sfumato.engines.stored.numbering import RandomNumbering
+from sfumato.engines.finish_rows import RandomNumbering
+from sfumato.engines.memory.engine import Memory
 from sfumato.errors import CannotRelease, OptionError, ReadError, RequestError, TableError
 from sfumato.methods.registry import METHODS, make_method, method_class
-from sfumato.randomness import Randomness
-from sfumato.release.read import verify_bundle
-from sfumato.survey.questions import (
+from sfumato.plan.questions import (
     DistinctIn,
     ExtremesOf,
     FactsOf,
@@ -35,6 +33,8 @@ from sfumato.survey.questions import (
     PointsOf,
     QuantilesOf,
 )
+from sfumato.randomness import Randomness
+from sfumato.release.read import verify_bundle
 from tests.same_rows import same_rows
 
 ROLES = {"age": "quasi", "income": "quasi", "town": "quasi", "name": "identifier", "ill": "other"}
@@ -245,7 +245,8 @@ class TestRelease:
 
 class TestTextFiles:
     def test_a_large_text_file_is_read_as_a_small_one(self, tmp_path, monkeypatch):
-        from sfumato.engines.duckdb import source, text_files
+        from sfumato.engines.duckdb import source
+        from sfumato.engines.duckdb import source as text_files
 
         table = people(3000).append_column("zip", pa.array([f"{number % 300:05d}" for number in range(3000)]))
         for number in range(2):
@@ -289,7 +290,7 @@ class TestFaults:
         source, into = str(files / "*.parquet"), tmp_path / "out"
         sf.Boxes(k=5).release(source, schema=ROLES, engine="duckdb", into=into)
         before = (into / "manifest.json").read_bytes()
-        from sfumato.engines.stored.parts import PartWriter
+        from sfumato.engines.out_of_core.blocks import PartWriter
 
         written = PartWriter.write
 
@@ -308,7 +309,8 @@ class TestFaults:
     @pytest.mark.parametrize("phase", ["route_rows", "PartWriter.write", "write_parts"])
     def test_a_full_disk_in_any_phase(self, phase, files, tmp_path, monkeypatch):
         from sfumato.engines.duckdb import blocks
-        from sfumato.engines.stored import parts, released
+        from sfumato.engines.out_of_core import blocks as parts
+        from sfumato.engines.out_of_core import engine as released
 
         def full(*arguments, **options):
             raise OSError(28, "No space left on device")

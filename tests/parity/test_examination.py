@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.cli.app import run
-from sfumato.disclosure.inspection import inspect
-from sfumato.disclosure.uniqueness import Uniqueness
-from sfumato.engines.memory import Memory
+from sfumato.cli.commands import run
+from sfumato.engines.memory.engine import Memory
 from sfumato.errors import OptionError, TableError
-from sfumato.examination import open_for_inspection
+from sfumato.job.inspect import open_for_inspection
 from sfumato.job.job import Job
+from sfumato.risk.inspection import inspect
+from sfumato.risk.uniqueness import Uniqueness
 from sfumato.schema.columns import Column, Role
 
 ROLES = {"age": "quasi", "town": "quasi", "income": "quasi", "name": "identifier"}
@@ -56,7 +56,7 @@ def database(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def no_rows_in_memory(monkeypatch):
     """Fail if a table is read as a whole by the DuckDB engine."""
-    from sfumato.engines.stored.survey import OutOfCoreSurvey
+    from sfumato.engines.out_of_core.scan import OutOfCoreSurvey
 
     def sample(self):
         raise AssertionError("a sample was drawn")

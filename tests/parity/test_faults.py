@@ -16,8 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.duckdb import blocks, connection
-from sfumato.engines.stored import parts, relation, workspace
+from sfumato.engines.duckdb import blocks
+from sfumato.engines.duckdb import scan as connection
+from sfumato.engines.out_of_core import blocks as parts
+from sfumato.engines.out_of_core import engine as workspace
+from sfumato.engines.out_of_core import source as relation
 from sfumato.errors import OptionError, ReadError, RequestError
 from sfumato.release import bundle
 from sfumato.release.read import verify_bundle
@@ -89,7 +92,7 @@ def test_a_kill_in_any_phase_leaves_the_old_release_and_nothing_to_read(source, 
         warnings.simplefilter("ignore")
         import sfumato as sf
         from sfumato.engines.duckdb import blocks, engine
-        from sfumato.engines.stored import parts, released, session
+        from sfumato.engines.out_of_core import parts, released, session
 
         def die(*arguments, **options):
             os.kill(os.getpid(), signal.SIGKILL)

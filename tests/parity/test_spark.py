@@ -23,13 +23,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines import progress
-from sfumato.engines.memory import Memory
+from sfumato.engines import machine as progress
+from sfumato.engines.memory.engine import Memory
+from sfumato.engines.out_of_core.blocks import PartWriter
 from sfumato.engines.registry import engine_for
-from sfumato.engines.spark import sessions, watch
+from sfumato.engines.spark import cluster as sessions
+from sfumato.engines.spark import cluster as watch
 from sfumato.engines.spark.blocks import SparkBlocks
 from sfumato.engines.spark.cluster import Cluster
-from sfumato.engines.stored.parts import PartWriter
 from sfumato.errors import CannotRelease, MissingExtra, OptionError, ReadError, SchemaError
 from sfumato.randomness import Randomness
 from sfumato.release.read import verify_bundle
@@ -170,7 +171,7 @@ class TestRelease:
         assert all(made.assessment[name].value == apart[0][name].value for name in counted)
 
     def test_on_the_command_line(self, spark, files, tmp_path, capsys):
-        from sfumato.cli.app import run
+        from sfumato.cli.commands import run
 
         options = ["--engine", "spark", "--master", "local[2,4]", "--k", "5", "--json"]
         other = ["--k", "5", "--master", "local[7]"]
@@ -384,7 +385,7 @@ class TestOptions:
 
     def test_blocks_are_read_in_the_order_of_their_rows(self, tmp_path):
         """Whatever files a block is in."""
-        from sfumato.engines.stored.relation import Relation, StoredRows
+        from sfumato.engines.out_of_core.source import Relation, StoredRows
 
         folder = tmp_path / "sfumato_block=0"
         folder.mkdir()

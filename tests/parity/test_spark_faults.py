@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.stored.parts import PartWriter
+from sfumato.engines.out_of_core.blocks import PartWriter
 from sfumato.errors import OptionError, ReadError, RequestError, SchemaError, TableError
-from sfumato.methods.base import Plan
+from sfumato.plan.plan import Plan
 from sfumato.release.read import verify_bundle
 from tests.parity.test_duckdb import ROLES, people
 from tests.same_rows import canonical

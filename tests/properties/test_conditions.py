@@ -15,7 +15,7 @@ from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimation import estimate
 from sfumato.statistics.language import parse
 from sfumato.statistics.weighted_boxes import Unseen
-from sfumato.table.intervals import format_set, shortened
+from sfumato.table.intervals import format_set, shorten_set
 from sfumato.table.table import Table
 
 ages = st.one_of(st.none(), st.integers(0, 9))
@@ -61,7 +61,7 @@ def released(rows, boxes, names_at_most=None):
             columns[f"{name}_high"].append(max(present, default=None))
             columns[f"{name}_missing"].append(len(members) - len(present))
         values = sorted({member[2] for member in members}, key=lambda value: (value is None, value or ""))
-        columns["s"].append(format_set(shortened(values, names_at_most)))
+        columns["s"].append(format_set(shorten_set(values, names_at_most)))
         columns["w"].append(float(row[3]))
         columns["box"].append(int(box))
     types = {"s": pa.string(), "w": pa.float64(), "box": pa.int64()}

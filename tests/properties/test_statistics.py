@@ -7,10 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sfumato.statistics.influence import derivatives
 from sfumato.statistics.language import parse
 from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
-from sfumato.statistics.moments import Moments
+from sfumato.statistics.moments import Moments, derivatives
 from sfumato.statistics.regression import Regression
 
 cells = st.one_of(st.integers(-50, 50).map(float), st.floats(-1e3, 1e3))

@@ -17,13 +17,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sfumato.errors import InputError
-from sfumato.table.frames import as_table
+from sfumato.formats.exports import write
+from sfumato.sources.files import read
+from sfumato.sources.frames import as_table
 from sfumato.table.groups import group_labels, group_sizes, labels_of
-from sfumato.table.kinds import Kind
-from sfumato.table.read import read
+from sfumato.table.kinds import MARKS, Kind
 from sfumato.table.table import Table
-from sfumato.table.type_inference import MARKS
-from sfumato.table.write import write
 
 WORDS = st.text(string.ascii_letters + "äßжñ ,;\t|'\"\n.-", min_size=1, max_size=8)
 CELLS = {

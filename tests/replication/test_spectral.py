@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.methods.spectral import SvdSwap
+from sfumato.methods.spectral.svd_swap import SvdSwap
 
 pytestmark = pytest.mark.replication
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.report.style import png
+from sfumato.report.picture import png
 
 pytestmark = pytest.mark.replication
 

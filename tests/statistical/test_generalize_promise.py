@@ -15,10 +15,11 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
-from sfumato.engines.memory import MemorySurvey
-from sfumato.methods.probabilistic import population_matches, quasi_recodings
-from sfumato.methods.probabilistic.generalize import Generalize
-from sfumato.methods.probabilistic.joint_search import least_lossy
+from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.methods.generalize import population as population_matches
+from sfumato.methods.generalize import quasi_recodings
+from sfumato.methods.generalize.joint_search import least_lossy
+from sfumato.methods.generalize.method import Generalize
 from sfumato.methods.recodings.buckets import Buckets
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import Schema
@@ -211,7 +212,7 @@ def test_choosing_by_the_samples_joint_counts_alone_breaks_the_promise(monkeypat
         return least_lossy(columns, 2, 0.1)  # the least that the counts can tell: a second row
 
     monkeypatch.setattr(quasi_recodings, "finest_tested", unproven)
-    monkeypatch.setattr(quasi_recodings.QuasiIdentifiers, "_is_enough", lambda *_: True)
+    monkeypatch.setattr(quasi_recodings.BudgetedColumns, "_is_enough", lambda *_: True)
     chosen = [
         tried(universe, seed, rows=1_000, k=600, beta=0.1)
         for universe in (with_trees, skewed_with_trees)

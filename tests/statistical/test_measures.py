@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.assessment import assess
-from sfumato.methods.classical.noise import Noise
-from sfumato.methods.spectral import PartitionedIca, SvdSwap
-from sfumato.pipeline import release_and_assess
+from sfumato.job.assess import assess
+from sfumato.job.release import release_and_assess
+from sfumato.methods.noise import Noise
+from sfumato.methods.spectral.pica import PartitionedIca
+from sfumato.methods.spectral.svd_swap import SvdSwap
 from sfumato.release.assessment import Assessment
 from sfumato.table.table import Table
 

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.disclosure.anonymity_budget import anonymity_budget
-from sfumato.engines.memory import MemorySurvey
-from sfumato.methods.probabilistic.generalize import Generalize
-from sfumato.methods.probabilistic.population_matches import Combinations, ShownColumn, expected_matches
+from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.methods.generalize.method import Generalize
+from sfumato.methods.generalize.population import Combinations, RecodedCodes, expected_matches
 from sfumato.randomness import Randomness
+from sfumato.risk.anonymity_budget import anonymity_budget
 from sfumato.schema.schema import Schema
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 
 POPULATION, ROWS, K, BETA, UNIVERSES = 60_000, 3_000, 20, 0.1, 12
 
@@ -81,7 +81,7 @@ def test_rows_match_k_people_as_often_as_promised_in_columns_that_depend_on_each
 
 def test_a_budget_that_is_exceeded_is_seen(monkeypatch):
     """The control: without the rows' own estimate, three times the budget breaks the promise plainly."""
-    monkeypatch.setattr("sfumato.methods.probabilistic.quasi_recodings.QuasiIdentifiers._is_enough", lambda *_: True)
+    monkeypatch.setattr("sfumato.methods.generalize.quasi_recodings.BudgetedColumns._is_enough", lambda *_: True)
     method = OverBudget(k=K, population=POPULATION, beta=BETA, budget="exact")
     found = np.mean([frequency(method, seed) for seed in range(4)])
     assert is_below(found, 1 - BETA, 4 * ROWS)
@@ -89,7 +89,7 @@ def test_a_budget_that_is_exceeded_is_seen(monkeypatch):
 
 def test_the_papers_budget_alone_would_break_in_columns_that_depend_on_each_other(monkeypatch):
     """Why the rows are asked: equally likely combinations are an assumption, and here it does not hold."""
-    monkeypatch.setattr("sfumato.methods.probabilistic.quasi_recodings.QuasiIdentifiers._is_enough", lambda *_: True)
+    monkeypatch.setattr("sfumato.methods.generalize.quasi_recodings.BudgetedColumns._is_enough", lambda *_: True)
     method = Generalize(k=K, population=POPULATION, beta=BETA, budget="exact")
     found = np.mean([frequency(method, seed, 0.3) for seed in range(4)])
     assert is_below(found, 1 - BETA, 4 * ROWS)
@@ -135,7 +135,7 @@ def test_the_estimate_of_rows_that_find_k_people_promises_no_more_than_there_is(
         cell = cells[0] * 196 + cells[1] * 14 + cells[2]
         chosen = np.random.default_rng(seed + 50).choice(POPULATION, ROWS, replace=False)
         truths.append(float((np.bincount(cell)[cell[chosen]] >= K).mean()))
-        columns = [ShownColumn(one[chosen].astype(np.int32), 14) for one in cells]
+        columns = [RecodedCodes(one[chosen].astype(np.int32), 14) for one in cells]
         estimates.append(expected_matches(Combinations.of(columns, ROWS), POPULATION, K).share)
     assert np.mean(estimates) <= np.mean(truths) + 0.03
     assert np.mean(estimates) >= np.mean(truths) - 0.35

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
-from sfumato.assessment import assess
+from sfumato.job.assess import assess
 from sfumato.measures.assess import LEVEL
 from sfumato.measures.registry import MEASURES
-from sfumato.methods.classical.noise import Noise
+from sfumato.methods.noise import Noise
 from sfumato.table.table import Table
 
 TESTS = [name for name, measure in MEASURES.items() if measure.tests]

@@ -10,10 +10,11 @@ import pytest
 from tests.same_rows import same_rows
 
 from sfumato.errors import OptionError
-from sfumato.methods.boxes import Boxes
-from sfumato.methods.classical.noise import Noise
-from sfumato.methods.spectral import SpectralHistogram, SvdSwap
-from sfumato.pipeline import release_and_assess
+from sfumato.job.release import release_and_assess
+from sfumato.methods.boxes.method import Boxes
+from sfumato.methods.noise import Noise
+from sfumato.methods.spectral.histograms import SpectralHistogram
+from sfumato.methods.spectral.svd_swap import SvdSwap
 from sfumato.table.table import Table
 
 ROWS = 300

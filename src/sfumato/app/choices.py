@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato.project.reading import Reading
+    from sfumato.job.request import Reading
     from sfumato.schema.schema import Schema
 
 LONGEST = 200  # choices that undo goes back to

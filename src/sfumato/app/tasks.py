@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.comparison.records import Comparison
-    from sfumato.disclosure.inspection import Inspection
-    from sfumato.disclosure.population_uniqueness import PopulationUniqueness
-    from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
     from sfumato.recommendation.records import Recommendation
     from sfumato.release.release import Release
     from sfumato.report.contents import Contents
     from sfumato.report.distributions import Distribution
     from sfumato.report.risk import SizeClass
-    from sfumato.schema.hierarchy import Tree
+    from sfumato.risk.inspection import Inspection
+    from sfumato.risk.population import PopulationUniqueness
+    from sfumato.risk.quasi_identifiers import QuasiIdentifiers
+    from sfumato.schema.hierarchies import Tree
     from sfumato.schema.schema import FittedTable, Schema
     from sfumato.table.table import Table
 
@@ -38,7 +38,7 @@ ALPHA = 0.05  # share of people that a set of columns must single out to be list
 LARGEST_SET = 4  # columns
 
 
-class Held:
+class TableCache:
     """The table that the worker holds, as it was read and as it fits the last schema."""
 
     def __init__(self, report: Callable[[float], None]) -> None:
@@ -65,11 +65,11 @@ class Held:
 
 def _read(source: Source) -> Table:
     from sfumato.job.job import Job
-    from sfumato.project.reading import file_source
+    from sfumato.job.request import file_source
 
     if source.is_demo and not Path(source.path).exists():
-        from sfumato.project.demo_table import diabetes_patients
-        from sfumato.table.write import write
+        from sfumato.formats.exports import write
+        from sfumato.job.demo_table import diabetes_patients
 
         write(diabetes_patients().arrow, source.path)
     if source.below and not Path(source.path).resolve().is_relative_to(source.below):
@@ -96,12 +96,12 @@ class Task(ABC):
     source: Source
 
     @abstractmethod
-    def perform(self, held: Held) -> Any:
+    def perform(self, held: TableCache) -> Any:
         """Do it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Examined:
+class TableOverview:
     """The columns of a table: kinds, roles, counts and rounded distributions."""
 
     inspection: Inspection
@@ -115,14 +115,14 @@ class Examine(Task):
 
     schema: Schema
 
-    def perform(self, held: Held) -> Examined:
-        from sfumato.disclosure.inspection import inspect
-        from sfumato.disclosure.safe_shares import WITHOUT_K
-        from sfumato.engines.memory import MemorySurvey
+    def perform(self, held: TableCache) -> TableOverview:
+        from sfumato.engines.memory.scan import MemorySurvey
         from sfumato.report.distributions import original_distributions
+        from sfumato.risk.inspection import inspect
+        from sfumato.risk.safe_shares import WITHOUT_K
 
         fitted = held.fitted(self.source, self.schema)
-        return Examined(
+        return TableOverview(
             inspection=inspect(MemorySurvey(fitted.table), fitted.schema, seconds=INSPECTION_SECONDS),
             schema=fitted.schema,
             distributions=original_distributions(fitted.table, WITHOUT_K),
@@ -159,13 +159,13 @@ class MeasureRisks(Task):
     schema: Schema
     population: int | None
 
-    def perform(self, held: Held) -> Risks:
+    def perform(self, held: TableCache) -> Risks:
         import numpy as np
 
-        from sfumato.disclosure.group_models import group_models
-        from sfumato.disclosure.population_uniqueness import population_uniqueness
-        from sfumato.disclosure.quasi_identifiers import SetSearchOptions, counted_quasi_identifiers
         from sfumato.report.risk import size_classes
+        from sfumato.risk.group_models import group_models
+        from sfumato.risk.population import population_uniqueness
+        from sfumato.risk.quasi_identifiers import SetSearchOptions, count_quasi_identifiers
         from sfumato.schema.columns import Role
 
         fitted = held.fitted(self.source, self.schema)
@@ -193,7 +193,7 @@ class MeasureRisks(Task):
                 SensitiveRisk(column=one.column, l=one.distinct_l, t=one.t, disclosed_rows=one.disclosed_rows)
                 for one in models.columns
             ),
-            sets=counted_quasi_identifiers(fitted.table, fitted.schema, options),
+            sets=count_quasi_identifiers(fitted.table, fitted.schema, options),
             population=people,
         )
 
@@ -206,7 +206,7 @@ class Recommend(Task):
     keep: tuple[str, ...]
     population: int | None
 
-    def perform(self, held: Held) -> Recommendation:
+    def perform(self, held: TableCache) -> Recommendation:
         from sfumato.recommendation.recommend import recommend
 
         fitted = held.fitted(self.source, self.schema)
@@ -236,11 +236,11 @@ class MakeRelease(Task):
     seed: int | None = None
     attacked: bool = True
 
-    def perform(self, held: Held) -> Made:
+    def perform(self, held: TableCache) -> Made:
         from sfumato.comparison.compare import compare
         from sfumato.job.job import Job
+        from sfumato.job.release import make_release, report_search
         from sfumato.methods.registry import make_method
-        from sfumato.pipeline import make_release, report_search
         from sfumato.release.destination import Folder
         from sfumato.report.contents import contents
         from sfumato.report.html import Report
@@ -264,9 +264,8 @@ class MakeRelease(Task):
 
 def _with_attacks(shown: Contents, release: Release, trial: Comparison) -> Contents:
     """Return what the page shows of a release with the attacks on one of a part of the table."""
-    from sfumato.report.contents import utility_changes
+    from sfumato.report.contents import utility_changes, verdict
     from sfumato.report.risk import gauges
-    from sfumato.report.verdict import verdict
 
     found = trial.rows[0].assessment
     if found is None:  # the trial made no release, and says why
@@ -287,7 +286,7 @@ class ShownTree:
     @property
     def text(self) -> str:
         """The tree as a file."""
-        from sfumato.schema.hierarchy import Tree
+        from sfumato.schema.hierarchies import Tree
 
         out = io.StringIO()
         Tree.of(self.lines).write(out)
@@ -303,9 +302,8 @@ class ShowTree(Task):
     way: str = ""  # empty: that of the schema, or else the usual one
     levels: tuple[float, ...] = ()
 
-    def perform(self, held: Held) -> ShownTree:
-        from sfumato.schema.tree_ways import suggested_tree, usual_way
-        from sfumato.schema.trees import tree_for
+    def perform(self, held: TableCache) -> ShownTree:
+        from sfumato.schema.suggested_hierarchies import build_tree, default_tree_kind, tree_for
 
         fitted = held.fitted(self.source, self.schema)
         chosen = fitted.schema[self.column]
@@ -314,8 +312,8 @@ class ShowTree(Task):
             assert tree is not None
             gap = _gap(tree, fitted.table.coded(self.column).values, self.column)
             return ShownTree(column=self.column, way="", lines=tuple(tree.lines), gap=gap)
-        way = self.way or usual_way(fitted.table, self.column)
-        tree = suggested_tree(fitted.table, self.column, way, self.levels)
+        way = self.way or default_tree_kind(fitted.table, self.column)
+        tree = build_tree(fitted.table, self.column, way, self.levels)
         return ShownTree(column=self.column, way=way, lines=tuple(tree.lines))
 
 

@@ -7,6 +7,6 @@ import sys
 
 def main() -> None:
     """Run the command line and exit with its exit code."""
-    from sfumato.cli.app import run
+    from sfumato.cli.commands import run
 
     sys.exit(run())

@@ -10,13 +10,13 @@ import typer
 
 from sfumato.cli import console, options
 from sfumato.errors import OptionError, printable
+from sfumato.job.request import file_source
 from sfumato.params import require_choice
-from sfumato.project.reading import file_source
 
 if TYPE_CHECKING:
-    from sfumato.measures.assess import Assessment
     from sfumato.measures.measured_release import MeasuredRelease, Metric
     from sfumato.measures.privacy.prediction import Exposed
+    from sfumato.release.assessment import Assessment
 
 
 @options.with_groups
@@ -56,7 +56,7 @@ def assess(
 
     Example: sfumato assess patients.csv out --reference others.csv
     """
-    from sfumato.assessment import measure_release
+    from sfumato.job.assess import measure_release
     from sfumato.measures.assess import ComparisonOptions
     from sfumato.measures.measured_release import METRICS
     from sfumato.measures.privacy.prediction import most_exposed, people_of
@@ -111,7 +111,7 @@ def _require_outside(folder: Path) -> None:
 
 def _draw(subject: MeasuredRelease, folder: Path, name: str) -> None:
     from sfumato.report.figures_measures import pictures
-    from sfumato.report.style import png
+    from sfumato.report.picture import png
 
     drawn = pictures(subject, name=name)
     folder.mkdir(parents=True, exist_ok=True)

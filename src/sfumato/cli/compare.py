@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from sfumato.cli import console, options
-from sfumato.project.reading import listed
+from sfumato.job.request import listed
 
 
 @options.with_groups
@@ -40,8 +40,8 @@ def compare(
     Example: sfumato compare patients.csv --schema schema.toml -o map --methods boxes,mdav,noise,pica --strengths 3
     """
     from sfumato.comparison import compare as comparing
-    from sfumato.comparison.folder import REPORT, require_folder
-    from sfumato.comparison.trials import trials_of
+    from sfumato.comparison.attempts import trials_of
+    from sfumato.comparison.compare import REPORT, require_folder
 
     chosen = None if methods is None else list(listed(methods))
     trials_of(chosen, strengths)  # validate before the table is read

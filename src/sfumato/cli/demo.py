@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sfumato.cli import console, options
-from sfumato.project.demo_table import KEEP, ROLES, diabetes_patients
+from sfumato.job.demo_table import KEEP, ROLES, diabetes_patients
 
 if TYPE_CHECKING:
     from sfumato.release.release import Release

@@ -63,9 +63,8 @@ def estimate(
     from sfumato.release.read import read_release
     from sfumato.report import terminal
     from sfumato.report.usefulness import usefulness
-    from sfumato.statistics.bounds import EstimateBudget
-    from sfumato.statistics.estimate import Estimate
-    from sfumato.statistics.recovered_estimate import RecoveredEstimate
+    from sfumato.statistics.bounds.budget import EstimateBudget
+    from sfumato.statistics.estimate import Estimate, RecoveredEstimate
     from sfumato.statistics.wide_boxes import OBJECTIVES, WIDE_BOXES
     from sfumato.table.intervals import is_interval
 

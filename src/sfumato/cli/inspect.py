@@ -10,12 +10,12 @@ import typer
 
 from sfumato.cli import console, options
 from sfumato.errors import OptionError
+from sfumato.job.request import listed, schema_of
 from sfumato.params import require_number
-from sfumato.project.reading import listed, schema_of
 
 if TYPE_CHECKING:
-    from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
-    from sfumato.examination import InspectedTable
+    from sfumato.job.inspect import InspectedTable
+    from sfumato.risk.quasi_identifiers import QuasiIdentifiers
     from sfumato.schema.schema import Schema
     from sfumato.table.table import Table
 
@@ -67,9 +67,9 @@ def inspect(
     Example: sfumato inspect patients.csv --role diagnosis=sensitive
     """
     start = time.perf_counter()
-    from sfumato.disclosure import inspection
-    from sfumato.examination import open_for_inspection
+    from sfumato.job.inspect import open_for_inspection
     from sfumato.report import terminal
+    from sfumato.risk import inspection
 
     limit = require_number(seconds, name="--seconds", at_least=0.0) or None
     end = start + (limit or 0.0) - SHOWING_SECONDS
@@ -106,7 +106,7 @@ def _identifying(
 
     ``end`` is the time at which the search must end, or None.
     """
-    from sfumato.disclosure.quasi_identifiers import SetSearchOptions
+    from sfumato.risk.quasi_identifiers import SetSearchOptions
     from sfumato.schema.columns import Role
 
     columns = opened.schema.names(Role.QUASI)
@@ -132,9 +132,9 @@ def _show_models(
     table: Table, schema: Schema, quasi: str, sensitive: str, population: float | None, *, json: bool
 ) -> None:
     """Show the privacy models of the table, and its population uniqueness if there is a population."""
-    from sfumato.disclosure.group_models import group_models
-    from sfumato.disclosure.population_uniqueness import population_uniqueness
     from sfumato.report import terminal
+    from sfumato.risk.group_models import group_models
+    from sfumato.risk.population import population_uniqueness
     from sfumato.schema.columns import Role
 
     known = listed(quasi) or schema.names(Role.QUASI)

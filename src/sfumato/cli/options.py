@@ -12,9 +12,8 @@ import typer
 
 from sfumato.cli import console
 from sfumato.errors import OptionError
+from sfumato.job.request import READING, Reading, listed, option_value, schema_of, source_of
 from sfumato.methods.command_flags import COMMAND_FLAGS
-from sfumato.project.reading import READING, Reading, listed, schema_of, source_of
-from sfumato.project.request import option_value
 
 if TYPE_CHECKING:
     from sfumato.job.job import Job

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from sfumato.cli import console, options
-from sfumato.project.reading import reading_words
+from sfumato.job.request import reading_words
 
 
 @options.with_groups

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato.cli import console, options
-from sfumato.project.reading import listed
-from sfumato.project.request import Request
+from sfumato.job.request import Request, listed
 
 if TYPE_CHECKING:
     from sfumato.job.job import Job
     from sfumato.methods.base import Method
-    from sfumato.methods.search_budget import Progress
+    from sfumato.methods.search_budget import SearchProgress
     from sfumato.release.release import Release
     from sfumato.report.html import Report
     from sfumato.report.summary import Summary
@@ -107,7 +106,7 @@ class ReleaseOptions:
     @property
     def request(self) -> Request:
         """What was asked for here, and in the project file."""
-        from sfumato.project.files import read_project
+        from sfumato.job.project_files import read_project
 
         same = ("into", "method", "reference", "holdout", "require", "engine", "master", "memory", "csv_formulas")
         given = Request(
@@ -157,15 +156,15 @@ def run(
 
     Example: sfumato run out.toml
     """
-    from sfumato.project.files import read_project
+    from sfumato.job.project_files import read_project
 
     _make_requested(read_project(project), seed=seed, as_json=json)
 
 
 def _make_requested(request: Request, *, seed: int | None, as_json: bool) -> None:
     """Make the release, verify it, write it with its project file, and print what was found."""
-    from sfumato.pipeline import make_release
-    from sfumato.project.files import write_project
+    from sfumato.job.project_files import write_project
+    from sfumato.job.release import make_release
     from sfumato.release.destination import Folder
 
     console.say_progress()
@@ -219,7 +218,7 @@ def show_search(method: Method) -> Iterator[Method]:
 
     Ctrl-C stops the search and keeps the best so far.
     """
-    from sfumato.pipeline import report_search
+    from sfumato.job.release import report_search
 
     if not sys.stderr.isatty():
         yield method
@@ -227,7 +226,7 @@ def show_search(method: Method) -> Iterator[Method]:
     bar = _search_bar()
     task = bar.add_task("search", total=1.0, gain=0.0, start=False, visible=False)
 
-    def report(now: Progress) -> None:
+    def report(now: SearchProgress) -> None:
         if not bar.tasks[task].started:
             bar.start_task(task)
         bar.update(task, completed=now.share, gain=now.gain, visible=True)
@@ -274,10 +273,10 @@ class _Written:
 
     def show(self, released: Release, *, as_json: bool) -> None:
         """Print how columns are released, the findings and the kept statistics."""
-        from sfumato.release.target import resolved
+        from sfumato.release.target import resolve_folder
         from sfumato.report.summary import summarize
 
-        place = {"table": self._table} if self._table else {"folder": str(resolved(self._out))}
+        place = {"table": self._table} if self._table else {"folder": str(resolve_folder(self._out))}
         console.say(f"· written to {self._table or self._out}")
         with console.after(f"the release is complete in {self._table or self._out}"):
             summary = self._summary or summarize(released)

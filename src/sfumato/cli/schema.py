@@ -10,8 +10,8 @@ import typer
 
 from sfumato.cli import console, options
 from sfumato.errors import OptionError
+from sfumato.job.request import source_of
 from sfumato.params import require_choice
-from sfumato.project.reading import source_of
 
 
 @options.with_groups
@@ -31,13 +31,13 @@ def schema(
 
     Example: sfumato schema patients.csv > schema.toml
     """
-    from sfumato.examination import open_for_inspection
+    from sfumato.job.inspect import open_for_inspection
     from sfumato.schema.schema import Schema
-    from sfumato.schema.suggested_trees import with_suggested_trees
+    from sfumato.schema.suggested_hierarchies import add_suggested_trees
 
     with open_for_inspection(options.job_of(file, reading, place, engine, schema=roles.given)) as opened:
         kinds = opened.survey.kinds
-        columns = with_suggested_trees(opened.schema, opened.survey.sample.table).columns
+        columns = add_suggested_trees(opened.schema, opened.survey.sample.table).columns
     if json:
         console.show_json(
             [
@@ -82,17 +82,17 @@ def tree(
 
     Example: sfumato tree patients.csv age --by steps --levels 5,10,50 -o age.csv
     """
-    from sfumato.schema.tree_ways import WAYS, suggested_tree, usual_way
+    from sfumato.schema.suggested_hierarchies import TREE_KINDS, build_tree, default_tree_kind
 
-    way = None if by is None else require_choice(by, name="--by", choices=WAYS)
+    way = None if by is None else require_choice(by, name="--by", choices=TREE_KINDS)
     whole = source_of(file, reading.given, **vars(place)).read()
     if column not in whole.names:
         from sfumato.schema.columns import nearest
 
         raise OptionError(f"There is no column {column!r} in the table.", found=nearest(column, whole.names))
-    way = way or usual_way(whole, column)
+    way = way or default_tree_kind(whole, column)
     text = io.StringIO()
-    suggested = suggested_tree(whole, column, way, _numbers(levels))
+    suggested = build_tree(whole, column, way, _numbers(levels))
     suggested.write(text)
     console.say(f"· {suggested.size:,} values of {column!r} in {suggested.levels} levels, by {way}")
     if out is None:
@@ -111,6 +111,6 @@ def _numbers(levels: str | None) -> list[float]:
 
 
 def _write(path: Path, text: str) -> None:
-    from sfumato.table.write import write_whole
+    from sfumato.formats.raw_files import write_whole
 
     write_whole(path, lambda file: file.write(text.encode()))

@@ -23,18 +23,17 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from sfumato.disclosure.safe_shares import SafeShares
-    from sfumato.measures.assess import Assessment
-    from sfumato.methods.claims import Claim, Evidence, Finding
-    from sfumato.methods.diagnostics import Diagnostics
-    from sfumato.plan.plan import Plan
+    from sfumato.plan.answers import ComparedRows
+    from sfumato.plan.claim import Claim, Evidence, Finding
+    from sfumato.plan.plan import Diagnostics, Plan
+    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
-    from sfumato.release.comparison import Comparison
+    from sfumato.release.assessment import Assessment
     from sfumato.release.manifest import Manifest
     from sfumato.release.release import Release
+    from sfumato.release.verify import ColumnChanges
+    from sfumato.risk.safe_shares import SafeShares
     from sfumato.schema.schema import FittedTable, Schema
-    from sfumato.survey.equal_rows import ComparedRows
-    from sfumato.survey.survey import Survey
     from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
 
@@ -101,7 +100,7 @@ class Verified:
     constant: tuple[str, ...] = ()  # unaltered columns with a single value
 
     @classmethod
-    def of(cls, findings: tuple[Finding, ...], compared: Comparison) -> Verified:
+    def of(cls, findings: tuple[Finding, ...], compared: ColumnChanges) -> Verified:
         """Return the findings with what the comparison of released and original cells shows."""
         return cls(
             findings=findings, altered=compared.altered, unaltered=compared.unaltered, constant=compared.constant

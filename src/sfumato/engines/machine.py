@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.errors import OptionError
@@ -59,3 +62,88 @@ def _number(file: Path) -> int | None:
         return int(file.read_text())
     except (OSError, ValueError):  # no control group, or "max"
         return None
+
+
+# How the memory of a run is divided: between DuckDB, the sample, the blocks in work, and what Python itself needs.
+
+
+OWN = 350 * 10**6  # bytes that the libraries take before a row is read
+LEAST = 100 * 10**6  # bytes left for rows, however small the limit is
+CELL = 8  # bytes of a cell in a matrix
+COPIES = 40  # cells that a method holds for one cell of a block: matrices, weights, sorted copies, released columns
+LEAST_BLOCK, MOST_BLOCK = 20_000, 2_000_000  # rows of a block
+LEAST_SAMPLE, MOST_SAMPLE = 20_000, 400_000  # rows of the sample
+BATCH_CELLS = 1 << 21  # cells that are read together
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """Amounts of memory, in bytes and rows, for a table with this many columns."""
+
+    total: int  # bytes that the whole process may use
+    columns: int
+    workers: int  # blocks that are in work at the same time
+    most_rows: int = MOST_BLOCK  # of a block
+
+    @property
+    def rows_bytes(self) -> int:
+        """Bytes for rows, apart from those of the libraries."""
+        return max(self.total - OWN, LEAST)
+
+    @property
+    def database(self) -> int:
+        """Bytes for DuckDB."""
+        return max(self.rows_bytes // 3, LEAST)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block."""
+        rows = self.rows_bytes * 2 // 3 // (self.workers * CELL * COPIES * max(self.columns, 1))
+        return min(max(rows, LEAST_BLOCK), self.most_rows)
+
+    @property
+    def sample_rows(self) -> int:
+        """Rows of the sample."""
+        rows = self.rows_bytes // 8 // (CELL * 6 * max(self.columns, 1))
+        return min(max(rows, LEAST_SAMPLE), MOST_SAMPLE)
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows that are read together."""
+        return max(BATCH_CELLS // max(self.columns, 1), 1024)
+
+
+# Progress of long work: its share and the time to go, in the log.
+
+
+log = logging.getLogger("sfumato")
+
+FIRST, NEXT = 3.0, 5.0  # seconds before the first message, and between messages
+
+
+class LoggedProgress:
+    """Work that is counted in steps; short work says nothing."""
+
+    def __init__(self, what: str, steps: int) -> None:
+        self.what, self.steps, self.done = what, max(steps, 1), 0.0
+        self._start = time.monotonic()
+        self._next = self._start + FIRST
+
+    def add(self, steps: float = 1) -> None:
+        """Note that these steps are done, and tell now and then how far the work is."""
+        self.reach(self.done + steps)
+
+    def reach(self, done: float) -> None:
+        """Note how many steps are done in all; the number never falls."""
+        self.done = max(self.done, done)
+        now = time.monotonic()
+        if now >= self._next and 0.0 < self.done < self.steps:
+            self._next = now + NEXT
+            left = (now - self._start) * (self.steps - self.done) / self.done
+            log.info("%s: %.0f %%, about %s to go", self.what, 100.0 * self.done / self.steps, _duration(left))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 5400.0 else f"{seconds / 3600.0:.1f} h"

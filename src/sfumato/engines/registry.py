@@ -8,13 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.machine import available_memory, memory_from
-from sfumato.engines.spark.frames import is_spark_frame
 from sfumato.errors import OptionError, ReadError
-from sfumato.table.read import FileSource
-from sfumato.table.sources import TableSource
+from sfumato.sources.base import TableSource
+from sfumato.sources.files import FileSource
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine
+
+
+# Recognize frames of Spark without importing it.
+
+
+def is_spark_frame(source: Any) -> bool:
+    """Return whether this is a frame of Spark, classic or Connect."""
+    return type(source).__module__.startswith("pyspark.sql.") and hasattr(source, "mapInArrow")
+
 
 # name → module and class, imported when used
 ENGINES: dict[str, tuple[str, str]] = {

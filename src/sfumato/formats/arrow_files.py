@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.errors import ReadError
-from sfumato.table.isolated import invalid, invalid_columns, read_isolated
+from sfumato.formats.isolated import invalid_cells, invalid_columns, read_isolated
 
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 FIRST_LINE_BYTES = 1 << 20  # longest first line of JSON Lines that is recognised by its content
@@ -35,7 +35,7 @@ def read_parquet(raw: bytes, file: str) -> pa.Table:
     if table is None:
         raise ReadError(f"{file} is a broken Parquet file.", fix="write the file again")
     if names:
-        raise invalid(names, file=file)
+        raise invalid_cells(names, file=file)
     return table
 
 

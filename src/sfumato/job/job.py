@@ -11,15 +11,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.registry import engine_for
-from sfumato.engines.spark.frames import is_spark_frame
+from sfumato.engines.registry import engine_for, is_spark_frame
 from sfumato.errors import OptionError
 from sfumato.measures.assess import ComparisonOptions
-from sfumato.release.destination import Destination, destination_of
+from sfumato.release.destination import destination_of
 from sfumato.schema.schema import FittedTable, Schema
-from sfumato.table.frames import as_table
-from sfumato.table.read import FileSource
-from sfumato.table.sources import TableSource
+from sfumato.sources.base import Destination, TableSource
+from sfumato.sources.files import FileSource
+from sfumato.sources.frames import as_table
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:

@@ -102,7 +102,7 @@ class LoopKernel:
 
     def _is_kept(self, arguments: tuple[Any, ...]) -> bool:
         """Whether a version for arguments of these types is in the cache."""
-        kept = self.compiled._cache if self._may_be_kept else None
+        kept: Any = self.compiled._cache if self._may_be_kept else None
         if not hasattr(kept, "_cache_file"):  # also if no folder can be written
             return False
         types = tuple(map(self.compiled.typeof_pyval, arguments))

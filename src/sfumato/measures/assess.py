@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from sfumato.errors import OptionError
 from sfumato.measures.measured_release import METRICS, MeasuredRelease, Metric
 from sfumato.measures.privacy.copies import counted_copy_scores
 from sfumato.measures.registry import MEASURES, REASONS, Measure, Need
-from sfumato.params import require_choice
+from sfumato.params import require_choice, require_share
 from sfumato.randomness import Randomness
-from sfumato.release.assessment import Assessment as Assessment  # noqa: PLC0414  moved
-from sfumato.release.assessment import Family, Omitted, Score
+from sfumato.release.assessment import Assessment, Family, Omitted, Score
 from sfumato.release.release import Release
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
-from sfumato.schema.trees import tree_for
-from sfumato.table.frames import as_table
+from sfumato.schema.suggested_hierarchies import tree_for
+from sfumato.sources.frames import as_table
 from sfumato.table.intervals import is_interval
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
+    from sfumato.plan.answers import ComparedRows
     from sfumato.release.manifest import Manifest
-    from sfumato.schema.hierarchy import Tree
-    from sfumato.survey.equal_rows import ComparedRows
+    from sfumato.schema.hierarchies import Tree
     from sfumato.table.table import Table
+
 
 COUNTED = "copies"  # the measure that is counted on all rows
 LEVEL = 0.05  # probability that a sample of other people fails any test of an assessment
@@ -47,7 +48,7 @@ class ComparisonOptions:
         require_choice(self.metric, name="metric", choices=METRICS)
 
 
-def compared(
+def pair_release(
     original: Any,
     release: Any,
     reference: Any,
@@ -72,7 +73,7 @@ def compared(
     )
 
 
-def assessed(
+def take_measures(
     subject: MeasuredRelease,
     *,
     measures: Sequence[str] | None = None,
@@ -176,3 +177,55 @@ def _trees(schema: Schema | None, table: Table) -> dict[str, Tree]:
     declared = [column for column in schema.columns if column.tree and column.name in table.kinds] if schema else []
     trees = {column.name: tree_for(column, table.coded(column.name).values) for column in declared}
     return {name: tree for name, tree in trees.items() if tree is not None}
+
+
+# A random split of a table into rows to release and a holdout.
+
+
+class Holdout(NamedTuple):
+    """The two parts of a table, each with its rows in their original order.
+
+    Attributes
+    ----------
+    kept : Table
+        The rows to release.
+    other : Table
+        The holdout, which must not be released.
+    """
+
+    kept: Table
+    other: Table
+
+
+def split_holdout(table: Any, share: float = 0.5, *, seed: int | None = None) -> Holdout:
+    """Split off a random share of the rows as a holdout, before anything is anonymized.
+
+    The holdout is a sample of the same population without the released people, so it can be used as the ``reference``
+    of :func:`sfumato.assess`.
+
+    Parameters
+    ----------
+    table : Table, path or data frame
+        Anything that :func:`sfumato.read` accepts or returns, or a pandas, polars or Arrow table.
+    share : float, default 0.5
+        Share of the rows that go to the holdout, from 0 to 1.
+    seed : int, optional
+        Seed that makes the split repeatable, for tests. Default: random numbers from the operating system.
+
+    Returns
+    -------
+    Holdout
+        A named tuple of two tables: ``kept``, the rows to release, and ``other``, the holdout.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> kept, other = sf.split_holdout({"age": range(100)}, 0.3)
+    >>> kept.rows, other.rows
+    (70, 30)
+    """
+    require_share(share, name="share")
+    whole = as_table(table)
+    order = Randomness(seed).stream("holdout").permutation(whole.rows)
+    size = round(share * whole.rows)
+    return Holdout(kept=whole.take(np.sort(order[size:])), other=whole.take(np.sort(order[:size])))

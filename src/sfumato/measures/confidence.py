@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.release.assessment import Better
+
 
 Z = 1.959964  # two-sided 95 % of the normal distribution
 
@@ -108,3 +109,140 @@ def shift_p_value(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="ks_2samp: Exact calculation unsuccessful", category=RuntimeWarning)
         return float(ks_2samp(ours, theirs, alternative=alternative).pvalue)
+
+
+# Permutation tests: what a statistic would be if it did not matter which of two samples a row belongs to.
+#
+# If a release is a sample of the same population, its rows and those of the sample that it is compared with can be
+# exchanged. The statistics of random exchanges are then its distribution, however rows, columns and statistics depend
+# on each other. Several statistics of one measure are adjusted together, by the smallest of their p-values (Westfall
+# and Young), so that the probability that any of them fails by chance is that of a single test.
+
+
+EXCHANGES = 499  # random exchanges; the smallest p-value is 1/500
+
+
+def exchanges(first: int, second: int, generator: np.random.Generator) -> NDArray[np.bool_]:
+    """Return one row per exchange that says which rows are in the first sample; the first row is how it really is."""
+    labels = np.zeros((EXCHANGES + 1, first + second), dtype=bool)
+    labels[:, :first] = True
+    generator.permuted(labels[1:], axis=1, out=labels[1:])
+    return labels
+
+
+def exchanges_among(
+    chosen: NDArray[np.int64], first: int, second: int, generator: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Return the labels of ``exchanges`` for some rows only, with the same distribution.
+
+    In a random exchange, the number of the chosen rows that are in the first sample is hypergeometric. The work depends
+    on the number of chosen rows, not on that of all rows.
+    """
+    inside = generator.hypergeometric(first, second, len(chosen), size=EXCHANGES)
+    labels = np.arange(len(chosen)) < np.concatenate([[0], inside])[:, None]
+    labels[0] = chosen < first
+    generator.permuted(labels[1:], axis=1, out=labels[1:])
+    return labels
+
+
+def exceedance_shares(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return, for each exchange (row), the share of exchanges with at least as large a statistic, column by column."""
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(-np.round(statistics, 12), method="max", axis=0) / len(statistics))
+
+
+def adjust_p_values(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the p-value of each statistic (column; large is bad), adjusted for their number.
+
+    The first row is what was found, the others are exchanges.
+    """
+    p_values = exceedance_shares(statistics)
+    smallest = np.sort(p_values.min(axis=1))
+    return np.asarray(np.searchsorted(smallest, p_values[0], side="right") / len(smallest))
+
+
+def excess_p_value(inside: NDArray[Any], outside: NDArray[Any], generator: np.random.Generator) -> float:
+    """Return the p-value of the excess of the mean inside over the mean outside."""
+    if not len(inside) or not len(outside):
+        return 1.0
+    pooled = np.concatenate([inside, outside]).astype(np.float64)
+    sums = exchanges(len(inside), len(outside), generator) @ pooled
+    return float(adjust_p_values(sums[:, None])[0])
+
+
+def areas(labels: NDArray[np.bool_], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the area under the ROC curve of the first sample against the second, for each exchange."""
+    from scipy.stats import rankdata
+
+    inside = labels.sum(axis=1)
+    pairs = inside * (labels.shape[1] - inside)
+    above = labels @ rankdata(scores) - inside * (inside + 1) / 2.0
+    return np.asarray(np.divide(above, pairs, where=pairs > 0, out=np.full(len(labels), 0.5)))
+
+
+def largest_gaps(labels: NDArray[np.bool_], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the Kolmogorov–Smirnov distance of two samples of the same size, for each exchange."""
+    order = np.argsort(numbers, kind="stable")
+    ends = np.flatnonzero(np.append(np.diff(numbers[order]) > 0.0, True))  # equal numbers are one step
+    steps = np.where(labels[:, order], np.int8(1), np.int8(-1))
+    return np.asarray(np.abs(np.cumsum(steps, axis=1, dtype=np.int32)[:, ends]).max(axis=1) / (labels.shape[1] / 2.0))
+
+
+# Risk relative to a control group: how much more often an attack succeeds on people inside than on people outside.
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackRisk:
+    """The success rates of an attack inside and outside, and the risk that the release causes (Giomi et al., 2023).
+
+    ``value`` is (inside − outside)/(1 − outside), from 0 (no gain) to 1 (every attack succeeds). Its 95 % interval
+    comes from propagation of the errors of the two rates.
+    """
+
+    inside: float  # success rate on people of the original
+    outside: float  # success rate on people of the reference
+    value: float
+    low: float
+    high: float
+    attacks: int
+
+    @classmethod
+    def of(cls, inside: int, inside_trials: int, outside: int, outside_trials: int) -> AttackRisk:
+        """Compute the risk from successes and trials on both sides, with Wilson's estimates of the two rates."""
+        main, control = _wilson(inside, inside_trials), _wilson(outside, outside_trials)
+        left = max(1.0 - control.rate, 1e-12)
+        value = (main.rate - control.rate) / left
+        margin = float(np.hypot(main.error / left, (main.rate - 1.0) / left**2 * control.error))
+        return cls(
+            inside=inside / max(1, inside_trials),
+            outside=outside / max(1, outside_trials),
+            value=min(1.0, max(0.0, value)),
+            low=min(1.0, max(0.0, value - margin)),
+            high=min(1.0, max(0.0, value + margin)),
+            attacks=inside_trials,
+        )
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the interval is above 0, so that the attack gains something with 95 % confidence."""
+        return self.low > 0.0
+
+    def score(self, name: str, note: str, p_value: float | None = None) -> Score:
+        """Return the risk as a score; ``p_value`` is the probability of such a risk by chance."""
+        note += f"; success rate {self.inside:.1%} inside the table, {self.outside:.1%} outside"
+        interval = Interval(self.value, self.low, self.high)
+        return interval.score(name, rows=self.attacks, note=note, p_value=p_value, gain=self.low)
+
+
+@dataclass(frozen=True)
+class _Rate:
+    rate: float
+    error: float
+
+
+def _wilson(successes: int, trials: int) -> _Rate:
+    if not trials:
+        return _Rate(0.0, 0.5)
+    spread = np.sqrt(successes * (trials - successes) / trials + Z**2 / 4.0)
+    return _Rate((successes + Z**2 / 2.0) / (trials + Z**2), float(Z / (trials + Z**2) * spread))

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from sfumato.errors import OptionError, TableError
 from sfumato.randomness import Randomness
-from sfumato.table.encoded_columns import CategoryEncoding, Logs, finite
+from sfumato.table.encoded_columns import CategoryEncoding, Logs, finite_numbers
 from sfumato.table.encoder import Encoder
 from sfumato.table.intervals import ANY, Intervals, is_interval, is_member, original_names, parse_set
 from sfumato.table.kinds import Kind
@@ -27,7 +27,7 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.schema.hierarchy import Tree
+    from sfumato.schema.hierarchies import Tree
 
 
 Result = TypeVar("Result")
@@ -183,7 +183,7 @@ def midpoints(released: Table, name: str) -> NDArray[np.float64]:
     if is_interval(name, released.kinds):
         return Intervals.of(released, name).midpoints
     if released.kinds[name].is_numeric:
-        return finite(released, name)
+        return finite_numbers(released, name)
     numbers: NDArray[np.float64] = np.full(released.rows, np.nan)  # numbers that were released as text are unknown
     return numbers
 

@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sfumato.params import check_options, with_options
-from sfumato.plan.plan import Outcome as Outcome  # noqa: PLC0414 - moved
-from sfumato.plan.plan import Plan as Plan  # noqa: PLC0414 - moved
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine
+    from sfumato.plan.plan import Plan
+    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.release.release import Release
     from sfumato.schema.schema import Schema
-    from sfumato.survey.survey import Survey
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +95,6 @@ class Method(ABC):
         PromiseError
             If a promise does not hold on the released rows. Nothing is written then.
         """
-        from sfumato.pipeline import release
+        from sfumato.job.release import release
 
         return release(self, table, schema=schema, seed=seed, engine=engine, into=into, key=key)

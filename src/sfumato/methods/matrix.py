@@ -20,27 +20,29 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from sfumato.errors import CannotRelease
-from sfumato.methods.base import Method, Outcome, Plan
-from sfumato.methods.claims import ColumnsAllowed, RowsAccountedFor, ValidCells
+from sfumato.methods.base import Method
 from sfumato.methods.options import logs_option
 from sfumato.params import Choice, option
-from sfumato.survey.questions import DistinctIn, FactsOf
-from sfumato.survey.survey import blocks_wanted
-from sfumato.table.encoded_columns import Logs, class_probabilities, shares_of
+from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
+from sfumato.plan.plan import Outcome, Plan
+from sfumato.plan.questions import DistinctIn, FactsOf
+from sfumato.plan.survey import blocks_wanted
+from sfumato.table.encoded_columns import NUMBER, Logs, class_probabilities, shares_of
 from sfumato.table.encoder import Encoder
-from sfumato.table.hashing import mixed_bits
+from sfumato.table.hashing import mix_bits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from sfumato.methods.claims import Claim
+    from sfumato.plan.claim import Claim
+    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
-    from sfumato.survey.survey import Survey
     from sfumato.table.encoded_columns import NumberEncoding
     from sfumato.table.table import Table
+
 
 Decoding = Literal["largest", "probability", "drawn"]
 DECODINGS: tuple[Decoding, ...] = ("largest", "probability", "drawn")
@@ -223,7 +225,7 @@ class MatrixPlan(Plan):
 
     def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         salt = self.setup.randomness.stream("blocks").integers(2**64, dtype=np.uint64)
-        return (mixed_bits(keys ^ salt) % np.uint64(self.blocks)).astype(np.int64)
+        return (mix_bits(keys ^ salt) % np.uint64(self.blocks)).astype(np.int64)
 
     def transform(self, block: Table, number: int) -> Outcome:
         after = self.perturb(self.setup.encoder.encode(block), number)
@@ -260,3 +262,50 @@ class MatrixPlan(Plan):
         encoder = self.setup.encoder
         mixtures = [number.name for number in encoder.numbers if number.atoms]
         return {"logarithms": list(encoder.logged), "matrix columns": encoder.width, "mixtures": mixtures}
+
+
+# Numbers for the rows of a matrix that have none: the atoms and missing values of numeric columns.
+#
+# The encoder gives these rows the mean. A method that mixes rows would spread the means over rows that do have a
+# number, and so shrink its variance and its correlations. Drawn numbers make the column one distribution, and its
+# relations to the other columns are those of the rows that have a number. The indicators still tell which rows have
+# one.
+
+
+FITTED_ROWS = 5000  # rows to which a regression is fitted
+FEWEST_FITTED_ROWS = 2  # a regression needs this many rows; without them the mean stays
+
+
+def impute(matrix: NDArray[np.float64], encoder: Encoder, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Return the matrix with a drawn number in each row that has none; the matrix itself if all rows have one.
+
+    A number is the prediction of a ridge regression on the other columns plus the residual of a random row (stochastic
+    regression imputation). Columns are filled one after the other, and later ones use the numbers drawn before.
+    """
+    numbers = [number for number in encoder.numbers if number.width > 1]
+    if not numbers:
+        return matrix
+    filled = matrix.copy()
+    for number in numbers:
+        known = number.states(matrix) == NUMBER
+        if FEWEST_FITTED_ROWS <= known.sum() < len(matrix):
+            filled[~known, number.position] = _drawn(filled, number, known, generator)
+    return filled
+
+
+def _drawn(
+    matrix: NDArray[np.float64], number: NumberEncoding, known: NDArray[np.bool_], generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return a number for each row that has none."""
+    rows = np.flatnonzero(known)
+    rows = rows if len(rows) <= FITTED_ROWS else generator.choice(rows, FITTED_ROWS, replace=False)
+    own = np.arange(number.position, number.position + number.width)
+    others = np.delete(matrix, own, axis=1)
+    centre, wanted = others[rows].mean(axis=0), matrix[rows, number.position]
+    fitted = others[rows] - centre
+    # a ridge of one row per column: with few rows, predictions are near the mean
+    gram = fitted.T @ fitted + len(centre) * np.eye(len(centre))
+    slopes = np.linalg.solve(gram, fitted.T @ (wanted - wanted.mean()))
+    residuals = wanted - wanted.mean() - fitted @ slopes
+    drawn = wanted.mean() + (others[~known] - centre) @ slopes
+    return np.asarray(drawn + generator.choice(residuals, len(drawn)))

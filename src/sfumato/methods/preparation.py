@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import CannotRelease, OptionError
-from sfumato.methods.claims import DatesShifted, Pseudonyms
+from sfumato.plan.claims.rows import DatesShifted, Pseudonyms
 from sfumato.schema.pseudonyms import (
     Preparation,
     needs_preparation,
@@ -19,7 +19,7 @@ from sfumato.schema.pseudonyms import (
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method
-    from sfumato.methods.claims import Claim
+    from sfumato.plan.claim import Claim
     from sfumato.schema.schema import FittedTable, Schema
 
 

@@ -16,7 +16,7 @@ log = logging.getLogger("sfumato")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class SearchProgress:
     """The progress of a search.
 
     Attributes
@@ -59,7 +59,7 @@ class SearchBudget:
 
     seconds: float | None = None
     rounds: int | None = None
-    progress: Callable[[Progress], None] | None = field(default=None, repr=False, compare=False)
+    progress: Callable[[SearchProgress], None] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if (self.seconds is None) == (self.rounds is None):
@@ -119,7 +119,7 @@ class SearchReporter:
     def report(self, gain: float) -> None:
         """Count a round and report the share of the initial cost that is saved so far."""
         self.spent.rounds += 1
-        progress = Progress(share=self.spent.share, rounds=self.spent.rounds, gain=gain)
+        progress = SearchProgress(share=self.spent.share, rounds=self.spent.rounds, gain=gain)
         if self.spent.budget.progress is not None:
             self.spent.budget.progress(progress)
         elif time.monotonic() - self.logged >= LOG_EVERY:

@@ -71,3 +71,27 @@ class GroupSizes:
     def unique_rows(self) -> int:
         """Number of rows that are alone in their group."""
         return int(self.groups[self.sizes == 1].sum())
+
+
+# Counts of equal rows of two tables, made on all rows, wherever they are.
+
+
+@dataclass(frozen=True, kw_only=True)
+class EqualRowCounts:
+    """Rows of a first table, the people, compared with the rows of a second one, in some columns."""
+
+    unique: int  # people whom no other equals in these columns, nor in the columns that others know
+    copied: int  # those of them whom a row of the second table equals
+    pairs: int  # combinations of values that exactly two people have
+    equal: int  # rows of the second table that equal a person
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedRows:
+    """All rows of an original and of its release, compared."""
+
+    original_rows: int
+    released_rows: int
+    whole: EqualRowCounts  # in all columns
+    known: EqualRowCounts  # in the columns that others know
+    groups: GroupSizes  # of released rows that are equal in these columns, as they are released

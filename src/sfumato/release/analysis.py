@@ -13,22 +13,28 @@ from sfumato.params import require_choice
 from sfumato.release.manifest import ALTERED, BOX_MEAN, NOT_RELEASED
 from sfumato.release.recovery import recover_estimates
 from sfumato.schema.columns import Role
-from sfumato.statistics.bounds import EstimateBudget
+from sfumato.statistics.bounds.budget import EstimateBudget
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.dates import Calendar
 from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS, One, RegressionEstimate
 from sfumato.statistics.estimation import estimate, start_deadlines
-from sfumato.statistics.joint_weights import Given, reweight_jointly, wanted_statistics
 from sfumato.statistics.language import parse
+from sfumato.statistics.units import Calendar
 from sfumato.statistics.weighted_boxes import Unseen
-from sfumato.statistics.wide_boxes import OBJECTIVES, WIDE_BOXES, apply_effect, reweight
+from sfumato.statistics.wide_boxes import (
+    OBJECTIVES,
+    WIDE_BOXES,
+    Given,
+    apply_effect,
+    reweight,
+    reweight_jointly,
+    wanted_statistics,
+)
 from sfumato.table.intervals import BOX
 
 if TYPE_CHECKING:
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.bounds.budget import Deadline
-    from sfumato.statistics.estimate import Estimate, Reweighting
-    from sfumato.statistics.recovered_estimate import RecoveredEstimate
+    from sfumato.statistics.estimate import Estimate, RecoveredEstimate, Reweighting
     from sfumato.statistics.statistic import Statistic
     from sfumato.table.table import Table
 

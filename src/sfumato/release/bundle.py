@@ -18,17 +18,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from sfumato.errors import OptionError, ReadError, RequestError, warn
+from sfumato.formats.exports import EXPORTS, export, require_exportable
+from sfumato.formats.exports import write as write_table
+from sfumato.formats.raw_files import write_whole
 from sfumato.params import require_choice
 from sfumato.release import target as place
-from sfumato.release.labels import released_labels
 from sfumato.release.manifest import Manifest
 from sfumato.release.target import CSV, MANIFEST, PARQUET
-from sfumato.table.exports import EXPORTS, export, require_exportable
-from sfumato.table.write import write as write_table
-from sfumato.table.write import write_whole
+from sfumato.table.intervals import BOX, high_name, low_name, missing_name, original_name
 
 if TYPE_CHECKING:
     from sfumato.table.table import Table
+
+
+# What the released columns mean, in words: labels for codebooks and for files of statistics packages.
+
+
+def released_labels(manifest: Manifest, released: Sequence[str]) -> dict[str, str]:
+    """Return the labels of the released columns that have one; the ends of ranges say what they are."""
+    known = {column.name: column.label for column in manifest.columns}
+    labels = {name: _label(name, released, known, manifest.shifted) for name in released}
+    return {name: label for name, label in labels.items() if label}
+
+
+def _label(name: str, released: Sequence[str], known: dict[str, str], shifted: Sequence[str]) -> str:
+    if name in known:
+        return known[name]
+    base = original_name(name, released, known)
+    meaning = known.get(base) or base
+    what = "shifted date" if base in shifted else "value"
+    if name == low_name(base):
+        return f"{meaning}: lower end of the range that contains the {what}"
+    if name == high_name(base):
+        return f"{meaning}: upper end of the range that contains the {what}"
+    if name == missing_name(base):
+        return f"{meaning}: number of rows of the box without a value"
+    return "number of the box: its rows share all ranges" if name == BOX else ""
+
 
 FORMATS = ("csv", "parquet", *(suffix.removeprefix(".") for suffix in EXPORTS))
 DEFAULT_FORMATS = ("csv",)  # released.parquet is always written: it is the release of record
@@ -67,7 +93,7 @@ def write(
     return written
 
 
-def checked_formats(formats: str | Sequence[str] | None, *, in_parts: bool = False) -> tuple[str, ...]:
+def check_formats(formats: str | Sequence[str] | None, *, in_parts: bool = False) -> tuple[str, ...]:
     """Return the formats of the released rows; raise if one is unknown or cannot be written here."""
     if formats is None:
         return () if in_parts else DEFAULT_FORMATS
@@ -114,7 +140,7 @@ def write_copies(files: Sequence[Path], manifest: Manifest, report: Mapping[str,
 
 def _put(fill: Callable[[Path], None], folder: str | Path) -> Path:
     """Fill a hidden folder next to the target, and put it in place by one rename."""
-    target = place.resolved(folder)
+    target = place.resolve_folder(folder)
     place.sweep(target)
     require_target(folder)
     failure = ""
@@ -139,7 +165,7 @@ def _put(fill: Callable[[Path], None], folder: str | Path) -> Path:
 
 def require_target(folder: str | Path) -> None:
     """Raise unless a bundle can be written to this folder without losing other files."""
-    target = place.resolved(folder)
+    target = place.resolve_folder(folder)
     failure = ""
     try:
         _require_replaceable(target)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.release.bundle import require_target
-from sfumato.table.sources import Destination as Destination  # moved
+from sfumato.sources.base import Destination
 
 if TYPE_CHECKING:
     from sfumato.release.release import Release

@@ -11,25 +11,27 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from sfumato.errors import ReadError, TableError, names_memory_errors
+from sfumato.errors import ReadError, TableError, wrap_memory_errors
+from sfumato.formats.raw_files import file_format
+from sfumato.formats.text import TextOptions
+from sfumato.formats.type_inference import without_marks
 from sfumato.release.bundle_check import BundleCheck, as_recounted, check_bundle, check_rows
 from sfumato.release.manifest import Manifest, is_manifest, is_sealed
 from sfumato.release.release import Release
-from sfumato.release.stored import StoredTable
+from sfumato.release.rows import StoredTable
 from sfumato.release.target import MANIFEST, PARQUET
-from sfumato.table.frames import as_table
+from sfumato.sources.base import TableSource
+from sfumato.sources.files import FileSource, matching_files
+from sfumato.sources.frames import as_table
 from sfumato.table.intervals import high_name, is_interval, low_name, original_names
-from sfumato.table.read import FileSource, file_format, matching_files
-from sfumato.table.sources import TableSource
+from sfumato.table.kinds import MARKS
 from sfumato.table.table import Table
-from sfumato.table.text import TextOptions
-from sfumato.table.type_inference import MARKS, without
 
 if TYPE_CHECKING:
     from sfumato.table.kinds import Kind
 
 
-@names_memory_errors
+@wrap_memory_errors
 def read_release(source: Any, *, verify: bool = True) -> Release:
     """Read a release, to estimate statistics from it.
 
@@ -92,7 +94,7 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
     return Release(_with_empty_ends(table), _from_text=is_file and _is_text(source))
 
 
-@names_memory_errors
+@wrap_memory_errors
 def verify_bundle(folder: str | Path) -> BundleCheck:
     """Verify a folder that :meth:`Release.write` wrote: its checksums, and every promise that can be recounted.
 
@@ -166,7 +168,9 @@ def _with_empty_ends(table: Table) -> Table:
 
 
 def _is_empty(cells: pa.ChunkedArray) -> bool:
-    return bool(pt.is_null(cells.type) or (pt.is_string(cells.type) and without(cells, MARKS).null_count == len(cells)))
+    return bool(
+        pt.is_null(cells.type) or (pt.is_string(cells.type) and without_marks(cells, MARKS).null_count == len(cells))
+    )
 
 
 def _is_text(file: Path) -> bool:

@@ -8,29 +8,26 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sfumato.disclosure.safe_shares import SafeShares
-from sfumato.errors import RequestError, names_memory_errors
-from sfumato.methods.diagnostics import Diagnostics, Optimality
+from sfumato.errors import RequestError, wrap_memory_errors
 from sfumato.params import require_choice
+from sfumato.plan.plan import Diagnostics, Optimality
 from sfumato.release.analysis import Analysis, as_record, by_text, weight_column
-from sfumato.release.bundle import checked_formats, write, write_copies
-from sfumato.release.frames import released_columns
-from sfumato.release.stored import StoredTable
+from sfumato.release.bundle import check_formats, write, write_copies
+from sfumato.release.rows import StoredTable, released_columns
 from sfumato.release.target import CODEBOOK, NUMBERS, REPORT
-from sfumato.statistics.language import parse
-from sfumato.statistics.parser import require_name
+from sfumato.risk.safe_shares import SafeShares
+from sfumato.statistics.language import parse, require_name
 from sfumato.table.intervals import original_names
-from sfumato.table.write import pandas_frame, polars_frame
+from sfumato.table.table import pandas_frame, polars_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.methods.claims import Finding
+    from sfumato.plan.claim import Finding
     from sfumato.release.assessment import Assessment
     from sfumato.release.manifest import Manifest
-    from sfumato.statistics.bounds import EstimateBudget
-    from sfumato.statistics.estimate import Estimate, RegressionEstimate
-    from sfumato.statistics.recovered_estimate import RecoveredEstimate
+    from sfumato.statistics.bounds.budget import EstimateBudget
+    from sfumato.statistics.estimate import Estimate, RecoveredEstimate, RegressionEstimate
     from sfumato.statistics.statistic import Statistic
     from sfumato.table.table import Table
 
@@ -165,7 +162,7 @@ class Release:
         recovered = analysis.recovered(wanted)
         return as_record(wanted, recovered) if recovered else as_record(wanted, analysis.bounded(wanted))
 
-    @names_memory_errors
+    @wrap_memory_errors
     def estimates(
         self, statistic: str | Statistic, **options: Any
     ) -> tuple[Estimate, ...] | tuple[RecoveredEstimate, ...]:
@@ -325,7 +322,7 @@ class Release:
         require_choice(csv_formulas, name="csv_formulas", choices=("keep", "escape"))
         if self.manifest is None:
             raise RequestError("Only a release with a manifest can be written.", fix="the release of a method")
-        chosen = checked_formats(formats, in_parts=isinstance(self.table, StoredTable))
+        chosen = check_formats(formats, in_parts=isinstance(self.table, StoredTable))
         files = self.report_files(report, chosen)
         if isinstance(self.table, StoredTable):
             return write_copies(self.table.files, self.manifest, files, folder)
@@ -333,8 +330,10 @@ class Release:
 
     def report_files(self, report: RenderedReport | None = None, formats: Sequence[str] = ()) -> dict[str, bytes]:
         """Return report and codebook by name of the file; ``report`` if it has been made already."""
-        from sfumato.report.codebook import codebook  # report is a layer above: imported only when called
-        from sfumato.report.html import Report
+        from sfumato.report.html import (
+            Report,
+            codebook,  # report is a layer above: imported only when called
+        )
 
         rendered: RenderedReport = Report.of(self) if report is None else report
         columns = codebook(self, formats)

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sfumato.errors import OptionError, RequestError
+from sfumato.formats.exports import EXPORTS
 from sfumato.private_folder import is_abandoned, lock, unlock
-from sfumato.table.exports import EXPORTS
 
 PARQUET, CSV, MANIFEST = "released.parquet", "released.csv", "manifest.json"
 REPORT, NUMBERS = "report.html", "report.json"  # the report as a page, and all its numbers
@@ -41,7 +41,7 @@ LONGEST = 40  # characters of the target's name in that of its hidden sibling, s
 _UNFINISHED = re.compile(rf"\.(?:{'|'.join(map(re.escape, NAMES))})\.[0-9a-f]{{16}}")  # of a file half written
 
 
-def resolved(folder: str | Path) -> Path:
+def resolve_folder(folder: str | Path) -> Path:
     """Return the absolute path of the folder, with ``~`` expanded and symbolic links resolved."""
     reason = ""
     try:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from sfumato.errors import GuaranteeNotMet
+from sfumato.plan.claims.containment import Containment
+from sfumato.table.intervals import high_name, is_interval, low_name
 
 if TYPE_CHECKING:
-    from sfumato.methods.claims import Claim, Evidence, Finding
+    from sfumato.plan.claim import Claim, Evidence, Finding
+    from sfumato.table.table import Table
 
 
 T = TypeVar("T")
@@ -80,3 +86,93 @@ class Recount(Generic[T]):
         if not self._tallies:
             raise GuaranteeNotMet("Promises can only be verified on released rows.", found="no block of rows")
         return self.claim.finding(reduce(self.claim.merge, reversed(self._tallies)))
+
+
+# Compare released cells with the original ones: which columns were altered, and which left exactly as they were.
+#
+# This is measured, not declared: a method cannot forget to report it. Blocks are compared one by one and merged.
+
+
+ENOUGH = 2  # different values that show that a column is not constant
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnComparison:
+    """The cells of one column, released and original; values are kept only to tell whether there is more than one."""
+
+    contains: bool  # every cell is equal to the original one or, for categories and ranges, contains it
+    same: bool  # every cell is exactly the original one
+    values: frozenset[Any]  # up to two original values, the missing one too
+
+    def merge(self, other: ColumnComparison) -> ColumnComparison:
+        """Put the comparisons of two sets of rows together."""
+        values = frozenset(list(self.values | other.values)[:ENOUGH])
+        return ColumnComparison(self.contains and other.contains, self.same and other.same, values)
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnChanges:
+    """The columns that keep their name or are released as ranges, each compared with the original."""
+
+    columns: Mapping[str, ColumnComparison]
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> ColumnChanges:
+        """Compare one block."""
+        released = evidence.released.kinds
+        shared = [name for name in evidence.released.names if name in evidence.original.kinds]
+        before = evidence.original.select(shared).take(evidence.origin)
+        ranges = [name for name in evidence.original.names if name not in released and is_interval(name, released)]
+        return cls(
+            {name: _compare_column(name, before, evidence) for name in shared}
+            | {
+                name: ColumnComparison(not _has_rows_without_range(name, evidence), False, frozenset())
+                for name in ranges
+            }
+        )
+
+    def merge(self, other: ColumnChanges) -> ColumnChanges:
+        """Put the comparisons of two sets of blocks together."""
+        return ColumnChanges({name: one.merge(other.columns[name]) for name, one in self.columns.items()})
+
+    @property
+    def altered(self) -> tuple[str, ...]:
+        """Columns whose cells were changed: swapped, noisy, recoded, or left empty. They guarantee no interval."""
+        return tuple(name for name, one in self.columns.items() if not one.contains)
+
+    @property
+    def unaltered(self) -> tuple[str, ...]:
+        """Columns with more than one value whose released cells are exactly the original ones."""
+        return tuple(name for name, one in self.columns.items() if one.same and len(one.values) > 1)
+
+    @property
+    def constant(self) -> tuple[str, ...]:
+        """Columns with one value, which tells people apart in no way, released as they are."""
+        return tuple(name for name, one in self.columns.items() if one.same and len(one.values) <= 1)
+
+
+def _compare_column(name: str, before: Table, evidence: Evidence) -> ColumnComparison:
+    column = before.arrow.column(name)
+    same = column.equals(evidence.released.arrow.column(name))
+    contains = same or (not before.kinds[name].is_numeric and Containment(columns=(name,)).measure(evidence).held)
+    return ColumnComparison(contains, same, _first_values(column) if same else frozenset())
+
+
+def _has_rows_without_range(name: str, evidence: Evidence) -> bool:
+    """Whether both ends are missing in a row that has a value, so that the value could be taken for a missing one."""
+    ends = [evidence.released.arrow.column(end).is_null() for end in (low_name(name), high_name(name))]
+    has_no_range = pc.and_(*ends)
+    if not pc.any(has_no_range).as_py():
+        return False
+    has_value = evidence.original.arrow.column(name).take(pa.array(evidence.origin)).is_valid()
+    return bool(pc.any(pc.and_(has_no_range, has_value)).as_py())
+
+
+def _first_values(column: Any) -> frozenset[Any]:
+    """Return up to two different values; a constant column is told by its smallest and largest value."""
+    if column.null_count == len(column):
+        return frozenset([None]) if len(column) else frozenset()
+    values = pc.unique(column.slice(0, 1000))
+    if len(values) < ENOUGH:
+        values = pc.unique(column)
+    return frozenset(values.slice(0, ENOUGH).to_pylist())

@@ -2,23 +2,203 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sfumato.report.distributions import Distribution, distributions
 from sfumato.report.picture import Picture, draw
 from sfumato.report.reproduction import Reproduction, listed, reproduction
 from sfumato.report.risk import Gauge, ReleasedGroups, gauges, groups
 from sfumato.report.summary import MOST_ROWS, Summary, summarize, treatment
-from sfumato.report.usefulness import Usefulness, column_spreads
-from sfumato.report.verdict import Promise, Verdict, decisions, promises, verdict
-from sfumato.report.widths import ShownStatistic, shown_statistics
+from sfumato.report.usefulness import ShownStatistic, Usefulness, column_spreads, measure_widths
+from sfumato.schema.columns import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sfumato.release.assessment import Assessment, Score
-    from sfumato.release.manifest import Manifest
+    from sfumato.release.manifest import ClaimRecord, Manifest
     from sfumato.release.release import Release
-    from sfumato.statistics.recovered_estimate import RecoveredEstimate
+    from sfumato.statistics.estimate import RecoveredEstimate
+
+
+# The result of a release in plain sentences: the verdict, how promises were verified, and what people must decide.
+
+
+Tone = Literal["good", "caution", "bad"]
+PASSED = {
+    "privacy": "it reveals no more about its people than a sample of other people would",
+    "utility": "it differs no more from the original than a sample of other people would",
+}
+MOST_NAMED = 8  # columns that a sentence names
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """One sentence, the sentences that explain it, and whether it is good news."""
+
+    tone: Tone
+    headline: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """A promise with what was found on the released rows, and how."""
+
+    kind: str
+    claim: str
+    found: str
+    held: bool
+    verified: str
+
+
+def verdict(release: Release) -> Verdict:
+    """Return the verdict: privacy first, then the tests, then what is not known."""
+    manifest, assessment = release.manifest, release.assessment
+    if manifest is None:
+        return Verdict(
+            tone="bad",
+            headline="Nothing is known about these rows.",
+            sentences=("They have no manifest, so it is not known how they were made or what they promise.",),
+        )
+    promises = [finding for finding in release.findings if finding.kind == "privacy"]
+    broken = [finding for finding in release.findings if not finding.held]
+    failed = [score for score in assessment.failed if score.family == "privacy"] if assessment else []
+    sentences = (*_describe_groups(manifest), *_describe_links(manifest), *_describe_tests(assessment))
+    if broken:
+        lost = f"{len(broken)} of {len(release.findings)} promises are broken."
+        return Verdict(tone="bad", headline=f"Do not publish this release: {lost}", sentences=sentences)
+    if not promises:
+        headline = "Do not rely on this release: it promises no privacy"
+        headline += f", and {_count_of(len(failed), 'privacy test')} failed." if failed else "."
+        advice = () if assessment else ("Assess it before it is used: `sfumato assess` measures what it reveals.",)
+        return Verdict(tone="bad", headline=headline, sentences=(*sentences, *advice))
+    if failed:
+        headline = f"The privacy promises are kept, but {_count_of(len(failed), 'privacy test')} failed."
+        return Verdict(tone="caution", headline=headline, sentences=sentences)
+    if manifest.pseudonyms:
+        headline = "The privacy promises are kept, but pseudonyms link people across releases."
+        return Verdict(tone="caution", headline=headline, sentences=sentences)
+    return Verdict(tone="good", headline="The privacy promises are kept.", sentences=sentences)
+
+
+def promises(release: Release) -> tuple[Promise, ...]:
+    """Return all promises, those of privacy first."""
+    manifest = release.manifest
+    if manifest is None:
+        return ()
+    records: Sequence[ClaimRecord | None] = manifest.claims or (None,) * len(manifest.findings)
+    made = [
+        Promise(
+            kind=finding.kind,
+            claim=finding.claim,
+            found=finding.found,
+            held=finding.held,
+            verified=_how_verified(record, finding.kind),
+        )
+        for finding, record in zip(manifest.findings, records, strict=False)
+    ]
+    return tuple(sorted(made, key=lambda promise: promise.kind != "privacy"))
+
+
+def decisions(release: Release, statistics: Sequence[ShownStatistic], usefulness: Usefulness) -> tuple[str, ...]:
+    """Return what no program can decide, with the facts that the decision needs."""
+    return tuple(_decisions(release, statistics, usefulness)) if release.manifest else ()
+
+
+def _describe_groups(manifest: Manifest) -> Iterator[str]:
+    for claim in manifest.claims:
+        k = (claim.parameters or {}).get("k")
+        if claim.name == "KAnonymity" and isinstance(k, int):
+            others = k - 1
+            yield (
+                f"In the columns that others may know, each of the {manifest.rows_out:,} released rows looks exactly "
+                f"like at least {others:,} other{'s' if others != 1 else ''}."
+            )
+            break
+    if manifest.suppressed:
+        yield f"{manifest.suppressed:,} of {manifest.rows_in:,} rows were not released."
+
+
+def _describe_links(manifest: Manifest) -> Iterator[str]:
+    if manifest.pseudonyms:
+        yield (
+            f"{_list_names(manifest.pseudonyms)} holds pseudonyms, which are no anonymity: rows of the same person can "
+            "be linked across all tables that were made with the same key."
+        )
+    if manifest.shifted:
+        named = _list_names(manifest.shifted)
+        yield f"Dates in {named} are shifted by person. This hides nobody by itself, and guarantees nothing."
+
+
+def _describe_tests(assessment: Assessment | None) -> Iterator[str]:
+    if assessment is None:
+        yield "Attacks were not tried on it: this report contains no assessment."
+        return
+    tested = [score for score in assessment.scores if score.passed is not None]
+    for family, about in PASSED.items():
+        mine = [score for score in tested if score.family == family]
+        lost = [score for score in mine if score.passed is False]
+        if lost:
+            names = _list_names([f"“{score.name}”" for score in lost])
+            yield f"{len(lost)} of {_count_of(len(mine), f'{family} test')} failed: {names}."
+        elif mine:
+            yield f"All {_count_of(len(mine), f'{family} test')} passed: {about}."
+    if not tested:
+        yield "Measures were taken, but none of them is a test: tests need people who are not in the table."
+
+
+def _how_verified(record: ClaimRecord | None, kind: str) -> str:
+    claim = record.to_claim() if record else None
+    if claim is None and kind == "privacy":
+        return "stated when the release was made; its rows alone do not show it"
+    if claim is None or claim.needs_original:
+        return "compared with the original when the release was made"
+    return "recounted on the released rows; `sfumato verify DIR` repeats it"
+
+
+def _decisions(release: Release, statistics: Sequence[ShownStatistic], usefulness: Usefulness) -> Iterator[str]:
+    manifest = release.manifest
+    assert manifest is not None
+    quasi, exact = manifest.names(Role.QUASI), [n for n in manifest.unaltered if n not in manifest.names(Role.QUASI)]
+    yield (
+        f"Are these all the columns that others may know about a person: {_list_names(quasi)}? "
+        "Only they are protected; a column that is missing here needs the role “quasi”."
+    )
+    if exact:
+        yield f"May {_list_names(exact)} be published exactly as in the original?"
+    if manifest.pseudonyms:
+        yield (
+            "Who keeps the key of the pseudonyms, apart from this release? Whoever has it, or another release with the "
+            "same pseudonyms, can link people; the law treats such rows as data about persons."
+        )
+    if k := manifest.options.get("k"):
+        yield f"Is hiding among {k} people enough for this table and these recipients?"
+    if release.assessment is None:
+        yield "Should attacks be tried before it is published? `sfumato release … --assess --holdout 0.3` does so."
+    elif release.assessment.failed:
+        yield "Are the failed tests acceptable here? They are listed under Risk and Utility."
+    if manifest.suppressed:
+        yield f"Do the {manifest.suppressed:,} people who were left out differ from the others, so that results shift?"
+    useless = [one.estimate.name for one in statistics if one.words == "useless"]
+    if useless or usefulness.concerns:
+        named = _list_names(list(dict.fromkeys([*useless, *(concern.about for concern in usefulness.concerns)])))
+        yield f"Is the release still useful where it says little: {named}?"
+    yield "Who receives it, for which purpose, on which legal basis, and what are they forbidden to do with it?"
+
+
+def _list_names(names: Sequence[str]) -> str:
+    shown = list(names[:MOST_NAMED])
+    if len(names) > MOST_NAMED:
+        shown.append(f"{len(names) - MOST_NAMED} more")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown) or "none"
+
+
+def _count_of(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
 
 MOST_COLUMNS = 400  # listed in the report
 
@@ -104,7 +284,7 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
     manifest, assessment = release.manifest, release.assessment
     shown = summary or summarize(release)
     fits = release.table.rows <= MOST_ROWS
-    statistics = shown_statistics(release, shown.estimates)
+    statistics = measure_widths(release, shown.estimates)
     return Contents(
         verdict=verdict(release),
         rows_in=manifest.rows_in if manifest else None,

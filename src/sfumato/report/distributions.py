@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.disclosure.safe_shares import (
+from sfumato.risk.safe_shares import (
     BINS,
     OTHERS,
     Bins,
@@ -28,8 +28,8 @@ from sfumato.table.kinds import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.disclosure.safe_shares import SafeShares
     from sfumato.release.release import Release
+    from sfumato.risk.safe_shares import SafeShares
     from sfumato.table.table import Table
 
 MOST_ROWS = 200_000  # released rows that are counted; of more, every n-th

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.report.style import ACCENT, INK, MUTED, PALE, PAPER, SHADES, blank_figure, style_axes
+from sfumato.report.picture import ACCENT, INK, MUTED, PALE, PAPER, SHADES, blank_figure, style_axes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

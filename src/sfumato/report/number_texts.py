@@ -6,7 +6,7 @@ import datetime
 import math
 from typing import Any
 
-from sfumato.statistics.quantities import COUNT, DAYS, SQUARE_DAYS, quantity
+from sfumato.statistics.estimate import COUNT, DAYS, SQUARE_DAYS, quantity
 
 
 def number(value: float, digits: int = 6) -> str:

@@ -15,23 +15,22 @@ from sfumato.params import options_of
 from sfumato.release.manifest import NO_GUARANTEE
 from sfumato.report.summary import NOT_COUNTED, NOT_PROMISED, privacy_first, treatment
 from sfumato.schema.columns import Role
-from sfumato.statistics.quantities import interval, quantity
+from sfumato.statistics.estimate import interval, quantity
 
 if TYPE_CHECKING:
-    from sfumato.disclosure.group_model_records import GroupModels
-    from sfumato.disclosure.inspection import Inspection
-    from sfumato.disclosure.population_uniqueness import PopulationUniqueness
-    from sfumato.disclosure.quasi_identifiers import QuasiIdentifiers
     from sfumato.measures.privacy.prediction import Exposed
     from sfumato.methods.base import Method
-    from sfumato.methods.claims import Finding
-    from sfumato.methods.diagnostics import RuleEffect, SearchTrace
+    from sfumato.plan.claim import Finding
+    from sfumato.plan.plan import RuleEffect, SearchTrace
     from sfumato.release.assessment import Assessment
     from sfumato.release.bundle_check import BundleCheck
     from sfumato.release.manifest import Manifest
     from sfumato.report.usefulness import Usefulness
-    from sfumato.statistics.estimate import Estimate
-    from sfumato.statistics.recovered_estimate import RecoveredEstimate
+    from sfumato.risk.group_models import GroupModels
+    from sfumato.risk.inspection import Inspection
+    from sfumato.risk.population import PopulationUniqueness
+    from sfumato.risk.quasi_identifiers import QuasiIdentifiers
+    from sfumato.statistics.estimate import Estimate, RecoveredEstimate
 
 ROLE_STYLE = {
     Role.IDENTIFIER: "red",

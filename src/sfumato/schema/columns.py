@@ -2,16 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from sfumato.errors import SchemaError
 from sfumato.params import is_finite
-from sfumato.schema.fuzzy_sets import Corners, checked_words
 from sfumato.table.kinds import Kind
+
+# Fuzzy sets over the numbers of a column: words, each with the corners of a trapezoid.
+
+
+Corners = tuple[float, float, float, float]
+
+
+def corners_of(given: Sequence[Any]) -> Corners | None:
+    """Return the four corners of a trapezoid from three (a triangle) or four ascending numbers; None if invalid."""
+    if len(given) not in (3, 4) or not all(
+        isinstance(number, int | float) and not isinstance(number, bool) for number in given
+    ):
+        return None
+    if not all(is_finite(number) for number in given if isinstance(number, int)):  # too large for a float
+        return None
+    foot, top, end, toe = (float(number) for number in (*given[:2], *given[-2:]))
+    return (foot, top, end, toe) if foot <= top <= end <= toe else None  # false for NaN
+
+
+def has_whole_sides(corners: Corners) -> bool:
+    """Return whether both corners of each side are infinite, or neither: no line descends from infinity."""
+    foot, top, end, toe = map(math.isfinite, corners)
+    return foot == top and end == toe
+
+
+def checked_words(words: Any, column: str) -> dict[str, Corners]:
+    """Return the words of a column with four corners each, or raise if they are invalid."""
+    if not isinstance(words, Mapping):
+        raise SchemaError(f"The words of column {column!r} must be a table that maps each word to its corners.")
+    checked = {}
+    for word, given in words.items():
+        name = f"The word {word!r} of column {column!r}"
+        corners = corners_of(given) if isinstance(given, list | tuple) else None
+        if corners is None:
+            raise SchemaError(f"{name} must be three or four numbers in ascending order.")
+        if not has_whole_sides(corners):
+            raise SchemaError(f"{name} must have either both corners of a side at infinity or neither.")
+        checked[str(word)] = corners
+    return checked
 
 
 class Role(StrEnum):
@@ -126,3 +166,52 @@ def _checked_domain(domain: Any, name: str) -> tuple[float, float]:
     if not numbers or not all(is_finite(end) for end in ends) or ends[0] > ends[1]:
         raise SchemaError(f"The domain of column {name!r} must be two finite numbers, the lower first.")
     return float(ends[0]), float(ends[1])
+
+
+# Names of columns with wildcards: ``lab_*`` stands for all columns that begin with ``lab_``, ``x?`` for x1, x2, ….
+#
+# A column that is named exactly has the role that its name is given. A pattern stands for the other columns that
+# match it; the first of several patterns counts. A pattern does not release a column that looks like an identifier.
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a name contains a wildcard."""
+    return "*" in name or "?" in name
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Return whether a name matches a pattern: ``*`` stands for any characters, ``?`` for one.
+
+    >>> matches("lab_*", "lab_alt"), matches("lab_?", "lab_alt")
+    (True, False)
+    """
+    expression = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+    return re.fullmatch(expression, name, re.DOTALL) is not None
+
+
+def expand_patterns(columns: Sequence[Column], names: Sequence[str]) -> dict[str, Column]:
+    """Return the columns of a table that patterns stand for, by name; patterns that match nothing are left out."""
+    exact = {column.name for column in columns if column.name in names}
+    patterns = [column for column in columns if column.name not in names and is_pattern(column.name)]
+    return {
+        name: replace(column, name=name)
+        for name in names
+        if name not in exact and (column := _first(patterns, name)) is not None
+    }
+
+
+def role_by_name_or_pattern(name: str, roles: Mapping[str, Role]) -> Role | None:
+    """Return the role of a column in a mapping that may contain patterns; None if nothing fits."""
+    fitting = (role for pattern, role in roles.items() if is_pattern(pattern) and matches(pattern, name))
+    return roles[name] if name in roles else next(fitting, None)
+
+
+def keep_identifier(column: Column, suggested: Column) -> Column:
+    """Return the column of a pattern, but as an identifier if it looks like one."""
+    if suggested.role is not Role.IDENTIFIER or column.role is Role.IDENTIFIER:
+        return column
+    return replace(suggested, reason=f"{suggested.reason}; a pattern does not release it, only its full name does")
+
+
+def _first(patterns: Iterable[Column], name: str) -> Column | None:
+    return next((column for column in patterns if matches(column.name, name)), None)

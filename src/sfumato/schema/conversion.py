@@ -9,16 +9,16 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import SchemaError
+from sfumato.formats.type_inference import Spelling, infer_type
 from sfumato.schema.columns import Column, Role
 from sfumato.table.facts import ColumnFacts
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
-from sfumato.table.type_inference import Spelling, typed
 
 LARGEST_TOTAL = 1e150  # of weights: statistics square it
 
 
-def converted(columns: Iterable[Column], table: Table) -> Table:
+def convert(columns: Iterable[Column], table: Table) -> Table:
     """Return the table with the declared kinds; stored types change only if a kind requires it."""
     arrow, kinds = table.arrow, dict(table.kinds)
     for column in columns:
@@ -58,7 +58,7 @@ def _as_numbers(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray | Non
     if column.kind is Kind.DATE:
         if not pt.is_string(kind):
             return cells if pt.is_temporal(kind) else None
-        moments = typed(cells, Spelling())
+        moments = infer_type(cells, Spelling())
         return moments if pt.is_temporal(moments.type) else None
     if pt.is_temporal(kind):
         return None

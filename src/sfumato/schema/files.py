@@ -39,9 +39,8 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import ReadError, SchemaError
+from sfumato.formats.raw_files import content, write_whole
 from sfumato.schema.columns import Column, Role, nearest
-from sfumato.table.files import content
-from sfumato.table.write import write_whole
 
 KEYS = ("role", "kind", "order", "domain", "tree", "words", "label", "pseudonym", "shift")
 PSEUDONYM = "pseudonym"  # in place of a role: an identifier that is released as a pseudonym

@@ -12,13 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SchemaError
-from sfumato.schema.columns import Column, Role, nearest
-from sfumato.schema.conversion import converted, require_fit
+from sfumato.schema.columns import (
+    Column,
+    Role,
+    expand_patterns,
+    is_pattern,
+    keep_identifier,
+    matches,
+    nearest,
+    role_by_name_or_pattern,
+)
+from sfumato.schema.conversion import convert, require_fit
 from sfumato.schema.files import columns_of, columns_text, read_columns, write_columns
-from sfumato.schema.patterns import expand_patterns, is_pattern, keep_identifier, matches, role_by_name_or_pattern
 from sfumato.schema.recognition.roles import suggest
+from sfumato.sources.frames import as_table
 from sfumato.table.facts import ColumnFacts, facts_of
-from sfumato.table.frames import as_table
 from sfumato.table.table import Table
 
 # called with names of columns and whether to count distinct values; returns facts about the cells
@@ -168,7 +176,7 @@ class Schema:
         table : Table
             The table to convert. Roles do not change it.
         """
-        return converted(self.columns, table)
+        return convert(self.columns, table)
 
     def write(self, path: str | Path) -> None:
         """Write the schema as a TOML file.

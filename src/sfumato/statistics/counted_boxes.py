@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow.types as pt
 
 from sfumato.errors import StatisticError, TableError
-from sfumato.statistics.condition_counts import CategoricalColumn, MeetingRows, NumericColumn
-from sfumato.statistics.conditions import ALWAYS, Condition
-from sfumato.statistics.dates import Calendar
-from sfumato.statistics.pooled_weights import WeightPools
-from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
+from sfumato.statistics.conditions import ALWAYS, CategoricalColumn, Condition, MeetingRows, NumericColumn
+from sfumato.statistics.units import Calendar
+from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes, WeightPools
+from sfumato.table.coding import Coded
 from sfumato.table.groups import labels_of
 from sfumato.table.intervals import (
     BOX,
@@ -29,9 +28,8 @@ from sfumato.table.intervals import (
     parse_set,
     parse_set_of_text,
 )
-from sfumato.table.kinds import Kind
-from sfumato.table.table import Coded, Table
-from sfumato.table.type_inference import MARKS
+from sfumato.table.kinds import MARKS, Kind
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -14,8 +14,8 @@ from sfumato.statistics.bounds.coefficients import Target, highest_coefficient
 from sfumato.statistics.bounds.enclosure import Enclosure, End
 from sfumato.statistics.bounds.records import TINY, Records, Scale
 from sfumato.statistics.conditions import Condition, quoted
-from sfumato.statistics.influence import Gradient
-from sfumato.statistics.quantities import DAYS
+from sfumato.statistics.estimate import DAYS
+from sfumato.statistics.moments import Gradient
 from sfumato.statistics.statistic import Statistic
 from sfumato.statistics.units import Days, Unit
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from sfumato.statistics.bounds.budget import Deadline
     from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
-    from sfumato.statistics.dates import Calendar
     from sfumato.statistics.moments import Moments
+    from sfumato.statistics.units import Calendar
 
 INTERCEPT = "intercept"
 SINGULAR = 1e-12  # smallest eigenvalue of the correlation matrix of the regressors that counts as full rank

@@ -18,15 +18,14 @@ from sfumato.errors import StatisticError
 from sfumato.statistics.bounds.enclosure import Enclosure, Factor, Witness
 from sfumato.statistics.bounds.scaled_boxes import compile_kernels
 from sfumato.statistics.conditions import ALWAYS, Condition
-from sfumato.statistics.influence import Gradient, derivatives, sensitivities
-from sfumato.statistics.moments import Moments
+from sfumato.statistics.moments import Gradient, Moments, derivatives, sensitivities
 from sfumato.statistics.units import Days, Unit
 
 if TYPE_CHECKING:
     from sfumato.statistics.bounds.budget import Deadline
     from sfumato.statistics.bounds.records import Records
     from sfumato.statistics.counted_boxes import CountedBoxes
-    from sfumato.statistics.dates import Calendar
+    from sfumato.statistics.units import Calendar
     from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
 
 MOST_STEPS = 60  # along the gradient; a statistic that still grows is left at the value that it has reached

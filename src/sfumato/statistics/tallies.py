@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sfumato.statistics.bounds.budget import Deadline
     from sfumato.statistics.bounds.records import Records
-    from sfumato.statistics.dates import Calendar
+    from sfumato.statistics.units import Calendar
     from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
 
 

@@ -55,11 +55,11 @@ class ColumnCoding:
         """Return the codes of the column."""
         known = self._coded
         if known is None:
-            known = self._coded = coded(column, ordered=ordered)
+            known = self._coded = code_column(column, ordered=ordered)
         return known
 
 
-def coded(column: pa.ChunkedArray, *, ordered: bool = False) -> Coded:
+def code_column(column: pa.ChunkedArray, *, ordered: bool = False) -> Coded:
     """Encode a column as codes of its sorted values; ``ordered`` keeps the order of its dictionary instead."""
     if _mostly_distinct(column):
         return _code_by_sorting(column)
@@ -141,7 +141,7 @@ def digits(column: pa.ChunkedArray) -> Digits:
 
 def _text_digits(column: pa.ChunkedArray) -> Digits | None:
     """Return the codes of strings, in half the time that Arrow takes; None if there are many distinct strings."""
-    from sfumato.kernels.text_codes import text_codes
+    from sfumato.table.text_kernels import text_codes
 
     whole = column.combine_chunks()
     strings = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole

@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import TableError
-from sfumato.table.facts import ColumnFacts
+from sfumato.table.facts import ColumnFacts, point_masses
 from sfumato.table.kinds import Kind
-from sfumato.table.point_masses import point_masses
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ def number_encoding(
 
     With ``atoms``, values that many rows share are encoded by indicators.
     """
-    numbers = finite(table, name)
+    numbers = finite_numbers(table, name)
     present = numbers[~np.isnan(numbers)]
     missing = present.size < numbers.size or (facts is not None and facts.missing > 0)
     lowest = present.min(initial=np.inf) if facts is None or not facts.present else facts.low
@@ -277,7 +276,7 @@ def class_probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return probabilities
 
 
-def finite(table: Table, name: str) -> NDArray[np.float64]:
+def finite_numbers(table: Table, name: str) -> NDArray[np.float64]:
     """Return the numbers of a column, and raise if any is infinite."""
     numbers = table.numbers(name)
     infinite = int(np.isinf(numbers).sum())

@@ -25,7 +25,7 @@ from sfumato.table.encoded_columns import (
     Logs,
     NumberEncoding,
     category_values,
-    finite,
+    finite_numbers,
     number_encoding,
     shares_of,
 )
@@ -109,7 +109,7 @@ class Encoder:
         """Return the matrix, with one row per record."""
         matrix = np.empty((table.rows, self.width))
         for number in self.numbers:
-            number.encode(matrix, finite(table, number.name))
+            number.encode(matrix, finite_numbers(table, number.name))
         for category in self.categories:
             category.encode(matrix, table)
         return matrix

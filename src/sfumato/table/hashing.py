@@ -43,7 +43,7 @@ def combination_hashes(columns: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint
     total = columns[0].copy()
     for column in columns[1:]:
         total += column
-    return mixed_bits(total)  # plain sums would be linear: h(a, b) + h(c, d) = h(a, d) + h(c, b)
+    return mix_bits(total)  # plain sums would be linear: h(a, b) + h(c, d) = h(a, d) + h(c, b)
 
 
 def column_hashes(table: Table, name: str, salt: bytes = b"") -> NDArray[np.uint64]:
@@ -56,7 +56,7 @@ def column_hashes(table: Table, name: str, salt: bytes = b"") -> NDArray[np.uint
     return hashes
 
 
-def mixed_bits(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mix_bits(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Mix the bits so that every bit of the result depends on every bit of the number (finalizer of SplitMix64)."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -69,7 +69,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def _number_hashes(column: pa.ChunkedArray, seed: np.uint64) -> NDArray[np.uint64]:
     """Hash numbers; different numbers have different hashes, because every step is invertible."""
-    return mixed_bits(next(bits(column)) + seed)
+    return mix_bits(next(bits(column)) + seed)
 
 
 def _text_hashes(column: pa.ChunkedArray, seed: np.uint64) -> NDArray[np.uint64]:
@@ -112,8 +112,8 @@ def _string_hashes(cells: pa.Array, seed: np.uint64) -> NDArray[np.uint64]:
     beyond = np.clip(WORD - (np.repeat(lengths, words) - offset), 0, WORD).astype(np.uint64)
     shift = np.minimum(beyond, np.uint64(WORD - 1)) * np.uint64(8)
     word = np.where(beyond == WORD, np.uint64(0), word & (~np.uint64(0) >> shift))
-    hashed = mixed_bits(word ^ mixed_bits(seed + position.astype(np.uint64) * ODD))
-    return mixed_bits(np.add.reduceat(hashed, first) + lengths.astype(np.uint64)) if len(lengths) else hashed
+    hashed = mix_bits(word ^ mix_bits(seed + position.astype(np.uint64) * ODD))
+    return mix_bits(np.add.reduceat(hashed, first) + lengths.astype(np.uint64)) if len(lengths) else hashed
 
 
 def _string_bytes(cells: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:

@@ -154,7 +154,7 @@ def box_labels(released: Table) -> NDArray[np.int64]:
     return group_labels(released, [BOX] if BOX in released.kinds else released.names)
 
 
-def shortened(values: Sequence[str | None], names_at_most: int | None) -> Sequence[Member]:
+def shorten_set(values: Sequence[str | None], names_at_most: int | None) -> Sequence[Member]:
     """Return the set, with ``ANY`` in place of its names if there are more of them than this; None: no limit.
 
     >>> shortened(["a", "b", None], 1)

@@ -37,7 +37,7 @@ class Kind(StrEnum):
         return self in (Kind.CONTINUOUS, Kind.WHOLE, Kind.DATE)
 
 
-def plain(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
+def to_plain_type(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
     """Convert the column to one of the supported Arrow types.
 
     These are boolean, number, decimal, date, timestamp, string, dictionary of strings and null. Strings of any width
@@ -47,10 +47,10 @@ def plain(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
-        return plain(pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type), name=name)
+        return to_plain_type(pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type), name=name)
     if pt.is_run_end_encoded(kind):
         decoded = [pc.run_end_decode(chunk) for chunk in column.chunks]
-        return plain(pa.chunked_array(decoded, kind.value_type), name=name)
+        return to_plain_type(pa.chunked_array(decoded, kind.value_type), name=name)
     if pt.is_dictionary(kind):
         return _plain_dictionary(column, name=name)
     if pt.is_string_view(kind) or pt.is_large_string(kind):
@@ -114,7 +114,7 @@ def _has_kind(kind: pa.DataType) -> bool:
 def _plain_dictionary(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
     """Unify the dictionaries of all chunks: strings, each once, none of them null."""
     kind = pa.dictionary(pa.int32(), pa.string(), ordered=column.type.ordered)
-    dictionaries = [plain(pa.chunked_array([chunk.dictionary]), name=name) for chunk in column.chunks]
+    dictionaries = [to_plain_type(pa.chunked_array([chunk.dictionary]), name=name) for chunk in column.chunks]
     texts = [values.cast(pa.string()) for values in dictionaries]
     unique = pa.chunked_array([chunk for values in texts for chunk in values.chunks], pa.string()).unique().drop_null()
     codes = []

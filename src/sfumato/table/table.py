@@ -16,11 +16,12 @@ import pyarrow.types as pt
 
 from sfumato.errors import MissingExtra, TableError, printable
 from sfumato.table.coding import Coded, ColumnCoding
-from sfumato.table.exact_numbers import write_numbers
-from sfumato.table.kinds import Kind, kind_of, plain
+from sfumato.table.kinds import Kind, kind_of, to_plain_type
+from sfumato.table.numbers import write_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 __all__ = ["Coded", "Table"]
 
@@ -108,7 +109,7 @@ class Table:
         names, given = arrow.column_names, kinds or {}
         if not names:
             return cls(arrow.replace_schema_metadata(None), {})
-        columns = [plain(column, name=name) for name, column in zip(names, arrow.columns, strict=True)]
+        columns = [to_plain_type(column, name=name) for name, column in zip(names, arrow.columns, strict=True)]
         all_kinds = {name: given.get(name) or kind_of(column) for name, column in zip(names, columns, strict=True)}
         return cls(pa.table(columns, names=names), all_kinds, column_labels(arrow))
 
@@ -380,3 +381,20 @@ def _library(name: str) -> Any:
     except ImportError:
         pass
     raise MissingExtra(f"{name} is not installed.", fix=f"pip install {name}")
+
+
+# Positions of chosen rows in a table that is read in parts.
+
+
+def chosen_within(chosen: NDArray[np.int64], start: int, rows: int) -> NDArray[np.int64]:
+    """Return where the chosen rows are in a part of ``rows`` rows from row ``start`` on; ``chosen`` ascends.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> chosen_within(np.array([1, 5, 6, 11]), start=5, rows=5).tolist()
+    [0, 1]
+    """
+    first, last = np.searchsorted(chosen, [start, start + rows])
+    here: NDArray[np.int64] = chosen[first:last] - start
+    return here

@@ -21,9 +21,9 @@ from tests.unit.app.chromium import PROGRAM, Chromium, wait_for
 from tests.unit.app.hospital import messy_table
 from tests.unit.app.served import Server
 
-from sfumato.cli.app import run
-from sfumato.project.demo_table import diabetes_patients
-from sfumato.table.write import write
+from sfumato.cli.commands import run
+from sfumato.formats.exports import write
+from sfumato.job.demo_table import diabetes_patients
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium is installed: apt-get install chromium")
 

@@ -20,7 +20,7 @@ from tests.unit.app.hospital import messy_table
 from tests.unit.app.served import Person
 
 import sfumato as sf
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 
 
 def unpacked(content: bytes, folder: Path) -> Path:

@@ -11,20 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.app.choices import Choices, History, Message
-from sfumato.app.folders import NamedFolder
 from sfumato.app.guard import Guard, Headers
 from sfumato.app.pages.frame import Form
 from sfumato.app.pages.method import fields_of, given_options, takes_statistics
-from sfumato.app.pages.trees import draw_branches, group_values
-from sfumato.app.uploads import require_expandable, safe_name, shown_name
+from sfumato.app.pages.table import draw_branches, group_values
+from sfumato.app.uploads import NamedFolder, require_expandable, safe_name, shown_name
 from sfumato.app.visitors import MOST, Visitors
 from sfumato.errors import SfumatoError
 from sfumato.methods.registry import METHODS, make_method, method_class
 from sfumato.params import options_of
 from sfumato.private_folder import PrivateFolder
-from sfumato.schema.hierarchy import Tree
+from sfumato.schema.hierarchies import Tree
 from sfumato.schema.schema import Schema
-from sfumato.table.read import FileSource
+from sfumato.sources.files import FileSource
 
 
 class TestHistory:

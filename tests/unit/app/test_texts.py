@@ -10,7 +10,7 @@ from markupsafe import Markup
 from tests.unit.app.texts_of_the_page import HOME, texts_of_the_methods, texts_of_the_page
 
 from sfumato.app.choices import Message
-from sfumato.app.glossary import GLOSSARY
+from sfumato.app.rendering import GLOSSARY
 from sfumato.app.texts import Texts, languages, preferred, read_catalogue
 
 CATALOGUES = sorted(HOME.glob("texts/*.po"))

@@ -22,7 +22,7 @@ from sfumato.app.guard import Guard
 from sfumato.app.jobs import JobQueue
 from sfumato.app.tasks import Task
 from sfumato.app.visitors import Visitors
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 
 PEOPLE = b"age,sex\n" + b"34,f\n51,m\n" * 40
 

@@ -7,16 +7,15 @@ import re
 from pathlib import Path
 
 import sfumato.app
-from sfumato.app.glossary import GLOSSARY
-from sfumato.app.pages.columns import MEANINGS, ROLE_NAMES
-from sfumato.app.pages.statistics import OF_ONE
-from sfumato.app.rendering import STEPS
+from sfumato.app.pages.method import OF_ONE
+from sfumato.app.pages.table import MEANINGS, ROLE_NAMES
+from sfumato.app.rendering import GLOSSARY, STEPS
 from sfumato.app.texts import NAME
 from sfumato.methods.registry import METHODS, method_class
 from sfumato.params import options_of
 from sfumato.report.reproduction import summary_of
 from sfumato.schema.recognition.roles import LOOKS_KNOWN, LOOKS_SAMPLING, LOOKS_SENSITIVE
-from sfumato.schema.tree_ways import WAYS
+from sfumato.schema.suggested_hierarchies import TREE_KINDS
 from sfumato.table.kinds import Kind
 
 HOME = Path(sfumato.app.__file__).parent
@@ -25,7 +24,7 @@ STRING = r'"((?:[^"\\]|\\.)*)"'
 
 def texts_of_the_page() -> set[str]:
     """Every text that must be in a catalogue."""
-    found = {NAME, *GLOSSARY.values(), *MEANINGS.values(), *ROLE_NAMES.values(), *OF_ONE.values(), *WAYS}
+    found = {NAME, *GLOSSARY.values(), *MEANINGS.values(), *ROLE_NAMES.values(), *OF_ONE.values(), *TREE_KINDS}
     found |= {name for _, name in STEPS} | {str(kind) for kind in Kind} | {LOOKS_KNOWN, LOOKS_SAMPLING, LOOKS_SENSITIVE}
     for file in HOME.glob("templates/*.j2"):
         text = file.read_text()

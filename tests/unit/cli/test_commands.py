@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 from sfumato.version import __version__
 
 ROWS = 80

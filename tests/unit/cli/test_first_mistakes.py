@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.messy_hospital import hospital_columns, write_hospital
 
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 
 ROLES = "--quasi age,zip,sex --sensitive diagnosis --other income"
 MADE = "release people.csv -o new -k 5"

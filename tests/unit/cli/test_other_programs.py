@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 
 pyreadstat = pytest.importorskip("pyreadstat", reason="sfumato[stats] is not installed")
 pandas = pytest.importorskip("pandas", reason="sfumato[stats] is not installed")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 
 ROLES = ["--role", "age=quasi", "--role", "Größe=quasi"]
 

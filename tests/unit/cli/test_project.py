@@ -17,14 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.cli.app import app, run
-from sfumato.project.files import project_text, read_project
-from sfumato.project.reading import Reading
-from sfumato.project.request import Request
-from sfumato.schema.hierarchy import Tree
+from sfumato.cli.commands import app, run
+from sfumato.formats.exports import write
+from sfumato.job.project_files import project_text, read_project
+from sfumato.job.request import Reading, Request
+from sfumato.schema.hierarchies import Tree
 from sfumato.schema.schema import Schema
-from sfumato.schema.trees import frequency_tree, step_tree, suggested_widths, value_tree
-from sfumato.table.write import write
+from sfumato.schema.suggested_hierarchies import frequency_tree, step_tree, suggest_widths, value_tree
 
 
 @pytest.fixture(autouse=True)
@@ -199,7 +198,7 @@ class TestTree:
 
     @given(st.lists(st.integers(-500, 500), min_size=2, max_size=30, unique=True))
     def test_suggested_widths_make_a_tree(self, numbers):
-        widths = suggested_widths(min(numbers), max(numbers), whole=True)
+        widths = suggest_widths(min(numbers), max(numbers), whole=True)
         tree = step_tree(pa.array(numbers), widths)
         assert tree.levels == 6
         assert len(tree.names[1]) <= 18

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 
 PEOPLE = "".join(f"Bob {number},{number % 7},cold\n" for number in range(60))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 
 PROGRAM = Path(sys.executable).parent / "sfumato"
 

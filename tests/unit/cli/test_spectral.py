@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 
 generator = np.random.default_rng(4)
 

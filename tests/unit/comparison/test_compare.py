@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.cli.app import run
-from sfumato.comparison import attempt as attempting
-from sfumato.comparison import workers
-from sfumato.comparison.attempt import Attempt, Split
+from sfumato.cli.commands import run
+from sfumato.comparison import attempts as attempting
+from sfumato.comparison import attempts as workers
+from sfumato.comparison.attempts import Attempt, Split, trials_of
 from sfumato.comparison.records import ComparedMethod
-from sfumato.comparison.trials import trials_of
 from sfumato.errors import OptionError, RequestError, SfumatoError
 from sfumato.schema.schema import FittedTable
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 
 CANARY, NUMBER = "CANARY31", 771177.25
 ROLES = {"name": "identifier", "age": "quasi", "income": "quasi", "city": "quasi"}

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sfumato.comparison.records import ComparedMethod, Comparison, non_dominated
-from sfumato.measures.assess import Assessment
-from sfumato.release.assessment import Omitted, Score
+from sfumato.release.assessment import Assessment, Omitted, Score
 
 
 def row(name="noise", *, distance=0.2, ambiguity=0.1, gain=0.1, shift=0.3, reason="", strength=""):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.comparison.trials import chosen_strengths, trials_of
+from sfumato.comparison.attempts import chosen_strengths, trials_of
 from sfumato.errors import OptionError
 from sfumato.methods.registry import METHODS, make_method, method_class
 from sfumato.params import strength_of

@@ -12,8 +12,8 @@ from tests.same_rows import same_rows
 
 import sfumato as sf
 from sfumato.engines.memory.engine import Memory
-from sfumato.measures.assess import ComparisonOptions, compared
-from sfumato.measures.privacy.equal_rows import CellKeys
+from sfumato.measures.assess import ComparisonOptions, pair_release
+from sfumato.measures.privacy.copies import CellKeys
 from sfumato.plan.plan import Outcome, RowwisePlan
 from sfumato.randomness import Randomness
 from sfumato.release.release import Release
@@ -91,7 +91,7 @@ class Running:
 
     draws: int | None
     rows: int
-    compared: object
+    pair_release: object
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,9 @@ def engines(tmp_path_factory):
             work = running.run(plan, opened)
             sample = running.sample(work, 500, ["ill"], randomness.stream("sampled"))
             pairs = sample.pairs
-            subject = compared(pairs.original, Release(pairs.released), None, ComparisonOptions(), origin=pairs.origin)
+            subject = pair_release(
+                pairs.original, Release(pairs.released), None, ComparisonOptions(), origin=pairs.origin
+            )
             keys = CellKeys.of(subject)
             counted = running.compare(opened, work.released_table.parts(), keys)
             assert (pairs.original.take(pairs.origin).arrow.column("grade").to_pylist()) == (

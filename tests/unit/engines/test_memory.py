@@ -8,19 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.engines.memory import MemorySurvey, run
+from sfumato.engines.memory.blocks import run
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import TableError
-from sfumato.methods.base import Outcome, Plan
-from sfumato.survey.questions import (
-    DistinctIn,
-    Extremes,
-    ExtremesOf,
-    FactsOf,
-    GroupSizesOf,
-    MomentsOf,
-    PointsOf,
-    QuantilesOf,
-)
+from sfumato.plan.answers import Extremes
+from sfumato.plan.plan import Outcome, Plan
+from sfumato.plan.questions import DistinctIn, ExtremesOf, FactsOf, GroupSizesOf, MomentsOf, PointsOf, QuantilesOf
 from sfumato.table.table import Table
 
 TABLE = Table.from_arrow(

@@ -12,8 +12,7 @@ import pytest
 import sfumato as sf
 from sfumato.engines.memory.engine import Memory
 from sfumato.engines.memory.scan import MemorySurvey
-from sfumato.randomness import Randomness
-from sfumato.survey.questions import (
+from sfumato.plan.questions import (
     CombinationsOf,
     DistinctIn,
     ExtremesOf,
@@ -26,6 +25,7 @@ from sfumato.survey.questions import (
     QuantilesOf,
     Question,
 )
+from sfumato.randomness import Randomness
 from sfumato.table.table import Table
 
 SALT = b"0123456789abcdef"

@@ -10,7 +10,7 @@ from sfumato.errors import OptionError
 from sfumato.job.job import AssessmentWishes, Job
 from sfumato.release.destination import Folder
 from sfumato.schema.schema import FittedTable, Schema
-from sfumato.table.read import FileSource
+from sfumato.sources.files import FileSource
 from sfumato.table.table import Table
 
 PEOPLE = {"age": [20, 21, 40, 41], "income": [1.0, 2.0, 3.0, 4.0]}

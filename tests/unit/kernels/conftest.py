@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from sfumato.kernels import faces
+from sfumato.methods.boxes import cut_kernels as faces
 
 
 def plain_faces(values, low, high):

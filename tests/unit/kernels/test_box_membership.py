@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
 
-from sfumato.kernels.box_membership import inside_counts
+from sfumato.measures.privacy.box_kernels import inside_counts
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 3), st.integers(0, 3))

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.kernels import cell_groups as kernel
-from sfumato.kernels.cell_groups import cell_groups, cut
-from sfumato.kernels.mdav import mdav
-from sfumato.methods.classical.microaggregation.grouping import squared_error
+from sfumato.methods.microaggregate import cell_kernels as kernel
+from sfumato.methods.microaggregate.cell_kernels import cell_groups, cut
+from sfumato.methods.microaggregate.grouping import squared_error
+from sfumato.methods.microaggregate.mdav_kernels import mdav
 
 
 @pytest.mark.parametrize(("rows", "axes", "k"), [(3000, 2, 3), (4000, 6, 5), (3000, 10, 10)])

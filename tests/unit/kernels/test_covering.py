@@ -9,11 +9,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.kernels import node_branches, node_cuts
-from sfumato.kernels import partition as kernel
-from sfumato.kernels.covering import NO_TREES, covering_width, has_tree, trees_of
-from sfumato.kernels.search_fitness import box_costs
-from sfumato.methods.boxes.judges import linear_fitness
+from sfumato.methods.boxes import cut_kernels as node_cuts
+from sfumato.methods.boxes import partition_kernels as kernel
+from sfumato.methods.boxes import tree_kernels as node_branches
+from sfumato.methods.boxes.search_branch_kernels import box_costs
+from sfumato.methods.boxes.search_objective import linear_fitness
+from sfumato.methods.boxes.tally_kernels import NO_TREES, covering_width, has_tree, trees_of
 
 
 @st.composite

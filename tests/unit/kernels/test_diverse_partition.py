@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sfumato.kernels import diverse_partition, strips, tally
-from sfumato.kernels import partition as kernel
+from sfumato.methods.boxes import diverse_kernels as diverse_partition
+from sfumato.methods.boxes import diverse_kernels as strips
+from sfumato.methods.boxes import partition_kernels as kernel
+from sfumato.methods.boxes import tally_kernels as tally
 
 NO_BOUNDS = np.empty((2, 0))  # boxes are hulls
 small_values = st.integers(0, 6).map(float)

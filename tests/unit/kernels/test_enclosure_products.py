@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sfumato.kernels.enclosure_products import BLOCK, best_points, largest_product_sum, largest_product_sums
+from sfumato.statistics.bounds.kernels import BLOCK, best_points, largest_product_sum, largest_product_sums
 
 numbers = st.integers(-8, 8).map(lambda whole: whole / 2.0)
 

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
 
-from sfumato.kernels.exchange import exchange
+from sfumato.methods.spectral.exchange_kernels import exchange
 
 
 def slow_exchange(columns, column, pairs, bound):

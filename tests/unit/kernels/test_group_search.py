@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.kernels.group_search import partition_of, search_groups, squared_errors
-from sfumato.kernels.mdav import mdav
+from sfumato.methods.microaggregate.mdav_kernels import mdav
+from sfumato.methods.microaggregate.search_kernels import partition_of, search_groups, squared_errors
 
 
 def slow_error(points, labels) -> float:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.kernels.line_partition import cheapest_ends, note_line_cuts
+from sfumato.methods.boxes.cut_kernels import cheapest_ends, note_line_cuts
 
 
 def cost(values, weights, ends) -> float:

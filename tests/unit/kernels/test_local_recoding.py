@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.kernels import local_recoding as kernel
-from sfumato.kernels import row_groups as lists
+from sfumato.methods.recodings import local_kernels as kernel
+from sfumato.methods.recodings import row_group_kernels as lists
 
 LEVELS = 3  # a value v of 0 … 7: itself, v // 2, v // 4, the root
 
 
-def rows_of(values: np.ndarray, k: int, sensitive: np.ndarray | None = None, model=()) -> lists.Rows:
+def rows_of(values: np.ndarray, k: int, sensitive: np.ndarray | None = None, model=()) -> lists.RecodedRows:
     columns = values.shape[1]
     nodes = [np.arange(8) >> level for level in range(LEVELS)] + [np.zeros(8, np.int64)]
     costs = [np.full(8, cost) for cost in (0.0, 1.0, 3.0, 7.0)]
     codes = np.zeros((len(values), 0)) if sensitive is None else sensitive[:, None]
-    return lists.Rows(
+    return lists.RecodedRows(
         values=values.astype(np.int32),
         start=np.arange(columns * 4, dtype=np.int64).reshape(columns, 4) * 8,
         node=np.concatenate(nodes * columns).astype(np.int32),
@@ -37,9 +37,9 @@ def rows_of(values: np.ndarray, k: int, sensitive: np.ndarray | None = None, mod
     )
 
 
-def groups_of(rows: lists.Rows, labels: np.ndarray) -> lists.Groups:
+def groups_of(rows: lists.RecodedRows, labels: np.ndarray) -> lists.LinkedGroups:
     count, total = int(labels.max()) + 1, len(labels)
-    groups = lists.Groups(
+    groups = lists.LinkedGroups(
         of=labels.copy(),
         after=np.full(total, -1),
         before=np.full(total, -1),
@@ -62,7 +62,7 @@ def slow_cost(values: np.ndarray) -> float:
     return total
 
 
-def check(rows: lists.Rows, groups: lists.Groups, *, at_least: int = 0) -> float:
+def check(rows: lists.RecodedRows, groups: lists.LinkedGroups, *, at_least: int = 0) -> float:
     """Lists, sizes and costs are right; return the whole cost."""
     whole, seen = 0.0, 0
     for group in range(len(groups.first)):
@@ -115,7 +115,7 @@ def test_every_step_keeps_k_and_saves_what_it_says(values, k, chance):
         cost = now
 
 
-def slow_best(rows: lists.Rows, groups: lists.Groups) -> float:
+def slow_best(rows: lists.RecodedRows, groups: lists.LinkedGroups) -> float:
     """The least change of the whole cost by one row that moves or two that are exchanged, all of them tried."""
     parts = {int(group): np.flatnonzero(groups.of == group) for group in set(groups.of.tolist())}
 

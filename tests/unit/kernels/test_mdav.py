@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.kernels.mdav import mdav, vmdav
+from sfumato.methods.microaggregate.mdav_kernels import mdav, vmdav
 
 
 def apart(rows, points, point) -> list[tuple[float, int]]:

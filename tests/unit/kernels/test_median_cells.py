@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
-from sfumato.kernels.median_cells import median_cells
+from sfumato.kernels.neighbours import median_cells
 
 
 def slow_cells(scores, rows, k):

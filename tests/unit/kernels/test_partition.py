@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
-from sfumato.kernels import covering, faces, tally
-from sfumato.kernels import partition as kernel
-from sfumato.kernels.open_axes import active_axes
+from sfumato.methods.boxes import cut_kernels as faces
+from sfumato.methods.boxes import partition_kernels as kernel
+from sfumato.methods.boxes import tally_kernels as covering
+from sfumato.methods.boxes import tally_kernels as tally
+from sfumato.methods.boxes.cut_kernels import active_axes
 
 small_values = st.integers(0, 6).map(float)
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.kernels.rank_swaps import rank_partners
+from sfumato.methods.swap_kernels import rank_partners
 
 
 def slow_partners(rows: int, window: int, choose) -> list[int]:

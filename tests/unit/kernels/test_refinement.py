@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.kernels.refinement import count_alone, split_groups
+from sfumato.risk.refinement_kernels import count_alone, split_groups
 
 
 def slow_groups(columns: list[list[int]], wanted: list[bool]) -> tuple[set[frozenset[int]], int]:

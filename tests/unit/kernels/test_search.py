@@ -10,8 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sfumato.kernels import faces, search_branches, search_fitness, search_groups, search_tree
-from sfumato.kernels import partition as kernel
+from sfumato.methods.boxes import cut_kernels as faces
+from sfumato.methods.boxes import partition_kernels as kernel
+from sfumato.methods.boxes import search_branch_kernels as search_branches
+from sfumato.methods.boxes import search_branch_kernels as search_fitness
+from sfumato.methods.boxes import search_group_kernels as search_groups
+from sfumato.methods.boxes import search_tree_kernels as search_tree
 
 small_values = st.integers(0, 6).map(float)
 numbers = st.floats(-3, 3).map(lambda number: round(number, 2))

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.kernels.smallest_hashes import count_smallest
+from sfumato.plan.sketch_kernels import count_smallest
 
 hashes = st.lists(st.one_of(st.integers(0, 40), st.integers(0, 2**64 - 1)), max_size=120)
 

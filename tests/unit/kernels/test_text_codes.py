@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.kernels.text_codes import MOST, text_codes
+from sfumato.table.text_kernels import MOST, text_codes
 
 # few letters and lengths around multiples of a word, so that strings share their first and last words
 strings = st.lists(st.text("ab", max_size=26) | st.text(max_size=9) | st.sampled_from("ab").map(lambda c: c * 24))

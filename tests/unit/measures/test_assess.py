@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.assessment import assess
 from sfumato.errors import OptionError, RequestError, TableError
+from sfumato.job.assess import assess
 from sfumato.measures.assess import ComparisonOptions
-from sfumato.measures.privacy.attacks.risk import AttackRisk
+from sfumato.measures.confidence import AttackRisk
 from sfumato.measures.registry import MEASURES
-from sfumato.methods.spectral import SpectralHistogram
+from sfumato.methods.spectral.histograms import SpectralHistogram
 from sfumato.release.assessment import Score
 from sfumato.release.release import Release
 from sfumato.table.table import Table

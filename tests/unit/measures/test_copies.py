@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.assessment import assess
+from sfumato.job.assess import assess
 from sfumato.measures.privacy.copies import chance_of
-from sfumato.methods.boxes import Boxes
+from sfumato.methods.boxes.method import Boxes
 from sfumato.release.release import Release
 from sfumato.table.table import Table
 

@@ -10,11 +10,11 @@ import sfumato as sf
 from sfumato.measures.measured_release import MeasuredRelease
 from sfumato.measures.privacy import linkage
 from sfumato.measures.privacy.attacks import fellegi_sunter
-from sfumato.measures.privacy.attacks.downcoding import downcoded, minimal_parts
-from sfumato.measures.privacy.attacks.fellegi_sunter import LEVELS, fellegi_sunter_scores, learnt
+from sfumato.measures.privacy.attacks.downcoding import downcode, minimal_parts
+from sfumato.measures.privacy.attacks.fellegi_sunter import LEVELS, fellegi_sunter_scores, learn_weights
 from sfumato.measures.privacy.attacks.suppression import reconstruct, suppression_scores
 from sfumato.randomness import Randomness
-from sfumato.schema.hierarchy import Tree
+from sfumato.schema.hierarchies import Tree
 from sfumato.table.groups import group_labels
 from sfumato.table.table import Table
 
@@ -74,7 +74,7 @@ class TestFellegiSunter:
         for pattern in levels:
             likelihood = np.prod([start[level] / other[column, level] for column, level in enumerate(pattern)])
             beliefs.append(rate * likelihood / (rate * likelihood + 1.0 - rate))
-        found = learnt(levels, counts, rate)
+        found = learn_weights(levels, counts, rate)
         np.testing.assert_allclose(found.other, other)
         np.testing.assert_allclose(found.true, shares(counts * np.array(beliefs)))
 
@@ -90,7 +90,7 @@ class TestFellegiSunter:
             ]
         )
         patterns, counts = np.unique(levels, axis=0, return_counts=True)
-        found = learnt(patterns, counts.astype(float), 0.01)
+        found = learn_weights(patterns, counts.astype(float), 0.01)
         assert np.abs(found.true - true).max() < 0.08
         assert (found.logs[:, 0] > 1.0).all()
         assert (found.logs[:, -1] < 0.0).all()
@@ -228,19 +228,19 @@ class TestDowncoding:
         hull = Table.from_arrow(
             pa.table({"x_low": [1.0, 1.0, 4.0, 4.0], "x_high": [2.0, 2.0, 8.0, 8.0], "box": labels})
         )
-        found = downcoded(original, hull, np.arange(4), ("x",), {})
+        found = downcode(original, hull, np.arange(4), ("x",), {})
         assert (found.cells, found.statements, found.true) == (4, 4, 4)
         cell = Table.from_arrow(
             pa.table({"x_low": [0.0, 0.0, 3.0, 3.0], "x_high": [3.0, 3.0, 8.0, 8.0], "box": labels})
         )
-        found = downcoded(original, cell, np.arange(4), ("x",), {})
+        found = downcode(original, cell, np.arange(4), ("x",), {})
         assert (found.cells, found.statements, found.true) == (4, 4, 1)
 
     def test_numbers_that_were_recoded_by_a_tree_are_attacked_as_words(self):
         tree = Tree.of([("1", "1–2", "*"), ("2", "1–2", "*"), ("3", "3–4", "*"), ("4", "3–4", "*")])
         original = Table.from_arrow(pa.table({"x": [1, 2, 3, 3]}))
         released = Table.from_arrow(pa.table({"x": ["1–2", "1–2", "3–4", "3–4"]}))
-        found = downcoded(original, released, np.arange(4), ("x",), {"x": tree})
+        found = downcode(original, released, np.arange(4), ("x",), {"x": tree})
         assert (found.cells, found.statements, found.true) == (4, 4, 3)
 
     def test_a_recoding_of_the_whole_column_is_not_minimal(self):
@@ -249,6 +249,6 @@ class TestDowncoding:
         group = np.repeat([f"g{one}" for one in range(20)], 2)
         original = Table.from_arrow(pa.table({"q": values, "g": group}))
         released = Table.from_arrow(pa.table({"q": ["a"] * 40, "g": group}))
-        found = downcoded(original, released, np.arange(40), ("q", "g"), {"q": TREE})
+        found = downcode(original, released, np.arange(40), ("q", "g"), {"q": TREE})
         assert found.cells == 40
         assert found.true <= 0.6 * found.statements

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sfumato.disclosure.recoding_losses import (
+from sfumato.measures.measured_release import MeasuredRelease
+from sfumato.measures.utility.losses import absolute_error, eigenvalue_loss, loss_scores, squared_error_share
+from sfumato.measures.utility.model_comparison import (
+    Coefficients,
+    interval_overlap,
+    model_scores,
+    propensity,
+    propensity_scores,
+    regression,
+)
+from sfumato.methods.recodings.losses import (
     average_class_size,
     discernibility,
     granularity_loss,
@@ -17,12 +27,8 @@ from sfumato.disclosure.recoding_losses import (
     non_uniform_entropy,
     precision_loss,
 )
-from sfumato.measures.measured_release import MeasuredRelease
-from sfumato.measures.utility.losses import absolute_error, eigenvalue_loss, loss_scores, squared_error_share
-from sfumato.measures.utility.model_comparison import Coefficients, interval_overlap, model_scores, regression
-from sfumato.measures.utility.propensity import propensity, propensity_scores
 from sfumato.randomness import Randomness
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 from sfumato.table.table import Table
 
 matrices = arrays(np.float64, (6, 3), elements=st.integers(-9, 9).map(float))

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.engines.memory import MemorySurvey
-from sfumato.measures.privacy.attacks.noise_filter import without_noise
-from sfumato.measures.privacy.attacks.noise_stripping import stripped
+from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.measures.privacy.attacks.noise_stripping import stripped, without_noise
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from sfumato.measures.confidence import area_under_curve
-from sfumato.measures.permutation import (
+from sfumato.measures.confidence import (
     EXCHANGES,
-    adjusted,
+    adjust_p_values,
+    area_under_curve,
     areas,
-    chances,
-    excess,
+    exceedance_shares,
+    excess_p_value,
     exchanges,
     exchanges_among,
     largest_gaps,
@@ -46,21 +46,23 @@ def test_statistics_of_an_exchange_are_those_of_its_samples():
 
 
 def test_a_p_value_is_the_share_of_exchanges_that_are_as_bad():
-    assert chances(np.array([[3.0], [1.0], [2.0], [3.0]]))[:, 0].tolist() == [0.5, 1.0, 0.75, 0.5]
+    assert exceedance_shares(np.array([[3.0], [1.0], [2.0], [3.0]]))[:, 0].tolist() == [0.5, 1.0, 0.75, 0.5]
 
 
 def test_several_statistics_are_adjusted_together():
     draw = np.random.default_rng(3)
     one = draw.normal(size=(200, 1))
-    assert adjusted(np.hstack([one] * 5)) == pytest.approx(np.repeat(chances(one)[0], 5))  # the same test five times
-    failed = [adjusted(draw.normal(size=(100, 5))).min() <= 0.05 for _ in range(400)]
+    assert adjust_p_values(np.hstack([one] * 5)) == pytest.approx(
+        np.repeat(exceedance_shares(one)[0], 5)
+    )  # the same test five times
+    failed = [adjust_p_values(draw.normal(size=(100, 5))).min() <= 0.05 for _ in range(400)]
     assert 0.02 < np.mean(failed) < 0.09
-    control = [chances(draw.normal(size=(100, 5)))[0].min() <= 0.05 for _ in range(400)]
+    control = [exceedance_shares(draw.normal(size=(100, 5)))[0].min() <= 0.05 for _ in range(400)]
     assert np.mean(control) > 0.15
 
 
 def test_an_excess_is_seen():
     draw = np.random.default_rng(4)
-    assert excess(np.repeat([1, 0], [60, 40]), np.repeat([1, 0], [20, 80]), draw) == pytest.approx(0.002)
-    assert excess(np.repeat([1, 0], [20, 80]), np.repeat([1, 0], [60, 40]), draw) > 0.9
-    assert excess(np.zeros(0), np.zeros(3), draw) == 1.0
+    assert excess_p_value(np.repeat([1, 0], [60, 40]), np.repeat([1, 0], [20, 80]), draw) == pytest.approx(0.002)
+    assert excess_p_value(np.repeat([1, 0], [20, 80]), np.repeat([1, 0], [60, 40]), draw) > 0.9
+    assert excess_p_value(np.zeros(0), np.zeros(3), draw) == 1.0

@@ -11,11 +11,18 @@ from sfumato.errors import OptionError
 from sfumato.kernels.neighbours import nearest
 from sfumato.kernels.prediction import Prediction
 from sfumato.measures.measured_release import MeasuredRelease
-from sfumato.measures.privacy import neighbours, prediction
+from sfumato.measures.privacy import prediction
+from sfumato.measures.privacy import prediction as neighbours
 from sfumato.measures.privacy.boxes import originals_in_boxes
-from sfumato.measures.privacy.linkage import assigned, matched
-from sfumato.measures.privacy.neighbours import find, find_in_cells
-from sfumato.measures.privacy.prediction import most_exposed, people_of, predict, uncertainty_by_column
+from sfumato.measures.privacy.linkage import assign_rows, match_rows
+from sfumato.measures.privacy.prediction import (
+    find,
+    find_in_cells,
+    most_exposed,
+    people_of,
+    predict,
+    uncertainty_by_column,
+)
 from sfumato.measures.privacy.reference import compare_with_reference, power_of, rows_needed, rows_planned
 from sfumato.randomness import Randomness
 from sfumato.table.table import Table
@@ -152,19 +159,19 @@ class TestReference:
 class TestLinkage:
     def test_a_copy_is_matched_throughout(self, original):
         found = people_of(MeasuredRelease(original=original, released=original))
-        assert matched(found.released, found.chosen, np.arange(400)).rate.value == 1.0
+        assert match_rows(found.released, found.chosen, np.arange(400)).rate.value == 1.0
 
     def test_a_shuffled_copy_is_matched_by_its_origin(self, original):
         order = np.random.default_rng(0).permutation(400)
         found = people_of(MeasuredRelease(original=original, released=original.take(order)))
-        assert matched(found.released, found.chosen, order).rate.value == 1.0
-        assert matched(found.released, found.chosen, np.arange(400)).rate.value < 0.05  # control: another origin
+        assert match_rows(found.released, found.chosen, order).rate.value == 1.0
+        assert match_rows(found.released, found.chosen, np.arange(400)).rate.value < 0.05  # control: another origin
 
     def test_right_matches_that_stand_out_are_told(self):
         near, far = np.full(50, 0.1), np.full(50, 0.9)
         found = Prediction(np.concatenate([near, far]), np.ones(100), np.arange(100.0), np.arange(100))
         origin = np.concatenate([np.arange(50), np.arange(50, 100)[::-1]])
-        linkage = matched(found, np.arange(100), origin)
+        linkage = match_rows(found, np.arange(100), origin)
         assert linkage.rate.value == 0.5
         assert linkage.by_distance.value == 1.0
         assert linkage.by_ambiguity.value == 0.5
@@ -172,12 +179,12 @@ class TestLinkage:
 
     def test_people_who_were_suppressed_do_not_count(self):
         found = Prediction(np.zeros(3), np.ones(3), np.ones(3), np.array([0, 1, 1]))
-        assert matched(found, np.arange(3), np.array([0, 1])).rate.value == 1.0
+        assert match_rows(found, np.arange(3), np.array([0, 1])).rate.value == 1.0
 
     def test_one_to_one_matches_are_the_cheapest(self):
         people, rows = np.array([[0.0], [1.0], [5.0]]), np.array([[5.1], [0.9], [0.2]])
-        assert assigned(people, rows).tolist() == [2, 1, 0]
-        assert assigned(people, rows[:2]).tolist().count(-1) == 1
+        assert assign_rows(people, rows).tolist() == [2, 1, 0]
+        assert assign_rows(people, rows[:2]).tolist().count(-1) == 1
 
 
 class TestBoxes:

@@ -9,8 +9,7 @@ import pytest
 from sfumato.errors import OptionError
 from sfumato.measures.measured_release import MeasuredRelease
 from sfumato.measures.utility.kernel_components import Kernel, KernelComponents, compare_components, component_tests
-from sfumato.measures.utility.marginals import marginals
-from sfumato.measures.utility.moments import moment_changes
+from sfumato.measures.utility.moments import marginals, moment_changes
 from sfumato.table.table import Table
 
 DRAW = np.random.default_rng(0)

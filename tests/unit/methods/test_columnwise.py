@@ -14,16 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.engines.memory import Memory, MemorySurvey
+from sfumato.engines.memory.engine import Memory
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import CannotRelease, OptionError, SchemaError
-from sfumato.methods.probabilistic.optimal_groups import COSTS, OptimalGroups
-from sfumato.methods.probabilistic.quantiles import Quantiles
+from sfumato.methods.optimal_groups import COSTS, OptimalGroups
+from sfumato.methods.quantiles import Quantiles
+from sfumato.plan.answers import Extremes
+from sfumato.plan.questions import Answers, ExtremesOf, MissingIn, PointsOf
+from sfumato.plan.sketches import QuantileSketch
+from sfumato.plan.survey import Sample
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import Schema
-from sfumato.survey.quantile_sketches import QuantileSketch
-from sfumato.survey.questions import Answers, Extremes, ExtremesOf, MissingIn, PointsOf
-from sfumato.survey.survey import Sample
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 from sfumato.table.table import Table
 
 

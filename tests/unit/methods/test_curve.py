@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import OptionError, TableError
-from sfumato.methods.probabilistic.curve import privacy_utility_curve
+from sfumato.methods.quantiles import privacy_utility_curve
 
 
 @pytest.mark.parametrize("represent", ["mean", "median"])

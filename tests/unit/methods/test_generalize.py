@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.disclosure.anonymity_budget import anonymity_budget
 from sfumato.errors import CannotRelease, OptionError
-from sfumato.methods.probabilistic.generalize import Generalize
+from sfumato.methods.generalize.method import Generalize
+from sfumato.risk.anonymity_budget import anonymity_budget
 
 
 def people(rows, seed=0):

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.methods.imputation import imputed
+from sfumato.methods.matrix import impute
 from sfumato.table.encoder import Encoder
 from sfumato.table.table import Table
 
@@ -23,7 +23,7 @@ def relation(matrix, rows):
 def test_drawn_numbers_are_related_to_other_columns_as_known_ones_are():
     code = Encoder.fit(TABLE, atoms=True)
     matrix = code.encode(TABLE)
-    filled, known = imputed(matrix, code, np.random.default_rng(1)), WAGE > 0.0
+    filled, known = impute(matrix, code, np.random.default_rng(1)), WAGE > 0.0
     assert relation(filled, ~known) == pytest.approx(relation(matrix, known), abs=0.05)
     assert relation(matrix, np.full(3000, True)) < 0.6 * relation(matrix, known)  # control: with the mean instead
     assert filled[~known, 0].std() == pytest.approx(1.0, abs=0.1)
@@ -34,7 +34,7 @@ def test_a_table_without_atoms_and_missing_numbers_is_left_alone():
     table = TABLE.select(["x", "c"])
     code = Encoder.fit(table, atoms=True)
     matrix = code.encode(table)
-    assert imputed(matrix, code, np.random.default_rng(1)) is matrix
+    assert impute(matrix, code, np.random.default_rng(1)) is matrix
 
 
 @pytest.mark.parametrize("known", [0, 1, 2])
@@ -42,4 +42,4 @@ def test_few_known_numbers_are_no_trouble(known):
     column = pa.array([1.0 + row if row < known else None for row in range(30)], pa.float64())
     table = Table.from_arrow(pa.table({"y": column, "x": X[:30]}))
     code = Encoder.fit(table)
-    assert np.isfinite(imputed(code.encode(table), code, np.random.default_rng(1))).all()
+    assert np.isfinite(impute(code.encode(table), code, np.random.default_rng(1))).all()

@@ -10,18 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.engines.memory import MemorySurvey
-from sfumato.methods.probabilistic import joint_search
-from sfumato.methods.probabilistic.generalize import Generalize
-from sfumato.methods.probabilistic.joint_search import JointCounts, least_lossy, loss_of
-from sfumato.methods.probabilistic.refinement_chain import EffectiveCombinations, SmallGroups, refinement_chain
+from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.methods.generalize import joint_search
+from sfumato.methods.generalize.joint_search import (
+    EffectiveCombinations,
+    SmallGroups,
+    least_lossy,
+    loss_of,
+    refinement_chain,
+)
+from sfumato.methods.generalize.method import Generalize
+from sfumato.methods.recodings.groupings import Groupings, JointCounts, group_by_pooling, group_by_tree, weight_columns
 from sfumato.methods.recodings.level_search import SumOfLosses, choose_levels, search_levels
-from sfumato.methods.recodings.value_groupings import Groupings, pooled_groupings, tree_groupings, weighted
+from sfumato.plan.answers import Distinct
 from sfumato.randomness import Randomness
-from sfumato.schema.hierarchy import Tree
+from sfumato.schema.hierarchies import Tree
 from sfumato.schema.schema import Schema
-from sfumato.survey.questions import Distinct
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 
 
 def grouped(values: np.ndarray, name: str = "x") -> Groupings:
@@ -33,11 +38,11 @@ def grouped(values: np.ndarray, name: str = "x") -> Groupings:
     tree = Tree.of(lines)
     codes = np.searchsorted(present, values).astype(np.int32)
     distinct = Distinct(pa.array([str(value) for value in present]), np.bincount(codes))
-    return tree_groupings(name, codes, distinct, tree)
+    return group_by_tree(name, codes, distinct, tree)
 
 
 def columns_of(*values: np.ndarray) -> tuple[Groupings, ...]:
-    return weighted([grouped(one, f"c{place}") for place, one in enumerate(values)], [1.0] * len(values))
+    return weight_columns([grouped(one, f"c{place}") for place, one in enumerate(values)], [1.0] * len(values))
 
 
 def small_tables():
@@ -128,7 +133,7 @@ def test_levels_are_left_out_where_there_are_too_many_combinations():
 
 def test_rare_categories_are_pooled_in_nested_levels():
     distinct = Distinct(pa.array(list("abcde")), np.array([5, 1, 9, 2, 2]))
-    column = pooled_groupings("x", np.zeros(19, dtype=np.int32), distinct)
+    column = group_by_pooling("x", np.zeros(19, dtype=np.int32), distinct)
     kept = [{value for value, pool in zip("abcde", covered > 1, strict=True) if not pool} for covered in column.covered]
     assert kept == [set("abcde"), set("acd"), set("ac"), set("c"), set()]
     assert column.recode(column.levels[2]).cells.to_pylist() == ["a", "other", "c", "other", "other"]

@@ -9,15 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.engines.memory import Memory
+from sfumato.engines.memory.engine import Memory
 from sfumato.errors import CannotRelease, OptionError
-from sfumato.methods.classical.microaggregation import grouping
-from sfumato.methods.classical.microaggregation.fuzzy import fuzzy_groups
-from sfumato.methods.classical.microaggregation.group_values import group_means, group_medians
-from sfumato.methods.classical.microaggregation.grouping import Groups, line_groups, row_groups, squared_error
-from sfumato.methods.classical.microaggregation.method import KINDS
+from sfumato.methods.microaggregate import grouping
+from sfumato.methods.microaggregate.grouping import (
+    RowGrouping,
+    fuzzy_groups,
+    group_means,
+    group_medians,
+    line_groups,
+    row_groups,
+    squared_error,
+)
+from sfumato.methods.microaggregate.method import KINDS
 from sfumato.methods.registry import make_method, method_class
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:A seed is a secret")
 JOINT = [kind for kind in KINDS if kind not in ("each-column", "optimal-1d")]
@@ -164,7 +170,7 @@ class TestSearch:
         assert smallest(release.table.to_pandas(), QUASI) >= 4
 
     def test_a_large_table_has_neighbours_in_cells(self, monkeypatch):
-        from sfumato.methods.classical.microaggregation import search
+        from sfumato.methods.microaggregate import grouping as search
 
         monkeypatch.setattr(search, "FEW", 100)
         monkeypatch.setattr(search, "CELL", 128)
@@ -199,7 +205,7 @@ class TestValues:
     def test_means_and_medians_are_those_of_pandas(self, cells):
         labels = np.unique([label for label, _ in cells], return_inverse=True)[1]
         numbers = np.array([number for _, number in cells])
-        leaves = Groups(labels).leaves
+        leaves = RowGrouping(labels).leaves
         by_group = pd.Series(numbers).groupby(labels)
         enough = by_group.count() * 2 >= by_group.size()
         assert np.allclose(group_means(numbers, leaves), by_group.mean().where(enough), equal_nan=True)

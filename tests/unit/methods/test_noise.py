@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.engines.memory import MemorySurvey
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import OptionError
-from sfumato.methods.classical.noise import Noise
-from sfumato.methods.classical.noise_rows import Mixture, resampled
+from sfumato.methods.noise import Noise, NoiseMixture, resample_rows
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
@@ -74,7 +73,7 @@ class TestShapes:
     @pytest.mark.parametrize("share", [0.5, 0.99])
     @pytest.mark.parametrize("columns", [1, 6])
     def test_resampled_rows_are_white_and_not_near_zero(self, share, columns):
-        rows = resampled(ROWS, columns, share, np.random.default_rng(1))
+        rows = resample_rows(ROWS, columns, share, np.random.default_rng(1))
         assert np.cov(rows.T, bias=True) == pytest.approx(np.eye(columns).squeeze(), abs=0.05)
         # the slow way: draw again what is short
         draw = np.random.default_rng(2)
@@ -95,7 +94,7 @@ class TestShapes:
 
     @pytest.mark.parametrize("within", [0.01, 0.25, 0.9])
     def test_a_mixture_has_mean_0_and_variance_1(self, within):
-        mixture = Mixture.drawn(within, np.random.default_rng(3))
+        mixture = NoiseMixture.drawn(within, np.random.default_rng(3))
         assert mixture.means.sum() == pytest.approx(0.0)
         assert (mixture.means**2).mean() + within == pytest.approx(1.0)
         rows = mixture.rows(ROWS, 2, np.random.default_rng(4))

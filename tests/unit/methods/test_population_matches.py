@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.methods.probabilistic.population_matches import Combinations, ShownColumn, expected_matches
+from sfumato.methods.generalize.population import Combinations, RecodedCodes, expected_matches
 
 
 def shown(columns):
-    return [ShownColumn(np.array(column, dtype=np.int32), 4) for column in columns]
+    return [RecodedCodes(np.array(column, dtype=np.int32), 4) for column in columns]
 
 
 tables = st.integers(1, 40).flatmap(
@@ -43,7 +43,7 @@ def test_a_larger_population_never_hides_fewer(columns, k, times):
 
 def test_more_people_to_hide_among_are_found_less_often():
     rng = np.random.default_rng(1)
-    columns = [ShownColumn(rng.integers(0, 30, 2_000).astype(np.int32), 30) for _ in range(3)]
+    columns = [RecodedCodes(rng.integers(0, 30, 2_000).astype(np.int32), 30) for _ in range(3)]
     shares = [expected_matches(Combinations.of(columns, 2_000), 1_000_000, k).share for k in (5, 20, 40, 80)]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > 0.95 and shares[-1] < 0.05

@@ -14,13 +14,21 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import CannotRelease, GuaranteeNotMet, OptionError, ReadError, SchemaError, SfumatoWarning
-from sfumato.methods.claims import Evidence, Pseudonyms
 from sfumato.methods.registry import METHODS, method_class
+from sfumato.plan.claim import Evidence
+from sfumato.plan.claims.rows import Pseudonyms
 from sfumato.release.read import verify_bundle
-from sfumato.schema.pseudonyms import _require_kept, prepare
+from sfumato.schema.pseudonyms import (
+    PSEUDONYM,
+    SecretKey,
+    _require_kept,
+    collision_probability,
+    day_shifts,
+    make_pseudonyms,
+    prepare,
+)
 from sfumato.schema.schema import FittedTable
-from sfumato.table.frames import as_table
-from sfumato.table.secret_keys import PSEUDONYM, SecretKey, collision_probability, day_shifts, make_pseudonyms
+from sfumato.sources.frames import as_table
 
 SHIFT = {"by": "patient", "days": 30}
 ROLES = {

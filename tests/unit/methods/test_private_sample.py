@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import sfumato as sf
-from sfumato.disclosure.sampling_privacy import sampling_delta, sampling_parameters
-from sfumato.methods.claims import Evidence, SampledPrivacy
-from sfumato.table.frames import as_table
+from sfumato.plan.claim import Evidence
+from sfumato.plan.claims.risk import SampledPrivacy
+from sfumato.plan.claims.sampling_privacy import sampling_delta, sampling_parameters
+from sfumato.sources.frames import as_table
 
 
 def released_sizes(n: int, beta: float, k: int) -> np.ndarray:

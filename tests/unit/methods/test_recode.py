@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.engines.memory import MemorySurvey
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import CannotRelease, OptionError, SfumatoError
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import FittedTable
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 
 QUASI = {"a": "steps:2,4,8", "b": "steps:3,6"}
 ROLES = {name: {"role": "quasi", "tree": tree} for name, tree in QUASI.items()} | {"s": "sensitive"}

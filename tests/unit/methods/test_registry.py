@@ -24,7 +24,7 @@ from typing import ClassVar
 import numpy as np
 
 from sfumato.methods.base import Method, Outcome, Plan
-from sfumato.methods.claims import ColumnsAllowed, KAnonymity, RowsAccountedFor
+from sfumato.plan.claims import ColumnsAllowed, KAnonymity, RowsAccountedFor
 from sfumato.params import Whole, option
 from sfumato.schema.columns import Role
 
@@ -62,7 +62,7 @@ class OnlyCommonPlan(Plan):
 USE = """
 import json, sys
 import sfumato
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 from sfumato.methods.registry import METHODS, make_method, method_class
 
 assert METHODS["only-common"] == ("elsewhere", "OnlyCommon")

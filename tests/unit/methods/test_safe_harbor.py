@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.disclosure.hipaa import Action, Identifier
 from sfumato.errors import CannotRelease, OptionError
-from sfumato.methods.claims import Evidence
-from sfumato.methods.probabilistic.safe_harbor import NoIdentifierLeft, SafeHarbor, small_zip3
+from sfumato.methods.safe_harbor.method import NoIdentifierLeft, SafeHarbor, small_zip3
+from sfumato.plan.claim import Evidence
 from sfumato.report.summary import treatment
-from sfumato.table.frames import as_table
+from sfumato.schema.recognition.hipaa import Action
+from sfumato.schema.recognition.names import Identifier
+from sfumato.sources.frames import as_table
 
 ROWS = 40
 NUMBERS = list(range(ROWS))

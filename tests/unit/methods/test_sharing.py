@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import OptionError
+from sfumato.methods.generalize.quasi_recodings import real_shares, share_budget
 from sfumato.methods.options import require_importance
-from sfumato.methods.probabilistic.sharing import real_shares, share_budget
 
 tables = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 10**6), min_size=1)
 importances = st.fixed_dictionaries({}, optional={name: st.floats(0.01, 100.0) for name in "abcdef"})

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.engines.memory import MemorySurvey
-from sfumato.methods.classical.shuffled_ranks import normal_correlations, possible_correlations
+from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.methods.shuffle import normal_correlations, possible_correlations
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
@@ -86,7 +86,7 @@ def test_one_column_and_more_columns_than_rows_are_shuffled():
 
 
 def test_blocks_keep_marginals_and_correlations(mixed):
-    from sfumato.engines.memory import Memory
+    from sfumato.engines.memory.engine import Memory
 
     made = sf.Shuffle().release(
         mixed, schema=dict.fromkeys(mixed, "quasi"), seed=1, engine=Memory(block_rows=500, sample_rows=400)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import OptionError
 from sfumato.measures.privacy.attacks.suppression import reconstruct
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 
 QUASI = ("a", "b", "c")
 ROLES = dict.fromkeys(QUASI, "quasi") | {"row": "other"}

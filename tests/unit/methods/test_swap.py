@@ -10,11 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.engines.memory import MemorySurvey
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import CannotRelease, OptionError, TableError
-from sfumato.methods.claims import Evidence, MarginalsKept
-from sfumato.methods.classical.exchanges import between_near_ranks, between_subsets, random_subsets, within_groups
-from sfumato.methods.classical.swap import KINDS, Swap, clusters
+from sfumato.methods.swap import (
+    KINDS,
+    Swap,
+    between_near_ranks,
+    between_subsets,
+    clusters,
+    random_subsets,
+    within_groups,
+)
+from sfumato.plan.claim import Evidence
+from sfumato.plan.claims.kept_statistics import MarginalsKept
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema

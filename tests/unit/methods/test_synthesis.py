@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from tests.conformance import test_methods as conformance
 
 import sfumato as sf
-from sfumato.engines.memory import Memory
+from sfumato.engines.memory.engine import Memory
 from sfumato.errors import CannotRelease, OptionError
-from sfumato.methods.classical.synthesis.donors import Donors
-from sfumato.methods.classical.synthesis.method import MODELS
-from sfumato.methods.classical.synthesis.predictors import correlation_ratios, first_axis
-from sfumato.methods.classical.synthesis.ranks import correlation_root
-from sfumato.methods.classical.synthesis.tables import mutual_information
+from sfumato.methods.synthesize.method import MODELS
+from sfumato.methods.synthesize.ranks import correlation_root
+from sfumato.methods.synthesize.tables import mutual_information
+from sfumato.methods.synthesize.trees import correlation_ratios, first_axis
+from sfumato.methods.synthesize.variables import Donors
 from sfumato.table.table import Table
 
 KINDS = tuple(MODELS)

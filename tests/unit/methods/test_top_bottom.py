@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.engines.memory import Memory
+from sfumato.engines.memory.engine import Memory
 
 
 @settings(max_examples=30, deadline=None)

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 from sfumato.errors import SchemaError, StatisticError, TableError
-from sfumato.recommendation.choice import Preferences, Situation, choose
+from sfumato.formats.exports import write
+from sfumato.recommendation.recommend import Preferences, Situation, choose
 from sfumato.recommendation.records import ExpectedWidth
 from sfumato.schema.schema import Schema
 from sfumato.statistics.language import parse
 from sfumato.table.kinds import Kind
-from sfumato.table.write import write
 
 KINDS = {"age": Kind.WHOLE, "income": Kind.CONTINUOUS, "sex": Kind.NOMINAL, "ill": Kind.NOMINAL, "name": Kind.TEXT}
 
@@ -98,7 +98,7 @@ class TestCost:
         assert found.cost.seconds > 0.0
 
     def test_widths_of_a_large_table_are_foreseen_from_a_part(self, monkeypatch):
-        from sfumato.recommendation import cost
+        from sfumato.recommendation import records as cost
 
         monkeypatch.setattr(cost, "TRIED", 1000)
         foreseen = sf.recommend(people(4000), ["mean(income)"], schema=ROLES, k=12).cost

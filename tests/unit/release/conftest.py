@@ -9,9 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.methods.base import Method, Outcome, Plan
-from sfumato.methods.claims import Containment, KAnonymity, RowsAccountedFor
+from sfumato.methods.base import Method
 from sfumato.params import Checked, Share, Whole, option
+from sfumato.plan.claims.containment import Containment
+from sfumato.plan.claims.groups import KAnonymity
+from sfumato.plan.claims.rows import RowsAccountedFor
+from sfumato.plan.plan import Outcome, Plan
 from sfumato.schema.columns import Role
 from sfumato.table.table import Table
 

@@ -14,11 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 from sfumato.errors import GuaranteeNotMet, ReadError
 from sfumato.release.bundle import sha256, write
-from sfumato.release.claim_records import RECORDED, ClaimRecord
-from sfumato.release.manifest import SEAL, _seal
+from sfumato.release.manifest import RECORDED, SEAL, ClaimRecord, _seal
 from sfumato.release.read import verify_bundle
 
 SOURCE = Path(sf.__file__).parent
@@ -173,7 +172,7 @@ def test_every_claim_that_can_be_recounted_without_the_original_is_recorded():
 
 
 def test_a_claim_that_names_cells_is_recorded_by_its_name_alone():
-    from sfumato.methods.claims import Containment
+    from sfumato.plan.claims.containment import Containment
 
     claim = Containment(columns=("city",), covers={"city": {"CANARY": frozenset({"CANARY"})}})
     assert ClaimRecord.of(claim) == ClaimRecord(name="Containment", parameters=None)

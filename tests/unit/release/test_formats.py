@@ -77,7 +77,7 @@ class TestFormats:
             release.write(tmp_path / "out", formats=wrong)
 
     def test_a_missing_package_is_named(self, release, tmp_path, monkeypatch):
-        monkeypatch.setattr("sfumato.table.binary_files.find_spec", lambda name: None)
+        monkeypatch.setattr("sfumato.formats.raw_files.find_spec", lambda name: None)
         with pytest.raises(MissingExtra, match=r"sfumato\[stats\]"):
             release.write(tmp_path / "out", formats="sav")
         assert not (tmp_path / "out").exists()

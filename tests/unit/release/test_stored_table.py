@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.release.stored import StoredTable
+from sfumato.release.rows import StoredTable
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 

@@ -155,7 +155,7 @@ class TestLeftovers:
         source = released.write(tmp_path / "source" / "new")
         script = """
             import os, signal, sys
-            import sfumato.cli.app as application
+            import sfumato.cli.commands as application
             from sfumato.cli import console
             from sfumato.release import target
             from sfumato.release.read import read_release

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 from sfumato.release.assessment import Assessment, Score
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

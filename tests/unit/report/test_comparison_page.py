@@ -9,9 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.comparison.test_records import row
 
+from sfumato.comparison.page import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    Axis,
+    chance,
+    draw_map,
+    render,
+    round_step,
+    verdict,
+)
 from sfumato.comparison.records import Comparison
-from sfumato.report.comparison_page import chance, render, verdict
-from sfumato.report.risk_utility_map import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, drawn, round_step
 
 SHARES = st.floats(0.0, 1.0, allow_nan=False)
 
@@ -45,7 +57,7 @@ def trials(numbers):
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(SHARES, SHARES, SHARES), min_size=1, max_size=24))
 def test_points_and_labels_are_inside_the_picture(numbers):
-    found = drawn(trials(numbers), lambda one: one.reference_risk)
+    found = draw_map(trials(numbers), lambda one: one.reference_risk)
     assert found is not None
     assert len(found.points) == len(numbers)
     for point in found.points:
@@ -66,15 +78,15 @@ def overlaps(found):
 
 def test_labels_of_a_usual_map_do_not_overlap_even_if_points_are_close():
     near = [(0.1 + 0.01 * math.sin(i), 0.2, 0.3 + 0.01 * math.cos(i)) for i in range(6)]
-    found = drawn(trials([(i / 20, i / 30, 1 - i / 18) for i in range(18)] + near), lambda one: one.reference_risk)
+    found = draw_map(trials([(i / 20, i / 30, 1 - i / 18) for i in range(18)] + near), lambda one: one.reference_risk)
     assert overlaps(found) == 0
 
 
 def test_the_frontier_joins_what_no_point_beats():
     rows = trials([(0.1, 0, 0.5), (0.5, 0, 0.1), (0.6, 0, 0.6), (0.3, 0, 0.3)])
-    found = drawn(rows, lambda one: one.reference_risk)
+    found = draw_map(rows, lambda one: one.reference_risk)
     assert found.frontier.count("L") == 2  # three of the four
-    assert drawn((row(reason="No."),), lambda one: one.reference_risk) is None
+    assert draw_map((row(reason="No."),), lambda one: one.reference_risk) is None
 
 
 class TestPage:

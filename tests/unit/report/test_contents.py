@@ -14,14 +14,13 @@ import pytest
 import sfumato as sf
 from sfumato.release.assessment import Assessment, Score
 from sfumato.report import html
-from sfumato.report.contents import contents
+from sfumato.report.contents import contents, decisions, verdict
 from sfumato.report.distributions import distributions
 from sfumato.report.html import Report
 from sfumato.report.number_texts import quantity_text
 from sfumato.report.reproduction import listed, reproduction
 from sfumato.report.risk import gauges, groups
-from sfumato.report.verdict import decisions, verdict
-from sfumato.report.widths import shown_statistics
+from sfumato.report.usefulness import measure_widths
 from sfumato.schema.schema import Schema
 
 ROWS = 400
@@ -164,7 +163,7 @@ class TestRisk:
 
 class TestWidths:
     def test_the_width_is_measured_against_the_spread_of_the_column(self, release):
-        mean, correlation = shown_statistics(release, [release.estimate(s) for s in ("mean(age)", "corr(age, income)")])
+        mean, correlation = measure_widths(release, [release.estimate(s) for s in ("mean(age)", "corr(age, income)")])
         spread = np.std(release.to_pandas(midpoints=True)["age"])
         assert mean.spread == pytest.approx(spread, rel=0.1)
         assert mean.width == pytest.approx((mean.estimate.high - mean.estimate.low) / 2 / mean.spread)
@@ -173,19 +172,19 @@ class TestWidths:
 
     def test_a_useless_interval_looks_useless(self):
         wide = sf.read_release({"x_low": [0.0, 0.0, 1.0], "x_high": [90.0, 91.0, 95.0]})
-        (shown,) = shown_statistics(wide, [wide.estimate("mean(x)")])
+        (shown,) = measure_widths(wide, [wide.estimate("mean(x)")])
         assert shown.words == "useless"
         assert (shown.band.low, shown.band.high) == (0.0, 1.0)
 
     def test_a_few_very_wide_boxes_are_no_spread(self):
         low = [*np.linspace(0.0, 10.0, 97), 0.0, 0.0, 0.0]
         wide = sf.read_release({"x_low": low, "x_high": [*(end + 1.0 for end in low[:97]), *[9000.0] * 3]})
-        (shown,) = shown_statistics(wide, [wide.estimate("mean(x)")])
+        (shown,) = measure_widths(wide, [wide.estimate("mean(x)")])
         assert shown.spread < 5.0
         assert shown.words == "useless", "the interval is 270 long"
 
     def test_coefficients_of_a_regression_have_their_own_spread(self, release):
-        shown = shown_statistics(release, release.estimates("regress(income ~ age)"))
+        shown = measure_widths(release, release.estimates("regress(income ~ age)"))
         assert all(one.spread is not None for one in shown)
         assert shown[1].spread == pytest.approx(50.0, rel=0.3)
 
@@ -209,8 +208,8 @@ class TestRecovered:
 
 class TestReproduction:
     def test_the_command_makes_the_same_options_again(self, release, tmp_path):
-        from sfumato.cli.app import run
-        from sfumato.table.write import write
+        from sfumato.cli.commands import run
+        from sfumato.formats.exports import write
 
         made = reproduction(release.manifest)
         words = shlex.split(made.command.replace("\\\n", ""))
@@ -247,7 +246,7 @@ class TestReproduction:
 def test_a_spread_below_the_precision_of_the_numbers_has_a_place():
     low, high = [2**53 - 40] * 200 + [2**53 - 38] * 12, [2**53 - 37] * 200 + [2**53 - 35] * 12
     boxes = sf.read_release({"x_low": low, "x_high": high})
-    (shown,) = shown_statistics(boxes, boxes.estimates("mean(x)"))
+    (shown,) = measure_widths(boxes, boxes.estimates("mean(x)"))
     assert shown.spread is not None
     assert 0.0 < shown.spread < 0.5
     assert shown.band is not None

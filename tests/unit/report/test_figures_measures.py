@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sfumato.kernels.prediction import Prediction
-from sfumato.measures.privacy.linkage import matched
+from sfumato.measures.privacy.linkage import match_rows
 from sfumato.measures.utility.kernel_components import KernelComponents, component_tests
 from sfumato.report.figures_measures import components, distributions, matches
-from sfumato.report.style import png
+from sfumato.report.picture import png
 
 DRAW = np.random.default_rng(0)
 
@@ -38,7 +38,7 @@ def test_matches_show_correct_and_wrong_ones(origin):
     found, people = measured(), np.arange(80)
     alike = measured(constant=True)
     figure = matches(
-        {"noise": (found, matched(found, people, origin)), "groups": (alike, matched(alike, people, origin))}
+        {"noise": (found, match_rows(found, people, origin)), "groups": (alike, match_rows(alike, people, origin))}
     )
     assert "correct matches" in shown(figure)
     assert len(figure.axes) == 6

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from sfumato.disclosure.inspection import ColumnInspection, Inspection
-from sfumato.methods.claims import Finding
+from sfumato.plan.claim import Finding
 from sfumato.release.manifest import ColumnRecord, Manifest, ReleasedColumn
+from sfumato.release.plain_json import to_json
 from sfumato.release.release import Release
 from sfumato.report import html, picture, terminal
-from sfumato.report.plain_json import to_json
-from sfumato.report.style import SHADES, shade_of
+from sfumato.report.picture import SHADES, shade_of
 from sfumato.report.summary import Summary, boxed_columns, pictured_columns, shown_estimates, treatment
+from sfumato.risk.inspection import ColumnInspection, Inspection
 from sfumato.schema.columns import Role
 from sfumato.statistics.estimate import Estimate
 from sfumato.table.kinds import Kind

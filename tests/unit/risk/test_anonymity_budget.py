@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from sfumato.disclosure.anonymity_budget import anonymity_budget
 from sfumato.errors import OptionError
+from sfumato.risk.anonymity_budget import anonymity_budget
 
 populations = st.integers(1, 10**9)
 betas = st.floats(1e-6, 0.999)

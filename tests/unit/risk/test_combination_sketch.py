@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.disclosure.sketched_search import estimate_uniqueness, sketched_quasi_identifiers
-from sfumato.disclosure.uniqueness import uniqueness
 from sfumato.errors import OptionError, TableError
-from sfumato.examination import quasi_identifiers
-from sfumato.survey.combination_sketches import CombinationSketch
-from sfumato.table.frames import as_table
+from sfumato.job.inspect import quasi_identifiers
+from sfumato.plan.sketches import CombinationSketch
+from sfumato.risk.from_survey import estimate_uniqueness, sketched_quasi_identifiers
+from sfumato.risk.uniqueness import uniqueness
+from sfumato.sources.frames import as_table
 
 
 def large_table(rows=40_000):

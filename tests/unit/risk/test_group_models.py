@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from sfumato.disclosure import closeness, diversity
-from sfumato.disclosure.group_models import group_models
-from sfumato.disclosure.sensitive_counts import KeyedCounts, SensitiveCounts
 from sfumato.errors import OptionError, SchemaError, SfumatoError, TableError
-from sfumato.schema.hierarchy import Tree
-from sfumato.table.frames import as_table
-from sfumato.table.group_counts import KeyedGroups
+from sfumato.plan.claims import sensitive_groups as closeness
+from sfumato.plan.claims import sensitive_groups as diversity
+from sfumato.plan.claims.sensitive_groups import KeyedCounts, SensitiveCounts
+from sfumato.risk.group_models import group_models
+from sfumato.schema.hierarchies import Tree
+from sfumato.sources.frames import as_table
+from sfumato.table.groups import KeyedGroups
 
 TREE = Tree.of([("a", "ab", "abc", "*"), ("b", "ab", "abc", "*"), ("c", "c", "abc", "*"), ("d", "d", "d", "*")])
 FRANCDAT = {

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from sfumato.disclosure.inspection import inspect
-from sfumato.engines.memory import MemorySurvey
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.report.terminal import inspection
+from sfumato.risk.inspection import inspect
 from sfumato.schema.schema import Schema
 from sfumato.table.table import Table
 
@@ -44,7 +44,7 @@ def test_quasi_identifiers_are_counted_together():
 
 
 def test_columns_without_time_are_listed_and_not_counted(monkeypatch):
-    monkeypatch.setattr("sfumato.disclosure.inspection.CELLS_AT_A_TIME", 1)
+    monkeypatch.setattr("sfumato.risk.inspection.CELLS_AT_A_TIME", 1)
     schema = Schema.for_table(TABLE, {"age": "quasi", "city": "quasi", "pay": "sensitive"})
     found = inspect(MemorySurvey(TABLE), schema, seconds=1e-9)
     assert [column.name for column in found.columns] == ["age", "city", "pay"]

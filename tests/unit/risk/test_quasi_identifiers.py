@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.disclosure.quasi_identifiers import SetSearchOptions, uniqueness_lattice
-from sfumato.disclosure.uniqueness import uniqueness
 from sfumato.errors import OptionError
-from sfumato.examination import quasi_identifiers
+from sfumato.job.inspect import quasi_identifiers
+from sfumato.risk.quasi_identifiers import SetSearchOptions, uniqueness_lattice
+from sfumato.risk.uniqueness import uniqueness
 
 
 @st.composite
@@ -88,21 +88,19 @@ class TestTimeLimit:
         assert found[0].columns == ("id",)
 
     def test_more_time_covers_more(self, monkeypatch):
-        monkeypatch.setattr(
-            "sfumato.disclosure.quasi_identifiers.CODING_SHARE", 1e9
-        )  # reads all columns on any machine
+        monkeypatch.setattr("sfumato.risk.quasi_identifiers.CODING_SHARE", 1e9)  # reads all columns on any machine
         little, more = (quasi_identifiers(self.table, alpha=0.2, max_size=4, seconds=one) for one in (0.05, 1.5))
         assert more.visited > little.visited
         assert more.sets_left < little.sets_left
 
     def test_more_columns_than_can_be_read_in_time_are_left_out_and_named(self, monkeypatch):
-        monkeypatch.setattr("sfumato.disclosure.quasi_identifiers.CODING_SHARE", 1e-9)
+        monkeypatch.setattr("sfumato.risk.quasi_identifiers.CODING_SHARE", 1e-9)
         found = quasi_identifiers(self.table, seconds=1.0)
         assert found.columns == ("c0",) and len(found.left_out) == 60
         assert not found.complete and "60 columns were left out" in found.coverage
 
     def test_the_time_that_is_left_is_logged(self, monkeypatch, caplog):
-        monkeypatch.setattr("sfumato.disclosure.set_search.LOG_SECONDS", 0.1)
+        monkeypatch.setattr("sfumato.risk.set_search.LOG_SECONDS", 0.1)
         with caplog.at_level("INFO", logger="sfumato"):
             quasi_identifiers(self.table, alpha=0.2, seconds=0.5)
         assert "left (" in caplog.text and "at this pace" in caplog.text
@@ -159,7 +157,7 @@ def test_progress_is_told_after_each_set():
 
 
 def test_more_columns_than_can_be_searched_are_refused_with_advice(monkeypatch):
-    monkeypatch.setattr("sfumato.disclosure.column_sets.MOST_SETS", 20)
+    monkeypatch.setattr("sfumato.risk.set_search.MOST_SETS", 20)
     table = pa.table({f"c{number}": [0, 0] for number in range(6)})
     with pytest.raises(OptionError, match="max_size"):
         quasi_identifiers(table)

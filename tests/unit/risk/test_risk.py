@@ -14,18 +14,11 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import hypergeom
 
-from sfumato.disclosure.individual_risk import individual_risk, linkage_risk
-from sfumato.disclosure.population_uniqueness import (
-    SizeCounts,
-    pitman_uniques,
-    population_uniqueness,
-    snb_uniques,
-    zayatz_uniques,
-)
-from sfumato.disclosure.special_uniques import dis_suda, special_uniques
 from sfumato.errors import OptionError, TableError
+from sfumato.risk.individual import dis_suda, individual_risk, linkage_risk, special_uniques
+from sfumato.risk.population import SizeCounts, pitman_uniques, population_uniqueness, snb_uniques, zayatz_uniques
+from sfumato.sources.files import read
 from sfumato.table.groups import group_labels
-from sfumato.table.read import read
 
 KEYS = ["key1", "key2", "key3", "key4"]
 FRANCDAT = {

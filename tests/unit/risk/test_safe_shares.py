@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.disclosure.safe_shares import OTHERS, bins_of, least_people, rounded, safe_shares, step_for
+from sfumato.risk.safe_shares import OTHERS, bins_of, least_people, rounded, safe_shares, step_for
 from sfumato.table.table import Table
 
 columns = st.one_of(

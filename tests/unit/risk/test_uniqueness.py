@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.disclosure.uniqueness import domain_for, unique_bound, uniqueness
 from sfumato.errors import OptionError, SfumatoError, TableError
+from sfumato.risk.uniqueness import domain_for, unique_bound, uniqueness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
 

@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.methods.probabilistic.safe_harbor import SafeHarbor
+from sfumato.methods.safe_harbor.method import SafeHarbor
 from sfumato.schema.recognition.hipaa import Action
-from sfumato.schema.recognition.names import divided_words
-from sfumato.schema.recognition.vocabulary import topics
+from sfumato.schema.recognition.names import divided_words, topics
 
 ROWS = 200
 DRAW = np.random.default_rng(7)

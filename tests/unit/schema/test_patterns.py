@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import SchemaError
-from sfumato.schema.columns import Role
-from sfumato.schema.patterns import matches
+from sfumato.schema.columns import Role, matches
 
 PEOPLE = {
     "patient_id": [f"p{i}" for i in range(30)],

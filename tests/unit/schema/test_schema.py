@@ -10,7 +10,7 @@ import pytest
 from sfumato.errors import SchemaError
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 from sfumato.table.kinds import Kind
 
 CANARY = "Canary77"

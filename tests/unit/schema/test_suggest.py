@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from sfumato.schema.columns import Role
 from sfumato.schema.recognition.roles import may_be_unknown, suggest
 from sfumato.schema.schema import Schema
+from sfumato.sources.files import read
+from sfumato.sources.frames import as_table
 from sfumato.table.facts import facts_of
-from sfumato.table.frames import as_table
-from sfumato.table.read import read
 
 ROWS = 30
 PLAIN = [number % 7 for number in range(ROWS)]

@@ -7,11 +7,10 @@ import json
 import pyarrow as pa
 import pytest
 
-from sfumato.cli.app import run
+from sfumato.cli.commands import run
 from sfumato.schema.schema import FittedTable
-from sfumato.schema.suggested_trees import suggest_tree_kind, with_suggested_trees
-from sfumato.schema.trees import tree_for
-from sfumato.table.frames import as_table
+from sfumato.schema.suggested_hierarchies import add_suggested_trees, suggest_tree_kind, tree_for
+from sfumato.sources.frames import as_table
 from sfumato.table.kinds import Kind
 
 ZIPS = [f"{region}{place:03d}" for region in ("01", "04", "10") for place in (7, 19, 67, 99)]
@@ -40,7 +39,7 @@ def test_a_few_cells_that_are_no_codes_do_not_matter_and_the_tree_holds_them():
     values = [*(f"{number:05d}" for number in range(1000, 1060)), "foreign", None]
     table = as_table({"zip": values * 3, "sex": ["f", "m"] * 93})
     fitted = FittedTable.of(table, {"zip": "quasi", "sex": "quasi"})
-    schema = with_suggested_trees(fitted.schema, fitted.table)
+    schema = add_suggested_trees(fitted.schema, fitted.table)
     assert [column.tree for column in schema.columns] == ["prefix", None]
     tree = tree_for(schema["zip"], table.coded("zip").values)
     assert tree.level(2)["01017"] == "01017*"

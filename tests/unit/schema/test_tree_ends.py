@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.schema.columns import Column, Role
-from sfumato.schema.tree_ends import node_ends
-from sfumato.schema.trees import tree_for
+from sfumato.schema.hierarchies import node_ends
+from sfumato.schema.suggested_hierarchies import tree_for
 
 
 def ends_of(values, tree, **declared):

@@ -13,11 +13,17 @@ from hypothesis import strategies as st
 
 from sfumato.errors import InputError, OptionError, SchemaError
 from sfumato.schema.columns import Column, Role
-from sfumato.schema.hierarchy import Tree
-from sfumato.schema.tree_ways import suggested_tree, usual_way
-from sfumato.schema.trees import calendar_tree, prefix_tree, step_tree, tree_for
-from sfumato.table.frames import as_table
-from sfumato.table.read import read
+from sfumato.schema.hierarchies import Tree
+from sfumato.schema.suggested_hierarchies import (
+    build_tree,
+    calendar_tree,
+    default_tree_kind,
+    prefix_tree,
+    step_tree,
+    tree_for,
+)
+from sfumato.sources.files import read
+from sfumato.sources.frames import as_table
 
 LINES = [
     ("Rome", "Italy", "Europe"),
@@ -211,7 +217,7 @@ def test_a_column_says_its_tree(tmp_path):
 def test_steps_refuse_infinite_numbers():
     table = as_table({"x": [1.0, float("inf"), 3.0]})
     with pytest.raises(OptionError, match="must be finite"):
-        suggested_tree(table, "x", "steps", [5.0])
+        build_tree(table, "x", "steps", [5.0])
 
 
 class TestUsualWays:
@@ -227,9 +233,9 @@ class TestUsualWays:
     )
     def test_codes_have_prefixes(self, values, way):
         table = as_table({"x": values})
-        assert usual_way(table, "x") == way
+        assert default_tree_kind(table, "x") == way
 
     def test_an_outlier_does_not_decide_on_the_widths(self):
         usual = np.random.default_rng(1).normal(50.0, 10.0, 1000)
-        trees = [suggested_tree(as_table({"x": numbers}), "x", "steps") for numbers in (usual, np.append(usual, 1e5))]
+        trees = [build_tree(as_table({"x": numbers}), "x", "steps") for numbers in (usual, np.append(usual, 1e5))]
         assert len(trees[1].names[1]) == len(trees[0].names[1]) + 1  # the step of the outlier

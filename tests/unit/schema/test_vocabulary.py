@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sfumato.schema.recognition.names import divided_words, written_words
-from sfumato.schema.recognition.vocabulary import identifier_patterns, topics, words_of
+from sfumato.schema.recognition.names import divided_words, identifier_patterns, topics, words_of, written_words
 
 OF_NAMES = [*identifier_patterns("removed"), *identifier_patterns("doubtful")]
 OF_CELLS = [*identifier_patterns("whole_cells"), *identifier_patterns("contained")]

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import OptionError, StatisticError
-from sfumato.statistics.bounds import EstimateBudget
+from sfumato.statistics.bounds.budget import EstimateBudget
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.custom_statistic import Custom
 from sfumato.statistics.estimation import enclose, estimate
 from sfumato.statistics.language import parse
+from sfumato.statistics.moment_statistics import Custom
 from sfumato.table.table import Table
 
 NAMES = ["x", "y", "z"]

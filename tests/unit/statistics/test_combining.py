@@ -9,7 +9,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import OptionError, RequestError, StatisticError
-from sfumato.statistics.combining import combine
+from sfumato.release.synthetic import combine
 
 ROWS, TABLES, TRIALS = 50, 5, 600
 

@@ -13,8 +13,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import StatisticError
-from sfumato.kernels import enclosure_products
-from sfumato.report.plain_json import to_json
+from sfumato.release.plain_json import to_json
+from sfumato.statistics.bounds import kernels as enclosure_products
 from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.scaled_boxes import compile_kernels
 

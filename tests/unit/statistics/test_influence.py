@@ -7,14 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.statistics.custom_statistic import Custom
-from sfumato.statistics.influence import (
-    derivatives,
-    influence,
-    sampling_constant,
-)
-from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
-from sfumato.statistics.moments import Moments
+from sfumato.statistics.moment_statistics import Correlation, Covariance, Custom, Mean, Sd, Variance
+from sfumato.statistics.moments import Moments, derivatives, influence, sampling_constant
 from sfumato.statistics.regression import Regression
 
 RNG = np.random.default_rng(11)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.cli.app import run
-from sfumato.report import plain_json
+from sfumato.cli.commands import run
+from sfumato.release import plain_json
+from sfumato.release.recovery import AdditiveNoise, recover
 from sfumato.statistics.language import parse
-from sfumato.statistics.noise_recovery import AdditiveNoise, recover
-from sfumato.statistics.pairwise import pairwise_covariance
+from sfumato.statistics.moments import pairwise_covariance
 
 ROWS, DRAWS = 400, 600
 STATISTICS = ["mean(x)", "var(x)", "sd(y)", "cov(x, y)", "corr(x, y)", "regress(y ~ x): x", "regress(y ~ x): intercept"]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.statistics.bounds.perturbation import Perturbation
+from sfumato.statistics.bounds.coefficients import Perturbation
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 
 

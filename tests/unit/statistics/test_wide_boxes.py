@@ -16,9 +16,8 @@ from scipy.optimize import minimize
 from sfumato.errors import OptionError, StatisticError
 from sfumato.release.read import read_release
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.influence import derivatives, sampling_constant
 from sfumato.statistics.language import parse
-from sfumato.statistics.moments import Moments
+from sfumato.statistics.moments import Moments, derivatives, sampling_constant
 from sfumato.statistics.wide_boxes import dismissal_threshold, fuzzy_factors, fuzzy_threshold, reweight
 from sfumato.table.table import Table
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sfumato.errors import OptionError
-from sfumato.survey.quantile_sketches import QuantileSketch, Reservoir, all_points, sample_size
+from sfumato.plan.sketches import QuantileSketch, Reservoir, all_points, sample_size
 
 columns = arrays(
     np.float64, st.integers(0, 400), elements=st.one_of(st.just(math.nan), st.integers(-30, 30).map(float))

@@ -11,8 +11,8 @@ import pytest
 from pyarrow import feather
 
 from sfumato.errors import ReadError, SfumatoError, TableError
-from sfumato.table.frames import as_table
-from sfumato.table.read import read
+from sfumato.sources.files import read
+from sfumato.sources.frames import as_table
 
 CANARY = b"Canary77\xff"
 

@@ -11,8 +11,8 @@ import pytest
 from sfumato.errors import OptionError, ReadError, SchemaError, TableError, printable
 from sfumato.release.read import read_release
 from sfumato.schema.schema import Schema
-from sfumato.table.frames import as_table
-from sfumato.table.read import read
+from sfumato.sources.files import read
+from sfumato.sources.frames import as_table
 
 NAMES = {
     "pipe": "is a pipe",

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import TableError
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.table import group_counts
-from sfumato.table.group_counts import GroupCounts, KeyedGroups
+from sfumato.table import groups as group_counts
+from sfumato.table.groups import GroupCounts, KeyedGroups
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import TableError
+from sfumato.sources.files import read
+from sfumato.sources.frames import as_table
 from sfumato.table import coding, groups
-from sfumato.table.frames import as_table
 from sfumato.table.groups import group_labels, group_sizes, labels_of, refine
-from sfumato.table.read import read
 from sfumato.table.table import Table
 
 

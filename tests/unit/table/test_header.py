@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from sfumato.errors import OptionError, ReadError, SfumatoWarning
-from sfumato.table.read import read
+from sfumato.sources.files import read
 
 
 @pytest.fixture

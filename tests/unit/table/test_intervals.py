@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.table.intervals import ANY, format_set, is_member, parse_set, shortened
+from sfumato.table.intervals import ANY, format_set, is_member, parse_set, shorten_set
 
 NAMES = ["a", "a|b", "\\", "\\|", "(missing)", "\\(missing)", "", "|", "(any)", "\\(any)", "(any)|(missing)"]
 values = st.one_of(st.none(), st.text(), st.sampled_from(NAMES))
@@ -28,7 +28,7 @@ def test_a_set_of_the_missing_value_alone_is_missing():
 
 @given(st.lists(values, min_size=1, max_size=8, unique=True), st.sampled_from([None, 1, 2, 5]))
 def test_a_long_set_is_any_value_and_says_whether_one_is_missing(members, names_at_most):
-    read = parse_set(format_set(shortened(members, names_at_most)))
+    read = parse_set(format_set(shorten_set(members, names_at_most)))
     names = [member for member in members if member is not None]
     is_long = names_at_most is not None and len(names) > names_at_most
     assert read == ((ANY, *[None] * (None in members)) if is_long else tuple(members))

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import SfumatoError
-from sfumato.schema.hierarchy import Tree
+from sfumato.schema.hierarchies import Tree
 from sfumato.schema.schema import Schema
-from sfumato.table.frames import as_table
-from sfumato.table.read import read
+from sfumato.sources.files import read
+from sfumato.sources.frames import as_table
 
 CANARY = "Canary77"
 ROW = f"1,{CANARY}\n"

@@ -13,7 +13,7 @@ from hypothesis import given
 
 from sfumato.table.encoded_columns import NUMBER
 from sfumato.table.encoder import Encoder
-from sfumato.table.point_masses import MASS_NEIGHBOURS, MASS_RATIO, MASS_ROWS, MASS_SHARE, point_masses
+from sfumato.table.facts import MASS_NEIGHBOURS, MASS_RATIO, MASS_ROWS, MASS_SHARE, point_masses
 from sfumato.table.table import Table
 
 draw = np.random.default_rng(0)

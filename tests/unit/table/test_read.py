@@ -16,8 +16,8 @@ import pytest
 from pyarrow import feather
 
 from sfumato.errors import OptionError, ReadError, SfumatoWarning, TableError
+from sfumato.sources.files import read
 from sfumato.table.kinds import Kind
-from sfumato.table.read import read
 from sfumato.table.table import Table
 
 

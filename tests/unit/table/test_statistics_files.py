@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import MissingExtra, OptionError, ReadError, SfumatoError, SfumatoWarning
-from sfumato.table.exports import EXPORTS, export, file_names
+from sfumato.formats.exports import EXPORTS, export, file_names
+from sfumato.formats.statistics_files import read_statistics
 from sfumato.table.kinds import Kind
-from sfumato.table.statistics_files import read_statistics
 from sfumato.table.table import Table
 
 pyreadstat = pytest.importorskip("pyreadstat", reason="sfumato[stats] is not installed")
@@ -121,7 +121,7 @@ class TestReading:
 
     def test_without_the_package_the_extra_is_named(self, spss, monkeypatch):
         monkeypatch.setitem(sys.modules, "pyreadstat", None)
-        monkeypatch.setattr("sfumato.table.binary_files.find_spec", lambda name: None)
+        monkeypatch.setattr("sfumato.formats.raw_files.find_spec", lambda name: None)
         with pytest.raises(MissingExtra, match=r"sfumato\[stats\]"):
             sf.read(spss)
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import TableError
+from sfumato.sources.frames import as_table
 from sfumato.table import coding
-from sfumato.table.frames import as_table
 from sfumato.table.kinds import Kind, kind_of
 from sfumato.table.table import Table
 
@@ -170,7 +170,7 @@ def test_equal_tables_have_equal_codes_however_they_are_stored():
 
 def test_a_column_is_coded_once_and_shared_with_selections(monkeypatch):
     calls = []
-    code = coding.coded
+    code = coding.code_column
     monkeypatch.setattr(coding, "coded", lambda column, *, ordered: calls.append(1) or code(column, ordered=ordered))
     table = as_table({"x": ["b", "a", "b"], "y": [1, 2, 3]})
     shown = table.select(["x"]).coded("x")

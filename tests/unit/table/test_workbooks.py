@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import ReadError, SfumatoWarning
-from sfumato.table.exports import export
+from sfumato.formats.exports import export
+from sfumato.formats.workbooks import read_workbook
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
-from sfumato.table.workbooks import read_workbook
 
 xlsxwriter = pytest.importorskip("xlsxwriter", reason="sfumato[excel] is not installed")
 pytest.importorskip("python_calamine", reason="sfumato[excel] is not installed")

@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import OptionError
-from sfumato.table.frames import as_table
-from sfumato.table.read import read
-from sfumato.table.write import write, write_whole
+from sfumato.formats.exports import write
+from sfumato.formats.raw_files import write_whole
+from sfumato.sources.files import read
+from sfumato.sources.frames import as_table
 
 
 @pytest.fixture

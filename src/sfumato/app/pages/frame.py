@@ -13,12 +13,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sfumato.app.choices import Choices, Source
-from sfumato.app.folders import NamedFolder
-from sfumato.app.jobs import BackgroundJob
+from sfumato.app.jobs import BackgroundJob, Failure
 from sfumato.app.rendering import render
-from sfumato.app.tasks import Examine, Examined, Task
+from sfumato.app.tasks import Examine, TableOverview, Task
+from sfumato.app.texts import languages
+from sfumato.app.uploads import NamedFolder
 from sfumato.app.visitors import Visitor
-from sfumato.app.worker import Failure
 from sfumato.errors import RequestError, SfumatoError
 
 PATIENCE = 0.4  # seconds that a page waits for its numbers before it shows progress
@@ -170,7 +170,37 @@ async def ask_for_columns(request: Request, choices: Choices | None = None) -> B
     return await ask_worker(request, Examine(source=source_of(request), schema=chosen.schema))
 
 
-def columns_of(job: BackgroundJob) -> Examined:
+def columns_of(job: BackgroundJob) -> TableOverview:
     """Return the columns that a finished job found."""
-    found: Examined = job.result
+    found: TableOverview = job.result
     return found
+
+
+# What every page offers: undo, redo and the language.
+
+
+async def go_home(request: Request) -> Response:
+    """Go to the first page, or to the table that is open."""
+    return redirect_to("/open" if visitor_of(request).source is None else "/columns")
+
+
+async def undo(request: Request) -> Response:
+    """Take back the last choice."""
+    await form_of(request)
+    visitor_of(request).history.undo()
+    return redirect_to(page_of_form(request))
+
+
+async def redo(request: Request) -> Response:
+    """Make a choice again that was taken back."""
+    await form_of(request)
+    visitor_of(request).history.redo()
+    return redirect_to(page_of_form(request))
+
+
+async def change_language(request: Request) -> Response:
+    """Change the language."""
+    chosen = (await form_of(request)).one("language")
+    if chosen in languages():
+        visitor_of(request).language = chosen
+    return redirect_to(page_of_form(request))

@@ -10,29 +10,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sfumato.engines.base import Engine, Session, Verified
 from sfumato.engines.duckdb.blocks import BlockFiles, route_rows
-from sfumato.engines.duckdb.compare import compare_stored_keys
-from sfumato.engines.duckdb.connection import Connection, connect
-from sfumato.engines.duckdb.queries import DuckDBScan
+from sfumato.engines.duckdb.scan import Connection, DuckDBScan, compare_stored_keys, connect
 from sfumato.engines.duckdb.source import relation_of, with_declared_kinds
-from sfumato.engines.machine import available_memory, memory_from, processors
-from sfumato.engines.progress import LoggedProgress
-from sfumato.engines.stored.memory import MemoryBudget
-from sfumato.engines.stored.opened import OutOfCoreTable
-from sfumato.engines.stored.parts import Parts
-from sfumato.engines.stored.relation import Relation, StoredRows
-from sfumato.engines.stored.released import OutOfCoreWork
-from sfumato.engines.stored.session import OutOfCoreSession
-from sfumato.engines.stored.workspace import workspace
+from sfumato.engines.machine import LoggedProgress, MemoryBudget, available_memory, memory_from, processors
+from sfumato.engines.out_of_core.blocks import Parts
+from sfumato.engines.out_of_core.engine import OutOfCoreSession, OutOfCoreWork, workspace
+from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows
 from sfumato.params import require_int
-from sfumato.release.comparison import Comparison
-from sfumato.release.verify import Recount, require_held
+from sfumato.release.verify import ColumnChanges, Recount, require_held
 
 if TYPE_CHECKING:
     from sfumato.engines.base import RowKeys
-    from sfumato.methods.claims import Claim
+    from sfumato.plan.answers import ComparedRows
+    from sfumato.plan.claim import Claim
     from sfumato.plan.plan import Plan
     from sfumato.schema.columns import Column
-    from sfumato.survey.equal_rows import ComparedRows
     from sfumato.table.table import Table
 
 T = TypeVar("T")
@@ -108,11 +100,11 @@ class _Session(OutOfCoreSession):
 
     def verify(self, claims: Sequence[Claim[Any]], work: OutOfCoreWork) -> Verified:
         recounts = [Recount(claim) for claim in claims]
-        seen: list[Comparison] = []
+        seen: list[ColumnChanges] = []
         for evidence in _prefetch(work.parts):
             for recount in recounts:
                 recount.add(evidence)
-            seen[:] = [Comparison.of(evidence).merge(seen[0]) if seen else Comparison.of(evidence)]
+            seen[:] = [ColumnChanges.of(evidence).merge(seen[0]) if seen else ColumnChanges.of(evidence)]
         findings = tuple(recount.finding() for recount in recounts)
         require_held(findings)
         return Verified.of(findings, seen[0])

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from sfumato.engines.machine import available_memory
 from sfumato.errors import OutOfMemory
-from sfumato.methods.claims import Evidence
-from sfumato.methods.diagnostics import Trace
+from sfumato.plan.claim import Evidence
+from sfumato.plan.plan import Trace
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:

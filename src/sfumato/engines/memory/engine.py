@@ -17,27 +17,24 @@ from sfumato.engines.finish_rows import finish_rows
 from sfumato.engines.memory.blocks import MemoryWork, require_memory, run
 from sfumato.engines.memory.scan import MemorySurvey, MemoryTable
 from sfumato.params import require_int
+from sfumato.plan.answers import ComparedRows, EqualRowCounts, GroupSizes
 from sfumato.randomness import Randomness
-from sfumato.release.comparison import Comparison
 from sfumato.release.destination import destination_of
 from sfumato.release.release import Release
-from sfumato.release.verify import verify
+from sfumato.release.verify import ColumnChanges, verify
 from sfumato.schema.schema import FittedTable, Schema
-from sfumato.survey.equal_rows import ComparedRows, EqualRowCounts
-from sfumato.survey.questions import GroupSizes
-from sfumato.table.frames import as_table
-from sfumato.table.group_counts import KeyedGroups
+from sfumato.sources.frames import as_table
+from sfumato.table.groups import KeyedGroups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.disclosure.safe_shares import SafeShares
     from sfumato.engines.base import RowKeys
-    from sfumato.measures.assess import Assessment
-    from sfumato.methods.claims import Claim
-    from sfumato.methods.diagnostics import Diagnostics
-    from sfumato.plan.plan import Plan
+    from sfumato.plan.claim import Claim
+    from sfumato.plan.plan import Diagnostics, Plan
+    from sfumato.release.assessment import Assessment
     from sfumato.release.manifest import Manifest
+    from sfumato.risk.safe_shares import SafeShares
     from sfumato.table.table import Table
 
 
@@ -89,7 +86,7 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
 
     def verify(self, claims: Sequence[Claim[Any]], work: MemoryWork) -> Verified:
         findings = verify(claims, [work.evidence])
-        return Verified.of(findings, Comparison.of(work.evidence))
+        return Verified.of(findings, ColumnChanges.of(work.evidence))
 
     def diagnose(self, plan: Plan, work: MemoryWork) -> Diagnostics:
         return plan.diagnostics(work.trace, work.evidence)

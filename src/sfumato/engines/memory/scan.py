@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from sfumato.engines.base import without_identifiers
+from sfumato.plan.questions import Answers, Question
+from sfumato.plan.survey import Sample
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import FittedTable, Schema
-from sfumato.survey.questions import Answers, Question
-from sfumato.survey.survey import Sample
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from sfumato.engines.out_of_core.source import StoredRows
 from sfumato.engines.spark.cluster import without_text
-from sfumato.engines.spark.files import NumberedFile, numbered_files
+from sfumato.engines.spark.scan import NumberedFile, numbered_files
 from sfumato.engines.spark.source import BLOCK, KEY, quote_name
-from sfumato.engines.stored.relation import StoredRows
-from sfumato.errors import GuaranteeNotMet, translated_items
-from sfumato.release.stored import rows_in
+from sfumato.errors import GuaranteeNotMet, items_without_cause
+from sfumato.release.rows import rows_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,7 +74,7 @@ def _router(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 rows = _routed(plan, stored, files[number], batch_rows)
-                yield from translated_items(rows, Exception, without_text)
+                yield from items_without_cause(rows, Exception, without_text)
 
     return routed
 

@@ -5,36 +5,68 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sfumato.engines.base import Engine, Session, Verified
-from sfumato.engines.duckdb.compare import compare_stored_keys
-from sfumato.engines.duckdb.connection import connect
-from sfumato.engines.machine import processors
+from sfumato.engines.duckdb.scan import compare_stored_keys, connect
+from sfumato.engines.machine import MOST_BLOCK, MemoryBudget, processors
+from sfumato.engines.out_of_core.engine import OutOfCoreSession, OutOfCoreWork, workspace
+from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows
 from sfumato.engines.spark.blocks import SparkBlocks, route_rows
-from sfumato.engines.spark.cluster import Cluster
-from sfumato.engines.spark.queries import SparkScan
-from sfumato.engines.spark.recount import verify_parts
-from sfumato.engines.spark.sessions import memory_budget, require_spark, spark_session, tasks_at_once
+from sfumato.engines.spark.cluster import Cluster, memory_budget, require_spark, spark_session, tasks_at_once
+from sfumato.engines.spark.scan import SparkScan
 from sfumato.engines.spark.source import relation_of, with_declared_kinds
-from sfumato.engines.stored.memory import MOST_BLOCK, MemoryBudget
-from sfumato.engines.stored.opened import OutOfCoreTable
-from sfumato.engines.stored.relation import Relation, StoredRows
-from sfumato.engines.stored.released import OutOfCoreWork
-from sfumato.engines.stored.session import OutOfCoreSession
-from sfumato.engines.stored.workspace import workspace
 from sfumato.errors import OptionError
 from sfumato.params import require_int
+from sfumato.release.verify import ColumnChanges, Recount, require_held
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sfumato.engines.base import RowKeys
-    from sfumato.methods.claims import Claim
+    from sfumato.engines.out_of_core.blocks import Parts, ReleasedPart
+    from sfumato.plan.answers import ComparedRows
+    from sfumato.plan.claim import Claim
     from sfumato.plan.plan import Plan
     from sfumato.schema.columns import Column
-    from sfumato.survey.equal_rows import ComparedRows
     from sfumato.table.table import Table
+
+
+# Verify the written parts on the executors: each task counts its part, and the tallies are merged.
+
+
+@dataclass(frozen=True, repr=False)
+class PartTallies:
+    """The tallies of all claims on one part, and its comparison with the original rows."""
+
+    tallies: tuple[Any, ...]
+    compared: ColumnChanges
+
+
+@dataclass(frozen=True, repr=False)
+class _Recounter:
+    """Counts one part as it was written, with the original rows of its block."""
+
+    claims: tuple[Claim[Any], ...]
+    parts: Parts
+
+    def tallies(self, part: ReleasedPart) -> PartTallies:
+        evidence = self.parts.evidence(part)
+        return PartTallies(tuple(claim.tally(evidence) for claim in self.claims), ColumnChanges.of(evidence))
+
+
+def verify_parts(claims: Sequence[Claim[Any]], parts: Parts, cluster: Cluster) -> Verified:
+    """Measure every claim on all parts together; raise if one does not hold."""
+    tallied = cluster.each(_Recounter(tuple(claims), parts).tallies, parts.parts, "verifying parts")
+    recounts = [Recount(claim) for claim in claims]
+    for one in tallied:
+        for recount, tally in zip(recounts, one.tallies, strict=True):
+            recount.include(tally)
+    findings = tuple(recount.finding() for recount in recounts)
+    require_held(findings)
+    return Verified.of(findings, reduce(ColumnChanges.merge, (one.compared for one in tallied)))
+
 
 T = TypeVar("T")
 Item = TypeVar("Item")

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from sfumato.engines.out_of_core.source import Relation, StoredRows, spool_tables
+from sfumato.engines.registry import is_spark_frame
 from sfumato.engines.spark.cluster import Cluster, escape_path
-from sfumato.engines.spark.frames import is_spark_frame
-from sfumato.engines.stored.relation import Relation, StoredRows
-from sfumato.engines.stored.spool import spooled
 from sfumato.errors import SchemaError, TableError
-from sfumato.schema.conversion import converted
-from sfumato.table.frames import as_table
+from sfumato.formats.raw_files import file_format
+from sfumato.schema.conversion import convert
+from sfumato.sources.files import FileSource, matching_files
+from sfumato.sources.frames import as_table
 from sfumato.table.kinds import Kind
-from sfumato.table.read import FileSource, file_format, matching_files
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -53,7 +53,7 @@ def relation_of(source: Any, cluster: Cluster) -> Relation:
     table = as_table(source)
     require_names(table.names)
     slices = (table.arrow.slice(start, BATCH_ROWS) for start in range(0, max(table.rows, 1), BATCH_ROWS))
-    return spooled(slices, cluster.folder, "source")
+    return spool_tables(slices, cluster.folder, "source")
 
 
 def _frame(source: Any, cluster: Cluster) -> DataFrame | None:
@@ -166,7 +166,7 @@ def with_declared_kinds(rows: StoredRows, columns: Iterable[Column], cluster: Cl
     relations = cluster.each(conversion.write, rows.relation.files, "converting columns")
     files = [file for relation in relations for file in relation.files]
     stored = Relation.of(files, relations[0].orders)
-    probe = converted(declared, rows.typed(_empty(rows.relation)))
+    probe = convert(declared, rows.typed(_empty(rows.relation)))
     return StoredRows(stored, dict(probe.kinds), rows.rows)
 
 
@@ -181,14 +181,14 @@ class _Conversion:
     def write(self, file: Path) -> Relation:
         """Write one file again, under a name of its own: another attempt may be writing it too."""
         tables = (table.arrow for table in self._tables(file))
-        return spooled(tables, self.folder, f"declared-{secrets.token_hex(8)}")
+        return spool_tables(tables, self.folder, f"declared-{secrets.token_hex(8)}")
 
     def _tables(self, file: Path) -> Iterator[Table]:
         relation = self.rows.relation
         one = StoredRows(Relation((file,), relation.types, relation.orders), self.rows.kinds, 0)
-        yield converted(self.declared, one.typed(_empty(relation)))  # a file without rows has columns too
+        yield convert(self.declared, one.typed(_empty(relation)))  # a file without rows has columns too
         for _, table in one.tables(BATCH_ROWS):
-            yield converted(self.declared, table)
+            yield convert(self.declared, table)
 
 
 def _empty(relation: Relation) -> pa.Table:

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.kernels.box_membership import inside_counts
 from sfumato.measures.confidence import quantile, share
+from sfumato.measures.privacy.box_kernels import inside_counts
 from sfumato.release.assessment import Score
 from sfumato.table.groups import group_labels
 from sfumato.table.intervals import ANY, Intervals, interval_names, is_interval, is_member, parse_set

@@ -38,7 +38,7 @@ class Linkage:
     by_uncertainty: Interval
 
 
-def matched(prediction: Prediction, people: NDArray[np.int64], origin: NDArray[np.int64]) -> Linkage:
+def match_rows(prediction: Prediction, people: NDArray[np.int64], origin: NDArray[np.int64]) -> Linkage:
     """Match each person with the nearest released row.
 
     ``people`` are rows of the original, ``origin`` is the original row of each released row. Correct matches may have
@@ -62,7 +62,7 @@ def matched(prediction: Prediction, people: NDArray[np.int64], origin: NDArray[n
     )
 
 
-def assigned(people: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.int64]:
+def assign_rows(people: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.int64]:
     """Match people with released rows one to one, minimising the sum of squared distances (the Hungarian method)."""
     from scipy.optimize import linear_sum_assignment
     from scipy.spatial.distance import cdist
@@ -78,7 +78,7 @@ def linkage_scores(subject: MeasuredRelease) -> Iterator[Score]:
     if subject.origin is None:
         return
     origin, people = subject.origin, people_of(subject).chosen
-    linkage = matched(people_of(subject).released, people, origin)
+    linkage = match_rows(people_of(subject).released, people, origin)
     note = f"share of people; {1.0 / subject.released.rows:.2g} by chance"
     rows = len(linkage.correct)
     yield linkage.rate.score("correct nearest matches", rows=rows, note=note, gain=linkage.rate.low)
@@ -101,6 +101,6 @@ def _assigned_score(subject: MeasuredRelease, origin: NDArray[np.int64]) -> Scor
         rows = subject.generator("one-to-one matches").permutation(len(rows))[:ASSIGNED]
         chosen = np.unique(origin[rows][origin[rows] >= 0])
         note = f"share of {len(chosen):,} random people, matched with their own rows; {1.0 / len(rows):.2g} by chance"
-    row = assigned(subject.people[chosen], subject.rows[rows])
+    row = assign_rows(subject.people[chosen], subject.rows[rows])
     correct = (row >= 0) & (origin[rows][row] == chosen)
     return share(int(correct.sum()), len(row)).score("correct one-to-one matches", rows=len(row), note=note)

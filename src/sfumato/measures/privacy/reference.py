@@ -21,13 +21,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.kernels.halves import measured_in_halves
 from sfumato.kernels.neighbours import Neighbours
-from sfumato.kernels.prediction import Prediction, downward_shift, measured
-from sfumato.measures.confidence import shift_p_value
-from sfumato.measures.permutation import adjusted, exchanges
-from sfumato.measures.privacy.neighbours import find
-from sfumato.measures.privacy.prediction import NEIGHBOURS, people_of
+from sfumato.kernels.prediction import Prediction, downward_shift, measure_halves, measure_prediction
+from sfumato.measures.confidence import adjust_p_values, exchanges, shift_p_value
+from sfumato.measures.privacy.prediction import NEIGHBOURS, find, people_of
 from sfumato.release.assessment import Score
 
 if TYPE_CHECKING:
@@ -107,7 +104,7 @@ def reference_prediction(subject: MeasuredRelease) -> Prediction:
         return people_of(subject).others
     people = subject.people[people_of(subject).chosen]
     found = find(people, subject.others, min(NEIGHBOURS, len(subject.others)), subject.generator("reference"))
-    return measured(found.neighbours, subject.others)
+    return measure_prediction(found.neighbours, subject.others)
 
 
 def reference_scores(subject: MeasuredRelease) -> Iterator[Score]:
@@ -119,7 +116,7 @@ def reference_scores(subject: MeasuredRelease) -> Iterator[Score]:
     pool = Pool.of(subject, rows)
     shifts = pool.shifts(exchanges(rows, rows, subject.generator("exchanges")))
     people = int(pool.is_query(np.arange(2 * rows) < rows).sum())
-    for measure, shift, p_value in zip(SHIFTS, shifts[0], adjusted(shifts), strict=True):
+    for measure, shift, p_value in zip(SHIFTS, shifts[0], adjust_p_values(shifts), strict=True):
         margin = _margin(people)
         yield Score(
             name=f"{measure} below the reference",
@@ -173,7 +170,7 @@ class Pool:
         least = 1e-24 * float(self.points.var(axis=0).sum())  # rounding among equal rows is no spread
         for place, released in enumerate(labels):
             asked = self.is_query(released)
-            found = measured_in_halves(self.distance[asked], self.index[asked], self.points, released, NEIGHBOURS)
+            found = measure_halves(self.distance[asked], self.index[asked], self.points, released, NEIGHBOURS)
             found[:, :, 2][found[:, :, 2] < least] = 0.0
             for column in range(len(SHIFTS) if len(found) else 0):
                 shifts[place, column] = downward_shift(found[:, 0, column], found[:, 1, column])

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sfumato.kernels.eigenvectors import leading_eigenpairs
-from sfumato.measures.confidence import shift_p_value
-from sfumato.measures.permutation import chances, exchanges, largest_gaps
+from sfumato.measures.confidence import exceedance_shares, exchanges, largest_gaps, shift_p_value
 from sfumato.params import require_choice, require_int, require_number
 from sfumato.release.assessment import Score
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -220,8 +219,8 @@ def component_scores(subject: MeasuredRelease) -> Iterator[Score]:
     projected = np.round(projected / np.abs(projected).max(axis=0), 9)  # rounding errors are no differences
     labels = exchanges(rows, rows, generator)
     shifts = np.column_stack([largest_gaps(labels, numbers) for numbers in projected.T])
-    differing = int((chances(shifts)[0] <= DIFFERS).sum())
-    p_value = float(chances((shifts**2).sum(axis=1, keepdims=True))[0, 0])
+    differing = int((exceedance_shares(shifts)[0] <= DIFFERS).sum())
+    p_value = float(exceedance_shares((shifts**2).sum(axis=1, keepdims=True))[0, 0])
     count = projected.shape[1]
     explained = f"{count} components of {components.kernel} explain {components.cumulative[-1]:.0%} of the variance"
     yield Score(

@@ -7,22 +7,179 @@ is (``origin``). The other losses compare tables, or look at the release only.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from sfumato.disclosure.recoding_losses import average_class_size, discernibility, granularity_loss
 from sfumato.measures.measured_release import midpoints
-from sfumato.measures.utility.coverage import entropy_lost, mean_shares, rows_not_released
+from sfumato.methods.recodings.losses import (
+    average_class_size,
+    discernibility,
+    granularity_loss,
+    mean_covered,
+    non_uniform_entropy,
+)
 from sfumato.release.assessment import Better, Score
-from sfumato.table.encoded_columns import finite
+from sfumato.table.encoded_columns import finite_numbers
 from sfumato.table.groups import group_sizes
-from sfumato.table.intervals import interval_names, is_interval
+from sfumato.table.intervals import Intervals, interval_names, is_interval, parse_set
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.measures.measured_release import MeasuredRelease
+    from sfumato.table.coding import Coded
+
+
+# How many values of the original a released cell may stand for: one value, an interval, a set, or a node of a tree.
+
+
+SUPPRESSED = (None, "*")  # cells that cover the whole domain, unless they are values of the original
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanShares:
+    """Mean share of the domain that a cell covers, of each column for which it is known."""
+
+    known: tuple[str, ...]
+    unknown: tuple[str, ...]  # columns with labels of which it is not known what they cover
+    shares: tuple[float, ...]
+    domains: tuple[float, ...]  # number of values; infinite for numbers, whose cells may cover nothing but a point
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Covered:
+    """What each different released cell of a column covers."""
+
+    values: NDArray[np.int64]  # number of original values
+    rows: NDArray[np.int64]  # number of original rows with these values
+
+
+def mean_shares(subject: MeasuredRelease) -> MeanShares:
+    """Return what the cells of each column cover: shares of the range of numbers, and of the number of categories.
+
+    A released label that is neither a value nor a set of values covers what the original rows show, if these are known.
+    The cells of a row that is not released cover everything.
+    """
+    found = {name: _mean_share(subject, name) for name in subject.names}
+    known = [name for name, one in found.items() if one is not None]
+    gone = rows_not_released(subject) / max(subject.original.rows, subject.released.rows)
+    return MeanShares(
+        known=tuple(known),
+        unknown=tuple(name for name in found if name not in known),
+        shares=tuple((1.0 - gone) * one[0] + gone for one in found.values() if one is not None),
+        domains=tuple(one[1] for one in found.values() if one is not None),
+    )
+
+
+def rows_not_released(subject: MeasuredRelease) -> int:
+    """Return how many rows fewer than the original the release has: those that were suppressed, or not drawn."""
+    return max(0, subject.original.rows - subject.released.rows)
+
+
+def entropy_lost(subject: MeasuredRelease) -> float:
+    """Return the non-uniform entropy that recoding loses, from 0 to 1, given the original of each row.
+
+    A row that is not released loses everything.
+    """
+    lost = most = 0.0
+    gone = _suppressed(subject)
+    for name in subject.names:
+        own, covered, total = _rows_covered(subject, name)
+        left_out = _rows_with_value(subject, name)[gone]
+        hidden = non_uniform_entropy(left_out[left_out > 0], np.full(int((left_out > 0).sum()), total))
+        lost += non_uniform_entropy(own, covered) + hidden
+        most += non_uniform_entropy(own, np.full(len(own), total)) + hidden
+    return lost / most if most else 0.0
+
+
+def _suppressed(subject: MeasuredRelease) -> NDArray[np.int64]:
+    """Return the original rows that are not released; none if some released row has no original."""
+    assert subject.origin is not None
+    if not rows_not_released(subject) or (subject.origin < 0).any():
+        return np.empty(0, dtype=np.int64)
+    return np.setdiff1d(np.arange(subject.original.rows), subject.origin)
+
+
+def _rows_with_value(subject: MeasuredRelease, name: str) -> NDArray[np.int64]:
+    """Return how many original rows have the value of each original row; 0 for a number that is missing."""
+    coded = subject.original.coded(name)
+    rows = np.bincount(coded.codes, minlength=coded.size)
+    if subject.original.kinds[name].is_numeric and _has_ends(subject, name):
+        rows[coded.values.is_null().to_numpy(zero_copy_only=False)] = 0
+    return np.asarray(rows[coded.codes], dtype=np.int64)
+
+
+def _mean_share(subject: MeasuredRelease, name: str) -> tuple[float, float] | None:
+    if subject.original.kinds[name].is_numeric and _has_ends(subject, name):
+        numbers, ends = subject.original.numbers(name), Intervals.of(subject.released, name)
+        span = np.nanmax(numbers) - np.nanmin(numbers) if not np.isnan(numbers).all() else 0.0
+        widths = np.clip((ends.high - ends.low) / span, 0.0, 1.0) if span else np.zeros(subject.released.rows)
+        return float(np.where(np.isnan(widths), _missing_share(numbers), widths).mean()), np.inf
+    coded = subject.original.coded(name)
+    found = _covered(subject, name, coded)
+    if found is None:
+        return None
+    return mean_covered(found.values[subject.released.coded(name).codes], coded.size), coded.size
+
+
+def _missing_share(numbers: NDArray[np.float64]) -> float:
+    """A missing number was suppressed if no number of the original is missing; otherwise it is a value as it is."""
+    return 0.0 if np.isnan(numbers).any() else 1.0
+
+
+def _has_ends(subject: MeasuredRelease, name: str) -> bool:
+    released = subject.released.kinds
+    return is_interval(name, released) or (name in released and released[name].is_numeric)
+
+
+def _covered(subject: MeasuredRelease, name: str, coded: Coded) -> Covered | None:
+    """Return how many original values, and how many rows with them, each released cell covers; None if not known."""
+    shown, counts = subject.released.coded(name), np.bincount(coded.codes, minlength=coded.size)
+    places = {value: place for place, value in enumerate(pc.cast(coded.values, pa.string()).to_pylist())}
+    values, rows, unknown = np.full(shown.size, coded.size), np.full(shown.size, len(coded.codes)), []
+    for number, cell in enumerate(pc.cast(shown.values, pa.string()).to_pylist()):
+        members = [places.get(member, -1) for member in ((cell,) if cell in places else parse_set(cell))]
+        if min(members) >= 0:
+            values[number], rows[number] = len(members), counts[members].sum()
+        elif cell not in SUPPRESSED:
+            unknown.append(number)
+    if not unknown:
+        return Covered(values, rows)
+    if subject.origin is None:
+        return None
+    placed = np.flatnonzero((subject.origin >= 0) & np.isin(shown.codes, unknown))
+    seen = np.unique(shown.codes[placed].astype(np.int64) * coded.size + coded.codes[subject.origin[placed]])
+    cell, value = seen // coded.size, seen % coded.size
+    values[unknown] = np.maximum(np.bincount(cell, minlength=shown.size)[unknown], 1)
+    rows[unknown] = np.bincount(cell, weights=counts[value], minlength=shown.size)[unknown]
+    return Covered(values, rows)
+
+
+def _rows_covered(subject: MeasuredRelease, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Return, for each released row with an original: the rows with its original value, and those that its cell covers.
+
+    Also the number of rows with a value. Rows without one are left out.
+    """
+    assert subject.origin is not None
+    placed = np.flatnonzero(subject.origin >= 0)
+    origin = subject.origin[placed]
+    if subject.original.kinds[name].is_numeric and _has_ends(subject, name):
+        numbers, ends = subject.original.numbers(name), Intervals.of(subject.released, name)
+        ordered = np.sort(numbers[~np.isnan(numbers)])
+        with_value = ~np.isnan(numbers[origin]) & ~np.isnan(ends.low[placed])
+        value, place = numbers[origin[with_value]], placed[with_value]
+        own = np.searchsorted(ordered, value, "right") - np.searchsorted(ordered, value, "left")
+        last, first = np.searchsorted(ordered, ends.high[place], "right"), np.searchsorted(ordered, ends.low[place])
+        return own, np.maximum(last - first, own), len(ordered)
+    coded, shown = subject.original.coded(name), subject.released.coded(name)
+    found = _covered(subject, name, coded)
+    assert found is not None
+    own = np.bincount(coded.codes)[coded.codes[origin]]
+    return own, np.maximum(found.rows[shown.codes[placed]], own), len(coded.codes)
 
 
 def squared_error_share(original: NDArray[np.float64], released: NDArray[np.float64]) -> float:
@@ -132,7 +289,7 @@ def _number_losses(subject: MeasuredRelease) -> Iterator[tuple[str, float, str]]
     ]
     if not names:
         return
-    before = np.column_stack([finite(subject.original, name) for name in names])
+    before = np.column_stack([finite_numbers(subject.original, name) for name in names])
     after = np.column_stack([midpoints(subject.released, name) for name in names])
     note = f"{len(names)} numeric columns"
     complete = [~np.isnan(one).any(axis=1) for one in (before, after)]

@@ -2,7 +2,7 @@
 
 *Hulls* are shrunk to the records: they are as narrow as possible, but each face is the value of a record. *Cells*
 subdivide the space: their faces lie between records, at values that at least k records share, or at the declared domain
-(see :mod:`sfumato.methods.boxes.cell_faces`). Both can be rounded outward to a given precision.
+(see :mod:`sfumato.methods.boxes.edges`). Both can be rounded outward to a given precision.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from sfumato.methods.boxes.axes import NumberAxis
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from sfumato.kernels.faces import CellFaces
-    from sfumato.methods.leaves import Leaves
+    from sfumato.methods.boxes.cut_kernels import CellFaces
+    from sfumato.methods.partition import Leaves
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +51,6 @@ class Edges:
 
         Axes with a tree come last and have no cells: their faces are those of nodes.
         """
-        from sfumato.methods.boxes.cell_faces import cell_faces
 
         declared = [self.declared(axis) for axis in axes]  # a domain must hold the data, wherever faces are placed
         plain = tuple(axis for axis in axes if axis.nodes is None)
@@ -59,7 +60,7 @@ class Edges:
 
     def faces(self, leaves: Leaves, values: NDArray[np.float64], axes: tuple[NumberAxis, ...]) -> Faces:
         """Return the faces of all boxes; ``values`` are the coordinates of the numeric axes, one row per record."""
-        from sfumato.kernels import faces as kernel
+        from sfumato.methods.boxes import cut_kernels as kernel
 
         missing = np.zeros((leaves.count, len(axes)), dtype=np.int64)
         numbers = values.copy() if any(axis.has_missing for axis in axes) else values
@@ -123,3 +124,113 @@ def require_snap(snap: object, name: str = "snap") -> None:
     for step in steps:
         if step is not None and not (isinstance(step, int | float) and math.isfinite(step) and step > 0):
             raise OptionError(f"{name} must be a positive number, or a positive number for each named column.")
+
+
+# Where the cells of a subdivision may end along an axis.
+#
+# A face must say nothing about a single record. It lies at one of these places:
+#
+# - at a *common* value, which at least k records share. Between two neighbouring common values, one cell ends at the
+#   one and the next begins at the other, so equal values in a box cost no width;
+# - half-way between two neighbouring values of the column. Cells of whole numbers and dates are sets of consecutive
+#   whole numbers: 20 to 24, then 25 to 29. Between 24 and 26, both cells end at 25;
+# - at the end of the declared domain or, without one, at a round number outside the data.
+#
+# If a cut separates records with the same value and that value is not common, both cells reach beyond it, to the next
+# of these places, and overlap there. (In a column of whole numbers, they share the value.)
+
+
+ROUND_STEPS = 50  # without a declared domain the outer faces are multiples of a step of at least range ÷ this
+LEAST_WHOLE_STEP = 10.0  # for whole numbers, so that a round number does not tell the value next to it
+MOST = float(np.finfo(np.float64).max)
+
+Declared = tuple[float, float] | None
+
+
+def cell_faces(
+    values: NDArray[np.float64], axes: Sequence[NumberAxis], declared: Sequence[Declared], k: int
+) -> CellFaces:
+    """Return the places of the faces of all axes; ``values`` are the coordinates of the records (records, axes)."""
+    from sfumato.methods.boxes.cut_kernels import CellFaces
+
+    parts, offset = [np.empty((5, 0))], [0]
+    first_number = np.zeros(len(axes), dtype=np.int64)
+    for position, (axis, domain) in enumerate(zip(axes, declared, strict=True)):
+        support, counts = np.unique(values[:, position], return_counts=True)
+        first_number[position] = int(axis.has_missing and support[0] == axis.missing_at)
+        missing, numbers = np.split(support, first_number[position : position + 1])
+        is_common = counts[len(missing) :] >= k
+        parts += [np.tile(missing, (5, 1)), _places(numbers, is_common, axis, domain)]
+        offset.append(offset[-1] + len(support))
+    return CellFaces(np.array(offset), first_number, *np.ascontiguousarray(np.concatenate(parts, axis=1)))
+
+
+def _places(
+    numbers: NDArray[np.float64], is_common: NDArray[np.bool_], axis: NumberAxis, declared: Declared
+) -> NDArray[np.float64]:
+    """Return for each number: itself, the faces of boxes that end and begin with it, and the same if it is split."""
+    if not len(numbers):
+        return np.empty((5, 0))
+    is_whole = axis.kind is not Kind.CONTINUOUS
+    low, high = _outer(numbers, is_common, axis, declared)
+    end, begin = (_between_whole if is_whole else _between)(numbers, is_common)
+    upper, lower = np.append(end, high), np.insert(begin, 0, low)
+    for place in np.flatnonzero(np.isnan(end))[::-1]:  # no number in between: the boxes overlap
+        upper[place] = upper[place + 1]
+    for place in np.flatnonzero(np.isnan(begin)):
+        lower[place + 1] = lower[place]
+    shared = is_common | is_whole
+    return np.stack([numbers, upper, lower, np.where(shared, numbers, upper), np.where(shared, numbers, lower)])
+
+
+def _between(
+    numbers: NDArray[np.float64], is_common: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return where a box ends and the next begins between neighbouring numbers; NaN if nothing lies in between."""
+    left, right = numbers[:-1], numbers[1:]
+    middle = 0.5 * left + 0.5 * right
+    middle = np.where((left < middle) & (middle < right), middle, np.nan)
+    middle = np.where(is_common[:-1], left, np.where(is_common[1:], right, middle))
+    return middle, np.where(is_common[:-1] & is_common[1:], right, middle)
+
+
+def _between_whole(
+    numbers: NDArray[np.float64], is_common: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return where a box of whole numbers ends and the next begins between neighbouring numbers."""
+    left, right = numbers[:-1], numbers[1:]
+    gap = right - left
+    middle = np.floor(left + 0.5 * gap)
+    end = np.where(gap >= 2.0, middle, left)
+    begin = np.where(gap == 2.0, middle, end + 1.0)
+    left_is_common, right_is_common = is_common[:-1], is_common[1:]
+    return (
+        np.where(left_is_common, left, np.where(right_is_common, right - 1.0, end)),
+        np.where(right_is_common, right, np.where(left_is_common, left + 1.0, begin)),
+    )
+
+
+def _outer(
+    numbers: NDArray[np.float64], is_common: NDArray[np.bool_], axis: NumberAxis, declared: Declared
+) -> tuple[float, float]:
+    """Return the outermost faces of an axis."""
+    if declared is not None:
+        return declared
+    step = 10.0 ** math.ceil(math.log10(max((axis.high - axis.low) / ROUND_STEPS, 1e-300)))
+    if axis.kind is not Kind.CONTINUOUS:
+        step = max(step, LEAST_WHOLE_STEP)
+    return (
+        axis.low if is_common[0] and numbers[0] == axis.low else -_above(-axis.low, step),
+        axis.high if is_common[-1] and numbers[-1] == axis.high else _above(axis.high, step),
+    )
+
+
+def _above(value: float, step: float) -> float:
+    """Return the smallest multiple of a power of ten above a value, of a larger power if the step is too small."""
+    while step < MOST / 10.0:
+        multiple = (math.floor(value / step) + 1) * step
+        face = float(np.round(multiple, max(0, -round(math.log10(step)))))
+        if value < face < MOST:
+            return face
+        step *= 10.0
+    return MOST

@@ -9,34 +9,31 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.errors import CannotRelease, OptionError, StatisticError
 from sfumato.methods.base import Method
-from sfumato.methods.boxes.all_statistics import AllStatistics
 from sfumato.methods.boxes.axes import Axes
 from sfumato.methods.boxes.diversity import DiversityRule, chosen_l, default_questions, require_enough_values
 from sfumato.methods.boxes.edges import Edges, require_snap
-from sfumato.methods.boxes.fuzzy_terms import Words, require_words
-from sfumato.methods.boxes.moments_lookup import MomentsLookup
+from sfumato.methods.boxes.partition import SampledRows, routes
 from sfumato.methods.boxes.plan import BoxesPlan
-from sfumato.methods.boxes.routing import SampledRows, routes
-from sfumato.methods.boxes.rules import Rule, Rules
-from sfumato.methods.boxes.sensitivities import ACCURACY, kept_statistics, sensitivities
+from sfumato.methods.boxes.rules import Rule, Rules, Words, require_words
+from sfumato.methods.boxes.sensitivities import ACCURACY, AllStatistics, MomentsLookup, kept_statistics, sensitivities
 from sfumato.methods.options import budget_option, group_size_option
-from sfumato.methods.routes import one_block
+from sfumato.methods.partition import one_block
 from sfumato.methods.search_budget import SearchBudget
 from sfumato.params import Checked, Choice, OrNone, Share, Whole, option, require_number
+from sfumato.plan.questions import MissingIn
 from sfumato.schema.columns import Role, nearest
 from sfumato.schema.schema import Schema
 from sfumato.statistics.language import parse
-from sfumato.survey.questions import MissingIn
 from sfumato.table.intervals import require_free_names
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
-    from sfumato.methods.routes import Routes
+    from sfumato.methods.partition import Routes
+    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.statistics.statistic import Statistic
-    from sfumato.survey.survey import Survey
 
 log = logging.getLogger("sfumato")
 

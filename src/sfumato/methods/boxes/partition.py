@@ -5,22 +5,26 @@ from __future__ import annotations
 import functools
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.leaves import Leaves
+from sfumato.methods.boxes.axes import box_widths
+from sfumato.methods.partition import Leaves, grow_routes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from sfumato.kernels.faces import CellFaces
-    from sfumato.kernels.partition import PartitionProblem
     from sfumato.methods.boxes.axes import Axes
+    from sfumato.methods.boxes.cut_kernels import CellFaces
     from sfumato.methods.boxes.diversity import Protected
+    from sfumato.methods.boxes.partition_kernels import PartitionProblem
+    from sfumato.methods.partition import Routes
+
 
 SHARE = 6  # cells per core, so that no core waits long for the others
 NEAR, FAR = 8, 32  # a cell of fewer than this × k records tries every cut; small tables use the larger look-ahead
@@ -44,7 +48,7 @@ def partition(
     The widths are those of the records or, if ``faces`` are given, those of the cells. The median rule uses the records
     in any case.
     """
-    from sfumato.kernels.faces import whole_space
+    from sfumato.methods.boxes.cut_kernels import whole_space
 
     rows = len(values)
     line = None if median else _only_axis(values, weights, axes, protected)
@@ -52,8 +56,6 @@ def partition(
         return _along_line(values[:, line], weights[:, line], line, k, note_cuts=note_cuts, faces=faces)
     problem = problem_of(values, weights, axes, k=k, protected=protected, median=median, faces=faces)
     if axes.have_trees and not (median or note_cuts):
-        from sfumato.methods.boxes.tree_partition import partition_by_trees
-
         return partition_by_trees(problem)
     order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
     cuts = np.empty((rows if note_cuts else 0, 4))
@@ -71,7 +73,8 @@ def partition(
 
 def _splitter(problem: PartitionProblem, protected: Protected, *, are_plain_hulls: bool) -> Callable[..., None]:
     """Return the kernel that cuts a cell: if hulls must be diverse, the one that takes this into account."""
-    from sfumato.kernels import diverse_partition, partition
+    from sfumato.methods.boxes import diverse_kernels as diverse_partition
+    from sfumato.methods.boxes import partition_kernels as partition
 
     if protected.is_needed and are_plain_hulls and not problem.median:
         return functools.partial(diverse_partition.split, diverse_partition.DiverseProblem(problem, protected.apart))
@@ -83,7 +86,7 @@ def cell_bounds(problem: PartitionProblem, leaves: Leaves, whole: NDArray[np.flo
 
     Without columns in ``whole`` boxes are hulls, and the result has no columns either.
     """
-    from sfumato.kernels.faces import cells
+    from sfumato.methods.boxes.cut_kernels import cells
 
     found: NDArray[np.float64] = cells(problem.faces, problem.values, leaves.order, leaves.starts, leaves.cuts, whole)
     return found
@@ -110,8 +113,7 @@ def _along_line(
     faces: CellFaces | None,
 ) -> Leaves:
     """Return the cheapest boxes along one axis."""
-    from sfumato.kernels.faces import line_faces
-    from sfumato.kernels.line_partition import cheapest_ends, note_line_cuts
+    from sfumato.methods.boxes.cut_kernels import cheapest_ends, line_faces, note_line_cuts
 
     order = np.argsort(values, kind="stable")
     ordered = values[order]
@@ -134,9 +136,9 @@ def problem_of(
     faces: CellFaces | None = None,
 ) -> PartitionProblem:
     """Return the input of the kernels."""
-    from sfumato.kernels.covering import trees_of
-    from sfumato.kernels.faces import HULLS
-    from sfumato.kernels.partition import PartitionProblem
+    from sfumato.methods.boxes.cut_kernels import HULLS
+    from sfumato.methods.boxes.partition_kernels import PartitionProblem
+    from sfumato.methods.boxes.tally_kernels import trees_of
 
     sizes = np.array([axis.size for axis in axes.sets if axis.steps is None], dtype=np.int64)
     return PartitionProblem(
@@ -156,3 +158,172 @@ def problem_of(
         trees=trees_of([axis.steps for axis in axes.all]),
         faces=HULLS if faces is None else faces,
     )
+
+
+# The mean sampling weight of each box.
+#
+# A sampling weight may be unique, and a row that leaves with its own weight can be told apart from the others in its
+# box. If every row of a box leaves with the mean weight of the box, weights tell nobody apart, and all totals over
+# whole boxes are kept. Statistics of intervals lose nothing: the weighted mean of numbers in one interval lies in it
+# for any weights.
+
+
+def box_means(weights: NDArray[np.float64], leaves: Leaves) -> NDArray[np.float64]:
+    """Return the mean weight of each box; exact if all its weights are equal."""
+    ordered, starts = weights[leaves.order], leaves.starts[:-1]
+    totals = np.add.reduceat(ordered.astype(np.longdouble), starts)  # so that a total is rounded only once
+    means = (totals / leaves.sizes).astype(np.float64)
+    return np.clip(means, np.minimum.reduceat(ordered, starts), np.maximum.reduceat(ordered, starts))
+
+
+# The partition of a table with columns that are cut by their trees: cuts, then a second look at the costly boxes.
+#
+# Splitting off the children of a node leaves records over whose children are too few for a box. They remain at the
+# node, in boxes that cost more than others. The records of the costliest boxes are therefore partitioned once more,
+# all together: records that were left over in different cells often fit together.
+
+
+CELL = 12  # a cell of at most this × k records is cut to the end in several ways
+BREADTH = 2  # number of axes whose commonest child is tried in each cell
+TREE_EFFORT = 100_000_000  # limit of records visited × axes², within the following numbers of visits per record
+LEAST_VISITS, MOST_VISITS = 8, 60
+COSTLY = (0.6, 0.8)  # quantiles of the cost per record from which on boxes are partitioned again, one after the other
+
+
+def partition_by_trees(problem: PartitionProblem) -> Leaves:
+    """Return boxes of at least k records with a small weighted sum of widths; deterministic."""
+    leaves = _cut(problem)
+    costs = _costs(problem, leaves)
+    for quantile in COSTLY:
+        per_record = costs / leaves.sizes
+        costly = per_record > np.quantile(np.repeat(per_record, leaves.sizes), quantile)
+        if costly.sum() < 2:
+            break
+        rows = leaves.order[np.repeat(costly, leaves.sizes)]
+        part = _part(problem, rows)
+        again = _cut(part)
+        new_costs = _costs(part, again)
+        if new_costs.sum() < costs[costly].sum():
+            order = np.concatenate([leaves.order[np.repeat(~costly, leaves.sizes)], rows[again.order]])
+            sizes = np.concatenate([leaves.sizes[~costly], again.sizes])
+            leaves = Leaves(order, np.concatenate([[0], np.cumsum(sizes)]), np.empty((0, 4)))
+            costs = np.concatenate([costs[~costly], new_costs])
+    return leaves
+
+
+def _cut(problem: PartitionProblem) -> Leaves:
+    """Cut all records: greedily down to small cells, and each of these in the best of several ways."""
+    from sfumato.methods.boxes.partition_kernels import split
+    from sfumato.methods.boxes.tree_kernels import follow
+
+    rows, axes = problem.values.shape
+    order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
+    split(problem, order, begins, np.empty((0, 4)), np.empty((2, 0)), 0, rows, CELL * problem.k)
+    visits = int(np.clip(TREE_EFFORT // (rows * axes**2), LEAST_VISITS, MOST_VISITS))
+
+    def finish(cell: tuple[int, int]) -> None:
+        first, last = cell
+        effort = np.array([visits * (last - first)])
+        follow(problem, order[first:last], begins[first:last], BREADTH, np.inf, effort)
+
+    cells = np.append(np.flatnonzero(begins), rows).tolist()
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        list(pool.map(finish, pairwise(cells)))
+    return Leaves(order, np.append(np.flatnonzero(begins), rows), np.empty((0, 4)))
+
+
+def _costs(problem: PartitionProblem, leaves: Leaves) -> NDArray[np.float64]:
+    from sfumato.methods.boxes.tree_kernels import costs_of
+
+    costs: NDArray[np.float64] = costs_of(problem, leaves.order, leaves.starts)
+    return costs
+
+
+def _part(problem: PartitionProblem, rows: NDArray[np.int64]) -> PartitionProblem:
+    return problem._replace(
+        values=problem.values[rows], weights=problem.weights[rows], protected=problem.protected[rows]
+    )
+
+
+# Routing of rows to blocks: the first cuts of the tree are made on a sample, so that each block can be cut alone.
+
+
+@dataclass(frozen=True, repr=False)
+class SampledRows:
+    """Sampled rows from which the first cuts are chosen."""
+
+    places: NDArray[np.float64]  # (rows, axes)
+    weights: NDArray[np.float32]  # (rows, axes)
+    protected: Protected  # columns that must be diverse in every block
+    axes: Axes
+
+    def of(self, rows: NDArray[np.int64]) -> SampledRows:
+        """Return a subset of the rows."""
+        values = self.protected.values[rows]
+        return SampledRows(self.places[rows], self.weights[rows], replace(self.protected, values=values), self.axes)
+
+    @property
+    def widths(self) -> NDArray[np.float64]:
+        """The width of the rows along each axis."""
+        ends = self.places.min(axis=0, keepdims=True), self.places.max(axis=0, keepdims=True)
+        widths: NDArray[np.float64] = box_widths(self.axes, *ends)[0]
+        return widths
+
+    def between_children(self, axis: int, ordered: NDArray[np.float64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those places among the sorted places where a child of the covering node ends, if there is a tree."""
+        steps = self.axes.all[axis].steps
+        if steps is None or not len(ends):
+            return ends
+        from sfumato.methods.boxes.tally_kernels import covering_widths, trees_of
+
+        trees = trees_of([steps])
+        whole = covering_widths(trees, 0, ordered[:1], ordered[-1:])
+        between: NDArray[np.int64] = ends[covering_widths(trees, 0, ordered[ends - 1], ordered[ends]) >= whole]
+        return between
+
+    @property
+    def is_diverse(self) -> bool:
+        """Whether every protected column has ℓ values; then any block that contains these rows can be released."""
+        return all(
+            _values_apart(column, distance, self.protected.l) >= self.protected.l
+            for column, distance in zip(self.protected.values.T, self.protected.separation, strict=True)
+        )
+
+
+def routes(sample: SampledRows, most: float, least: int) -> Routes:
+    """Cut the sampled rows near the median of the axis with the largest pressure, until no block exceeds ``most`` rows.
+
+    ``most`` and ``least`` are numbers of sampled rows. Each block has at least ``least`` of them, with ℓ values of each
+    protected column, so that it can be released for any other rows that are routed to it. Equal values stay in one
+    block, so a block of equal rows may exceed ``most``.
+    """
+    return grow_routes(sample.places, most, lambda rows: _cut_block(sample.of(rows), least))
+
+
+def _cut_block(sample: SampledRows, least: int) -> tuple[int, float] | None:
+    """Return axis and threshold of the best cut that leaves ``least`` rows and enough diversity on both sides."""
+    places = sample.places
+    pressure = sample.weights.mean(axis=0) * sample.widths
+    for axis in np.argsort(-pressure, kind="stable"):
+        if pressure[axis] <= 0.0:
+            return None
+        ordered = np.sort(places[:, axis])
+        ends = np.append(np.flatnonzero(ordered[1:] > ordered[:-1]), -1)[:-1] + 1  # rows before each change of value
+        ends = sample.between_children(int(axis), ordered, ends)
+        ends = ends[(ends >= least) & (len(ordered) - ends >= least)]
+        if len(ends):
+            threshold = float(ordered[ends[np.argmin(np.abs(ends - len(ordered) // 2))] - 1])
+            below = places[:, axis] <= threshold
+            if all(sample.of(np.flatnonzero(side)).is_diverse for side in (below, ~below)):
+                return int(axis), threshold
+    return None
+
+
+def _values_apart(values: NDArray[np.float64], distance: float, at_most: int) -> int:
+    """Count the values that are pairwise different and at least ``distance`` apart, up to ``at_most``."""
+    ordered = np.unique(values)
+    found, place = 0, 0
+    while found < at_most and place < len(ordered):
+        found += 1
+        place = max(int(np.searchsorted(ordered, ordered[place] + distance)), place + 1)
+    return found

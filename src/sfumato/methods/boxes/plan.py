@@ -10,44 +10,66 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sfumato.methods.base import Outcome, Plan
-from sfumato.methods.boxes.box_means import box_means
-from sfumato.methods.boxes.box_widths import box_widths
+from sfumato.methods.boxes.axes import box_widths
 from sfumato.methods.boxes.optimality import OptimalityInput
-from sfumato.methods.boxes.partition import partition, problem_of
+from sfumato.methods.boxes.partition import box_means, partition, problem_of
 from sfumato.methods.boxes.rules import effects
-from sfumato.methods.boxes.set_labels import covered, nodes
-from sfumato.methods.claims import (
-    AtMostNames,
-    ColumnsAllowed,
-    Containment,
-    KAnonymity,
-    RowsAccountedFor,
-    WeightTotalsKept,
-)
-from sfumato.methods.diagnostics import Diagnostics, Trace
-from sfumato.methods.leaves import Leaves
-from sfumato.methods.set_labels import SetLabels, sets
+from sfumato.methods.partition import Leaves, SetLabels, label_sets
+from sfumato.plan.claims.containment import AtMostNames, Containment
+from sfumato.plan.claims.groups import KAnonymity
+from sfumato.plan.claims.kept_statistics import WeightTotalsKept
+from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
+from sfumato.plan.plan import Diagnostics, Outcome, Plan, Trace
 from sfumato.table.intervals import BOX, high_name, interval_names, low_name, missing_name
 from sfumato.table.kinds import Kind
-from sfumato.table.number_columns import number_column
+from sfumato.table.numbers import number_column
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.kernels.faces import CellFaces
     from sfumato.methods.boxes.axes import Axes, SetAxis
+    from sfumato.methods.boxes.cut_kernels import CellFaces
     from sfumato.methods.boxes.diversity import DiversityRule
     from sfumato.methods.boxes.edges import Edges, Faces
-    from sfumato.methods.boxes.evolution import Found
+    from sfumato.methods.boxes.search import SearchedBoxes
     from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
-    from sfumato.methods.claims import Claim, Evidence, Finding
-    from sfumato.methods.diagnostics import RuleEffect, SearchTrace
-    from sfumato.methods.routes import Routes
+    from sfumato.methods.partition import Routes
     from sfumato.methods.search_budget import SearchBudget
+    from sfumato.plan.claim import Claim, Evidence, Finding
+    from sfumato.plan.plan import RuleEffect, SearchTrace
     from sfumato.randomness import Randomness
-    from sfumato.table.group_counts import GroupCounts
+    from sfumato.table.groups import GroupCounts
+
+
+# The released labels of categorical columns that have a tree: the node that covers the values in a box.
+
+
+def nodes(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
+    """Return the lowest node of the column's tree that covers each box; the root also covers a missing value."""
+    assert axis.tree is not None
+    positions = axis.tree.positions(axis.values, column=axis.name)[ranks.astype(np.int64)][leaves.order]
+    first = np.minimum.reduceat(positions, leaves.starts[:-1])  # −1 if a value is missing
+    last = np.maximum.reduceat(positions, leaves.starts[:-1])
+    covering = axis.tree.covering(np.maximum(first, 0), np.maximum(last, 0))
+    labels = [node for level in axis.tree.names for node in level]
+    offsets = np.cumsum([0, *map(len, axis.tree.names)])
+    label_of = offsets[covering.levels] + covering.nodes
+    label_of[first < 0] = len(labels) - 1  # the root, even if a node below it covers all values but the missing one
+    label_of[last < 0] = len(labels)
+    return SetLabels(pa.array([*labels, None], pa.string()), label_of)
+
+
+def covered(axis: SetAxis) -> Mapping[str | None, frozenset[str | None]]:
+    """Return the values below each node of the column's tree, by the node's name."""
+    assert axis.tree is not None
+    below: dict[str, set[str | None]] = {}
+    for level in range(axis.tree.levels):
+        for value, node in axis.tree.level(level).items():
+            below.setdefault(node, set()).add(value)
+    below[axis.tree.names[-1][0]].add(None)
+    return {node: frozenset(values) for node, values in below.items()}
+
 
 ATTACK = "an attack by linear programming can narrow down overlapping boxes, arXiv 2509.03350"
 OVERLAP = f"boxes may overlap: {ATTACK}; with overlap='none' they do not overlap and are a few per cent wider"
@@ -190,14 +212,14 @@ class BoxesPlan(Plan):
         leaves: Leaves,
         cell_faces: CellFaces | None,
         number: int,
-    ) -> Found:
+    ) -> SearchedBoxes:
         """Search for better boxes than the greedy ones, within the block's part of the budget.
 
         The exact widths of the kept statistics refer to the whole table and do not include expert rules. With several
         blocks or with rules, the search therefore minimises the first-order widths.
         """
-        from sfumato.methods.boxes.evolution import ISLANDS, search
-        from sfumato.methods.boxes.judges import judge_of
+        from sfumato.methods.boxes.search import ISLANDS, search
+        from sfumato.methods.boxes.search_objective import judge_of
         from sfumato.methods.search_budget import SearchBudget
 
         assert isinstance(self.options.search, SearchBudget)
@@ -250,7 +272,7 @@ class BoxesPlan(Plan):
     def _labels(self, leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
         if self._by_tree(axis):
             return nodes(leaves, ranks, axis)
-        return sets(leaves, ranks, axis.values, self.options.set_names if self._is_limited(axis) else None)
+        return label_sets(leaves, ranks, axis.values, self.options.set_names if self._is_limited(axis) else None)
 
     def _released(
         self,
@@ -303,7 +325,7 @@ def leaves_to_keep(
     """
     is_kept = np.ones(leaves.count, dtype=bool)
     if suppress:
-        from sfumato.kernels import faces as kernel
+        from sfumato.methods.boxes import cut_kernels as kernel
 
         low, high = kernel.hulls(values, leaves.order, leaves.starts)
         box_weight = np.add.reduceat(weights[leaves.order].astype(np.float64), leaves.starts[:-1], axis=0)

@@ -11,7 +11,7 @@ import pyarrow.types as pt
 
 from sfumato.kernels.grouping_1d import merge_small
 from sfumato.methods.recodings.recoding import Recoded, Recoding
-from sfumato.survey.quantile_sketches import Points
+from sfumato.plan.sketches import WeightedPoints
 from sfumato.table.intervals import interval_names
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -74,7 +74,9 @@ class Buckets(Recoding):
         )
 
     @classmethod
-    def of_points(cls, table: Table, name: str, points: Points, ends: NDArray[np.int64], *, shown: Shown) -> Buckets:
+    def of_points(
+        cls, table: Table, name: str, points: WeightedPoints, ends: NDArray[np.int64], *, shown: Shown
+    ) -> Buckets:
         """Make groups of points that end at these positions; equal values stay together."""
         starts = np.append(0, ends)[:-1]
         values, weights = points.values, points.weights
@@ -223,7 +225,7 @@ def quantile_ends(weights: NDArray[np.float64], buckets: int) -> NDArray[np.int6
     return ends if len(ends) and ends[-1] == len(weights) else np.append(ends, len(weights))
 
 
-def merged_to(k: int, ends: NDArray[np.int64], sizes: NDArray[np.float64]) -> NDArray[np.int64]:
+def merge_to_at_least(k: int, ends: NDArray[np.int64], sizes: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the ends that remain when runs of fewer than k rows are joined to their neighbours."""
     merged = merge_small(np.floor(sizes).astype(np.int64), k)
     return ends[np.append(np.diff(merged) > 0, True)] if len(ends) else ends

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from sfumato.methods.recodings.value_groupings import Groupings
+from sfumato.methods.recodings.groupings import Groupings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

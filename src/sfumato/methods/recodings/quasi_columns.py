@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow.compute as pc
 
-from sfumato.methods.options import importance_of
+from sfumato.methods.base import Method
+from sfumato.methods.options import importance_of, require_rows
 from sfumato.methods.recodings.buckets import Buckets
-from sfumato.methods.recodings.value_groupings import (
+from sfumato.methods.recodings.categories import coarsen_to_at_least, coarsen_to_at_most
+from sfumato.methods.recodings.groupings import (
     Groupings,
-    number_groupings,
-    ordered_groupings,
-    pooled_groupings,
-    tree_groupings,
-    weighted,
+    group_by_order,
+    group_by_pooling,
+    group_by_tree,
+    group_numbers,
+    weight_columns,
 )
-from sfumato.schema.columns import Role
+from sfumato.methods.recodings.recoding import Recoding, RecodingPlan, ValueMap, released_columns
+from sfumato.plan.answers import Distinct
+from sfumato.plan.claims.containment import Containment
+from sfumato.plan.claims.groups import AtMostValues, EachColumnAnonymous
+from sfumato.plan.questions import Answers, DistinctIn, FactsOf, Question
+from sfumato.plan.sketches import WeightedPoints, all_points
+from sfumato.plan.survey import Sample, Survey, blocks_wanted
+from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
-from sfumato.schema.trees import tree_for
-from sfumato.survey.quantile_sketches import Points, all_points
-from sfumato.survey.questions import DistinctIn, FactsOf
-from sfumato.survey.survey import Sample, Survey
+from sfumato.schema.suggested_hierarchies import tree_for
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.recodings.buckets import Shown
-    from sfumato.survey.questions import Distinct
+    from sfumato.plan.claim import Claim
+    from sfumato.randomness import Randomness
     from sfumato.table.facts import ColumnFacts
+
 
 MOST_VALUES = 1_000_000  # largest number of values of a categorical column
 
@@ -47,7 +56,9 @@ class QuasiColumns:
     importance: Mapping[str, float]
     represent: Shown  # what is released for groups of numbers without a tree
     sample: Sample
-    points: Mapping[str, Points]  # of the numeric columns: the values of the sample, the missing of the whole table
+    points: Mapping[
+        str, WeightedPoints
+    ]  # of the numeric columns: the values of the sample, the missing of the whole table
     facts: Mapping[str, ColumnFacts]  # of the numeric columns, in the whole table
     distinct: Mapping[str, Distinct]  # of the other columns
 
@@ -100,18 +111,108 @@ class QuasiColumns:
     @cached_property
     def groupings(self) -> tuple[Groupings, ...]:
         """The columns, with the groupings of their values that the search chooses between."""
-        return weighted([self._groupings_of(name) for name in self.names], list(self.importance.values()))
+        return weight_columns([self._groupings_of(name) for name in self.names], list(self.importance.values()))
 
     def _groupings_of(self, name: str) -> Groupings:
         if name in self.points:
             points, numbers = self.points[name], self.sample.table.numbers(name)
             values = np.where(np.isnan(numbers), len(points.values), np.searchsorted(points.values, numbers))
-            return number_groupings(name, values.astype(np.int32), points, lambda ends: self.buckets(name, ends))
+            return group_numbers(name, values.astype(np.int32), points, lambda ends: self.buckets(name, ends))
         coded, distinct = self.sample.table.coded(name), self.distinct[name]
         places = pc.index_in(coded.values, value_set=distinct.values).to_numpy(zero_copy_only=False)
         values = places.astype(np.int32)[coded.codes]
         tree = tree_for(self.schema[name], distinct.values)
         if tree is not None:
-            return tree_groupings(name, values, distinct, tree)
+            return group_by_tree(name, values, distinct, tree)
         is_ordered = self.sample.table.kinds[name] is Kind.ORDERED
-        return (ordered_groupings if is_ordered else pooled_groupings)(name, values, distinct)
+        return (group_by_order if is_ordered else group_by_pooling)(name, values, distinct)
+
+
+# The promise that all methods of recoding share.
+
+
+def promise_containment(recodings: Sequence[Recoding]) -> tuple[Containment, ...]:
+    """Return the promise that released ranges and categories contain the original values; not for medians and means."""
+    ranges = tuple(one.name for one in recodings if isinstance(one, Buckets) and one.shown == "range")
+    covers = {one.name: one.covers for one in recodings if isinstance(one, ValueMap)}
+    columns = (*ranges, *covers)  # a group may be released as missing, which says nothing about its values
+    return (Containment(columns=columns, covers=covers, empty_is_unknown=True),) if columns else ()
+
+
+# The base of the methods that make each quasi-identifier anonymous by itself.
+#
+# Numbers and dates are grouped by the method. Ordered categories are joined to runs. Other categories are generalized
+# by their tree or, without a tree, by pooling rare values.
+
+
+Ties = Literal["split", "together"]  # of equal values: between groups, or in one
+TIES: tuple[Ties, ...] = ("split", "together")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What every column must reach: at least k rows per released value, or at most ``buckets`` values."""
+
+    k: int | None
+    buckets: int | None = None
+
+    def groups(self, rows: float) -> int:
+        """Return the number of groups into which this many rows are divided."""
+        return self.buckets if self.buckets is not None else max(1, int(rows // (self.k or 1)))
+
+    def coarsened(self, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
+        """Return a recoding of categories that reaches the goal; a missing value does not count as a bucket."""
+        if self.buckets is not None:
+            return coarsen_to_at_most(self.buckets, column, kind, distinct, counts_missing=False)
+        return coarsen_to_at_least(self.k or 1, column, kind, distinct)
+
+    def claim(self, columns: Mapping[str, tuple[str, ...]]) -> Claim[Any]:
+        if self.buckets is not None:
+            return AtMostValues(most=self.buckets, columns=columns)
+        return EachColumnAnonymous(k=self.k or 1, columns=columns)
+
+
+class ColumnwiseMethod(Method):
+    """A method that recodes each quasi-identifier by itself."""
+
+    @property
+    @abstractmethod
+    def goal(self) -> Goal:
+        """What every column must reach."""
+
+    @abstractmethod
+    def questions(self, survey: Survey, name: str) -> Sequence[Question[Any]]:
+        """Return the survey questions about a numeric column."""
+
+    @abstractmethod
+    def group(self, survey: Survey, answers: Answers, name: str, randomness: Randomness) -> Buckets:
+        """Return the groups of one numeric column, from the answers to its questions."""
+
+    def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> RecodingPlan:
+        """Recode each quasi-identifier, from the survey alone."""
+        quasi, kinds = schema.names(Role.QUASI), survey.sample.table.kinds
+        require_rows(survey.rows, self.goal.k)
+        numeric = [name for name in quasi if kinds[name].is_numeric and schema[name].tree is None]
+        asked = [question for name in numeric for question in self.questions(survey, name)]
+        answers = survey.ask([*asked, *(DistinctIn(name, MOST_VALUES) for name in quasi if name not in numeric)])
+        recodings: list[Recoding] = []
+        for name in quasi:
+            if name in numeric:
+                recodings.append(self.group(survey, answers, name, randomness))
+            else:
+                distinct = answers[DistinctIn(name, MOST_VALUES)].require_complete(name)
+                coarse = self.goal.coarsened(schema[name], kinds[name], distinct)
+                recodings += [] if coarse.is_unchanged else [coarse]
+        return recoding_plan(schema, recodings, self.goal, blocks_wanted(survey))
+
+
+def recoding_plan(schema: Schema, recodings: list[Recoding], goal: Goal, parts: int) -> RecodingPlan:
+    """Return the plan for these recodings, with its promises."""
+    quasi = schema.names(Role.QUASI)
+    return RecodingPlan(
+        columns=tuple(column.name for column in schema.columns),
+        quasi=quasi,
+        recodings=tuple(recodings),
+        promises=(goal.claim(released_columns(quasi, recodings)), *promise_containment(recodings)),
+        parts=parts,
+    )

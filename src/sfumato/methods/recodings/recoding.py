@@ -14,18 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import SchemaError
-from sfumato.methods.base import Outcome, Plan
-from sfumato.methods.claims import ColumnsAllowed, RowsAccountedFor
-from sfumato.survey.questions import Distinct
+from sfumato.plan.answers import Distinct
+from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
+from sfumato.plan.plan import Outcome, Plan
 from sfumato.table.groups import group_labels
-from sfumato.table.hashing import column_hashes, combination_hashes, mixed_bits
+from sfumato.table.hashing import column_hashes, combination_hashes, mix_bits
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.claims import Claim
+    from sfumato.plan.claim import Claim
 
 
 @dataclass(frozen=True, repr=False)
@@ -202,12 +202,12 @@ class RecodingPlan(Plan):
         """Return the block of each row: rows that will be equal in the quasi-identifiers go to the same block."""
         by_name = self._by_name
         shown = [
-            mixed_bits(by_name[name].codes(rows).astype(np.uint64) + np.uint64(place))
+            mix_bits(by_name[name].codes(rows).astype(np.uint64) + np.uint64(place))
             if name in by_name
             else column_hashes(rows, name)
             for place, name in enumerate(self.quasi)
         ]
-        mixed = combination_hashes(shown) if shown else mixed_bits(keys)
+        mixed = combination_hashes(shown) if shown else mix_bits(keys)
         return (mixed % np.uint64(self.parts)).astype(np.int64)
 
     def transform(self, block: Table, number: int) -> Outcome:

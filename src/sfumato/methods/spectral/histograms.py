@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.errors import CannotRelease, warn
-from sfumato.methods.claims import FewRowsUnaltered, KAnonymity
 from sfumato.methods.matrix import BLOCK_ROWS, MatrixMethod, MatrixPlan, MatrixSetup
 from sfumato.methods.options import group_size_option
 from sfumato.methods.spectral.bases import principal
 from sfumato.params import Share, option
+from sfumato.plan.claims.copies import FewRowsUnaltered
+from sfumato.plan.claims.groups import KAnonymity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from sfumato.methods.claims import Claim
+    from sfumato.plan.claim import Claim
+    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
-    from sfumato.survey.survey import Survey
 
 WORD = 8  # bytes
 MANY_ALONE = 0.05  # share of rows that are alone in their cell, above which a warning says so
@@ -147,7 +148,7 @@ class SpectralHistogram(HistogramMethod):
     theory: ClassVar[str] = "spectral"
 
     def groups(self, matrix: NDArray[np.float64]) -> NDArray[np.int64]:
-        from sfumato.kernels.median_cells import median_cells
+        from sfumato.kernels.neighbours import median_cells
 
         basis = principal(matrix)
         lengths = np.linalg.norm(basis.loadings, axis=1)  # T = U D: white scores times the norms of their loadings

@@ -10,8 +10,7 @@ import numpy as np
 from sfumato.errors import OptionError
 from sfumato.methods.spectral.bases import independent
 from sfumato.methods.spectral.clusters import Clustering, side_by_side
-from sfumato.methods.spectral.swap import Swap
-from sfumato.methods.spectral.swap_method import SwapMethod, SwapPlan
+from sfumato.methods.spectral.swap import ScoreSwap, ScoreSwapPlan, SwapMethod
 from sfumato.params import Checked, Flag, Whole, option, require_int
 
 if TYPE_CHECKING:
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.methods.spectral.auto import SizeChoice
+    from sfumato.methods.spectral.clusters import SizeChoice
+    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
-    from sfumato.survey.survey import Survey
 
 
 def _require_cluster_size(value: object, name: str) -> None:
@@ -86,17 +85,17 @@ class PartitionedIca(SwapMethod):
             )
 
     @property
-    def swap(self) -> Swap:
+    def swap(self) -> ScoreSwap:
         """How the components are swapped: without a limit on correlations, as clusters have few rows per component."""
         tolerance = None if self.variant == "flip" else 1.0
-        return Swap(variant=self.variant, repair=self.repair, tolerance=tolerance, winsorise=self.winsorise)
+        return ScoreSwap(variant=self.variant, repair=self.repair, tolerance=tolerance, winsorise=self.winsorise)
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> PicaPlan:
         """Choose the size of the clusters."""
         setup = self.setup(survey, schema, randomness)
         if self.cluster_size != "auto":
             return PicaPlan(setup, self, int(self.cluster_size))
-        from sfumato.methods.spectral.auto import smallest_private_size
+        from sfumato.methods.spectral.clusters import smallest_private_size
 
         sample = survey.sample.table.select(setup.encoder.names)
         choice = smallest_private_size(lambda size: PicaPlan(setup, self, size), sample, setup, self.floor)
@@ -104,7 +103,7 @@ class PartitionedIca(SwapMethod):
 
 
 @dataclass(frozen=True, repr=False)
-class PicaPlan(SwapPlan):
+class PicaPlan(ScoreSwapPlan):
     """Cluster each block and swap the independent components of every cluster."""
 
     method: PartitionedIca

@@ -8,23 +8,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sfumato.methods.claims import MomentsKept
 from sfumato.methods.spectral.bases import BASES, BasisName, invariant, principal
 from sfumato.methods.spectral.moments import EXACT, with_moments
-from sfumato.methods.spectral.swap import Swap
-from sfumato.methods.spectral.swap_method import SwapMethod, SwapPlan
+from sfumato.methods.spectral.swap import ScoreSwap, ScoreSwapPlan, SwapMethod
 from sfumato.params import Choice, Flag, Number, OrNone, option
+from sfumato.plan.claims.kept_statistics import MomentsKept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from sfumato.methods.claims import Claim
     from sfumato.methods.matrix import Ranges
+    from sfumato.plan.claim import Claim
+    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
-    from sfumato.survey.survey import Survey
 
 ROUNDED = 1e-6  # relative error of the moments that is small enough for numbers that are rounded afterwards
 # With fewer rows per numeric column, hardly any table but the original has its covariance within the same ranges
@@ -82,9 +81,9 @@ class SvdSwap(SwapMethod):
     )
 
     @property
-    def swap(self) -> Swap:
+    def swap(self) -> ScoreSwap:
         """How the components are swapped."""
-        return Swap(variant=self.variant, repair=self.repair, tolerance=self.tolerance, winsorise=self.winsorise)
+        return ScoreSwap(variant=self.variant, repair=self.repair, tolerance=self.tolerance, winsorise=self.winsorise)
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SvdSwapPlan:
         """Make the plan; the swaps are drawn when a block is transformed."""
@@ -93,7 +92,7 @@ class SvdSwap(SwapMethod):
 
 
 @dataclass(frozen=True, repr=False)
-class SvdSwapPlan(SwapPlan):
+class SvdSwapPlan(ScoreSwapPlan):
     """Swap the components of each block."""
 
     method: SvdSwap

@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.schema.columns import Role
-from sfumato.schema.recognition.names import divided_words, mentions, without_harmless_phrases
+from sfumato.schema.recognition.names import divided_words, mentions, topics, without_harmless_phrases, words_of
 from sfumato.schema.recognition.roles import suggest
-from sfumato.schema.recognition.vocabulary import topics, words_of
 from sfumato.table.facts import facts_of
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -136,7 +135,7 @@ def zip_codes(cells: pa.Array) -> pa.Array:
     return pc.utf8_lpad(codes, 3 if digits <= 3 else 5 if digits <= 5 else 9, padding="0")
 
 
-def ages(texts: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+def read_ages(texts: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
     """Read ages or age groups from text: lower and upper end (NaN if there is none), and whether the group is open."""
     parts = pc.extract_regex(texts, topics()["age_or_group"])
     low, high = (

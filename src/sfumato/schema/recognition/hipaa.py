@@ -17,9 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.schema.recognition.cells import SHOWN_AGE, ColumnCells, ages, reveals_ninety, zip_codes
-from sfumato.schema.recognition.names import has_phrase
-from sfumato.schema.recognition.vocabulary import Identifier, identifier_patterns, topics, words_of
+from sfumato.schema.recognition.cells import SHOWN_AGE, ColumnCells, read_ages, reveals_ninety, zip_codes
+from sfumato.schema.recognition.names import Identifier, has_phrase, identifier_patterns, topics, words_of
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def _age(column: ColumnCells) -> IdentifierFinding | None:
         if oldest > OLDEST:
             return _report(column, Identifier.DATE, Action.DECIDE, "its name suggests ages, its numbers do not")
         return _report(column, Identifier.DATE, Action.NINETY, "it contains ages over 89")
-    low, high, is_open = ages(column.texts)
+    low, high, is_open = read_ages(column.texts)
     readable = ~np.isnan(low)
     if readable.mean() < MOST:
         finding = _doubtful_text(column)
@@ -258,7 +257,7 @@ def _doubtful_text(column: ColumnCells) -> IdentifierFinding | None:
     for identifier, pattern in identifier_patterns("contained"):
         if pc.any(pc.match_substring_regex(column.texts, pattern)).as_py():
             return _report(column, identifier, Action.DECIDE, "the text in some cells contains this form")
-    low, high, is_open = ages(column.texts)
+    low, high, is_open = read_ages(column.texts)
     if (~np.isnan(low)).mean() >= MOST:
         grouped = (~np.isnan(high)).mean() >= 0.5 and np.fmax(low, high)[~np.isnan(low)].max() <= OLDEST
         if _could_be_ages(low) or (grouped and reveals_ninety(low, high, is_open).any()):

@@ -11,17 +11,18 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.engines.memory import MemorySurvey, run
+from sfumato.engines.memory.blocks import run
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import CannotRelease, OptionError, StatisticError, TableError
 from sfumato.methods.boxes import optimality
-from sfumato.methods.boxes.density import log_density
-from sfumato.methods.boxes.fuzzy_terms import Trapezoid
-from sfumato.methods.claims import Evidence
+from sfumato.methods.boxes.optimality import log_density
+from sfumato.methods.boxes.rules import Trapezoid
+from sfumato.plan.claim import Evidence
 from sfumato.randomness import Randomness
 from sfumato.release.verify import verify
 from sfumato.schema.schema import Schema
+from sfumato.sources.frames import as_table
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.table.frames import as_table
 from sfumato.table.groups import group_sizes
 
 
@@ -184,7 +185,7 @@ class TestKeep:
         assert estimate.low <= np.average(data.income, weights=data.sampling) <= estimate.high
 
     def test_a_user_s_own_statistic_can_be_kept(self, people):
-        from sfumato.statistics.custom_statistic import Custom
+        from sfumato.statistics.moment_statistics import Custom
 
         ratio = Custom("ratio", ("age", "income"), lambda mean, covariance: mean[1] / mean[0])
         kept = sf.Boxes(k=5, keep=[ratio], others=0.0).release(people[["age", "income"]], seed=1)

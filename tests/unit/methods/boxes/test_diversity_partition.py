@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.kernels import partition as kernel
 from sfumato.methods.boxes import partition as boxes
+from sfumato.methods.boxes import partition_kernels as kernel
 from sfumato.methods.boxes.axes import Axes, NumberAxis
 from sfumato.methods.boxes.diversity import DiversityRule, Protected
 from sfumato.table.kinds import Kind

@@ -12,11 +12,11 @@ import sfumato as sf
 from sfumato.engines.memory import blocks, engine
 from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import OptionError, OutOfMemory
-from sfumato.kernels.sensitivity import pair_sums
-from sfumato.methods.boxes.all_statistics import correlations, root_mean_squares
+from sfumato.methods.boxes.sensitivities import correlations, root_mean_squares
+from sfumato.methods.boxes.sensitivity_kernels import pair_sums
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import FittedTable
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 
 
 def factors(rows, columns, seed=0):

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import sfumato as sf
-from sfumato.engines.memory import MemorySurvey, run
+from sfumato.engines.memory.blocks import run
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import OptionError
 from sfumato.methods.boxes.axes import Axes
-from sfumato.methods.boxes.fuzzy_terms import MEANINGS, SHARES, Trapezoid
-from sfumato.methods.boxes.rules import DEGREES, Rule, Rules
+from sfumato.methods.boxes.rules import DEGREES, MEANINGS, SHARES, Rule, Rules, Trapezoid
 from sfumato.randomness import Randomness
 from sfumato.release.verify import verify
 from sfumato.schema.schema import Schema
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 
 finite = st.floats(-100, 100)
 

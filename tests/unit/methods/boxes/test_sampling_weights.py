@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.cli.app import run
-from sfumato.engines.memory import Memory
+from sfumato.cli.commands import run
+from sfumato.engines.memory.engine import Memory
 from sfumato.errors import OptionError, SchemaError, StatisticError
-from sfumato.methods.boxes.box_means import box_means
-from sfumato.methods.leaves import Leaves
+from sfumato.methods.boxes.partition import box_means
+from sfumato.methods.partition import Leaves
 from sfumato.report.summary import treatment
 
 ROLES = {"age": "quasi", "sex": "quasi", "income": "other", "weight": "weight"}

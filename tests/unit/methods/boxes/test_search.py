@@ -17,18 +17,18 @@ from hypothesis.extra.numpy import arrays
 from tests.same_rows import same_rows
 
 import sfumato as sf
-from sfumato.engines.memory import MemorySurvey, run
+from sfumato.engines.memory.blocks import run
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import OptionError
-from sfumato.kernels.search_fitness import box_costs
-from sfumato.methods.boxes.evolution import search
-from sfumato.methods.boxes.judges import ExactJudge, LinearJudge, linear_fitness
 from sfumato.methods.boxes.partition import partition, problem_of
-from sfumato.methods.boxes.search_moves import neighbours
+from sfumato.methods.boxes.search import neighbours, search
+from sfumato.methods.boxes.search_branch_kernels import box_costs
+from sfumato.methods.boxes.search_objective import ExactJudge, LinearJudge, linear_fitness
 from sfumato.methods.search_budget import SearchBudget
 from sfumato.randomness import Randomness
 from sfumato.release.verify import verify
 from sfumato.schema.schema import Schema
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 from sfumato.table.groups import group_sizes
 
 CONTRACTS = ("none", "allowed")

@@ -11,14 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.engines.memory import Memory, MemorySurvey
-from sfumato.kernels.search_fitness import box_costs
-from sfumato.methods.boxes.judges import linear_fitness
+from sfumato.engines.memory.engine import Memory
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.methods.boxes.partition import partition, problem_of
+from sfumato.methods.boxes.search_branch_kernels import box_costs
+from sfumato.methods.boxes.search_objective import linear_fitness
 from sfumato.randomness import Randomness
-from sfumato.schema.hierarchy import Tree
+from sfumato.schema.hierarchies import Tree
 from sfumato.schema.schema import Schema
-from sfumato.table.frames import as_table
+from sfumato.sources.frames import as_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.SfumatoWarning")
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from sfumato.methods.boxes.density import log_density
-from sfumato.methods.boxes.widths import contribution, half_widths
+from sfumato.methods.boxes.optimality import contribution, half_widths, log_density
 
 positive = st.floats(0.01, 100.0)
 

@@ -7,21 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.methods.claims import (
-    DeclaredCloseness,
-    EntropyDiversity,
-    Evidence,
-    KMap,
-    PopulationGroups,
-    RecursiveDiversity,
-    RiskAtMost,
-    TCloseness,
-    rows_for_risk,
-)
-from sfumato.release.claim_records import ClaimRecord
-from sfumato.schema.hierarchy import Tree
-from sfumato.table.frames import as_table
-from sfumato.table.group_counts import GroupCounts, KeyedGroups
+from sfumato.plan.claim import Evidence
+from sfumato.plan.claims.risk import KMap, PopulationGroups, RiskAtMost, rows_for_risk
+from sfumato.plan.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
+from sfumato.release.manifest import ClaimRecord
+from sfumato.schema.hierarchies import Tree
+from sfumato.sources.frames import as_table
+from sfumato.table.groups import GroupCounts, KeyedGroups
 
 TREE = Tree.of([("1", "low", "*"), ("2", "low", "*"), ("3", "high", "*"), ("4", "high", "*")])
 

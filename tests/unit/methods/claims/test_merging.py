@@ -13,25 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.methods.boxes.plan import OverlappingAnonymity
-from sfumato.methods.claims import (
-    AtMostNames,
-    AtMostValues,
-    Claim,
-    ColumnsAllowed,
-    Containment,
-    Diversity,
-    EachColumnAnonymous,
-    Evidence,
-    FewRowsUnaltered,
-    KAnonymity,
-    MarginalsKept,
-    NoUniqueRowCopied,
-    RowsAccountedFor,
-    ValidCells,
-    WeightTotalsKept,
-)
-from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnonymity
-from sfumato.methods.probabilistic.safe_harbor import NoIdentifierLeft, SafeHarbor
+from sfumato.methods.generalize.population import ProbabilisticAnonymity
+from sfumato.methods.safe_harbor.method import NoIdentifierLeft, SafeHarbor
+from sfumato.plan.claim import Claim, Evidence
+from sfumato.plan.claims.containment import AtMostNames, Containment
+from sfumato.plan.claims.copies import FewRowsUnaltered, NoUniqueRowCopied
+from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
+from sfumato.plan.claims.kept_statistics import MarginalsKept, WeightTotalsKept
+from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.table.intervals import format_set
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.methods.claims import Evidence, MomentsKept
-from sfumato.methods.claims.moments import BothMoments
+from sfumato.plan.claim import Evidence
+from sfumato.plan.claims.kept_statistics import BothMoments, MomentsKept
 from sfumato.table.table import Table
 
 COLUMNS = ("x", "y", "z")

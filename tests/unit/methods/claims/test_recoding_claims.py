@@ -6,9 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.methods.claims import AtMostValues, Containment, EachColumnAnonymous, Evidence
-from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnonymity
-from sfumato.table.frames import as_table
+from sfumato.methods.generalize.population import ProbabilisticAnonymity
+from sfumato.plan.claim import Evidence
+from sfumato.plan.claims.containment import Containment
+from sfumato.plan.claims.groups import AtMostValues, EachColumnAnonymous
+from sfumato.sources.frames import as_table
 
 
 def evidence(released, original=None):

@@ -7,24 +7,14 @@ import pyarrow as pa
 import pytest
 
 from sfumato.methods.boxes.plan import OverlappingAnonymity
-from sfumato.methods.claims import (
-    AtMostNames,
-    AtMostValues,
-    ColumnsAllowed,
-    Containment,
-    Diversity,
-    EachColumnAnonymous,
-    Evidence,
-    FewRowsUnaltered,
-    KAnonymity,
-    MomentsKept,
-    NoUniqueRowCopied,
-    RowsAccountedFor,
-    ValidCells,
-    WeightTotalsKept,
-)
-from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnonymity
-from sfumato.methods.probabilistic.safe_harbor import NoIdentifierLeft, SafeHarbor
+from sfumato.methods.generalize.population import ProbabilisticAnonymity
+from sfumato.methods.safe_harbor.method import NoIdentifierLeft, SafeHarbor
+from sfumato.plan.claim import Evidence
+from sfumato.plan.claims.containment import AtMostNames, Containment
+from sfumato.plan.claims.copies import FewRowsUnaltered, NoUniqueRowCopied
+from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
+from sfumato.plan.claims.kept_statistics import MomentsKept, WeightTotalsKept
+from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.table.table import Table
 
 GROUP = ("age_low", "age_high", "age_missing", "bmi_low", "bmi_high", "sex", "box")

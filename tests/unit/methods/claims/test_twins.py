@@ -10,19 +10,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.methods.claims import (
-    AtMostValues,
-    Containment,
-    Diversity,
-    EachColumnAnonymous,
-    Evidence,
-    FewRowsUnaltered,
-    KAnonymity,
-    ValidCells,
-)
-from sfumato.methods.claims.base import counted
-from sfumato.methods.probabilistic.population_anonymity import ProbabilisticAnonymity
-from sfumato.methods.probabilistic.population_matches import Combinations, ShownColumn, expected_matches
+from sfumato.methods.generalize.population import Combinations, ProbabilisticAnonymity, RecodedCodes, expected_matches
+from sfumato.plan.claim import Evidence, counted
+from sfumato.plan.claims.containment import Containment
+from sfumato.plan.claims.copies import FewRowsUnaltered
+from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
+from sfumato.plan.claims.rows import ValidCells
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -109,7 +102,7 @@ def test_probabilistic_anonymity_is_that_of_the_labels_of_all_rows(rows, cut, k,
     """The claim asks merged combinations; asking the labels row by row gives the same numbers."""
     labels = [{value: number for number, value in enumerate(dict.fromkeys(row[i] for row in rows))} for i in range(2)]
     columns = [
-        ShownColumn(np.array([labels[i][row[i]] for row in rows], dtype=np.int32), len(labels[i])) for i in range(2)
+        RecodedCodes(np.array([labels[i][row[i]] for row in rows], dtype=np.int32), len(labels[i])) for i in range(2)
     ]
     population = times * len(rows)
     wanted = expected_matches(Combinations.of(columns, len(rows)), population, k)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.methods.recodings.buckets import Buckets, merged_to, quantile_ends
-from sfumato.survey.quantile_sketches import all_points
-from sfumato.table.frames import as_table
+from sfumato.methods.recodings.buckets import Buckets, merge_to_at_least, quantile_ends
+from sfumato.plan.sketches import all_points
+from sfumato.sources.frames import as_table
 
 
 @given(st.integers(1, 60), st.integers(1, 60))
@@ -109,4 +109,4 @@ def test_few_missing_values_are_joined_by_the_smallest_group():
 
 
 def test_ends_of_short_runs_go():
-    assert merged_to(3, np.array([1, 2, 3, 4]), np.array([5.0, 1.0, 2.0, 4.0])).tolist() == [1, 3, 4]
+    assert merge_to_at_least(3, np.array([1, 2, 3, 4]), np.array([5.0, 1.0, 2.0, 4.0])).tolist() == [1, 3, 4]

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.methods.recodings.tree_cuts import Branch, CountedTree, cut_with_at_most, lowest_cut
-from sfumato.schema.hierarchy import Tree
+from sfumato.methods.recodings.categories import CountedTree, TreeBranch, cut_with_at_most, lowest_cut
+from sfumato.schema.hierarchies import Tree
 
 TREE = Tree.of(
     [
@@ -30,7 +30,9 @@ def covered(counted, cut):
         first, end = counted.span(branch)
         times[first:end] += 1
     return [
-        int(time) for time, leaf in zip(times, range(counted.tree.size), strict=True) if counted.rows(Branch(0, leaf))
+        int(time)
+        for time, leaf in zip(times, range(counted.tree.size), strict=True)
+        if counted.rows(TreeBranch(0, leaf))
     ]
 
 

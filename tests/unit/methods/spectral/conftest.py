@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.memory import MemorySurvey, run
-from sfumato.methods.claims import Evidence
+from sfumato.engines.memory.blocks import run
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.methods.matrix import MatrixMethod
+from sfumato.plan.claim import Evidence
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema

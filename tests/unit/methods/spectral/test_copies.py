@@ -12,10 +12,12 @@ from hypothesis import given
 
 import sfumato as sf
 from sfumato.errors import PromiseError
-from sfumato.methods.claims import Evidence, NoUniqueRowCopied
-from sfumato.methods.claims.copies import copied_rows
-from sfumato.methods.spectral import PartitionedIca, SvdSwap, swap_method
-from sfumato.methods.spectral.copies import Cells
+from sfumato.methods.spectral import swap as swap_method
+from sfumato.methods.spectral.pica import PartitionedIca
+from sfumato.methods.spectral.restore import ExchangeableCells
+from sfumato.methods.spectral.svd_swap import SvdSwap
+from sfumato.plan.claim import Evidence
+from sfumato.plan.claims.copies import NoUniqueRowCopied, copied_rows
 from sfumato.table.encoder import Encoder
 from sfumato.table.table import Table
 
@@ -75,7 +77,7 @@ def test_a_release_has_no_copies_though_the_first_draw_had_some(method, released
 def test_exchanges_keep_every_column_and_replacements_take_other_rows():
     code = Encoder.fit(RARE, atoms=True)
     numbers = RARE.matrix(["age", "wage"])
-    cells, rows = Cells.of(RARE, numbers, code), np.array([3, 5, 700])
+    cells, rows = ExchangeableCells.of(RARE, numbers, code), np.array([3, 5, 700])
     exchanged = cells.exchanged(rows, np.random.default_rng(1)).table
     assert not exchanged.arrow.equals(RARE.arrow)
     for name in RARE.names:

@@ -8,15 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.assessment import assess
-from sfumato.engines.memory import MemorySurvey
+from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import CannotRelease, GuaranteeNotMet, OptionError, SfumatoWarning, TableError
+from sfumato.job.assess import assess
 from sfumato.kernels.prediction import prediction
-from sfumato.methods.spectral import PartitionedIca, RecursiveHistogram, SpectralHistogram, SvdSwap
+from sfumato.methods.spectral.histograms import RecursiveHistogram, SpectralHistogram
+from sfumato.methods.spectral.pica import PartitionedIca
+from sfumato.methods.spectral.svd_swap import SvdSwap
+from sfumato.plan.survey import Sample
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
-from sfumato.survey.survey import Sample
 from sfumato.table.encoder import Encoder
 from sfumato.table.groups import group_sizes
 from sfumato.table.kinds import Kind

@@ -7,9 +7,13 @@ import pyarrow as pa
 import pytest
 from scipy.stats import ks_2samp
 
-from sfumato.engines.memory import MemorySurvey
-from sfumato.methods.claims import MomentsKept, NoUniqueRowCopied
-from sfumato.methods.spectral import PartitionedIca, SpectralHistogram, SvdSwap, auto
+from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.methods.spectral import clusters as auto
+from sfumato.methods.spectral.histograms import SpectralHistogram
+from sfumato.methods.spectral.pica import PartitionedIca
+from sfumato.methods.spectral.svd_swap import SvdSwap
+from sfumato.plan.claims.copies import NoUniqueRowCopied
+from sfumato.plan.claims.kept_statistics import MomentsKept
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 
 from sfumato.methods.spectral import moments
-from sfumato.methods.spectral.moments import with_moments
-from sfumato.methods.spectral.smallest_change import smallest_change
+from sfumato.methods.spectral.moments import smallest_change, with_moments
 
 WIDE = np.random.default_rng(0).normal(size=(60, 150))
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.measures.measured_release import MeasuredRelease
-    from sfumato.schema.hierarchy import Tree
+    from sfumato.schema.hierarchies import Tree
     from sfumato.table.table import Table
 
 Part = frozenset[str | None]  # values, None for the missing one
@@ -122,7 +122,7 @@ def downcoding_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Yield the share of generalized cells that are undone; nothing if no cell is generalized."""
     if subject.origin is None or (subject.origin < 0).any():
         return
-    found = downcoded(subject.original, subject.released, subject.origin, subject.names, subject.trees)
+    found = downcode(subject.original, subject.released, subject.origin, subject.names, subject.trees)
     if not found.cells:
         return
     rate, right = share(found.true, found.cells), share(found.true, found.statements)
@@ -134,7 +134,7 @@ def downcoding_scores(subject: MeasuredRelease) -> Iterator[Score]:
     )
 
 
-def downcoded(
+def downcode(
     original: Table,
     released: Table,
     origin: NDArray[np.int64],

@@ -21,7 +21,7 @@ import numpy as np
 from sfumato.measures.confidence import share
 from sfumato.measures.measured_release import midpoints
 from sfumato.release.assessment import Score
-from sfumato.table.encoded_columns import finite
+from sfumato.table.encoded_columns import finite_numbers
 from sfumato.table.intervals import Intervals, is_interval
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Weights:
         return np.log(self.true) - np.log(self.other)
 
 
-def learnt(levels: NDArray[np.int64], counts: NDArray[np.float64], rate: float) -> Weights:
+def learn_weights(levels: NDArray[np.int64], counts: NDArray[np.float64], rate: float) -> Weights:
     """Learn the probabilities from patterns (one row each) and how often they occur.
 
     ``rate`` is the share of pairs that are true: one of as many as there are rows. A level that no pair has keeps a
@@ -100,7 +100,7 @@ def fellegi_sunter_scores(subject: MeasuredRelease) -> Iterator[Score]:
         return
     patterns, place = np.unique(_patterns(subject, targets), return_inverse=True)
     levels = (patterns[:, None] // LEVELS ** np.arange(_compared(subject))) % LEVELS
-    weights = learnt(levels, np.bincount(place).astype(np.float64), 1.0 / rows)
+    weights = learn_weights(levels, np.bincount(place).astype(np.float64), 1.0 / rows)
     weight = weights.logs[np.arange(levels.shape[1]), levels].sum(axis=1)[place].reshape(len(targets), rows)
     best = weight >= weight.max(axis=1, keepdims=True) - 1e-9
     own = subject.origin[None, :] == targets[:, None]
@@ -147,7 +147,7 @@ def _category_levels(
 
 def _number_levels(subject: MeasuredRelease, number: NumberEncoding, targets: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how far apart the numbers are, from 0; a number that is inside a range is equal to it."""
-    person = finite(subject.original, number.name)[targets][:, None]
+    person = finite_numbers(subject.original, number.name)[targets][:, None]
     if is_interval(number.name, subject.released.kinds):
         ends = Intervals.of(subject.released, number.name)
         return np.where((ends.low <= person) & (person <= ends.high), 0, LEVELS - 1)

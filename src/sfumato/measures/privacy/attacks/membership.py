@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.measures.confidence import Interval, area_under_curve, share
-from sfumato.measures.permutation import adjusted, areas, exchanges
-from sfumato.measures.privacy.neighbours import find
+from sfumato.measures.confidence import Interval, adjust_p_values, area_under_curve, areas, exchanges, share
+from sfumato.measures.privacy.prediction import find
 from sfumato.release.assessment import Score
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def membership_scores(subject: MeasuredRelease) -> Iterator[Score]:
     unusual = around.mean(axis=1)
     scores = {"nearest row": -in_release[:, 0], "density ratio": _emptiness(around) - _emptiness(in_release)}
     labels = exchanges(len(members), len(outsiders), generator)
-    p_values = adjusted(np.column_stack([exchanged(labels, score, unusual) for score in scores.values()]))
+    p_values = adjust_p_values(np.column_stack([exchanged(labels, score, unusual) for score in scores.values()]))
     for (name, score), p_value in zip(scores.items(), p_values.reshape(len(scores), -1), strict=True):
         inside, outside = score[: len(members)], score[len(members) :]
         found = membership(inside, outside, unusual[: len(members)], unusual[len(members) :])

@@ -1,0 +1,357 @@
+"""The sixth step: make the release, with progress, and cancel it."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+
+from sfumato.app.choices import Message
+from sfumato.app.jobs import BackgroundJob
+from sfumato.app.pages.frame import (
+    ask_for_columns,
+    columns_of,
+    form_of,
+    position,
+    redirect_to,
+    render_page,
+    show_progress,
+    source_of,
+    visitor_of,
+)
+from sfumato.app.pages.method import options_for
+from sfumato.app.tasks import MakeRelease
+from sfumato.app.visitors import Run
+from sfumato.comparison.page import map_context
+from sfumato.errors import RequestError
+from sfumato.job.project_files import project_text
+from sfumato.job.request import READING, listed, reading_words
+from sfumato.job.request import Request as ReleaseRequest
+from sfumato.methods.registry import make_method, method_class
+from sfumato.report.picture import HEIGHT, WIDTH
+from sfumato.report.reproduction import command_text, python_text, summary_of
+
+ATTACKED = 20_000  # rows up to which attacks are tried unless the visitor says otherwise
+
+
+async def show_run(request: Request) -> Response:
+    """Show what will be done, or how far it is."""
+    visitor = visitor_of(request)
+    choices = visitor.choices
+    if choices.method is None:
+        return redirect_to("/method")
+    current = next((run for run in visitor.runs if not run.job.is_over), None)
+    if current is not None:
+        return render_page(request, "running.html.j2", run=current, job=current.job)
+    job = await ask_for_columns(request)
+    if job.state != "done":
+        return show_progress(request, job)
+    found = columns_of(job)
+    return render_page(
+        request,
+        "run.html.j2",
+        found=found,
+        options=options_for(choices),
+        summary=summary_of(method_class(choices.method)),
+        attacked=found.inspection.rows <= ATTACKED,
+        last=visitor.runs[-1] if visitor.runs else None,
+    )
+
+
+async def start_run(request: Request) -> Response:
+    """Start a run with the current choices."""
+    visitor, form = visitor_of(request), await form_of(request)
+    if form.one("choices") not in ("", str(visitor.history.changes)):
+        raise RequestError(
+            "The choices were changed since this page was shown, perhaps in another tab.",
+            fix="go back, look at them, and start then",
+        )
+    choices, job = visitor.choices, await ask_for_columns(request)
+    if choices.method is None or job.state != "done" or any(not run.job.is_over for run in visitor.runs):
+        return redirect_to("/run")
+    options, seed, schema = options_for(choices), form.number("seed"), columns_of(job).schema
+    make_method(choices.method, **options)  # validate before any work
+    visitor.made_runs += 1
+    folder = visitor.room(f"run-{visitor.made_runs}")
+    task = MakeRelease(
+        source=source_of(request),
+        number=visitor.made_runs,
+        folder=str(folder / "out"),
+        schema=schema,
+        method=choices.method,
+        options=options,
+        seed=seed,
+        attacked=bool(form.one("attacked")),
+    )
+
+    def clear_away(ended: BackgroundJob) -> None:
+        if ended.state != "done":
+            shutil.rmtree(folder, ignore_errors=True)
+
+    made = Run(
+        number=task.number,
+        folder=folder,
+        source=task.source,
+        choices=choices,
+        schema=schema,
+        method=choices.method,
+        options=options,
+        seed=seed,
+        job=visitor.jobs.ask(task, clear_away),
+    )
+    visitor.runs.append(made)
+    return redirect_to("/run")
+
+
+async def cancel_job(request: Request) -> Response:
+    """End a job; nothing of it stays."""
+    visitor, form = visitor_of(request), await form_of(request)
+    job = visitor.jobs.find(form.one("job"))
+    is_run = any(run.job is job for run in visitor.runs)
+    if job is not None:
+        await run_in_threadpool(visitor.jobs.cancel, job)
+    visitor.runs = [run for run in visitor.runs if run.job.state != "cancelled"]
+    return redirect_to("/run" if is_run else "/open")
+
+
+async def send_state(request: Request) -> Response:
+    """Tell the script of the page how far a job is."""
+    visitor = visitor_of(request)
+    job = visitor.jobs.find(request.path_params["job"])
+    if job is None:
+        return JSONResponse({"over": True})
+    run = next((one for one in visitor.runs if one.job is job), None)
+    is_there = run is not None and job.state in ("done", "failed")  # the page of a run that failed says why
+    made = f"/runs/{run.number}" if run is not None and is_there else None
+    return JSONResponse(
+        {
+            "over": job.is_over,
+            "state": job.state,
+            "said": job.said[-12:],
+            "share": job.share,
+            "seconds": round(job.elapsed, 1),
+            "next": made,
+        }
+    )
+
+
+# How to make a run again: as a command, as Python, as a schema file and as a project file.
+
+
+OUT = "out"
+TREES = "trees"  # folder of edited trees, beside the schema file
+
+
+def command_of(run: Run) -> str:
+    """Return the command; it is given in the folder that holds the table and ``schema.toml``."""
+    seed = [] if run.seed is None else ["--seed", str(run.seed)]
+    name = run.source.name
+    file = f"./{name}" if name.startswith("-") else name  # it would be read as an option
+    return command_text(
+        run.method, run.options, file=file, folder=OUT, arguments=[*reading_words(run.source.reading), *seed]
+    )
+
+
+def python_of(run: Run) -> str:
+    """Return the same in Python."""
+    reading = run.source.reading
+    given = {
+        "separator": reading.separator,
+        "encoding": reading.encoding,
+        "decimal": reading.decimal,
+        "missing": list(reading.missing) or None,
+        "header": reading.header,
+        "names": None if reading.names is None else list(listed(reading.names)),
+        "sheet": reading.sheet,
+    }
+    options = "".join(f", {name}={value!r}" for name, value in given.items() if value is not None)
+    file = f"sf.read({run.source.name!r}{options})" if options else None
+    seed = "" if run.seed is None else f", seed={run.seed}"
+    made = python_text(
+        method_class(run.method).__name__, run.options, file=run.source.name, folder=OUT, arguments=seed, table=file
+    )
+    return f"import sfumato as sf\n\n{made}\n"
+
+
+def tree_files(run: Run) -> dict[str, Path]:
+    """Return the trees that the visitor edited, by their paths beside the schema file."""
+    paths = [Path(column.tree) for column in run.schema.columns if column.tree and os.sep in column.tree]
+    return {f"{TREES}/{path.name}": path for path in paths}
+
+
+def schema_of(run: Run) -> str:
+    """Return the schema file, which names edited trees in a folder beside it."""
+    return run.schema.to_toml(_home(run))
+
+
+def project_of(run: Run) -> str:
+    """Return the project file; ``sfumato run`` makes the release again. There is no seed in it."""
+    home = _home(run)
+    reading = run.source.reading
+    return project_text(
+        ReleaseRequest(
+            input=str(home / run.source.name),
+            target=str(home / OUT),
+            method=run.method,
+            options=run.options,
+            columns=run.schema,
+            reading=None if reading == READING else reading,
+        ),
+        home,
+    )
+
+
+def _home(run: Run) -> Path:
+    """Return the folder from which the paths of trees are those of :func:`tree_files`."""
+    return run.folder.parent
+
+
+# The seventh step: what a run made, several runs on the risk–utility map, and the way back to one of them.
+
+
+MOST_RUNS = 10**9  # numbers that an address may name
+
+
+async def show_result(request: Request) -> Response:
+    """Show the result of a run."""
+    run = run_of(request)
+    if run.made is None:
+        return render_page(
+            request, "failed_run.html.j2", 200 if run.job.failure else 404, run=run, failure=run.job.failure
+        )
+    contents = run.made.contents
+    return render_page(
+        request,
+        "result.html.j2",
+        run=run,
+        report=contents,
+        reason=run.made.trial.rows[0].reason if run.made.trial else "",
+        picture=contents._picture,
+        width=WIDTH,
+        height=HEIGHT,
+        command=command_of(run),
+        python=python_of(run),
+        files=sorted(file.name for file in run.bundle.iterdir()),
+    )
+
+
+async def compare_runs(request: Request) -> Response:
+    """Show all runs, and where they lie on the risk–utility map."""
+    from sfumato.comparison.records import Comparison  # slow to import
+
+    visitor = visitor_of(request)
+    runs = [run for run in visitor.runs if run.made is not None]
+    placed = [run for run in runs if run.made and run.made.trial and not run.made.trial.rows[0].reason]
+    context: dict[str, Any] = {}
+    if placed:
+        trials = [run.made.trial for run in placed if run.made and run.made.trial]
+        whole = Comparison(
+            rows=tuple(trial.rows[0] for trial in trials),
+            original_rows=trials[0].original_rows,
+            reference_rows=trials[0].reference_rows,
+        )
+        context = map_context(whole, numbers=[run.number for run in placed])
+        context["marked"] = {run.number: row for run, row in zip(placed, whole.rows, strict=True)}
+    return render_page(
+        request, "runs.html.j2", runs=runs, failed=[run for run in visitor.runs if run.job.failure], **context
+    )
+
+
+async def restore_choices(request: Request) -> Response:
+    """Take the choices of a run again."""
+    await form_of(request)
+    run = run_of(request)
+    chosen = run.choices
+    visitor_of(request).history.change(
+        Message("back to run {run}", {"run": run.number}),
+        schema=chosen.schema,
+        population=chosen.population,
+        keep=chosen.keep,
+        method=chosen.method,
+        options=chosen.options,
+    )
+    return redirect_to("/run")
+
+
+def run_of(request: Request) -> Run:
+    """Return the run that the address names."""
+    number = position(request.path_params["number"], MOST_RUNS)
+    run = None if number is None else visitor_of(request).run(number)
+    if run is None:
+        raise HTTPException(404)
+    return run
+
+
+# What a visitor takes away: the bundle, the report, the schema, the project file, the command and Python.
+
+
+REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"  # it has no scripts
+
+
+async def send_report(request: Request) -> Response:
+    """Show the report, or save it: ``?save=1``."""
+    run = _complete_run(request)
+    name = f"report-run-{run.number}.html" if request.query_params.get("save") else None
+    answer = FileResponse(run.bundle / "report.html", media_type="text/html", filename=name)
+    answer.headers["content-security-policy"] = REPORT_POLICY
+    return answer
+
+
+async def send_bundle(request: Request) -> Response:
+    """Save the whole bundle as a ZIP archive."""
+    run = _complete_run(request)
+    archive = run.folder / "bundle.zip"
+    if not archive.exists():
+        await run_in_threadpool(_pack, run.bundle, archive)
+    return FileResponse(archive, media_type="application/zip", filename=f"sfumato-run-{run.number}.zip")
+
+
+async def send_recipe(request: Request) -> Response:
+    """Save one of the files that make the run again, or all of them as an archive."""
+    run, name = _complete_run(request), request.path_params["name"]
+    texts = {
+        "schema.toml": schema_of,
+        "project.toml": project_of,
+        "command.sh": lambda run: command_of(run) + "\n",
+        "run.py": python_of,
+    }
+    if name in texts:
+        return _save(texts[name](run).encode(), name, "text/plain; charset=utf-8")
+    if name != "project.zip":
+        raise HTTPException(404)
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file, made in texts.items():
+            archive.writestr(file, made(run))
+        for file, path in tree_files(run).items():
+            archive.write(path, file)
+    return _save(out.getvalue(), f"sfumato-project-{run.number}.zip", "application/zip")
+
+
+def _complete_run(request: Request) -> Run:
+    run = run_of(request)
+    if run.made is None:
+        raise HTTPException(404)
+    return run
+
+
+def _save(content: bytes, name: str, kind: str) -> Response:
+    return Response(content, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'})
+
+
+def _pack(folder: Path, target: Path) -> None:
+    """Pack the files of a bundle, and put the archive in place when it is complete."""
+    fresh = target.with_suffix(".part")
+    with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as archive:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                archive.write(file, Path("out") / file.relative_to(folder))
+    fresh.replace(target)

@@ -1,0 +1,357 @@
+"""The first step: upload a table, open one below the named folder, or try the demo."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from sfumato.app.choices import Message, Source
+from sfumato.app.pages.frame import (
+    Form,
+    ask_for_columns,
+    ask_worker,
+    columns_of,
+    form_of,
+    position,
+    redirect_to,
+    render_page,
+    settings_of,
+    show_progress,
+    source_of,
+    visitor_of,
+)
+from sfumato.app.tasks import ALPHA, MeasureRisks, ShownTree, ShowTree
+from sfumato.app.uploads import EXPANDED, TooLarge, receive, require_expandable, safe_name, shown_name
+from sfumato.errors import OptionError, ReadError, RequestError, SchemaError, SfumatoError
+from sfumato.job.request import Reading
+from sfumato.params import require_choice
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.hierarchies import Tree
+from sfumato.schema.schema import Schema
+from sfumato.schema.suggested_hierarchies import TREE_KINDS
+
+SEPARATORS = {"": None, "comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
+HEADERS = {"": None, "yes": True, "no": False}
+DECIMALS = {"": None, "point": ".", "comma": ","}
+
+
+async def show_tables(request: Request) -> Response:
+    """Show what can be opened."""
+    folder = settings_of(request).folder
+    tables = None if folder is None else await run_in_threadpool(folder.tables)
+    most = settings_of(request).most_upload
+    return render_page(request, "open.html.j2", tables=tables, folder=folder, most=most)
+
+
+async def upload_table(request: Request) -> Response:
+    """Take an upload: its body is the file, and the address says its name and how to read it."""
+    visitor, most = visitor_of(request), settings_of(request).most_upload
+    given = Form({name: [value] for name, value in request.query_params.multi_items()})
+    room, source, error = visitor.room_for_table(), None, None
+    try:
+        target = room / safe_name(given.one("name"))
+        await receive(request.stream(), target, most=most, declared=request.headers.get("content-length", ""))
+        await run_in_threadpool(require_expandable, target, EXPANDED * most)
+        source = Source(path=str(target), name=shown_name(given.one("name")), reading=_reading(given))
+    except SfumatoError as refused:
+        error = refused
+    except OSError as refused:
+        error = ReadError(f"The upload cannot be stored: {refused.strerror or 'the system refused'}.")
+    finally:
+        if source is None:
+            visitor.refuse(room)
+    if error is not None or source is None:
+        status = 413 if isinstance(error, TooLarge) else 422
+        answer = JSONResponse({"error": str(error)}, status)
+        answer.headers["connection"] = "close"  # the rest of the body is not read
+        return answer
+    await run_in_threadpool(visitor.open, source)
+    return JSONResponse({"next": "/columns"})
+
+
+async def open_path(request: Request) -> Response:
+    """Open a file below the folder that the command names."""
+    folder, form = settings_of(request).folder, await form_of(request)
+    if folder is None:
+        raise OptionError("The command must name a folder to open files by path.", fix="sfumato app --folder DIR")
+    found = await run_in_threadpool(folder.find, form.one("path"))
+    await run_in_threadpool(require_expandable, found, EXPANDED * settings_of(request).most_upload)
+    source = Source(path=str(found), name=found.name, reading=_reading(form), below=str(folder.path.resolve()))
+    await run_in_threadpool(visitor_of(request).open, source)
+    return redirect_to("/columns")
+
+
+async def open_demo(request: Request) -> Response:
+    """Open the table of ``sfumato demo``."""
+    visitor = visitor_of(request)
+    target = visitor.room_for_table() / "diabetes.parquet"
+    source = Source(path=str(target), name=target.name, reading=Reading(), is_demo=True)
+    await run_in_threadpool(visitor.open, source)
+    return redirect_to("/columns")
+
+
+async def read_again(request: Request) -> Response:
+    """Read the same table in another way."""
+    visitor, form = visitor_of(request), await form_of(request)
+    if visitor.source is not None:
+        known = visitor.source
+        source = replace(known, reading=_reading(form))
+        await run_in_threadpool(visitor.open, source)
+    return redirect_to("/columns")
+
+
+async def close_table(request: Request) -> Response:
+    """Forget the table, and remove what was stored."""
+    visitor = visitor_of(request)
+    with contextlib.suppress(OSError):
+        await run_in_threadpool(visitor.forget)
+    return redirect_to("/open")
+
+
+def _reading(form: Form) -> Reading:
+    """Return how to read a text file, from the fields of a form."""
+    missing = form.one("missing")
+    return Reading(
+        separator=SEPARATORS.get(form.one("separator")),
+        encoding=form.one("encoding") or None,
+        decimal=DECIMALS.get(form.one("decimal")),
+        missing=(missing,) if missing else (),
+        header=HEADERS.get(form.one("header")),
+        sheet=form.one("sheet") or None,
+    )
+
+
+# The second step: what the columns are, and their roles, which are changed for many columns at once.
+
+
+MEANINGS = {  # what each role does, as buttons say it
+    Role.QUASI: "protect it: others may know it",
+    Role.SENSITIVE: "release it: it is what an intruder wants to learn",
+    Role.OTHER: "release it as it is",
+    Role.IDENTIFIER: "remove it: it names a person",
+    Role.WEIGHT: "a sampling weight",
+}
+ROLE_NAMES = {
+    Role.QUASI: "quasi-identifier",
+    Role.SENSITIVE: "sensitive",
+    Role.OTHER: "other",
+    Role.IDENTIFIER: "identifier",
+    Role.WEIGHT: "weight",
+}
+
+
+async def show_columns(request: Request) -> Response:
+    """Show all columns."""
+    job = await ask_for_columns(request)
+    if job.state != "done":
+        return show_progress(request, job)
+    return render_page(
+        request, "columns.html.j2", found=columns_of(job), warnings=job.warnings, meanings=MEANINGS, names=ROLE_NAMES
+    )
+
+
+async def change_roles(request: Request) -> Response:
+    """Give the chosen columns a role."""
+    job, form = await ask_for_columns(request), await form_of(request)
+    if job.state != "done":
+        return redirect_to("/columns")
+    schema = columns_of(job).schema
+    role = Role(require_choice(form.one("role"), name="The role", choices=list(map(str, Role))))
+    names = [schema.columns[position].name for position in form.positions("column", len(schema.columns))]
+    history = visitor_of(request).history
+    if names:
+        message = Message(
+            "role {role} for {column}" if len(names) == 1 else "role {role} for {columns} columns",
+            {"role": Message(ROLE_NAMES[role]), "column": names[0], "columns": len(names)},
+        )
+        history.change(message, schema=_with_role(history.now.schema, names, role))
+    return redirect_to("/columns")
+
+
+def _with_role(schema: Schema, names: Sequence[str], role: Role) -> Schema:
+    """Return the schema with a role for these columns; unlike on the command line, a name is never a pattern."""
+    columns = {column.name: column for column in schema.columns}
+    for name in names:
+        known = columns.get(name, Column(name=name, role=role))
+        columns[name] = replace(known, role=role, reason="")
+    return Schema(tuple(columns.values()))
+
+
+# Generalization trees: suggested, drawn, and edited by grouping values or as text.
+#
+# A tree holds the values of its column, so it is shown only when the visitor asks for it, and stored in the private
+# folder. Errors name counts and no value.
+
+
+MOST_DRAWN = 400  # values of a tree that are drawn
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnBranch:
+    """A node of a drawn tree, with the nodes below it and the positions of its values."""
+
+    name: str
+    level: int
+    values: tuple[int, ...]
+    below: tuple[DrawnBranch, ...]
+
+
+async def show_tree(request: Request) -> Response:
+    """Draw the tree of a column: the chosen one, or a suggestion."""
+    job = await ask_for_columns(request)
+    if job.state != "done":
+        return show_progress(request, job)
+    column = _column(columns_of(job).schema.columns, request.query_params.get("column", ""))
+    way, levels = request.query_params.get("way", ""), request.query_params.get("levels", "")
+    task = ShowTree(
+        source=source_of(request),
+        schema=visitor_of(request).choices.schema,
+        column=column.name,
+        way=require_choice(way, name="The way", choices=("", *TREE_KINDS)),
+        levels=_levels(levels),
+    )
+    job = await ask_worker(request, task)
+    if job.state != "done":
+        return show_progress(request, job)
+    tree: ShownTree = job.result
+    drawn = draw_branches(tree.lines) if len(tree.lines) <= MOST_DRAWN else None
+    place = request.query_params.get("column", "")
+    return render_page(
+        request, "tree.html.j2", column=column, position=place, tree=tree, drawn=drawn, ways=TREE_KINDS, levels=levels
+    )
+
+
+async def change_tree(request: Request) -> Response:
+    """Choose a tree, an edited one, or none."""
+    job, form = await ask_for_columns(request), await form_of(request)
+    if job.state != "done":
+        return redirect_to("/columns")
+    column = _column(columns_of(job).schema.columns, form.one("column"))
+    history, action = visitor_of(request).history, form.one("action")
+    tree, message = None, Message("no tree for {column}", {"column": column.name})
+    if action != "remove":
+        tree = Tree.of(_lines(form.one("text")), name="tree")
+        if action == "group":
+            tree = group_values(tree, form.positions("value", tree.size), form.one("group"), form.number("level") or 1)
+        message = Message("tree for {column}", {"column": column.name})
+    chosen = replace(column, tree=None if tree is None else _stored(request, column.name, tree))
+    schema = history.now.schema
+    others = tuple(one for one in schema.columns if one.name != column.name)
+    history.change(message, schema=replace(schema, columns=(*others, chosen)))
+    return redirect_to(f"/tree?column={form.one('column')}" if tree is not None else "/columns")
+
+
+def group_values(tree: Tree, values: Sequence[int], name: str, level: int) -> Tree:
+    """Return the tree with values in one group of this name on a level; above it they follow the first of them.
+
+    >>> tree = Tree.of([("a", "a", "*"), ("b", "b", "*"), ("c", "c", "*")])
+    >>> group_values(tree, [0, 2], "a or c", 1).lines
+    [('a', 'a or c', '*'), ('c', 'a or c', '*'), ('b', 'b', '*')]
+    """
+    if not values or not name:
+        raise RequestError("A group needs at least one value, and a name.")
+    if not 1 <= level < tree.levels:
+        raise SchemaError(f"The level must be from 1 to {tree.levels - 1}.", found=str(level))
+    lines = tree.lines if level < tree.levels - 1 else [(*line, line[-1]) for line in tree.lines]
+    above = lines[values[0]][level + 1 :]
+    return Tree.of([(*line[:level], name, *above) if row in set(values) else line for row, line in enumerate(lines)])
+
+
+def draw_branches(lines: Sequence[Sequence[str]], level: int | None = None, first: int = 0) -> tuple[DrawnBranch, ...]:
+    """Return the nodes of a tree from its lines, the highest level first; subtrees are contiguous."""
+    level = len(lines[0]) - 1 if level is None else level
+    found, start = [], 0
+    for row in range(1, len(lines) + 1):
+        if row == len(lines) or lines[row][level] != lines[start][level]:
+            found.append(
+                DrawnBranch(
+                    name=lines[start][level],
+                    level=level,
+                    values=tuple(range(first + start, first + row)),
+                    below=draw_branches(lines[start:row], level - 1, first + start) if level else (),
+                )
+            )
+            start = row
+    return tuple(found)
+
+
+def _column(columns: Sequence[Column], given: str) -> Column:
+    found = position(given, len(columns))
+    if found is None:
+        raise RequestError(
+            "There is no such column.", found=f"{len(columns)} columns", fix="a link on the page of columns"
+        )
+    return columns[found]
+
+
+def _levels(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(one) for one in text.replace(";", ",").split(",") if one.strip())
+    except ValueError:
+        pass
+    raise RequestError("Levels must be numbers, separated by commas.", fix="5, 10, 50")
+
+
+def _lines(text: str) -> list[tuple[str, ...]]:
+    """Read the lines of an edited tree; browsers send the ends of lines in another way, also those in values."""
+    lines = None
+    try:
+        rows = csv.reader(io.StringIO(text.replace("\r\n", "\n")), delimiter=";")
+        lines = [tuple(cell.strip() for cell in line) for line in rows if line]
+    except csv.Error:
+        pass
+    if not lines:
+        raise SchemaError("A tree must have lines: value;group;…;*", found="none that can be read")
+    return lines
+
+
+def _stored(request: Request, column: str, tree: Tree) -> str:
+    """Store a tree under a name made of its content, so that undo finds the one before."""
+    out = io.StringIO()
+    tree.write(out)
+    content = out.getvalue().encode()
+    folder = visitor_of(request).folder / "trees"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    file = folder / f"tree-{hashlib.sha256(column.encode() + content).hexdigest()[:12]}.csv"
+    file.write_bytes(content)
+    return str(file)
+
+
+# The third step: the re-identification risk of the original table.
+
+
+MOST_SETS = 25  # sets of columns that are listed
+
+
+async def show_risks(request: Request) -> Response:
+    """Show the risks."""
+    choices = visitor_of(request).choices
+    task = MeasureRisks(source=source_of(request), schema=choices.schema, population=choices.population)
+    job = await ask_worker(request, task)
+    if job.state != "done":
+        return show_progress(request, job)
+    return render_page(request, "risks.html.j2", risks=job.result, alpha=ALPHA, most=MOST_SETS)
+
+
+async def change_population(request: Request) -> Response:
+    """Choose the population."""
+    population = (await form_of(request)).number("population")
+    job = await ask_for_columns(request)
+    rows = columns_of(job).inspection.rows if job.state == "done" else 1
+    if population is not None and population < rows:
+        raise OptionError(
+            "The population must include the people of the table.",
+            found=f"population {population:,}, {rows:,} rows",
+            fix="a population of at least the number of rows; or leave the field empty",
+        )
+    message = Message("population {people}" if population is not None else "no population", {"people": population or 0})
+    visitor_of(request).history.change(message, population=population)
+    return redirect_to("/risks")

@@ -1,0 +1,253 @@
+"""What is compared: methods, each at several strengths that its class declares."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import queue
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+from sfumato.comparison.records import ComparedMethod
+from sfumato.errors import OptionError, SfumatoError
+from sfumato.job.job import AssessmentWishes, Job
+from sfumato.job.release import make_release
+from sfumato.measures.assess import ComparisonOptions
+from sfumato.methods.base import Method
+from sfumato.methods.registry import METHODS, make_method, method_class
+from sfumato.params import options_of, require_int, strength_of
+from sfumato.processes import Child, Parent
+from sfumato.release.plain_json import plain
+
+if TYPE_CHECKING:
+    from sfumato.schema.schema import FittedTable
+    from sfumato.table.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A method with all its options, and the one option by which trials of this method differ."""
+
+    method: Method
+    strength: str  # such as "k = 5"; empty for a method of one strength
+
+    @property
+    def name(self) -> str:
+        """Method and strength, as text."""
+        return f"{self.method.name}, {self.strength}" if self.strength else self.method.name
+
+    @property
+    def options(self) -> dict[str, object]:
+        """Options that may be reported and differ from their defaults."""
+        given = ((one, getattr(self.method, one.name)) for one in options_of(type(self.method)))
+        return {one.name: plain(value) for one, value in given if one.declared.reported and value != one.default}
+
+    @property
+    def identity(self) -> str:
+        """A text that differs for different trials; for hashes only, because it may quote what options hold."""
+        return repr(
+            (self.method.name, [(field.name, getattr(self.method, field.name)) for field in fields(self.method)])
+        )
+
+
+def trials_of(methods: Iterable[str | Method] | None, strengths: int) -> tuple[Trial, ...]:
+    """Return the trials of methods, given by name (at several strengths) or as objects (as they are).
+
+    None stands for all methods. A name at the end of another's list is not repeated.
+    """
+    require_int(strengths, name="strengths", at_least=1)
+    if isinstance(methods, str):
+        raise OptionError("methods must be a list of methods.", found="a text", fix=f"methods=[{methods!r}]")
+    trials: dict[str, Trial] = {}
+    for given in METHODS if methods is None else methods:
+        for trial in [_as_given(given)] if isinstance(given, Method) else _at_strengths(given, strengths):
+            trials.setdefault(trial.identity, trial)
+    if not trials:
+        raise OptionError("At least one method must be given to compare.", found="none", fix="sfumato methods")
+    return tuple(trials.values())
+
+
+def chosen_strengths(values: tuple[object, ...], count: int) -> tuple[object, ...]:
+    """Return ``count`` of the values that a method declares, evenly spaced from the first to the last, or all of them.
+
+    >>> chosen_strengths((3, 5, 10, 20, 50), 3)
+    (3, 10, 50)
+    >>> chosen_strengths((3, 5, 10, 20, 50), 1)
+    (10,)
+    """
+    if count == 1:
+        return values[len(values) // 2 :][:1]
+    last = len(values) - 1
+    return tuple(values[position] for position in sorted({round(step * last / (count - 1)) for step in range(count)}))
+
+
+def _at_strengths(name: str, count: int) -> list[Trial]:
+    if not isinstance(name, str):
+        raise OptionError("A method must be a name or a method such as sf.Noise().", found=type(name).__name__)
+    option = strength_of(method_class(name))
+    if option is None:
+        return [Trial(method=make_method(name), strength="")]
+    values = chosen_strengths(option.declared.strengths, count)
+    return [
+        Trial(method=make_method(name, **{option.name: value}), strength=_text(option.name, value)) for value in values
+    ]
+
+
+def _as_given(method: Method) -> Trial:
+    option = strength_of(type(method))
+    return Trial(method=method, strength="" if option is None else _text(option.name, getattr(method, option.name)))
+
+
+def _text(name: str, value: object) -> str:
+    return f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
+
+
+# Try one method: release the people, assess the release against the others, and keep the reason if it fails.
+
+
+@dataclass(frozen=True, repr=False)
+class Split:
+    """The people whose rows are released, and the people who never took part."""
+
+    kept: FittedTable
+    others: Table
+    seed: int | None = None  # of releases and assessments, for tests
+
+    def job(self, trial: Trial) -> Job:
+        """Return the job that releases the people by the method of a trial, and assesses them against the others."""
+        wishes = AssessmentWishes(reference=self.others, options=ComparisonOptions(seed=self.seed))
+        return Job.of(self.kept, method=trial.method, engine="memory", assessment=wishes, seed=self.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """The record of a trial, and whether another attempt would give the same."""
+
+    row: ComparedMethod
+    is_final: bool  # false after an unexpected error, which may have been due to the machine
+
+
+def attempt(trial: Trial, split: Split) -> Attempt:
+    """Make a release and assess it; an error becomes the reason of the record, without quoting a cell."""
+    start = time.perf_counter()
+    failed = ComparedMethod(method=trial.method.name, strength=trial.strength, options=trial.options)
+    reason, is_final = "", True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            release = make_release(split.job(trial))
+    except SfumatoError as error:
+        reason = str(error)
+    except Exception as error:  # the message may quote a cell
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        reason, is_final = f"Unexpected {type(error).__name__} in {last.name}, line {last.lineno}.", False
+    seconds = time.perf_counter() - start
+    if reason:
+        return Attempt(row=replace(failed, reason=reason, seconds=seconds), is_final=is_final)
+    assert release.manifest is not None
+    guarantee = release.manifest.guarantee
+    row = replace(failed, guarantee=guarantee, seconds=seconds, assessment=release.assessment)
+    return Attempt(row=row, is_final=True)
+
+
+# Try methods in several processes. A process that dies costs only the trial that it was working on.
+
+
+# each process has one processor, so libraries must not start a thread for every one
+SINGLE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+
+
+def attempts(trials: Sequence[Trial], split: Split, jobs: int) -> Iterator[tuple[Trial, Attempt]]:
+    """Yield each trial with its attempt, as they end; ``jobs`` processes, or this one if ``jobs`` is 1.
+
+    Classes of methods that are defined outside of this package may not exist in other processes, so they are tried in
+    this one.
+    """
+    if min(jobs, len(trials)) <= 1 or not all(type(one.method).__module__.startswith("sfumato.") for one in trials):
+        yield from ((trial, attempt(trial, split)) for trial in trials)
+        return
+    pool = _WorkerPool(trials, pickle.dumps(split))
+    try:
+        pool.start(min(jobs, len(trials)))
+        for _ in trials:
+            yield pool.done.get()
+    finally:
+        pool.close()
+
+
+def try_methods(parent: Parent) -> None:
+    """Work in a child process: receive the split, then one trial after the other, and send each attempt."""
+    split = parent.receive()
+    while True:
+        parent.send(attempt(parent.receive(), split))
+
+
+class _WorkerPool:
+    """Threads that hand out trials, each to a process of its own."""
+
+    def __init__(self, trials: Sequence[Trial], split: bytes) -> None:
+        self.done: queue.Queue[tuple[Trial, Attempt]] = queue.Queue()
+        self._split = split
+        self._waiting: queue.SimpleQueue[Trial] = queue.SimpleQueue()
+        for trial in trials:
+            self._waiting.put(trial)
+        self._children: list[Child] = []
+        self._closed = False
+
+    def start(self, jobs: int) -> None:
+        for _ in range(jobs):
+            threading.Thread(target=self._work, daemon=True).start()
+
+    def close(self) -> None:
+        """End all processes; what they were working on is lost."""
+        self._closed = True
+        for child in list(self._children):
+            child.end()
+
+    def _work(self) -> None:
+        child = None
+        while not self._closed:
+            try:
+                trial = self._waiting.get_nowait()
+            except queue.Empty:
+                break
+            child = child or self._start_child()
+            result = _attempt_in(child, trial)
+            if result is None:
+                result, child = Attempt(row=_lost(trial, child.end()), is_final=False), None
+            self.done.put((trial, result))
+        if child is not None:
+            child.end()
+
+    def _start_child(self) -> Child:
+        """Start a process with one thread, and give it the split."""
+        child = Child(__name__, try_methods.__name__, environment=SINGLE)
+        self._children.append(child)
+        with contextlib.suppress(OSError):  # it died at once, which the first attempt notices
+            child.send_pickled(self._split)
+        return child
+
+
+def _attempt_in(child: Child, trial: Trial) -> Attempt | None:
+    """Let a process try a method; None if it died."""
+    try:
+        child.send(trial)
+        result: Attempt = child.receive()
+    except (OSError, EOFError, ValueError, pickle.UnpicklingError):  # no reader, half a message, a closed pipe
+        return None
+    return result
+
+
+def _lost(trial: Trial, code: int) -> ComparedMethod:
+    """Return the record of a trial whose process died."""
+    return ComparedMethod(
+        method=trial.method.name,
+        strength=trial.strength,
+        options=trial.options,
+        reason=f"The process ended without a result (code {code}); the memory may not suffice. Try: fewer --jobs.",
+    )

@@ -1,1 +1,0 @@
-"""Databases as source and destination: PostgreSQL, DuckDB and SQLite."""

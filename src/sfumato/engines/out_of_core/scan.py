@@ -1,0 +1,226 @@
+"""A survey of rows in files. An engine answers a few queries; the rest is the same for all engines."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from sfumato.engines.out_of_core.source import EXACTLY_COUNTED, column_facts
+from sfumato.plan.answers import Distinct, Extremes, GroupSizes
+from sfumato.plan.questions import (
+    Answers,
+    DistinctIn,
+    ExtremesOf,
+    FactsOf,
+    GroupSizesOf,
+    MissingIn,
+    PartialAnswers,
+    PointsOf,
+    Question,
+)
+from sfumato.plan.sketches import WeightedPoints
+from sfumato.plan.survey import Sample
+from sfumato.table.facts import ColumnFacts, is_text
+from sfumato.table.kinds import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.engines.machine import MemoryBudget
+    from sfumato.engines.out_of_core.source import StoredRows
+    from sfumato.randomness import Randomness
+
+FROM_FACTS: dict[type[Question[Any]], Callable[[ColumnFacts], Any]] = {  # questions that facts of a column answer
+    FactsOf: lambda facts: facts,
+    ExtremesOf: lambda facts: Extremes(facts.low, facts.high),
+    MissingIn: lambda facts: facts.missing,
+}
+
+
+@dataclass(frozen=True)
+class SqlDialect:
+    """What engines write in different ways in SQL, with ``{}`` in place of a column."""
+
+    days: str  # of a date, since 1970
+    microseconds: str  # of a timestamp, since 1970
+    is_infinite: str
+    estimated_distinct: str  # number of distinct values
+
+    def number(self, column: str, kind: pa.DataType) -> str | None:
+        """Return a column in the units of ``Table.numbers``: days, microseconds, or the number itself; else None."""
+        if pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind):
+            return f"CAST({column} AS DOUBLE)"
+        unit = self.days if pt.is_date(kind) else self.microseconds if pt.is_timestamp(kind) else None
+        return None if unit is None else f"CAST({unit.format(column)} AS DOUBLE)"
+
+    def counts(self, column: str, kind: pa.DataType, distinct: str | None) -> dict[str, str]:
+        """Return the counts of :func:`column_facts`; ``distinct`` is how distinct values are counted, if they are."""
+        number = self.number(column, kind)
+        asked = {"present": f"count({column})"}
+        asked |= {"low": f"min({number})", "high": f"max({number})"} if number else {}
+        asked |= {"infinite": f"count_if({self.is_infinite.format(column)})"} if pt.is_floating(kind) else {}
+        if distinct is not None:
+            asked["distinct"] = distinct.format(column)
+            spaces = f"sum(length({column}) - length(replace({column}, ' ', '')))"
+            asked |= {"blanks": spaces} if is_text(kind) else {}
+        return asked
+
+
+class Scan(ABC):
+    """How an engine reads stored rows: all of them for any questions, and a few counts by shortcuts of its own."""
+
+    stored: StoredRows
+    dialect: ClassVar[SqlDialect]
+
+    def facts(self, names: Sequence[str], count_distinct: bool = False) -> Mapping[str, ColumnFacts]:
+        """Return counts and extremes of these columns, in one scan."""
+        if not names:
+            return {}
+        types, kinds = self.stored.relation.types, self.stored.kinds
+        exact = self.stored.rows <= EXACTLY_COUNTED
+        distinct = "count(DISTINCT {})" if exact else self.dialect.estimated_distinct
+        asked = [
+            f"{sql} AS {count}{position}"
+            for position, name in enumerate(names)
+            for count, sql in self.dialect.counts(
+                self.column(name), types[name], distinct if count_distinct else None
+            ).items()
+        ]
+        counts = self.count(["count(1) AS rows", *asked], names)
+        return {
+            name: column_facts(counts, position, kinds.get(name, Kind.NOMINAL), types[name])
+            for position, name in enumerate(names)
+        }
+
+    @abstractmethod
+    def column(self, name: str) -> str:
+        """Return a column in SQL."""
+
+    @abstractmethod
+    def count(self, asked: Sequence[str], names: Sequence[str]) -> Mapping[str, Any]:
+        """Return the only row of a query that counts all rows in these columns."""
+
+    @abstractmethod
+    def distinct(self, column: str, most: int | None) -> pa.Table:
+        """Return the values of a column, and in a second column their rows; the ``most`` frequent if given."""
+
+    @abstractmethod
+    def group_sizes(self, columns: Sequence[str]) -> pa.Table:
+        """Return the ``size`` of groups of equal rows in ascending order, and how many ``groups`` have it."""
+
+    @abstractmethod
+    def values(self, column: str) -> pa.Table:
+        """Return each ``value`` of a column as a number, in ascending order, and its number of ``rows``."""
+
+    @abstractmethod
+    def fold(self, questions: Sequence[Question[Any]]) -> PartialAnswers:
+        """Return the partial answers of all rows, read batch by batch in one pass."""
+
+    @abstractmethod
+    def take(self, numbers: NDArray[np.int64]) -> pa.Table:
+        """Return the rows with these numbers, which ascend, with all columns."""
+
+
+@dataclass(frozen=True, repr=False)
+class OutOfCoreSurvey:
+    """A survey of rows that may not fit into memory."""
+
+    stored: StoredRows
+    scan: Scan
+    block_rows: int | None
+    randomness: Randomness
+    sample_rows: int
+    _facts: dict[tuple[str, bool], ColumnFacts] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, rows: StoredRows, scan: Scan, memory: MemoryBudget, block_rows: int | None, randomness: Randomness
+    ) -> OutOfCoreSurvey:
+        """Return a survey with blocks and a sample that fit into memory; the sample is all rows if a block holds them.
+
+        ``block_rows`` is what the user gave, or None.
+        """
+        most = block_rows or memory.block_rows
+        return cls(rows, scan, most, randomness, rows.rows if rows.rows <= most else memory.sample_rows)
+
+    @property
+    def rows(self) -> int:
+        return self.stored.rows
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        return self.stored.kinds
+
+    @cached_property
+    def sample(self) -> Sample:
+        """Rows drawn at random by their number: the same rows that the memory engine draws from the same seed."""
+        size = min(self.sample_rows, self.rows)
+        if size == self.rows:
+            chosen = np.arange(self.rows)
+        else:
+            chosen = np.sort(self.randomness.stream("sample").choice(self.rows, size, replace=False, shuffle=False))
+        return Sample(self.stored.typed(self.scan.take(chosen)), self.rows)
+
+    def ask(self, questions: Iterable[Question[Any]]) -> Answers:
+        """Answer by the shortcuts of the engine where there are some, and the rest in one pass over the rows."""
+        asked = list(dict.fromkeys(questions))
+        answers = self._answer_from_facts([one for one in asked if type(one) in FROM_FACTS])
+        for question in asked:
+            if type(question) in SHORTCUTS:
+                answer = SHORTCUTS[type(question)](self, question)
+                answers |= {} if answer is None else {question: answer}
+        others = [one for one in asked if one not in answers]
+        return Answers(answers | self.scan.fold(others).finish() if others else answers)
+
+    def _answer_from_facts(self, questions: Sequence[Any]) -> dict[Question[Any], Any]:
+        """Answer counts and extremes from facts, all of them in one scan."""
+        keys = {one: (one.column, getattr(one, "count_distinct", False)) for one in questions}
+        unknown = set(keys.values()) - set(self._facts)
+        for count in (False, True):
+            names = [name for name in self.stored.names if (name, count) in unknown]
+            if names:
+                self._facts.update({(name, count): facts for name, facts in self.scan.facts(names, count).items()})
+        return {one: FROM_FACTS[type(one)](self._facts[key]) for one, key in keys.items()}
+
+    def distinct(self, question: DistinctIn) -> Distinct:
+        """Return the distinct values that the engine has counted."""
+        limit = question.at_most
+        counted = self.scan.distinct(question.column, None if limit is None else limit + 1)
+        complete = limit is None or counted.num_rows <= limit
+        counted = counted if complete else counted.slice(0, limit)
+        coded = self.stored.typed(counted.select([0])).coded(question.column)
+        counts = np.zeros(coded.size, dtype=np.int64)
+        counts[coded.codes] = counted.column(1).to_numpy()
+        return Distinct(coded.values, counts, is_complete=complete)
+
+    def group_sizes(self, question: GroupSizesOf) -> GroupSizes:
+        """Return the sizes of groups that the engine has counted."""
+        return histogram_of(self.scan.group_sizes(question.columns))
+
+    def all_points(self, question: PointsOf) -> WeightedPoints | None:
+        """Return all values of a column, counted by the engine; None if a sketch is enough."""
+        if question.epsilon:
+            return None
+        counted = self.scan.values(question.column)
+        present = counted.filter(counted.column("value").is_valid())
+        values, rows = (present.column(one).to_numpy().astype(np.float64) for one in ("value", "rows"))
+        return WeightedPoints(values, rows, 0.0, self.rows - int(rows.sum()))
+
+
+SHORTCUTS: dict[type[Question[Any]], Callable[[OutOfCoreSurvey, Any], Any]] = {  # None: no shortcut for this one
+    DistinctIn: OutOfCoreSurvey.distinct,
+    GroupSizesOf: OutOfCoreSurvey.group_sizes,
+    PointsOf: OutOfCoreSurvey.all_points,
+}
+
+
+def histogram_of(counted: pa.Table) -> GroupSizes:
+    """Return the sizes of groups from the columns ``size`` and ``groups`` of a query."""
+    return GroupSizes(*(counted.column(name).to_numpy().astype(np.int64) for name in ("size", "groups")))

@@ -1,0 +1,298 @@
+"""Make a verified release from a table: calls the engine and the method in order, and computes nothing itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import CannotRelease, SchemaError, TableError, warn, wrap_memory_errors
+from sfumato.job.assess import assess_in_session, hold_out
+from sfumato.job.job import AssessmentWishes, Job
+from sfumato.measures.assess import ComparisonOptions
+from sfumato.methods.preparation import prepared_source, require_one_row_each
+from sfumato.methods.search_budget import SearchBudget
+from sfumato.plan.questions import GroupSizesOf
+from sfumato.plan.survey import Survey, is_whole
+from sfumato.randomness import Randomness
+from sfumato.release.manifest import Manifest
+from sfumato.risk.safe_shares import SafeShares, least_people, safe_shares
+from sfumato.schema.columns import Role
+from sfumato.schema.schema import FittedTable, Schema
+from sfumato.sources.frames import as_table
+from sfumato.table.intervals import original_name, original_names
+
+if TYPE_CHECKING:
+    from sfumato.engines.base import Engine, Session, Verified, Work
+    from sfumato.measures.measured_release import Metric
+    from sfumato.methods.base import Method
+    from sfumato.methods.search_budget import SearchProgress
+    from sfumato.plan.plan import Plan
+    from sfumato.release.assessment import Assessment
+    from sfumato.release.release import Release
+
+log = logging.getLogger("sfumato")
+MOST_NAMED = 20  # columns that an error names
+SHOWN_COLUMNS, SHOWN_ROWS = 40, 200_000  # columns whose distributions the report shows, and people that they count
+
+
+@wrap_memory_errors
+def release(method: Method, table: Any, **given: Any) -> Release:
+    """Anonymize ``table`` with ``method`` and verify the result; see :meth:`sfumato.methods.base.Method.release`."""
+    return make_release(Job.of(table, method=method, **given))
+
+
+@dataclass(frozen=True, repr=False)
+class AssessedRelease:
+    """A release with its assessment, as :func:`sfumato.release_and_assess` returns it.
+
+    Attributes
+    ----------
+    release : Release
+        The verified release; its report, when it is written, contains the assessment.
+    assessment : Assessment
+        Privacy and utility of the release, including correct matches.
+
+    Examples
+    --------
+    >>> import numpy as np, sfumato as sf
+    >>> people = {"x": np.random.default_rng(0).normal(size=200), "y": np.random.default_rng(1).normal(size=200)}
+    >>> made = sf.release_and_assess(sf.Noise(level=0.01), people, schema={"x": "quasi", "y": "quasi"}, seed=1)
+    >>> made.release.manifest.guarantee
+    'no guarantee'
+    >>> made.assessment.released_rows
+    200
+    """
+
+    release: Release
+    assessment: Assessment
+
+    def _repr_html_(self) -> str:
+        """Show the release and its assessment in a notebook; no cells."""
+        return f"<div>{self.release._repr_html_()}{self.assessment._repr_html_()}</div>"
+
+
+@wrap_memory_errors
+def release_and_assess(
+    method: Method,
+    table: Any,
+    reference: Any = None,
+    *,
+    holdout: float | None = None,
+    schema: Schema | Mapping[str, Any] | str | Path | None = None,
+    columns: Sequence[str] | None = None,
+    metric: Metric = "standardised",
+    seed: int | None = None,
+    engine: str | Engine = "auto",
+    into: Any = None,
+    require: bool = False,
+    key: str | Path | None = None,
+) -> AssessedRelease:
+    """Anonymize a table and assess the release in one step, including correct matches.
+
+    Correct matches can only be counted here: this is the only place that knows which original row each released row
+    comes from. The result contains rates only. A table that does not fit into memory is measured on a random sample of
+    people with their released rows; copies, groups and unique people are counted on all rows.
+
+    Parameters
+    ----------
+    method : Method
+        An anonymization method such as ``sf.Boxes(k=5)``.
+    table : Table, path or data frame
+        The original rows.
+    reference : Table, path or data frame, optional
+        People of the same population who are not in the table. Attacks are compared with them.
+    holdout : float, optional
+        Share of the rows, from 0 to 1, that is split off at random, not released, and used as the reference. Give
+        either ``reference`` or ``holdout``. By default there is neither, and attacks are not measured.
+    schema : Schema, mapping or path, optional
+        Roles of the columns; by default they are suggested.
+    columns : sequence of str, optional
+        Columns that the intruder is assumed to know. By default all columns.
+    metric : {"standardised", "mahalanobis", "mixed"}, default "standardised"
+        Distance between rows.
+    seed : int, optional
+        Makes the released rows repeatable, for tests; it is a secret. Their order stays random, so scores that draw
+        rows vary slightly. By default all random numbers come from the operating system.
+    engine : str or Engine, default "auto"
+        Engine that does the work, such as "memory" or "duckdb". "auto" chooses one that fits the table.
+    into : path, optional
+        Folder to write the release to. Default: nothing is written.
+    require : bool, default False
+        Whether to write nothing and to raise an error unless the assessment passes.
+    key : str or Path, optional
+        File with the secret key of pseudonyms and shifted dates; see :meth:`Boxes.release`.
+
+    Returns
+    -------
+    AssessedRelease
+        The ``release`` and its ``assessment``; see :func:`sfumato.assess`.
+
+    Examples
+    --------
+    >>> import numpy as np, sfumato as sf
+    >>> people = {"x": np.random.default_rng(0).normal(size=300), "y": np.random.default_rng(1).normal(size=300)}
+    >>> made = sf.release_and_assess(
+    ...     sf.SvdSwap(), people, holdout=0.5, schema={"x": "quasi", "y": "quasi"}, seed=1
+    ... )
+    >>> made.release.table.rows, made.assessment.reference_rows
+    (150, 150)
+    """
+    wishes = AssessmentWishes(
+        reference=None if reference is None else as_table(reference),
+        holdout=holdout,
+        options=ComparisonOptions(columns=columns, metric=metric, seed=seed),
+        require=require,
+    )
+    job = Job.of(table, schema=schema, method=method, engine=engine, into=into, assessment=wishes, key=key, seed=seed)
+    made = make_release(job)
+    assert made.assessment is not None
+    return AssessedRelease(made, made.assessment)
+
+
+def make_release(job: Job) -> Release:
+    """Make, verify and write the release of a job; if the job asks for it, the release has its assessment."""
+    randomness = Randomness(job.seed)
+    if job.seed is not None:
+        warn("A seed is a secret: whoever knows it can undo the random steps of the release.")
+    job.require_no_holdout()
+    job.engine.require_target(job.destination)
+    roles_are_known = isinstance(job.source, FittedTable)
+    if job.destination is not None:
+        job = replace(job, destination=job.destination.following(job.source))
+    given, job = job.schema, hold_out(job.read())
+    with job.engine.session(job.destination) as session:
+        opened = session.open(job.source, job.schema)
+        if not roles_are_known:
+            _warn_of_suggestions(opened.schema, given)
+        return _make_in_session(job, session, opened, randomness)
+
+
+def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomness: Randomness) -> Release:
+    method = job.method
+    assert method is not None
+    source, prepared = prepared_source(method, opened, job.key, session.replace_table)
+    protected = source.schema.without(Role.IDENTIFIER)
+    _require_workable(source.rows, source.schema)
+    survey = session.survey(source, randomness)
+    _require_whole(method, survey, session)
+    log.info("%s rows, %d columns: planning with %s", f"{source.rows:,}", len(protected.columns), method.name)
+    plan = method.plan(survey, protected, randomness)
+    _require_whole(plan, survey, session)
+    log.info("transforming %s", "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks")
+    require_one_row_each(prepared, plan.claims)
+    work = session.run(plan, source)
+    log.info("verifying %s released rows", f"{work.released_rows:,}")
+    claims = (*plan.claims, *prepared.claims)
+    verified = session.verify(claims, work)
+    _require_protected(plan, protected, work, verified)
+    _warn_of_exact_weights(protected, survey, verified)
+    exact = (*verified.unaltered, *verified.constant)
+    prepared.require_kept(exact)
+    manifest = Manifest.of(
+        method=method,
+        schema=opened.schema,
+        kinds=opened.kinds,
+        released=work.released_kinds,
+        rows_in=source.rows,
+        rows_out=work.released_rows,
+        findings=verified.findings,
+        claims=claims,
+        altered=tuple(dict.fromkeys((*verified.altered, *prepared.shifted_columns))),
+        unaltered=tuple(name for name in exact if name not in (*prepared.pseudonyms, *prepared.shifted_columns)),
+        notes=plan.notes,
+    )
+    assessment = None if job.assessment is None else assess_in_session(job, session, source, work, manifest)
+    before = _before(plan, survey, manifest, randomness)
+    diagnostics = session.diagnose(plan, work)
+    return session.write(work, manifest, diagnostics, job.destination, assessment=assessment, before=before)
+
+
+def report_search(method: Method, report: Callable[[SearchProgress], None]) -> Method:
+    """Return the method with a search that reports its progress; the method itself if it has no search in time."""
+    budget = getattr(method, "search", None)
+    if not isinstance(budget, SearchBudget):
+        return method
+    searching: Any = method  # it has a search, as the budget shows
+    reporting: Method = replace(searching, search=replace(budget, progress=report))
+    return reporting
+
+
+def _before(plan: Plan, survey: Survey, manifest: Manifest, randomness: Randomness) -> tuple[SafeShares, ...]:
+    """Return distributions of the original that the report may show; none if a promise covers every output."""
+    if any(claim.covers_every_output for claim in plan.claims):
+        return ()
+    sample = survey.sample.table
+    if sample.rows > SHOWN_ROWS:
+        sample = sample.take(randomness.stream("rows for the report").choice(sample.rows, SHOWN_ROWS, replace=False))
+    known = [name for name in original_names([one.name for one in manifest.released]) if name in sample.kinds]
+    return safe_shares(sample, known[:SHOWN_COLUMNS], least_people(manifest.options.get("k")))
+
+
+def _warn_of_suggestions(schema: Schema, given: Schema | None) -> None:
+    """Warn of columns that are removed without having been asked for, and of all roles if none was given."""
+    suggested = [column for column in schema.columns if column.reason]
+    removed = [f"{column.name!r} ({column.reason})" for column in suggested if column.role is Role.IDENTIFIER]
+    kept = [f"{column.name!r} {column.role}" for column in suggested if column.role is not Role.IDENTIFIER]
+    parts = [f"Not released, because they look like identifiers: {', '.join(removed)}."] if removed else []
+    if kept and given is None:
+        parts.append(f"Roles were suggested: {', '.join(kept)}.")
+    if parts:
+        warn(f"{' '.join(parts)} To choose the roles yourself, give schema= (--role or --schema on the command line).")
+
+
+def _warn_of_exact_weights(schema: Schema, survey: Survey, verified: Verified) -> None:
+    """Warn of sampling weights that are released as they are, and tell how many of them are unique."""
+    weight = next(iter(schema.names(Role.WEIGHT)), None)
+    if weight is not None and weight in verified.unaltered:
+        question = GroupSizesOf((weight,))
+        unique = survey.ask([question])[question].unique_rows
+        warn(
+            f"The sampling weights in {weight!r} are released exactly, and {unique:,} of {survey.rows:,} rows have a "
+            "weight that no other row has: whoever knows it finds the person. The method boxes can release the mean "
+            "weight of each box instead (sampling_weights='box-mean')."
+        )
+
+
+def _require_workable(rows: int, schema: Schema) -> None:
+    if not rows:
+        raise TableError("A table must have rows to be released.", found="no rows")
+    if not schema.names(Role.QUASI):
+        columns = schema.columns
+        found = ", ".join(f"{column.name!r} {column.role}" for column in columns[:MOST_NAMED])
+        more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
+        alone = len(columns) == 1 and bool(columns[0].reason)  # one column that nobody declared: split wrongly
+        raise SchemaError(
+            "At least one column must be a quasi-identifier; otherwise there is nothing to protect.",
+            found=f"{found}{more}" or "no columns",
+            fix="check the separator: the table has one column"
+            if alone
+            else "--quasi NAME, or the role 'quasi' in a schema, for columns that others may know",
+        )
+
+
+def _require_whole(what: Method | Plan, survey: Survey, engine: Session[Any, Any]) -> None:
+    """Raise before any work if the method needs all rows at once but the engine has them in parts."""
+    if what.needs_whole_table and not is_whole(survey):
+        raise CannotRelease(
+            "This method needs the whole table in memory at once.",
+            found=f"engine {engine.name!r}, {survey.rows:,} rows in parts",
+            fix="the engine 'memory' on a machine with enough memory, or a method that works in blocks",
+        )
+
+
+def _require_protected(plan: Plan, schema: Schema, work: Work, verified: Verified) -> None:
+    """Raise if all quasi-identifiers are released unaltered and no promise about groups covers any of them."""
+    released = work.released_kinds
+    covered = {original_name(name, released) for claim in plan.claims for name in claim.protects}
+    quasi = schema.names(Role.QUASI)
+    exposed = [name for name in quasi if name in verified.unaltered and name not in covered]
+    safe = [name for name in quasi if name not in released or name in verified.altered or name in covered]
+    if exposed and not safe:
+        raise CannotRelease(
+            "Quasi-identifiers must not be released unaltered without a promise that hides people in groups.",
+            found=f"unaltered {', '.join(map(repr, exposed))}",
+            fix="a method or an option that alters them or promises groups of k rows",
+        )

@@ -1,0 +1,210 @@
+"""Singling out (Cohen and Nissim): descriptions taken from the release that fit exactly one person.
+
+A description uses a few columns of one released row: equal to its category, or at least (at most) its number if that is
+above (below) the median. It singles out somebody if exactly one person fits. People outside are singled out by chance,
+too: a description that fits one person in N fits exactly one of N people with probability 37 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.kernels.neighbours import nearest
+from sfumato.measures.confidence import AttackRisk, adjust_p_values, excess_p_value, exchanges_among
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.measures.measured_release import MeasuredRelease
+    from sfumato.release.assessment import Score
+    from sfumato.table.encoder import Encoder
+
+
+ATTACKS = 2000
+FITTING = 100  # a description that fits more people of the original and the reference singles out nobody
+CELLS = 4 * 10**9  # largest number of comparisons for all attacks together
+
+
+def singling_out_scores(subject: MeasuredRelease) -> Iterator[Score]:
+    """Yield the risk of being singled out; nothing without a reference.
+
+    Descriptions are tried on the original and on the reference, both reduced to the same number of people. All of them
+    are tried on the same people, so they depend on each other; the test exchanges people inside and outside.
+    """
+    if subject.reference_matrix is None:
+        return
+    generator = subject.generator("singling out")
+    people = min(len(subject.original_matrix), len(subject.reference_matrix))
+    inside = subject.original_matrix[generator.permutation(len(subject.original_matrix))[:people]]
+    outside = subject.reference_matrix[generator.permutation(len(subject.reference_matrix))[:people]]
+    everyone = np.asfortranarray(np.concatenate([inside, outside]))  # conditions read whole columns
+    attacks = max(100, min(ATTACKS, CELLS // (2 * people * len(subject.names))))
+    rows = subject.released_matrix[generator.integers(len(subject.released_matrix), size=attacks)]
+    medians = np.median(subject.released_matrix, axis=0)
+    described = []
+    for row in rows:
+        columns = generator.permutation(len(subject.names))[: int(generator.integers(1, len(subject.names) + 1))]
+        described.append(_fitting(subject, everyone, row, medians, columns))
+    singled = _singled_out(described, people, generator)
+    risk = AttackRisk.of(int(singled[0, 0]), attacks, int(singled[0, 1]), attacks)
+    p_value = float(adjust_p_values((singled[:, 0] - singled[:, 1])[:, None])[0])
+    yield risk.score("singling out", "descriptions taken from the release that fit exactly one person", p_value)
+
+
+def _singled_out(
+    described: list[NDArray[np.int64]], people: int, generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """Count the descriptions that fit exactly one person inside, and outside (columns), for each exchange (row).
+
+    ``people`` is the number of people inside, and outside as well.
+    """
+    few = [fitting for fitting in described if 0 < len(fitting) <= FITTING]
+    if not few:
+        return np.zeros((1, 2))
+    size = np.array([len(fitting) for fitting in few])
+    start = np.cumsum(size) - size
+    fitting, place = np.unique(np.concatenate(few), return_inverse=True)
+    labels = exchanges_among(fitting, people, people, generator)
+    inside = np.array([np.add.reduceat(label[place].astype(np.int64), start) for label in labels])
+    return np.column_stack([(inside == 1).sum(axis=1), (size - inside == 1).sum(axis=1)]).astype(np.float64)
+
+
+def _fitting(
+    subject: MeasuredRelease,
+    matrix: NDArray[np.float64],
+    row: NDArray[np.float64],
+    medians: NDArray[np.float64],
+    columns: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the rows of the matrix that fit the description."""
+    fits = np.ones(len(matrix), dtype=bool)
+    chosen = {subject.names[column] for column in columns}
+    for number in subject.code.numbers:
+        if number.name in chosen:
+            value, place = row[number.position], number.position
+            # a person must fit the description of their own copy in spite of rounding errors
+            fits &= matrix[:, place] >= value - 1e-9 if value > medians[place] else matrix[:, place] <= value + 1e-9
+    for category in subject.code.categories:
+        if category.name in chosen:
+            fits &= matrix[:, category.start + int(row[category.columns].argmax())] > 0.0
+    return np.flatnonzero(fits)
+
+
+# Linkability: whether two halves of a person's columns lead to the same released row.
+
+
+LINKED_PEOPLE = 2000  # people attacked on each side
+PAIRS = 2 * 10**9  # largest number of distances computed
+
+
+def linkability_scores(subject: MeasuredRelease) -> Iterator[Score]:
+    """Yield the risk of being linked; nothing without a reference or with a single column.
+
+    The columns are split at random into two halves. An attack succeeds if both halves have the same nearest row.
+    """
+    if subject.others is None or subject.reference_matrix is None or len(subject.names) < 2:
+        return
+    generator = subject.generator("linkability")
+    names = generator.permutation(list(subject.names))
+    first = np.concatenate([subject.code.columns(name) for name in names[: len(names) // 2]])
+    second = np.setdiff1d(np.arange(subject.code.width), first)
+    targets = max(50, min(LINKED_PEOPLE, PAIRS // (4 * len(subject.rows))))
+    inside = subject.original_matrix[generator.permutation(len(subject.original_matrix))[:targets]]
+    outside = subject.reference_matrix[generator.permutation(len(subject.reference_matrix))[:targets]]
+    people, released = np.concatenate([inside, outside]), subject.released_matrix
+    ends = [nearest(people[:, half], released[:, half], 1).index[:, 0] for half in (first, second)]
+    linked = np.asarray(ends[0] == ends[1])
+    within, without = linked[: len(inside)], linked[len(inside) :]
+    risk = AttackRisk.of(int(within.sum()), len(within), int(without.sum()), len(without))
+    note = "both halves of the columns have the same nearest row"
+    yield risk.score("linkability", note, excess_p_value(within, without, generator))
+
+
+# Attribute inference: guessing one column from all others, by the value of the nearest released row.
+
+
+INFERRED_PEOPLE = 1000  # people attacked on each side
+CLOSE = 0.05  # a guess of a number is correct if its relative error is at most this
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Inference:
+    """The guesses of one column."""
+
+    column: str
+    inside: NDArray[np.bool_]  # whether the guess was correct, for each person attacked
+    outside: NDArray[np.bool_]
+
+    @property
+    def risk(self) -> AttackRisk:
+        """The risk of this column."""
+        return AttackRisk.of(int(self.inside.sum()), len(self.inside), int(self.outside.sum()), len(self.outside))
+
+
+def inferences(subject: MeasuredRelease) -> tuple[Inference, ...]:
+    """Attack every column; return nothing without a reference or with a single column."""
+    if subject.others is None or subject.reference_matrix is None or len(subject.names) < 2:
+        return ()
+    generator = subject.generator("inference")
+    targets = max(50, min(INFERRED_PEOPLE, PAIRS // (2 * len(subject.names) * len(subject.rows))))
+    inside = subject.original_matrix[generator.permutation(len(subject.original_matrix))[:targets]]
+    outside = subject.reference_matrix[generator.permutation(len(subject.reference_matrix))[:targets]]
+    people = np.concatenate([inside, outside])
+    guessed = {name: _correct(subject.code, name, people, subject.released_matrix) for name in subject.names}
+    return tuple(
+        Inference(column=name, inside=correct[: len(inside)], outside=correct[len(inside) :])
+        for name, correct in guessed.items()
+    )
+
+
+def inference_scores(subject: MeasuredRelease) -> Iterator[Score]:
+    """Yield the risk over all columns, and that of the worst column."""
+    found = inferences(subject)
+    if not found:
+        return
+    attacks = found[0].risk.attacks
+    inside, outside = (np.sum([getattr(one, side) for one in found], axis=0) for side in ("inside", "outside"))
+    p_value = excess_p_value(inside, outside, subject.generator("inference of a column"))
+    yield _together(inside, outside, len(found)).score(
+        "inference of a column", f"over {len(found)} columns, {attacks} people each", p_value
+    )
+    worst = max(found, key=lambda one: one.risk.low)
+    # the largest of many intervals is sometimes above 0 by chance, so it has no test
+    yield worst.risk.score("inference of a column, largest", f"column {worst.column!r}")
+
+
+def _together(inside: NDArray[np.int64], outside: NDArray[np.int64], columns: int) -> AttackRisk:
+    """Return the risk over all columns, given how many columns of each person were guessed.
+
+    The guesses of one person depend on each other, so they count as fewer attacks: as many as have the same variance.
+    """
+    counts = []
+    for correct in (inside, outside):
+        rate = float(correct.mean()) / columns
+        alone = columns * rate * (1.0 - rate)  # variance of the columns guessed if guesses did not depend
+        trials = len(correct) * columns / max(1.0, float(correct.var()) / alone if alone > 0.0 else 1.0)
+        counts += [round(rate * trials), round(trials)]
+    return AttackRisk.of(*counts)
+
+
+def _correct(
+    code: Encoder, column: str, people: NDArray[np.float64], released: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Return which people have the value of the row that is nearest in the other columns."""
+    own = code.columns(column)
+    rest = np.setdiff1d(np.arange(code.width), own)
+    row = nearest(people[:, rest], released[:, rest], 1).index[:, 0]
+    for category in code.categories:
+        if category.name == column:
+            return np.asarray(people[:, own].argmax(axis=1) == released[row][:, own].argmax(axis=1))
+    number = next(number for number in code.numbers if number.name == column)
+    true, guess = number.natural(people), number.natural(released[row])
+    correct = np.abs(guess - true) <= CLOSE * np.abs(true) + 1e-12
+    if number.missing is not None:
+        is_missing, guessed = people[:, number.missing] > 0.0, released[row, number.missing] > 0.0
+        correct = np.where(is_missing | guessed, is_missing & guessed, correct)
+    return np.asarray(correct)

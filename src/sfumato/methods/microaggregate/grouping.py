@@ -1,0 +1,367 @@
+"""Groups of at least k rows, by all columns together or by one column alone."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.methods.partition import Leaves, label_sets
+from sfumato.methods.search_budget import SearchReporter, SpentBudget
+from sfumato.plan.plan import SearchTrace, Trace
+from sfumato.table.intervals import high_name, low_name, missing_name
+from sfumato.table.kinds import Kind
+from sfumato.table.numbers import number_column
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from sfumato.methods.search_budget import SearchBudget
+    from sfumato.table.encoder import Encoder
+    from sfumato.table.table import Table
+
+
+# Groups by fuzzy c-means, clustered again until they are small (Domingo-Ferrer and Torra 2003).
+#
+# Fuzzy c-means minimises Σ_i Σ_c u_ic^m ‖x_i − v_c‖² over centres v and memberships u that sum to 1 for each row.
+# Rows join the cluster of their largest membership. Clusters of fewer than k rows are dissolved, clusters of 2k rows
+# or more are clustered again.
+
+
+CLUSTERS = 8  # largest number of clusters of one step
+ROUNDS = 20  # updates of centres and memberships
+FUZZINESS = 1.5  # m: 1 is k-means, and the larger, the more all rows belong to all clusters
+
+
+def fuzzy_groups(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Return the group of each row: groups of at least k rows, mostly fewer than 2k."""
+    labels, groups = np.zeros(len(matrix), dtype=np.int64), 0
+    pending = [np.arange(len(matrix))]
+    while pending:
+        rows = pending.pop()
+        parts = _parts(matrix[rows], k, generator) if len(rows) >= 2 * k else [np.arange(len(rows))]
+        if len(parts) > 1:
+            pending += [rows[part] for part in parts]
+        else:
+            labels[rows] = groups
+            groups += 1
+    return labels
+
+
+def _parts(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> list[NDArray[np.int64]]:
+    """Divide at least 2k rows into clusters of at least k; two halves along the widest axis if there is one only."""
+    count = min(CLUSTERS, len(matrix) // k)
+    centres = matrix[generator.choice(len(matrix), count, replace=False)]
+    for _ in range(ROUNDS):
+        weights = _memberships(matrix, centres) ** FUZZINESS
+        centres = (weights.T @ matrix) / weights.sum(axis=0)[:, None]
+    shares = _memberships(matrix, centres)
+    while True:
+        nearest = shares.argmax(axis=1)
+        sizes = np.bincount(nearest, minlength=shares.shape[1])
+        small = np.flatnonzero(sizes < k)
+        if not small.size or shares.shape[1] == 1:
+            break
+        shares = np.delete(shares, small[np.argmin(sizes[small])], axis=1)
+    if shares.shape[1] > 1:
+        return [np.flatnonzero(nearest == cluster) for cluster in range(shares.shape[1])]
+    order = np.argsort(matrix[:, int(np.argmax(matrix.var(axis=0)))], kind="stable")
+    return [order[: len(order) // 2], order[len(order) // 2 :]]
+
+
+def _memberships(matrix: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return u_ic ∝ ‖x_i − v_c‖^(−2/(m − 1)); a row at a centre belongs to it alone, or to all centres there."""
+    squared = ((matrix[:, None, :] - centres) ** 2).sum(axis=2)
+    nearest = squared.min(axis=1, keepdims=True)
+    ratio = np.where(squared > nearest, nearest / np.where(squared > 0.0, squared, 1.0), 1.0)
+    weights = ratio ** (1.0 / (FUZZINESS - 1.0))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+# A search for groups with less squared error, with a budget.
+
+
+STEPS = 500  # windows of one round, which takes well below a second
+NEIGHBOURS = 30  # smallest number of neighbours of a row through which groups are neighbours
+FEW = 20_000  # rows up to which neighbours are exact
+CELL = 4096  # rows of a cell in which the neighbours of a larger table are searched
+
+log = logging.getLogger("sfumato")
+
+
+def search_groups(
+    matrix: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    k: int,
+    budget: SearchBudget,
+    generator: np.random.Generator,
+) -> tuple[NDArray[np.int64], SearchTrace]:
+    """Improve groups until the budget is spent or the user interrupts; the squared error never increases."""
+    from sfumato.methods.microaggregate.search_kernels import partition_of, search_groups, squared_errors
+
+    values = np.ascontiguousarray(matrix)
+    partition = partition_of(labels, k)
+    before = squared_errors(values, partition)
+    near = _neighbours(values, min(len(values), max(NEIGHBOURS, 4 * k)))
+    search_groups(values, partition, near, k, 0, generator)  # compiles the kernel before the time starts
+    reporter, stop, saved = SearchReporter(SpentBudget(budget)), "budget", 0.0
+    try:
+        while reporter.spent.share < 1.0 and before > 0.0:
+            saved += search_groups(values, partition, near, k, STEPS, generator)
+            reporter.report(saved / before)
+    except KeyboardInterrupt:  # takes effect between two rounds
+        stop = "interrupted"
+    trace = SearchTrace(
+        overlap="allowed",
+        rounds=reporter.spent.rounds,
+        seconds=reporter.spent.seconds,
+        stop=stop,
+        before=before,
+        after=squared_errors(values, partition),
+        widths_before=(),
+        widths_after=(),
+        cost="squared error",
+    )
+    log.info("search: %d rounds, %.1f %% gained, ended by %s", trace.rounds, 100.0 * trace.gain, trace.stop)
+    return partition.labels, trace
+
+
+def _neighbours(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Return neighbours of each row, nearest first: all rows are searched, or those of its cell in a large table."""
+    from sfumato.kernels.neighbours import nearest
+    from sfumato.methods.microaggregate.cell_kernels import cut
+
+    if len(values) <= FEW:
+        return nearest(values, values, count).index
+    order = np.arange(len(values))
+    starts = cut(values, order, max(CELL, 4 * count))
+    near = np.empty((len(values), count), dtype=np.int64)
+    for rows in np.split(order, starts[1:-1]):
+        near[rows] = rows[nearest(values[rows], values[rows], count).index]
+    return near
+
+
+if TYPE_CHECKING:
+    Labels = NDArray[np.int64]
+
+COLUMNWISE = ("each-column", "optimal-1d")
+GAINS = (0.2, 1.1)  # of V-MDAV: for scattered and for clustered rows; the better result is used
+
+
+@dataclass(frozen=True, repr=False)
+class RowGrouping:
+    """A partition of the rows of a block."""
+
+    labels: Labels  # group of each row, from 0 without gaps
+
+    @cached_property
+    def leaves(self) -> Leaves:
+        """The same groups as runs of rows."""
+        ends = np.cumsum(np.bincount(self.labels))
+        return Leaves(np.argsort(self.labels, kind="stable"), np.concatenate([[0], ends]), np.empty((0, 4)))
+
+
+@dataclass(frozen=True, repr=False)
+class SearchedGrouping:
+    """Groups, and what a search did to find them."""
+
+    groups: RowGrouping
+    trace: Trace
+
+
+def row_groups(
+    matrix: NDArray[np.float64],
+    k: int,
+    kind: str,
+    generator: np.random.Generator,
+    *,
+    budget: SearchBudget | None = None,
+) -> SearchedGrouping:
+    """Group the rows of a matrix; with a budget, the groups are improved by a search."""
+    labels = _start(matrix, k, generator) if kind == "search" else GROUPINGS[kind](matrix, k, generator)
+    trace = Trace()
+    if budget is not None and len(matrix) >= 2 * k:
+        labels, done = search_groups(matrix, labels, k, budget, generator)
+        trace = Trace(searches=(done,))
+    return SearchedGrouping(RowGrouping(np.unique(labels, return_inverse=True)[1]), trace)
+
+
+def column_groups(block: Table, name: str, k: int, kind: str) -> RowGrouping:
+    """Group the values of one column: k neighbouring values each, or with the least squared error.
+
+    Missing numbers are placed below all others, and categories by their order.
+    """
+    values = block.numbers(name) if block.kinds[name].is_numeric else block.coded(name).codes.astype(np.float64)
+    present = values[~np.isnan(values)]
+    low, high = (present.min(), present.max()) if present.size else (0.0, 0.0)
+    return RowGrouping(line_groups(np.where(np.isnan(values), low - max(1.0, 2.0 * (high - low)), values), k, kind))
+
+
+def line_groups(values: NDArray[np.float64], k: int, kind: str = "optimal-1d") -> Labels:
+    """Group numbers along a line into runs of at least k."""
+    from sfumato.kernels.grouping_1d import SQUARED, cheapest_groups
+
+    order = np.argsort(values, kind="stable")
+    labels = np.zeros(len(values), dtype=np.int64)
+    if kind == "each-column":
+        labels[order] = np.minimum(np.arange(len(values)) // k, max(len(values) // k - 1, 0))
+    elif len(values) >= k:
+        ends = cheapest_groups(values[order], np.ones(len(values), dtype=np.int64), k, SQUARED)[0]
+        labels[order] = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+    return labels
+
+
+def squared_error(matrix: NDArray[np.float64], labels: Labels) -> float:
+    """Return the sum of squared distances of rows to the means of their groups."""
+    sizes = np.bincount(labels)
+    means = [np.bincount(labels, weights=column) / sizes for column in matrix.T]
+    return float(sum(((column - mean[labels]) ** 2).sum() for column, mean in zip(matrix.T, means, strict=True)))
+
+
+def _start(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> Labels:
+    """Return the groups from which a search starts: those of the tree or, in a small table, the better of MDAV's."""
+    kinds = ("mdav", "tree") if len(matrix) <= FEW else ("tree",)
+    starts = (GROUPINGS[kind](matrix, k, generator) for kind in kinds)
+    return min(starts, key=lambda labels: squared_error(matrix, labels))
+
+
+def _mdav(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> Labels:
+    from sfumato.methods.microaggregate.mdav_kernels import mdav
+
+    return mdav(matrix, k)
+
+
+def _vmdav(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> Labels:
+    from sfumato.methods.microaggregate.mdav_kernels import vmdav
+
+    return min((vmdav(matrix, k, gain) for gain in GAINS), key=lambda labels: squared_error(matrix, labels))
+
+
+def _tree(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> Labels:
+    from sfumato.methods.microaggregate.cell_kernels import cell_groups
+
+    return cell_groups(matrix, k)
+
+
+def _single(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> Labels:
+    """Group along the one column whose groups have the least squared error in all columns."""
+    return min((line_groups(column, k) for column in matrix.T), key=lambda labels: squared_error(matrix, labels))
+
+
+def _projection(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> Labels:
+    """Group along the first principal component."""
+    centred = matrix - matrix.mean(axis=0)
+    return line_groups(centred @ np.linalg.eigh(centred.T @ centred)[1][:, -1], k)
+
+
+GROUPINGS: Mapping[str, Callable[[NDArray[np.float64], int, np.random.Generator], Labels]] = {
+    "mdav": _mdav,
+    "vmdav": _vmdav,
+    "tree": _tree,
+    "single": _single,
+    "projection": _projection,
+    "fuzzy": fuzzy_groups,
+}
+
+
+# What is released for a group of rows: means, medians and most frequent categories, ranges and sets, or draws.
+
+
+def representatives(block: Table, name: str, groups: RowGrouping, *, median: bool) -> pa.Array | pa.ChunkedArray:
+    """Return the mean or the median of the group of each row, or its most frequent category.
+
+    Ordered categories have a median. A value is missing if it is missing in more than half of the rows of a group.
+    """
+    column, kind, rows = block.arrow.column(name), block.kinds[name], pa.array(groups.labels)
+    if kind.is_numeric:
+        numbers = block.numbers(name)
+        centres = group_medians(numbers, groups.leaves) if median else group_means(numbers, groups.leaves)
+        dates = kind is Kind.DATE
+        centres = np.rint(centres) if dates else centres
+        return number_column(centres, kind if dates else Kind.CONTINUOUS, column.type).take(rows)
+    coded = block.coded(name)
+    by_order = median and kind is Kind.ORDERED
+    chosen = _middle_rows(coded.codes, groups.leaves) if by_order else _commonest_rows(coded.codes, groups.leaves)
+    return column.take(pa.array(chosen)).take(rows)
+
+
+def group_means(numbers: NDArray[np.float64], leaves: Leaves) -> NDArray[np.float64]:
+    """Return the mean of each group over the numbers that are present; NaN if more than half are missing.
+
+    The mean of equal numbers is that number, without a rounding error.
+    """
+    ordered, starts = numbers[leaves.order], leaves.starts[:-1]
+    is_missing = np.isnan(ordered)
+    present = leaves.sizes - np.add.reduceat(is_missing, starts, dtype=np.int64)
+    totals = np.add.reduceat(np.where(is_missing, 0.0, ordered).astype(np.longdouble), starts)
+    means = (totals / np.maximum(present, 1)).astype(np.float64)
+    means = np.clip(means, np.fmin.reduceat(ordered, starts), np.fmax.reduceat(ordered, starts))
+    return np.where(2 * present >= leaves.sizes, means, np.nan)
+
+
+def group_medians(numbers: NDArray[np.float64], leaves: Leaves) -> NDArray[np.float64]:
+    """Return the median of each group over the numbers that are present; NaN if more than half are missing."""
+    group = np.repeat(np.arange(leaves.count), leaves.sizes)
+    ordered = numbers[leaves.order]
+    ordered = ordered[np.lexsort((ordered, group))]  # missing numbers come last in their group
+    starts = leaves.starts[:-1]
+    present = leaves.sizes - np.add.reduceat(np.isnan(ordered), starts, dtype=np.int64)
+    lower = ordered[starts + np.maximum(present - 1, 0) // 2]
+    upper = ordered[starts + np.minimum(present // 2, leaves.sizes - 1)]
+    upper = np.where(present > 0, upper, np.nan)
+    return np.where(2 * present >= leaves.sizes, lower + (upper - lower) / 2.0, np.nan)
+
+
+def _middle_rows(codes: NDArray[np.int32], leaves: Leaves) -> NDArray[np.int64]:
+    """Return a row of each group with its lower median."""
+    group = np.repeat(np.arange(leaves.count), leaves.sizes)
+    order = leaves.order[np.lexsort((codes[leaves.order], group))]
+    middle: NDArray[np.int64] = order[leaves.starts[:-1] + (leaves.sizes - 1) // 2]
+    return middle
+
+
+def _commonest_rows(codes: NDArray[np.int32], leaves: Leaves) -> NDArray[np.int64]:
+    """Return a row of each group with its most frequent value; of equally frequent ones the more frequent elsewhere."""
+    group = np.repeat(np.arange(leaves.count), leaves.sizes)
+    overall = np.bincount(codes)
+    pairs, first, counts = np.unique(group * len(overall) + codes[leaves.order], return_index=True, return_counts=True)
+    owner, code = np.divmod(pairs, len(overall))
+    best = np.lexsort((code, -overall[code], -counts, owner))
+    rows: NDArray[np.int64] = leaves.order[first[best[np.searchsorted(owner[best], np.arange(leaves.count))]]]
+    return rows
+
+
+def ranges(block: Table, groups: RowGrouping, encoder: Encoder) -> dict[str, pa.Array]:
+    """Return the ends of the numbers of each group, the count of missing ones, and the set of its categories."""
+    columns: dict[str, pa.Array] = {}
+    leaves, rows = groups.leaves, pa.array(groups.labels)
+    numbers = {number.name: number for number in encoder.numbers}
+    for name in encoder.names:
+        if name not in numbers:
+            coded = block.coded(name)
+            found = label_sets(leaves, coded.codes, coded.values)
+            columns[name] = found.labels.take(pa.array(found.label_of[groups.labels]))
+            continue
+        ordered, starts = block.numbers(name)[leaves.order], leaves.starts[:-1]
+        ends = {low_name(name): np.fmin.reduceat(ordered, starts), high_name(name): np.fmax.reduceat(ordered, starts)}
+        for part, end in ends.items():
+            columns[part] = number_column(end, block.kinds[name], numbers[name].type).take(rows)
+        if numbers[name].missing is not None:
+            missing = np.add.reduceat(np.isnan(ordered), starts, dtype=np.int64)
+            columns[missing_name(name)] = pa.array(missing).take(rows)
+    return columns
+
+
+def drawn(block: Table, name: str, groups: RowGrouping, generator: np.random.Generator) -> pa.ChunkedArray:
+    """Return the column with the values of each group in random order, so that its distribution is kept."""
+    leaves = groups.leaves
+    group = np.repeat(np.arange(leaves.count), leaves.sizes)
+    source = np.empty(block.rows, dtype=np.int64)
+    source[leaves.order] = leaves.order[np.lexsort((generator.random(block.rows), group))]
+    return block.arrow.column(name).take(pa.array(source))

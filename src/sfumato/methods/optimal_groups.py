@@ -1,0 +1,108 @@
+"""Optimal grouping of each column: groups of at least k rows with the lowest total cost (LT §4.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from sfumato.kernels import grouping_1d
+from sfumato.methods.options import group_size_option
+from sfumato.methods.recodings.buckets import SHOWN, Buckets, Shown
+from sfumato.methods.recodings.quasi_columns import TIES, ColumnwiseMethod, Goal, Ties
+from sfumato.params import Choice, OrNone, option
+from sfumato.plan.sketches import all_points
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sfumato.plan.questions import Answers, Question
+    from sfumato.plan.survey import Survey
+    from sfumato.randomness import Randomness
+
+Cost = Literal["squared", "median", "cellular", "width", "centre"]
+COSTS: dict[str, int] = {
+    "squared": grouping_1d.SQUARED,
+    "median": grouping_1d.MEDIAN,
+    "cellular": grouping_1d.CELLULAR,
+    "width": grouping_1d.WIDTH,
+    "centre": grouping_1d.CENTRE,
+}
+NATURAL: dict[str, Shown] = {"squared": "mean", "median": "median"}  # the centre from which the cost measures
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimalGroups(ColumnwiseMethod):
+    """Group the values of each numeric quasi-identifier optimally: at least k rows per group, at the lowest cost.
+
+    The groups are found by dynamic programming (Lodha and Thomas). Each column is k-anonymous by itself; the columns
+    together are not. The whole table must be in memory.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> release = sf.OptimalGroups(k=2).release({"age": [20, 21, 22, 40, 41]}, schema={"age": "quasi"})
+    >>> sorted(release.table.numbers("age").tolist())
+    [21.0, 21.0, 21.0, 40.5, 40.5]
+    """
+
+    name: ClassVar[str] = "optimal-groups"
+    theory: ClassVar[str] = "probabilistic"
+    one_row_per_person: ClassVar[bool] = True
+    manifest_notes: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
+
+    k: int = group_size_option("Smallest number of rows in a group.")
+    cost: Cost = option(
+        Choice(tuple(COSTS)),
+        'What is minimised: the sum of squared distances to the group mean ("squared") or of distances to the group '
+        '"median"; the sum over groups of rows × radius around a member ("cellular") or of rows × "width"; or the '
+        'width of the widest group ("centre").',
+        default="squared",
+        reported=True,
+    )
+    represent: Shown | None = option(
+        OrNone(Choice(SHOWN)),
+        "What is released for a group: its median, its mean, its range (two columns), or a label. None: the mean or "
+        "median from which the cost measures distances, otherwise the range.",
+        default=None,
+        reported=True,
+    )
+    ties: Ties = option(
+        Choice(TIES),
+        'Whether equal values may be split between groups ("split") or are kept "together", at a higher cost.',
+        default="split",
+        reported=True,
+    )
+
+    @property
+    def goal(self) -> Goal:
+        return Goal(self.k)
+
+    @property
+    def needs_whole_table(self) -> bool:
+        return True
+
+    def questions(self, survey: Survey, name: str) -> Sequence[Question[Any]]:
+        return ()
+
+    def group(self, survey: Survey, answers: Answers, name: str, randomness: Randomness) -> Buckets:
+        sample = survey.sample.table
+        shown = self.represent or NATURAL.get(self.cost, "range")
+        numbers = sample.numbers(name)
+        if self.ties == "split":
+            present = np.sort(numbers[~np.isnan(numbers)])
+            ends = self.ends(present, np.ones(len(present), dtype=np.int64))
+            return Buckets.of_ranks(sample, name, ends, shown=shown).anonymous(self.k)
+        points = all_points(numbers)
+        ends = self.ends(points.values, points.weights.astype(np.int64))
+        return Buckets.of_points(sample, name, points, ends, shown=shown).anonymous(self.k)
+
+    def ends(self, values: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the ends of the cheapest groups of sorted values; one group if there are fewer than k rows."""
+        if counts.sum() < self.k:
+            return np.array([len(values)] if len(values) else [], dtype=np.int64)
+        ends: NDArray[np.int64] = grouping_1d.cheapest_groups(values, counts, self.k, COSTS[self.cost])[0]
+        return ends

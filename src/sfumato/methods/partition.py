@@ -1,0 +1,162 @@
+"""The boxes of a partition: runs of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.table.intervals import format_set, shorten_set
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, repr=False)
+class Leaves:
+    """The boxes, as runs of rows: box g contains the rows order[starts[g]:starts[g + 1]]."""
+
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    cuts: NDArray[np.float64]  # axis, value, first and last place of the cut where a box starts; empty if not recorded
+
+    @property
+    def count(self) -> int:
+        """Number of boxes."""
+        return len(self.starts) - 1
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of records in each box."""
+        return np.diff(self.starts)
+
+
+# The released labels of categorical columns: the set of the values in a group of rows.
+
+
+WORD = 64  # bits of a word
+
+
+@dataclass(frozen=True, repr=False)
+class SetLabels:
+    """The label of each box in a categorical column: ``labels[label_of[box]]``."""
+
+    labels: pa.Array
+    label_of: NDArray[np.int64]
+
+
+def label_sets(
+    leaves: Leaves,
+    ranks: NDArray[np.float64] | NDArray[np.int32],
+    values: pa.Array,
+    names_at_most: int | None = None,
+) -> SetLabels:
+    """Return the set of values in each box as text; a box of missing values only has a missing label.
+
+    ``ranks`` are places in ``values``, among which is the missing value if there is one. A set of more names than
+    ``names_at_most`` is written as any value.
+    """
+    ordered = ranks[leaves.order].astype(np.int64)
+    members, label_of = _few(leaves, ordered) if len(values) <= WORD else _many(leaves, ordered, len(values))
+    texts = values.cast(pa.string()).to_pylist()
+    labels = [format_set(shorten_set([texts[rank] for rank in one], names_at_most)) for one in members]
+    distinct = pa.array(labels, pa.string()).dictionary_encode(null_encoding="encode")  # many sets may be any value
+    return SetLabels(distinct.dictionary, distinct.indices.to_numpy()[label_of].astype(np.int64))
+
+
+def _few(leaves: Leaves, ranks: NDArray[np.int64]) -> tuple[list[list[int]], NDArray[np.int64]]:
+    """Return the distinct sets of at most 64 ranks, and the number of each box's set: a set is one word of bits."""
+    bits = np.left_shift(np.uint64(1), ranks.astype(np.uint64))
+    distinct, label_of = np.unique(np.bitwise_or.reduceat(bits, leaves.starts[:-1]), return_inverse=True)
+    return [[rank for rank in range(WORD) if word >> rank & 1] for word in distinct.tolist()], label_of
+
+
+def _many(leaves: Leaves, ranks: NDArray[np.int64], size: int) -> tuple[list[list[int]], NDArray[np.int64]]:
+    """The same for any number of ranks: (box, rank) pairs are sorted, so that a set is a run of ranks."""
+    pairs = np.unique(np.repeat(np.arange(leaves.count), leaves.sizes) * size + ranks)
+    members = pairs % size
+    ends = np.cumsum(np.bincount(pairs // size, minlength=leaves.count)).tolist()
+    number: dict[bytes, int] = {}
+    distinct: list[list[int]] = []
+    label_of = np.empty(leaves.count, dtype=np.int64)
+    for box, (start, end) in enumerate(pairwise([0, *ends])):
+        run = members[start:end]
+        label_of[box] = number.setdefault(run.tobytes(), len(number))
+        if len(number) > len(distinct):
+            distinct.append(run.tolist())
+    return distinct, label_of
+
+
+# Routing of rows to blocks by a tree of cuts, which is grown on a sample.
+
+
+@dataclass(frozen=True, repr=False)
+class Routes:
+    """A binary tree of cuts in depth-first order; a leaf is a block.
+
+    Node t sends a row to node t + 1 if its coordinate along ``axis[t]`` is at most ``threshold[t]``, else to node
+    ``other[t]``. A leaf has axis −1, and ``other[t]`` is its block.
+    """
+
+    axis: NDArray[np.int64]
+    threshold: NDArray[np.float64]
+    other: NDArray[np.int64]
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return int((self.axis < 0).sum())
+
+    def of(self, places: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the block of each row."""
+        node = np.zeros(len(places), dtype=np.int64)
+        rows = np.arange(len(places))
+        while True:
+            inner = self.axis[node] >= 0
+            if not inner.any():
+                return self.other[node]
+            at = node[inner]
+            below = places[rows[inner], self.axis[at]] <= self.threshold[at]
+            node[inner] = np.where(below, at + 1, self.other[at])
+
+
+def one_block() -> Routes:
+    """Return routes that send every row to block 0."""
+    return Routes(np.array([-1]), np.zeros(1), np.zeros(1, dtype=np.int64))
+
+
+def grow_routes(
+    places: NDArray[np.float64], most: float, cut_of: Callable[[NDArray[np.int64]], tuple[int, float] | None]
+) -> Routes:
+    """Cut sampled rows until no block has more than ``most`` of them; ``places`` has one column per axis.
+
+    ``cut_of`` returns axis and threshold of the cut of a block with these rows; None if it must not be cut.
+    """
+    axis: list[int] = []
+    threshold: list[float] = []
+    other: list[int] = []
+    blocks = 0
+    pending: list[tuple[NDArray[np.int64], int]] = [(np.arange(len(places)), -1)]
+    while pending:
+        rows, parent = pending.pop()
+        if parent >= 0:
+            other[parent] = len(axis)
+        cut = cut_of(rows) if len(rows) > most else None
+        if cut is None:
+            axis.append(-1)
+            threshold.append(0.0)
+            other.append(blocks)
+            blocks += 1
+            continue
+        axis.append(cut[0])
+        threshold.append(cut[1])
+        other.append(-1)
+        below = places[rows, cut[0]] <= cut[1]
+        pending.append((rows[~below], len(axis) - 1))
+        pending.append((rows[below], -1))
+    return Routes(np.array(axis), np.array(threshold), np.array(other))

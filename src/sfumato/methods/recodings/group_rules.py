@@ -1,0 +1,252 @@
+"""Which groups of rows may be released: the rules of k-anonymity, ℓ-diversity, t-closeness and average risk.
+
+A rule speaks of groups of rows that are equal in the quasi-identifiers. The same rules guide a search, decide which
+groups are suppressed, and give the promises that are recounted on the released rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from sfumato.errors import OptionError, SchemaError
+from sfumato.plan.claims.groups import Diversity, KAnonymity
+from sfumato.plan.claims.risk import RiskAtMost
+from sfumato.plan.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
+from sfumato.plan.claims.sensitive_groups import (
+    SensitiveCounts,
+    distinct_values,
+    effective_values,
+    equal_distances,
+    ordered_distances,
+    recursive_c,
+    tree_distances,
+)
+from sfumato.plan.questions import DistinctIn
+from sfumato.schema.columns import Role
+from sfumato.schema.suggested_hierarchies import tree_for
+from sfumato.table.kinds import Kind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from sfumato.plan.claim import Claim
+    from sfumato.plan.survey import Survey
+    from sfumato.schema.hierarchies import Tree
+    from sfumato.schema.schema import Schema
+    from sfumato.table.table import Table
+
+DiversityKind = Literal["distinct", "entropy", "recursive"]
+DIVERSITY_KINDS: tuple[DiversityKind, ...] = ("distinct", "entropy", "recursive")
+Distance = Literal["auto", "equal", "ordered", "tree"]
+DISTANCES: tuple[Distance, ...] = ("auto", "equal", "ordered", "tree")
+ROUNDING = 1e-12  # by which a computed number may miss its limit
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SensitiveRule:
+    """What each group must hold of one sensitive column."""
+
+    column: str
+    l: int
+    l_kind: DiversityKind
+    c: float
+    t: float | None
+    distance: Distance  # "equal", "ordered" or "tree"
+    order: tuple[str, ...] = ()  # of an ordered category
+    tree: Tree | None = None
+
+    def is_diverse(self, counts: SensitiveCounts) -> NDArray[np.bool_]:
+        """Mark the groups that are ℓ-diverse."""
+        if self.l < 2:
+            return np.ones(len(counts.starts), dtype=bool)
+        if self.l_kind == "entropy":
+            return np.asarray(effective_values(counts) >= self.l * (1.0 - ROUNDING))
+        if self.l_kind == "recursive":
+            return np.asarray(recursive_c(counts, self.l) < self.c)
+        return np.asarray(distinct_values(counts) >= self.l)
+
+    def distances(self, counts: SensitiveCounts, values: pa.Array) -> NDArray[np.float64]:
+        """Return the distance between each group and all groups together; ``values`` are those of the column."""
+        if self.distance == "equal":
+            return equal_distances(counts)
+        if self.tree is None:
+            return ordered_distances(counts)
+        return tree_distances(counts, self.tree.positions(values, column=self.column), self.tree)
+
+    def claims(self, columns: tuple[str, ...]) -> list[Claim[Any]]:
+        """Return the promises about groups of rows that are equal in these released columns."""
+        found: list[Claim[Any]] = []
+        if self.l > 1 and self.l_kind == "distinct":
+            found.append(Diversity(l=self.l, columns=columns, column=self.column))
+        elif self.l > 1 and self.l_kind == "entropy":
+            found.append(EntropyDiversity(l=float(self.l), columns=columns, column=self.column))
+        elif self.l > 1:
+            found.append(RecursiveDiversity(l=self.l, c=self.c, columns=columns, column=self.column))
+        if self.t is not None and (self.order or self.tree is not None):
+            found.append(
+                DeclaredCloseness(t=self.t, columns=columns, column=self.column, order=self.order, tree=self.tree)
+            )
+        elif self.t is not None:
+            is_ordered = self.distance == "ordered"
+            found.append(TCloseness(t=self.t, columns=columns, column=self.column, ordered=is_ordered))
+        return found
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SensitiveColumn:
+    """A sensitive column of some rows."""
+
+    rule: SensitiveRule
+    codes: NDArray[np.int32]
+    values: pa.Array
+
+    def counts(self, labels: NDArray[np.int64]) -> SensitiveCounts:
+        """Count the values in each group of rows."""
+        return SensitiveCounts.of(labels, self.codes, len(self.values))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GroupRules:
+    """What every released group must fulfil, and what all groups together must."""
+
+    k: int
+    average_risk: float | None
+    sensitive: tuple[SensitiveRule, ...]
+
+    @property
+    def is_monotone(self) -> bool:
+        """Whether joining groups never takes rows away from those that may be released."""
+        return self.average_risk is None and all(
+            rule.t is None and (rule.l < 2 or rule.l_kind == "distinct") for rule in self.sensitive
+        )
+
+    def columns_of(self, rows: Table) -> list[SensitiveColumn]:
+        """Return the sensitive columns of some rows that the rules speak of."""
+        found = []
+        for rule in self.sensitive:
+            coded = rows.coded(rule.column)
+            found.append(SensitiveColumn(rule, coded.codes, coded.values))
+        return found
+
+    def allowed(
+        self,
+        sizes: NDArray[np.int64],
+        counted: Sequence[tuple[SensitiveRule, SensitiveCounts, pa.Array]],
+        k_sizes: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.bool_]:
+        """Mark the groups that may be released, given their sizes and sensitive values.
+
+        ``k_sizes`` are the sizes that k speaks of, if these are others. The distribution that t-closeness compares with
+        is that of the released rows, so leaving groups out may be a reason to leave out others; this is repeated until
+        nothing changes.
+        """
+        allowed = np.asarray((sizes if k_sizes is None else k_sizes) >= self.k)
+        for rule, counts, _ in counted:
+            allowed &= rule.is_diverse(counts)
+        while allowed.any():
+            fails = np.zeros(len(sizes), dtype=bool)
+            for rule, counts, values in counted:
+                if rule.t is not None:
+                    far = rule.distances(_of_groups(counts, allowed), values) > rule.t + ROUNDING
+                    fails[np.flatnonzero(allowed)[far]] = True
+            if not fails.any():
+                break
+            allowed &= ~fails
+        return allowed
+
+    def are_enough(self, sizes: NDArray[np.int64]) -> bool:
+        """Return whether the groups that are left have the average risk that is allowed."""
+        if self.average_risk is None or not len(sizes):
+            return True
+        return len(sizes) / float(sizes.sum()) <= self.average_risk * (1.0 + ROUNDING)
+
+    def claims(self, columns: tuple[str, ...]) -> tuple[Claim[Any], ...]:
+        """Return the promises about rows that are equal in these released columns."""
+        found: list[Claim[Any]] = [KAnonymity(k=self.k, columns=columns)]
+        for rule in self.sensitive:
+            found += rule.claims(columns)
+        if self.average_risk is not None:
+            found.append(RiskAtMost(average=self.average_risk, columns=columns))
+        return tuple(found)
+
+
+def _of_groups(counts: SensitiveCounts, allowed: NDArray[np.bool_]) -> SensitiveCounts:
+    """Return the counts of some groups, numbered anew."""
+    if allowed.all():
+        return counts
+    number = np.cumsum(allowed) - 1
+    kept = allowed[counts.group]
+    return SensitiveCounts(number[counts.group[kept]], counts.value[kept], counts.count[kept], counts.values)
+
+
+def make_rules(
+    survey: Survey,
+    schema: Schema,
+    *,
+    k: int,
+    l: int | None,
+    l_kind: DiversityKind,
+    c: float,
+    t: float | None,
+    distance: Distance,
+    average_risk: float | None,
+) -> GroupRules:
+    """Return the rules for the sensitive columns of a table; ``l`` None is 2 if there is one."""
+    names = schema.names(Role.SENSITIVE)
+    if not names and (t is not None or (l or 1) > 1):
+        raise OptionError(
+            "l and t protect sensitive columns, so there must be one.",
+            found="none in the schema",
+            fix="declare the role 'sensitive', or leave l and t out",
+        )
+    wanted = l or (2 if names else 1)
+    rules = []
+    for name in names if wanted > 1 or t is not None else ():
+        order, tree, found = _ordered(survey, schema, name, distance) if t is not None else ((), None, "equal")
+        rules.append(
+            SensitiveRule(
+                column=name,
+                l=wanted,
+                l_kind=l_kind,
+                c=c,
+                t=t,
+                distance=found,
+                order=order,
+                tree=tree,
+            )
+        )
+    return GroupRules(k=k, average_risk=average_risk, sensitive=tuple(rules))
+
+
+def _ordered(
+    survey: Survey, schema: Schema, name: str, distance: Distance
+) -> tuple[tuple[str, ...], Tree | None, Distance]:
+    """Return the order, the tree and the kind of distance of a sensitive column."""
+    kind = survey.sample.table.kinds[name]
+    has_order = kind.is_numeric or kind is Kind.ORDERED
+    if distance == "auto":
+        distance = "ordered" if has_order else "equal"
+    if distance == "ordered":
+        if not has_order:
+            raise SchemaError(
+                f"Column {name!r} must have an order, because the distance is 'ordered'.",
+                found=f"kind {kind}",
+                fix="declare its order, or distance='equal'",
+            )
+        values = survey.ask([DistinctIn(name)])[DistinctIn(name)].values.drop_null()
+        return (tuple(map(str, values.to_pylist())) if kind is Kind.ORDERED else ()), None, distance
+    if distance == "equal":
+        return (), None, distance
+    tree = tree_for(schema[name], survey.ask([DistinctIn(name)])[DistinctIn(name)].values)
+    if tree is None:
+        raise SchemaError(
+            f"Column {name!r} must have a tree, because the distance is 'tree'.",
+            found="none in the schema",
+            fix="declare its tree, or distance='equal'",
+        )
+    return (), tree, distance

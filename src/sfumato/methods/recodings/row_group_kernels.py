@@ -1,0 +1,251 @@
+"""Groups of rows with trees: their common nodes and costs, and whether they may be released.
+
+A group costs rows × Σ_j cost of the lowest node of tree j that covers its rows. Groups are linked lists of rows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.kernels.jit import jit
+from sfumato.kernels.sorting import sort
+
+
+class RecodedRows(NamedTuple):
+    """Rows with trees, and what every group must hold. Nodes and costs are listed by column, level and value."""
+
+    values: NDArray[np.int32]  # (rows, columns)
+    start: NDArray[np.int64]  # (columns, levels): place of value 0 in the following lists
+    node: NDArray[np.int32]  # node of a value on a level
+    cost: NDArray[np.float64]  # cost of that node, for one row
+    k: int
+    sensitive: NDArray[np.int32]  # (rows, sensitive columns)
+    model: NDArray[np.float64]  # (sensitive columns, 5): l, kind (0 distinct, 1 entropy, 2 recursive), c, t, ordered
+    share: NDArray[np.float64]  # (sensitive columns, values): share of each value in the table
+    above: NDArray[np.int32]  # (sensitive columns, levels, values): node of each value, for the distance of t
+    height: NDArray[np.int64]  # (sensitive columns,): levels of that tree
+
+
+class LinkedGroups(NamedTuple):
+    """The groups: a list of rows, the levels of the covering nodes and the cost of one row for each."""
+
+    of: NDArray[np.int64]  # group of each row
+    after: NDArray[np.int64]  # next row of the same group; −1 at the end
+    before: NDArray[np.int64]
+    first: NDArray[np.int64]  # first row of each group; −1 if it is empty
+    size: NDArray[np.int64]
+    level: NDArray[np.int64]  # (groups, columns)
+    cost: NDArray[np.float64]  # of one row
+
+
+@jit(forceinline=True)
+def node_cost(rows, column, level, value):
+    return rows.cost[rows.start[column, level] + value]
+
+
+@jit(forceinline=True)
+def common_level(rows, column, level, one, other):
+    """Return the lowest level, from ``level`` on, on which two values have the same node."""
+    while True:
+        at = rows.start[column, level]
+        if rows.node[at + one] == rows.node[at + other]:
+            return level
+        level += 1
+
+
+@jit(forceinline=True)
+def joint_cost(rows, groups, group, other):
+    """Return the cost of one row if two groups are joined."""
+    one, two, cost = groups.first[group], groups.first[other], 0.0
+    for column in range(rows.values.shape[1]):
+        level = max(groups.level[group, column], groups.level[other, column])
+        value = rows.values[one, column]
+        level = common_level(rows, column, level, value, rows.values[two, column])
+        cost += node_cost(rows, column, level, value)
+    return cost
+
+
+@jit(forceinline=True)
+def cost_with(rows, groups, group, row):
+    """Return the cost of one row if a row joins a group."""
+    one, cost = groups.first[group], 0.0
+    for column in range(rows.values.shape[1]):
+        value = rows.values[row, column]
+        level = common_level(rows, column, groups.level[group, column], value, rows.values[one, column])
+        cost += node_cost(rows, column, level, value)
+    return cost
+
+
+@jit(forceinline=True)
+def cost_of(rows, groups, group, without, extra):
+    """Return the cost of one row of a group without one row and with an extra one; −1 for none."""
+    first = groups.first[group]
+    if first == without:
+        first = groups.after[first]
+    if first < 0:
+        first = extra
+    cost = 0.0
+    for column in range(rows.values.shape[1]):
+        value, level = rows.values[first, column], 0
+        row = groups.first[group]
+        while row >= 0:
+            if row != without:
+                level = common_level(rows, column, level, value, rows.values[row, column])
+            row = groups.after[row]
+        if extra >= 0:
+            level = common_level(rows, column, level, value, rows.values[extra, column])
+        cost += node_cost(rows, column, level, value)
+    return cost
+
+
+@jit
+def refit(rows, groups, group):
+    """Find the levels and the cost of a group again."""
+    first, groups.cost[group] = groups.first[group], 0.0
+    if first < 0:
+        return
+    for column in range(rows.values.shape[1]):
+        value, level, row = rows.values[first, column], 0, groups.after[first]
+        while row >= 0:
+            level = common_level(rows, column, level, value, rows.values[row, column])
+            row = groups.after[row]
+        groups.level[group, column] = level
+        groups.cost[group] += node_cost(rows, column, level, value)
+
+
+@jit(forceinline=True)
+def is_generalized(groups, group):
+    """Return whether any column of a group is above its lowest level; if not, all rows are equal."""
+    return groups.level[group].max() > 0
+
+
+@jit
+def take_out(rows, groups, row):
+    """Take a row out of its group."""
+    group, before, after = groups.of[row], groups.before[row], groups.after[row]
+    if before >= 0:
+        groups.after[before] = after
+    else:
+        groups.first[group] = after
+    if after >= 0:
+        groups.before[after] = before
+    groups.size[group] -= 1
+    if is_generalized(groups, group) or groups.size[group] == 0:
+        refit(rows, groups, group)
+
+
+@jit
+def put_in(rows, groups, row, group):
+    """Add a row to a group; its levels rise as far as needed."""
+    first = groups.first[group]
+    groups.of[row], groups.before[row], groups.after[row] = group, -1, first
+    groups.first[group] = row
+    groups.size[group] += 1
+    if first < 0:
+        refit(rows, groups, group)
+        return
+    groups.before[first], cost = row, 0.0
+    for column in range(rows.values.shape[1]):
+        value = rows.values[row, column]
+        level = common_level(rows, column, groups.level[group, column], value, rows.values[first, column])
+        groups.level[group, column] = level
+        cost += node_cost(rows, column, level, value)
+    groups.cost[group] = cost
+
+
+@jit
+def diverse(rows, column, counts, total):
+    """Return whether these counts of a sensitive column are ℓ-diverse and t-close."""
+    l, kind, c, t, ordered = rows.model[column]
+    distinct, entropy = 0, 0.0
+    for value in range(rows.share.shape[1]):
+        if counts[value] > 0:
+            distinct += 1
+            entropy -= counts[value] / total * math.log(counts[value] / total)
+    if l > 1.0:
+        if distinct < l or (kind == 1.0 and math.exp(entropy) < l * (1.0 - 1e-12)):
+            return False
+        if kind == 2.0:
+            ranked = counts.copy()
+            sort(ranked, counts.copy())
+            if not ranked[-1] < c * ranked[: len(ranked) - int(l) + 1].sum():
+                return False
+    return t >= 1.0 or distance(rows, column, counts, total, ordered) <= t + 1e-12
+
+
+@jit
+def distance(rows, column, counts, total, ordered):
+    """Return the earth mover's distance between the counts and the table: by order, or by a tree."""
+    values = rows.share.shape[1]
+    if ordered > 0.0:
+        gap, found, seen = 0.0, 0.0, 0
+        for value in range(values):
+            gap += counts[value] / total - rows.share[column, value]
+            found += abs(gap)
+            seen += rows.share[column, value] > 0.0
+        return found / max(1, seen - 1)
+    extra = counts / total - rows.share[column]
+    found, top = 0.0, rows.height[column] - 1
+    nodes = values
+    below = np.arange(values)
+    for level in range(1, top + 1):
+        more, less, done = np.zeros(nodes), np.zeros(nodes), np.zeros(nodes, dtype=np.bool_)
+        for value in range(values):
+            if done[below[value]]:
+                continue
+            done[below[value]] = True
+            parent, amount = rows.above[column, level, value], extra[below[value]]
+            if amount > 0.0:
+                more[parent] += amount
+            else:
+                less[parent] -= amount
+        for node in range(nodes):
+            found += min(more[node], less[node]) * level / top
+        extra = more - less
+        below = rows.above[column, level].astype(np.int64)
+    return found
+
+
+@jit
+def complete(rows, groups, group, without, extra):
+    """Return whether a group without one row and with an extra one (−1: none) may be released."""
+    if groups.size[group] - (without >= 0) + (extra >= 0) < rows.k:
+        return False
+    for column in range(rows.sensitive.shape[1]):
+        counts, total, row = np.zeros(rows.share.shape[1], np.int64), 0, groups.first[group]
+        while row >= 0:
+            if row != without:
+                counts[rows.sensitive[row, column]] += 1
+                total += 1
+            row = groups.after[row]
+        if extra >= 0:
+            counts[rows.sensitive[extra, column]] += 1
+            total += 1
+        if not diverse(rows, column, counts, total):
+            return False
+    return True
+
+
+@jit
+def join(rows, groups, group, other):
+    """Move all rows of a group to another one."""
+    while groups.first[group] >= 0:
+        row = groups.first[group]
+        groups.first[group] = groups.after[row]
+        if groups.first[group] >= 0:
+            groups.before[groups.first[group]] = -1
+        groups.size[group] -= 1
+        put_in(rows, groups, row, other)
+    groups.cost[group] = 0.0
+
+
+@jit
+def fit_all(rows, groups, is_complete):
+    """Find levels and costs of all groups, and mark those that may be released."""
+    for group in range(len(groups.first)):
+        refit(rows, groups, group)
+        is_complete[group] = complete(rows, groups, group, -1, -1)

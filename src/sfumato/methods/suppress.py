@@ -1,0 +1,244 @@
+"""Local suppression: single cells are left empty until every row is equal to at least k − 1 others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.methods.base import Method
+from sfumato.methods.options import group_size_option, importance_of, importance_option, require_rows, search_option
+from sfumato.methods.recodings.group_rules import GroupRules
+from sfumato.methods.recodings.groupings import Groupings
+from sfumato.params import Choice, Share, option
+from sfumato.plan.claims.groups import KAnonymity
+from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
+from sfumato.plan.plan import Outcome, Plan
+from sfumato.schema.columns import Role
+from sfumato.table.groups import group_labels
+from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.plan.claim import Claim
+    from sfumato.plan.survey import Survey
+    from sfumato.randomness import Randomness
+    from sfumato.schema.schema import Schema
+
+
+# Suppress more cells than necessary, so that the reasons for a suppression cannot be guessed.
+#
+# If no cell is suppressed without need, a row without a value cannot have one that k rows show together with
+# everything else that it shows: it would be equal to them. Two steps make this reasoning wrong. Each group with
+# suppressed cells gets company: at least as many rows that need no suppression and show the same otherwise, if there
+# are so many. And some groups lose one more column, whether they have suppressed cells or not. All groups keep at
+# least k rows.
+
+
+def suppress_more(
+    codes: NDArray[np.int64], hidden: NDArray[np.bool_], k: int, extra: float, generator: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Return which cells are suppressed, of those that had to be (``hidden``) and of more.
+
+    ``codes`` are the cells, shape (rows, columns), as whole numbers from 0; ``extra`` is the probability that one more
+    column of a group is suppressed.
+    """
+    found = hidden.copy()
+    _give_company(codes, found, k, generator)
+    _suppress_columns(codes, found, k, extra, generator)
+    return found
+
+
+def _groups(
+    codes: NDArray[np.int64], hidden: NDArray[np.bool_], generator: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Return the rows of each group of rows that look alike, in random order."""
+    cells = pa.table({str(place): np.where(hidden[:, place], -1, codes[:, place]) for place in range(codes.shape[1])})
+    labels = group_labels(Table.from_arrow(cells), tuple(cells.column_names))
+    order = generator.permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    return np.split(order, np.cumsum(np.bincount(labels))[:-1])
+
+
+def _give_company(codes: NDArray[np.int64], hidden: NDArray[np.bool_], k: int, generator: np.random.Generator) -> None:
+    """Let as many rows that show more join each group with suppressed cells; those that are left are none or k."""
+    groups = _groups(codes, hidden, generator)
+    for group, donors in _donors(codes, hidden, [rows[0] for rows in groups]):
+        rows, missing = groups[group], len(groups[group])
+        for donor in generator.permutation(donors) if missing >= k else ():
+            given = groups[donor]
+            few = len(given) if len(given) < 2 * k else min(missing, len(given) - k)
+            groups[donor], rows, missing = given[few:], np.append(rows, given[:few]), missing - few
+            hidden[given[:few]] = hidden[groups[group][0]]
+            if missing <= 0:
+                break
+        groups[group] = rows
+
+
+def _donors(
+    codes: NDArray[np.int64], hidden: NDArray[np.bool_], first: list[np.int64]
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield each group with suppressed cells, and the groups that show the same and more.
+
+    ``first`` is a row of each group.
+    """
+    shown, cells = ~hidden[first], codes[first]
+    for pattern in np.unique(shown[~shown.all(axis=1)], axis=0):
+        takers = np.flatnonzero((shown == pattern).all(axis=1))
+        givers = np.flatnonzero((shown >= pattern).all(axis=1) & (shown != pattern).any(axis=1))
+        both = np.concatenate([takers, givers])
+        labels = np.unique(cells[both][:, pattern], axis=0, return_inverse=True)[1].ravel()
+        mine, theirs = labels[: len(takers)], labels[len(takers) :]
+        order = np.argsort(theirs, kind="stable")
+        starts, ends = (np.searchsorted(theirs[order], mine, side=side) for side in ("left", "right"))
+        for group, start, end in zip(takers, starts, ends, strict=True):
+            if end > start:
+                yield int(group), givers[order[start:end]]
+
+
+def _suppress_columns(
+    codes: NDArray[np.int64], hidden: NDArray[np.bool_], k: int, extra: float, generator: np.random.Generator
+) -> None:
+    """Suppress one more column in some groups, for all of their rows or for at least k of them.
+
+    At least k rows, or none, stay as they were, so that both parts are groups of at least k rows.
+    """
+    for rows in _groups(codes, hidden, generator):
+        shown = np.flatnonzero(~hidden[rows[0]])
+        if generator.random() < extra and len(shown):
+            few = len(rows) if len(rows) < 2 * k else int(generator.integers(k, len(rows) - k + 1))
+            hidden[rows[:few], generator.choice(shown)] = True
+
+
+Kind = Literal["minimal", "random"]
+KINDS: tuple[Kind, ...] = ("minimal", "random")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suppress(Method):
+    """Leave single cells of quasi-identifiers empty until every row is equal to at least k − 1 others.
+
+    A suppressed cell is a value of its own, like a missing one: it does not match every value, so the release is
+    k-anonymous for whoever counts it. Cells of important columns are kept longer. kind="minimal" suppresses as few
+    cells as the search finds; whoever knows this can rule out values that would not have been suppressed.
+    kind="random" also suppresses cells of rows that did not need it: at least as many as of those that did, where there
+    are so many, so that nothing follows from a suppression. This costs about twice as many cells.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"sex": ["f"] * 6 + ["m"] * 6, "city": ["Ulm"] * 5 + ["Rom"] + ["Oslo"] * 6}
+    >>> release = sf.Suppress(k=3).release(people, schema={"sex": "quasi", "city": "quasi"})
+    >>> release.table.arrow.column("city").null_count + release.table.arrow.column("sex").null_count
+    3
+    """
+
+    name: ClassVar[str] = "suppress"
+    theory: ClassVar[str] = "suppression"
+    one_row_per_person: ClassVar[bool] = True
+    manifest_notes: ClassVar[Mapping[str, str]] = {
+        "suppression": "how cells were chosen",
+        "importance": "of each column",
+    }
+
+    k: int = group_size_option(
+        "Smallest number of rows that must be equal in the quasi-identifiers; a suppressed cell is a value."
+    )
+    kind: Kind = option(
+        Choice(KINDS),
+        'Whether as few cells as possible are suppressed ("minimal"), or also some that need not be ("random").',
+        default="minimal",
+        reported=True,
+    )
+    importance: Mapping[str, float] | None = importance_option("Relative cost of suppressing a cell of each column.")
+    extra: float = option(
+        Share(),
+        'With kind="random", the probability that one more column of a group is suppressed.',
+        default=0.2,
+        unit="groups",
+        reported=True,
+    )
+    search: float = search_option()
+
+    @property
+    def needs_whole_table(self) -> bool:
+        return True
+
+    def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SuppressPlan:
+        """Make the plan; the cells are chosen when it is run."""
+        require_rows(survey.rows, self.k)
+        quasi = schema.names(Role.QUASI)
+        return SuppressPlan(
+            names=tuple(column.name for column in schema.columns),
+            quasi=quasi,
+            domains={column.name: column.domain for column in schema.columns if column.domain is not None},
+            importance=importance_of(self.importance, quasi),
+            method=self,
+            randomness=randomness,
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class SuppressPlan(Plan):
+    """Choose the cells of all rows, and leave them empty."""
+
+    names: tuple[str, ...]
+    quasi: tuple[str, ...]
+    domains: Mapping[str, tuple[float, float]]
+    importance: Mapping[str, float]
+    method: Suppress
+    randomness: Randomness
+
+    @property
+    def needs_whole_table(self) -> bool:
+        return True
+
+    @property
+    def claims(self) -> tuple[Claim[Any], ...]:
+        return (
+            KAnonymity(k=self.method.k, columns=self.quasi),
+            ValidCells(domains=self.domains),
+            RowsAccountedFor(),
+            ColumnsAllowed(names=self.names),
+        )
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        return {"suppression": self.method.kind, "importance": dict(self.importance)}
+
+    def transform(self, block: Table, number: int) -> Outcome:
+        hidden = self._hidden(block, number) if self.quasi else np.zeros((block.rows, 0), dtype=bool)
+        columns = {}
+        for name in self.names:
+            column = block.arrow.column(name)
+            if name in self.quasi:
+                mask = pa.array(hidden[:, self.quasi.index(name)])
+                nothing = pa.scalar(None, column.type)
+                column = pa.chunked_array([pa.compute.if_else(mask, nothing, column.combine_chunks())])
+            columns[name] = column
+        released = Table(pa.table(columns), {name: block.kinds[name] for name in self.names})
+        return Outcome(released, np.arange(block.rows))
+
+    def _hidden(self, block: Table, number: int) -> NDArray[np.bool_]:
+        """Mark the cells that are suppressed; shape (rows, quasi-identifiers)."""
+        from sfumato.methods.recodings.local_groups import local_groups
+
+        coded = [block.coded(name) for name in self.quasi]
+        weights = [self.importance[name] for name in self.quasi]
+        values = [np.arange(column.size, dtype=np.int32) for column in coded]
+        grouped = [
+            Groupings(name, column.codes, (own, np.zeros_like(own)), weight=weight)
+            for name, column, own, weight in zip(self.quasi, coded, values, weights, strict=True)
+        ]
+        costs = [[np.zeros(len(own)), np.full(len(own), weight)] for own, weight in zip(values, weights, strict=True)]
+        rules = GroupRules(k=self.method.k, average_risk=None, sensitive=())
+        generator = self.randomness.stream(f"suppress {number}")
+        hidden = local_groups(grouped, costs, rules, [], generator, self.method.search) > 0
+        if self.method.kind == "minimal":
+            return hidden
+        codes = np.column_stack([column.codes for column in coded]).astype(np.int64)
+        return suppress_more(codes, hidden, self.method.k, self.method.extra, generator)

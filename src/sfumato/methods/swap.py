@@ -1,0 +1,246 @@
+"""Data swapping: cells are exchanged between rows, column by column (TL §2.3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from sfumato.errors import CannotRelease, OptionError
+from sfumato.methods.base import Method
+from sfumato.methods.permutation_plan import Permutation, PermutationPlan, sorted_rows
+from sfumato.params import Checked, Choice, Probability, Share, Whole, option, require_names
+from sfumato.table.groups import group_labels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.plan.survey import Survey
+    from sfumato.randomness import Randomness
+    from sfumato.schema.schema import Schema
+    from sfumato.table.table import Table
+
+
+# Permutations of the rows of one column: within groups, between near ranks, and between subsets of equal ranks.
+
+
+if TYPE_CHECKING:
+    Rows = NDArray[np.int64]
+
+
+def within_groups(groups: Rows, share: float, generator: np.random.Generator) -> Rows:
+    """Return the row from which each row gets its cell: another row of the same group, if one takes part.
+
+    A random ``share`` of the rows takes part. Those of a group are put in random order, and each gets the cell of the
+    next one, so that none keeps its own.
+    """
+    source = np.arange(len(groups))
+    taking = np.flatnonzero(generator.random(len(groups)) < share) if share < 1.0 else source.copy()
+    if not taking.size:
+        return source
+    order = taking[sorted_rows(groups[taking], generator)]
+    label = groups[order]
+    first = np.flatnonzero(np.diff(label, prepend=label[0] - 1))
+    last = np.append(first[1:], len(order)) - 1
+    following = np.roll(order, -1)
+    following[last] = order[first]
+    source[order] = following
+    return source
+
+
+def between_near_ranks(codes: NDArray[np.integer], window: int, share: float, generator: np.random.Generator) -> Rows:
+    """Return the row from which each row gets its cell: one whose rank is at most ``window`` away (Moore 1996).
+
+    Of the pairs of ranks, a random ``share`` exchanges cells.
+    """
+    from sfumato.methods.swap_kernels import rank_partners
+
+    source, rank = np.arange(len(codes)), np.arange(len(codes))
+    order = sorted_rows(codes, generator)
+    partner = rank_partners(generator.random(len(codes)), window)
+    taking = (generator.random(len(codes)) < share)[np.minimum(rank, partner)]
+    source[order] = order[np.where(taking, partner, rank)]
+    return source
+
+
+def random_subsets(rows: int, subsets: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Return a random subset of each row, all of the same size; up to ``subsets`` − 1 rows are in none (−1)."""
+    size = rows // subsets
+    labels = np.full(rows, -1)
+    labels[generator.permutation(rows)[: size * subsets]] = np.repeat(np.arange(subsets), size)
+    return labels
+
+
+def between_subsets(codes: NDArray[np.integer], subsets: Rows, generator: np.random.Generator) -> Rows:
+    """Return the row from which each row gets its cell: the one of the same rank in the next subset.
+
+    (Carlson and Salabasis 2002.) A row that is in no subset exchanges its cell with the row of the next higher rank.
+    """
+    source = np.arange(len(codes))
+    order = sorted_rows(codes, generator)
+    ranked = [order[subsets[order] == label] for label in range(int(subsets.max()) + 1)]
+    for label, rows in enumerate(ranked):
+        source[rows] = ranked[(label + 1) % len(ranked)]
+    places = np.flatnonzero(subsets[order] < 0)
+    for place in places:
+        one, other = order[place], order[place + 1 if place + 1 < len(order) else place - 1]
+        source[one], source[other] = source[other], source[one]
+    return source
+
+
+Kind = Literal["rank", "plain", "within-classes", "within-clusters", "between-subsets"]
+KINDS: tuple[Kind, ...] = ("rank", "plain", "within-classes", "within-clusters", "between-subsets")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Swap(Method):
+    """Exchange the cells of each column between rows: every column keeps its values, each as often.
+
+    "plain" exchanges cells between any rows, which keeps no relation between columns. "within-classes" exchanges them
+    between rows that are equal in the columns ``classes``, which stay as they are: relations of these with one other
+    column are kept. "rank" exchanges cells whose ranks differ by at most ``window`` (Moore). "within-clusters"
+    exchanges them within clusters of similar rows. "between-subsets" divides the rows at random and gives every row the
+    value of the same rank in another subset (Carlson and Salabasis).
+
+    Missing cells move like other cells; in ranks they come last, and categories are in the order of their values. Each
+    column is swapped independently. Released cells are cells of the original, so that extreme values stay visible, and
+    with several columns the swaps that keep relations hardly hide anybody: the method promises no privacy.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [20, 21, 22, 40, 41, 42], "income": [10, 12, 11, 30, 31, 35]}
+    >>> swapped = sf.Swap(kind="rank", window=0.4).release(people, schema={"age": "quasi", "income": "quasi"}, seed=1)
+    >>> sorted(swapped.table.numbers("age").tolist())
+    [20.0, 21.0, 22.0, 40.0, 41.0, 42.0]
+    """
+
+    name: ClassVar[str] = "swap"
+    theory: ClassVar[str] = "swapping"
+    manifest_notes: ClassVar[Mapping[str, str]] = {
+        "swapped columns": "columns whose cells were exchanged between rows",
+        "ranks in a window": "largest number of ranks between two cells that are exchanged",
+    }
+
+    kind: Kind = option(
+        Choice(KINDS),
+        'Between which rows cells are exchanged: near ranks ("rank"), any ("plain"), equal ones in the columns '
+        '``classes`` ("within-classes"), similar ones ("within-clusters"), or those of the same rank in another random '
+        'subset ("between-subsets").',
+        default="rank",
+        reported=True,
+    )
+    window: float = option(
+        Probability(),
+        'Largest difference of ranks, for kind="rank". It is a share: 0.1 means 10 % of the rows.',
+        default=0.1,
+        unit="share of the rows",
+        reported=True,
+        strengths=(0.02, 0.05, 0.1, 0.2, 0.4),
+    )
+    share: float = option(
+        Share(),
+        'Share of the rows, chosen at random for each column, that take part; above 0. Not for kind="between-subsets".',
+        default=1.0,
+        reported=True,
+    )
+    classes: tuple[str, ...] = option(
+        Checked("list of column names", require_names),
+        'Columns that stay as they are, for kind="within-classes".',
+        default=(),
+        reported=True,
+    )
+    size: int = option(
+        Whole(at_least=2),
+        'Smallest number of rows in a cluster, for kind="within-clusters"; clusters have fewer than twice as many.',
+        default=10,
+        unit="rows",
+        reported=True,
+    )
+    subsets: int = option(
+        Whole(at_least=2),
+        'Number of random subsets, for kind="between-subsets".',
+        default=2,
+        unit="subsets",
+        reported=True,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "classes", tuple(self.classes))
+        if self.share == 0.0:
+            raise OptionError("share must be above 0.", found="0, which exchanges nothing")
+        if bool(self.classes) != (self.kind == "within-classes"):
+            raise OptionError(
+                'classes must be given with kind="within-classes", and only then.',
+                found=f"kind={self.kind!r} {'with' if self.classes else 'without'} classes",
+                fix='for example kind="within-classes", classes=("sex",)',
+            )
+
+    def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SwapPlan:
+        """Make the plan; the exchanges are drawn when a block is transformed."""
+        setup = Permutation.of(survey, schema, randomness, staying=self.classes)
+        least = {"rank": 1.0 / self.window, "between-subsets": float(self.subsets)}.get(self.kind, 0.0)
+        if setup.rows / setup.blocks < least:
+            raise CannotRelease(
+                "The window must hold at least one rank."
+                if self.kind == "rank"
+                else "Every subset must have at least one row.",
+                found=f"{setup.rows:,} rows in {setup.blocks:,} blocks",
+                fix="a larger window" if self.kind == "rank" else "fewer subsets",
+            )
+        return SwapPlan(setup, self)
+
+
+@dataclass(frozen=True, repr=False)
+class SwapPlan(PermutationPlan):
+    """Exchange cells within each block; ranks and classes are those among the rows of the block."""
+
+    method: Swap
+
+    def sources(self, block: Table, number: int) -> dict[str, NDArray[np.int64]]:
+        generator = self.setup.randomness.stream(f"swap {number}")
+        method, groups = self.method, self._groups(block, generator)
+        found = {}
+        for name in self.setup.moving:
+            if method.kind == "rank":
+                ranks = max(1, int(method.window * block.rows))
+                found[name] = between_near_ranks(block.coded(name).codes, ranks, method.share, generator)
+            elif method.kind == "between-subsets":
+                found[name] = between_subsets(block.coded(name).codes, groups, generator)
+            else:
+                found[name] = within_groups(groups, method.share, generator)
+        return found
+
+    def _groups(self, block: Table, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Return the class, cluster or subset of each row."""
+        if self.method.kind == "within-classes":
+            return group_labels(block, self.method.classes)
+        if self.method.kind == "within-clusters":
+            return clusters(block, self.method.size)
+        if self.method.kind == "between-subsets":
+            return random_subsets(block.rows, min(self.method.subsets, block.rows), generator)
+        return np.zeros(block.rows, dtype=np.int64)
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        notes: dict[str, Any] = {"swapped columns": list(self.setup.moving)}
+        if self.method.kind == "rank":
+            notes["ranks in a window"] = max(1, int(self.method.window * self.setup.rows))
+        return notes
+
+
+def clusters(block: Table, size: int) -> NDArray[np.int64]:
+    """Return the cluster of each row: cells of ``size`` to 2·size − 1 rows, cut along principal components.
+
+    The rows are encoded with all columns standardised; a cell is halved along the component with the largest range.
+    """
+    from sfumato.kernels.neighbours import median_cells
+    from sfumato.table.encoder import Encoder
+
+    matrix = Encoder.fit(block).encode(block)
+    centred = matrix - matrix.mean(axis=0)
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    return median_cells(centred @ vectors[:, ::-1], size)

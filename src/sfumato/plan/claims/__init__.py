@@ -1,0 +1,53 @@
+"""Promises that a method makes, each of which is recounted on the released rows, in one block or in many."""
+
+from __future__ import annotations
+
+from sfumato.plan.claim import Claim, ClaimKind, Evidence, Finding
+from sfumato.plan.claims.containment import AtMostNames, Containment
+from sfumato.plan.claims.copies import FewRowsUnaltered, NoUniqueRowCopied
+from sfumato.plan.claims.groups import (
+    AtMostValues,
+    Diversity,
+    EachColumnAnonymous,
+    KAnonymity,
+    values_apart,
+    values_distinct,
+)
+from sfumato.plan.claims.kept_statistics import MarginalsKept, MomentsKept, WeightTotalsKept
+from sfumato.plan.claims.risk import KMap, PopulationGroups, RiskAtMost, SampledPrivacy, rows_for_risk
+from sfumato.plan.claims.rows import ColumnsAllowed, DatesShifted, Pseudonyms, RowsAccountedFor, ValidCells
+from sfumato.plan.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
+
+__all__ = [
+    "AtMostNames",
+    "AtMostValues",
+    "Claim",
+    "ClaimKind",
+    "ColumnsAllowed",
+    "Containment",
+    "DatesShifted",
+    "DeclaredCloseness",
+    "Diversity",
+    "EachColumnAnonymous",
+    "EntropyDiversity",
+    "Evidence",
+    "FewRowsUnaltered",
+    "Finding",
+    "KAnonymity",
+    "KMap",
+    "MarginalsKept",
+    "MomentsKept",
+    "NoUniqueRowCopied",
+    "PopulationGroups",
+    "Pseudonyms",
+    "RecursiveDiversity",
+    "RiskAtMost",
+    "RowsAccountedFor",
+    "SampledPrivacy",
+    "TCloseness",
+    "ValidCells",
+    "WeightTotalsKept",
+    "rows_for_risk",
+    "values_apart",
+    "values_distinct",
+]

@@ -1,0 +1,242 @@
+"""The claim that what is released is true: every original value lies inside its released cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.plan.claim import FAULT, Claim, Evidence, Finding, counted, counted_by_column
+from sfumato.table.groups import GroupKeys, KeyedGroups, first_rows, group_labels, sum_by_group
+from sfumato.table.intervals import (
+    ANY,
+    BOX,
+    Member,
+    high_name,
+    is_interval,
+    is_member,
+    low_name,
+    missing_name,
+    parse_set,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.table.coding import Coded
+    from sfumato.table.table import Table
+
+
+Members = Mapping[str | None, frozenset[str | None]]  # a released word → the values it stands for; None: missing
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MissingCounts:
+    """Boxes that say how many of their rows have no value, and how many of them really have none.
+
+    A box is listed once for each number that it states, which is once unless the method has a fault.
+    """
+
+    keys: GroupKeys
+    stated: NDArray[np.float64]
+    missing: NDArray[np.int64]  # rows without a value
+    inside: NDArray[np.int64]  # rows without a value, or with one inside the box
+
+    @classmethod
+    def of(cls, released: Table, name: str, is_missing: NDArray[np.bool_], outside: NDArray[np.bool_]) -> MissingCounts:
+        """Count the rows of each box of one block."""
+        box = (BOX,) if BOX in released.kinds else released.names
+        labels = group_labels(released, (missing_name(name), *box))
+        first = first_rows(labels)
+        return cls(
+            keys=GroupKeys.of(released, box, first),
+            stated=released.numbers(missing_name(name))[first],
+            missing=np.bincount(labels[is_missing], minlength=len(first)),
+            inside=np.bincount(labels) - np.bincount(labels[outside], minlength=len(first)),
+        )
+
+    def merge(self, other: MissingCounts) -> MissingCounts:
+        """Add up the rows of boxes that have the same key and state the same number."""
+        keys, stated = self.keys.followed_by(other.keys), np.concatenate([self.stated, other.stated])
+        groups = KeyedGroups.of_keys(np.column_stack([keys, stated.view(np.uint64)]))
+        first = first_rows(groups.labels)
+        return MissingCounts(
+            keys=GroupKeys(keys[first]),
+            stated=stated[first],
+            missing=sum_by_group(groups, np.concatenate([self.missing, other.missing])),
+            inside=sum_by_group(groups, np.concatenate([self.inside, other.inside])),
+        )
+
+    @property
+    def miscounted(self) -> int:
+        """Number of rows that are inside their box but in one that states a wrong number."""
+        boxes = KeyedGroups.of_keys(self.keys.values)
+        return int(self.inside[sum_by_group(boxes, self.missing)[boxes.labels] != self.stated].sum())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ContentCounts:
+    """Rows, and those whose value is outside what was released for it, by original column."""
+
+    rows: int
+    outside: Mapping[str, int]
+    boxes: Mapping[str, MissingCounts]  # of the columns whose missing values are counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Containment(Claim[ContentCounts]):
+    """Every original value of ``columns`` lies inside what was released for it, and so does a missing one.
+
+    A number lies between ``x_low`` and ``x_high``. A missing one needs ``x_missing``, which is the number of rows of
+    the box without a value. A category is a member of its released set, or of what a released word ``covers`` (column →
+    word → members, None for the missing value). Any other column that is released under its own name is unchanged.
+
+    ``empty_is_unknown`` says that a range with both ends missing makes no statement about its rows, so that any value
+    lies inside it.
+    """
+
+    columns: tuple[str, ...]
+    covers: Mapping[str, Members] = field(default_factory=dict, repr=False)
+    empty_is_unknown: bool = False
+
+    def tally(self, evidence: Evidence) -> ContentCounts:
+        original = evidence.original.select(self.columns).take(evidence.origin)
+        outside: dict[str, int] = {}
+        boxes: dict[str, MissingCounts] = {}
+        for name in self.columns:
+            if is_interval(name, evidence.released.kinds):
+                numbers = original.numbers(name)
+                is_outside = self._outside_range(name, evidence.released, numbers)
+                if missing_name(name) in evidence.released.kinds:
+                    boxes[name] = MissingCounts.of(evidence.released, name, np.isnan(numbers), is_outside)
+                outside[name] = int(is_outside.sum())
+            elif name in self.covers or not original.kinds[name].is_numeric:
+                covers = self.covers.get(name, {})
+                outside[name] = _outside_set(original.coded(name), evidence.released.coded(name), covers)
+            else:
+                outside[name] = _changed(original.numbers(name), evidence.released.numbers(name))
+        return ContentCounts(evidence.released.rows, outside, boxes)
+
+    def merge(self, one: ContentCounts, other: ContentCounts) -> ContentCounts:
+        boxes = dict(one.boxes)
+        for name, counts in other.boxes.items():
+            boxes[name] = boxes[name].merge(counts) if name in boxes else counts
+        outside = {name: one.outside[name] + other.outside[name] for name in self.columns}
+        return ContentCounts(one.rows + other.rows, outside, boxes)
+
+    def finding(self, tally: ContentCounts) -> Finding:
+        wrong = {name: tally.boxes[name].miscounted if name in tally.boxes else 0 for name in self.columns}
+        outside = {name: tally.outside[name] + wrong[name] for name in self.columns}
+        broken = {name: rows for name, rows in outside.items() if rows}
+        return Finding(
+            claim=f"every original value lies inside its released range, in {', '.join(self.columns) or 'no column'}",
+            held=not broken,
+            found=f"values outside in {counted_by_column(broken, 'row')}"
+            if broken
+            else f"{counted(tally.rows, 'row')} inside",
+            fix=FAULT,
+            kind=self.kind,
+        )
+
+    def _outside_range(self, name: str, released: Table, numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Rows whose number is not in its interval; a missing one is, where the box counts its missing ones."""
+        low, high = released.numbers(low_name(name)), released.numbers(high_name(name))
+        inside: NDArray[np.bool_] = (low <= numbers) & (numbers <= high)
+        if missing_name(name) in released.kinds:
+            inside |= np.isnan(numbers)
+        if self.empty_is_unknown:
+            inside |= np.isnan(low) & np.isnan(high)
+        return ~inside
+
+
+def _changed(before: NDArray[np.float64], after: NDArray[np.float64]) -> int:
+    """Number of rows whose number is not the same."""
+    return int((~((before == after) | (np.isnan(before) & np.isnan(after)))).sum())
+
+
+def _outside_set(original: Coded, released: Coded, covers: Members) -> int:
+    """Rows whose category is not in its released set: every pair of set and value is judged once, with its count."""
+    pairs = original.codes.astype(np.int64) * released.size + released.codes
+    distinct, counts = np.unique(pairs, return_counts=True)
+    values = original.values.cast(pa.string()).to_pylist()
+    words = released.values.cast(pa.string()).to_pylist()
+    members: list[frozenset[Member]] = [
+        frozenset(covers[word] if word in covers else parse_set(word)) for word in words
+    ]
+    return sum(
+        count
+        for pair, count in zip(distinct.tolist(), counts.tolist(), strict=True)
+        if not is_member(values[pair // released.size], members[pair % released.size])
+    )
+
+
+# The claim that released sets are short enough to be read.
+
+
+@dataclass(frozen=True, repr=False)
+class NameCounts:
+    """The sets of one column: the names of the longest, and the rows whose set is too long or any value."""
+
+    longest: int
+    long_rows: int
+    any_rows: int
+
+    @classmethod
+    def of(cls, released: Table, name: str, most: int) -> NameCounts:
+        """Count the names of every distinct cell; a set is too long if it has more than ``most``."""
+        coded = released.coded(name)
+        sets = [frozenset(parse_set(cell)) for cell in coded.values.cast(pa.string()).to_pylist()]
+        names = np.array([len(members - {ANY, None}) for members in sets], dtype=np.int64)
+        is_any = np.array([ANY in members for members in sets], dtype=bool)
+        rows = np.bincount(coded.codes, minlength=coded.size)
+        return cls(int(names.max(initial=0)), int(rows[names > most].sum()), int(rows[is_any].sum()))
+
+    def merge(self, other: NameCounts) -> NameCounts:
+        """Put two sets of rows together."""
+        return NameCounts(
+            max(self.longest, other.longest), self.long_rows + other.long_rows, self.any_rows + other.any_rows
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class SetCounts:
+    """The sets of every column."""
+
+    columns: Mapping[str, NameCounts]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtMostNames(Claim[SetCounts]):
+    """No released set of these columns has more than ``most`` names; a longer one is released as any value.
+
+    That every original value belongs to its set, and that a missing one is in no set of any value that does not say
+    so, is the claim :class:`Containment`.
+    """
+
+    recountable: ClassVar[bool] = True
+
+    most: int
+    columns: tuple[str, ...]
+
+    def tally(self, evidence: Evidence) -> SetCounts:
+        return SetCounts({name: NameCounts.of(evidence.released, name, self.most) for name in self.columns})
+
+    def merge(self, one: SetCounts, other: SetCounts) -> SetCounts:
+        return SetCounts({name: one.columns[name].merge(other.columns[name]) for name in self.columns})
+
+    def finding(self, tally: SetCounts) -> Finding:
+        over = {name: counts.long_rows for name, counts in tally.columns.items() if counts.long_rows}
+        wide = {name: counts.any_rows for name, counts in tally.columns.items() if counts.any_rows}
+        longest = max((counts.longest for counts in tally.columns.values()), default=0)
+        found = f"at most {longest:,}; {ANY.value} in {counted_by_column(wide, 'row') or 'no row'}"
+        return Finding(
+            claim=f"at most {counted(self.most, 'name')} in each set of {', '.join(self.columns)}; a set of more is "
+            f"{ANY.value}, which stands for any value of the column that is not missing",
+            held=not over,
+            found=f"more in {counted_by_column(over, 'row')}" if over else found,
+            fix=FAULT,
+            kind=self.kind,
+        )

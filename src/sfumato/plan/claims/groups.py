@@ -1,0 +1,272 @@
+"""Claims about groups of rows that look alike: k-anonymity, ℓ-diversity, and each column by itself.
+
+A group may be spread over several blocks: it is known in each by a 128-bit key of its released cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from sfumato.plan.claim import (
+    FAULT,
+    Claim,
+    ClaimKind,
+    Evidence,
+    Finding,
+    counted,
+    counted_by_column,
+    listed_without_box,
+)
+from sfumato.table.groups import GroupCounts, GroupKeys, KeyedGroups, first_rows, refine
+from sfumato.table.hashing import column_hashes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.table.coding import Coded
+    from sfumato.table.table import Table
+
+    Values = NDArray[np.uint64] | NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KAnonymity(Claim[GroupCounts]):
+    """Every row is equal to at least k − 1 others in the released ``columns``."""
+
+    kind: ClassVar[ClaimKind] = "privacy"
+    recountable: ClassVar[bool] = True
+
+    k: int
+    columns: tuple[str, ...]
+
+    def tally(self, evidence: Evidence) -> GroupCounts:
+        return GroupCounts.of(evidence.groups(self.columns))
+
+    def finding(self, tally: GroupCounts) -> Finding:
+        smallest = int(tally.counts.min(initial=tally.rows))
+        return Finding(
+            claim=f"{self.k}-anonymous in {listed_without_box(self.columns)}",
+            held=not tally.rows or smallest >= self.k,
+            found=f"smallest group {smallest:,}, {counted(len(tally.counts), 'group')}",
+            fix="allow some suppression, or protect fewer columns",
+            kind=self.kind,
+        )
+
+    @property
+    def protects(self) -> tuple[str, ...]:
+        return self.columns if self.k > 1 else ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupValues:
+    """The groups seen so far, and the different values of those that do not have enough of them yet."""
+
+    keys: GroupKeys
+    is_diverse: NDArray[np.bool_]  # (groups,): has enough values, so none of them is kept
+    group: NDArray[np.int64]  # place in ``keys`` of each value that is kept
+    values: Values  # hashes or, where distances count, the numbers themselves
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diversity(Claim[GroupValues]):
+    """Every group of rows that are equal in the released ``columns`` holds at least l different values of ``column``.
+
+    Two numbers are different where they are at least ``epsilon`` apart, other values where they are not equal; a
+    missing value is one value. ``hidden`` says that the column is released as a box only, so that its original values
+    are counted.
+    """
+
+    kind: ClassVar[ClaimKind] = "privacy"
+
+    l: int
+    columns: tuple[str, ...]
+    column: str
+    epsilon: float | None = None
+    hidden: bool = False
+
+    def tally(self, evidence: Evidence) -> GroupValues:
+        groups = evidence.groups(self.columns)
+        source = (evidence.original if self.hidden else evidence.released).select([self.column])
+        source = source.take(evidence.origin) if self.hidden else source
+        if self.epsilon:
+            numbers = source.numbers(self.column)
+            counts = values_apart(groups.labels, numbers, epsilon=self.epsilon, at_most=self.l)
+        else:
+            counts = values_distinct(groups.labels, source.coded(self.column))
+        few = np.flatnonzero(counts[groups.labels] < self.l)
+        group, rest = groups.labels[few], source.take(few)
+        values = rest.numbers(self.column) if self.epsilon else column_hashes(rest, self.column)
+        kept = _once(group, values)
+        return GroupValues(groups.keys, counts >= self.l, group[kept], values[kept])
+
+    def merge(self, one: GroupValues, other: GroupValues) -> GroupValues:
+        groups = KeyedGroups.of_keys(one.keys.followed_by(other.keys))
+        is_diverse = np.zeros(groups.size, dtype=bool)
+        is_diverse[groups.labels[np.concatenate([one.is_diverse, other.is_diverse])]] = True
+        group = groups.labels[np.concatenate([one.group, other.group + len(one.keys)])]
+        values = np.concatenate([one.values, other.values])
+        kept = _once(group, values)
+        kept = kept[~is_diverse[group[kept]]]
+        is_diverse |= self._count(group[kept], values[kept], groups.size) >= self.l
+        kept = kept[~is_diverse[group[kept]]]
+        return GroupValues(groups.keys, is_diverse, group[kept], values[kept])
+
+    def finding(self, tally: GroupValues) -> Finding:
+        groups = len(tally.keys)
+        poor = groups - int(tally.is_diverse.sum())
+        apart = f" at least {self.epsilon:g} apart" if self.epsilon else ""
+        return Finding(
+            claim=f"at least {self.l} different values of {self.column!r}{apart} in each group",
+            held=poor == 0,
+            found=f"fewer in {poor:,} of {counted(groups, 'group')}" if poor else f"all of {counted(groups, 'group')}",
+            fix=f"a smaller l, a smaller epsilon for {self.column!r}, or some suppression",
+            kind=self.kind,
+        )
+
+    @property
+    def needs_original(self) -> bool:
+        return self.hidden
+
+    @property
+    def protects(self) -> tuple[str, ...]:
+        return self.columns if self.l > 1 else ()
+
+    def _count(self, group: NDArray[np.int64], values: Values, groups: int) -> NDArray[np.int64]:
+        """Number of different values in each group, of values that are listed once in their group."""
+        if not self.epsilon:
+            return np.bincount(group, minlength=groups)
+        counts = np.zeros(groups, dtype=np.int64)
+        some, labels = np.unique(group, return_inverse=True)
+        counts[some] = values_apart(labels, values.astype(np.float64), epsilon=self.epsilon, at_most=self.l)
+        return counts
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ValueCounts:
+    """Number of rows of each released value, by original column."""
+
+    counts: Mapping[str, GroupCounts]
+    missing: frozenset[str]  # the columns in which a missing value is among them
+
+
+@dataclass(frozen=True, kw_only=True)
+class EachColumnClaim(Claim[ValueCounts]):
+    """A claim about the values of each column by itself."""
+
+    recountable: ClassVar[bool] = True
+
+    columns: Mapping[str, tuple[str, ...]]  # original column → the columns released for it
+
+    def tally(self, evidence: Evidence) -> ValueCounts:
+        released = evidence.released
+        return ValueCounts(
+            {name: GroupCounts.of(KeyedGroups.of(released, shown)) for name, shown in self.columns.items()},
+            frozenset(name for name, shown in self.columns.items() if _some_missing(released, shown)),
+        )
+
+    def merge(self, one: ValueCounts, other: ValueCounts) -> ValueCounts:
+        counts = {name: one.counts[name].merge(other.counts[name]) for name in self.columns}
+        return ValueCounts(counts, one.missing | other.missing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EachColumnAnonymous(EachColumnClaim):
+    """Every released value of a column, a missing one too, occurs in at least k rows (LT Definition 6).
+
+    It says nothing about columns together: a row may still be the only one with its combination.
+    """
+
+    kind: ClassVar[ClaimKind] = "privacy"
+
+    k: int
+
+    def finding(self, tally: ValueCounts) -> Finding:
+        smallest = {name: int(counts.counts.min(initial=counts.rows)) for name, counts in tally.counts.items()}
+        rare = {name: size for name, size in smallest.items() if tally.counts[name].rows and size < self.k}
+        return Finding(
+            claim=f"every released value of {', '.join(self.columns)} occurs in at least {self.k:,} rows, "
+            "each column by itself",
+            held=not rare,
+            found=f"rarer values in {counted_by_column(rare, 'row')}"
+            if rare
+            else f"the rarest value occurs in {counted(min(smallest.values(), default=0), 'row')}",
+            fix="a smaller k, or all rows in one block",
+            kind=self.kind,
+        )
+
+    @property
+    def protects(self) -> tuple[str, ...]:
+        return tuple(name for shown in self.columns.values() for name in shown) if self.k > 1 else ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtMostValues(EachColumnClaim):
+    """No column shows more than this many different values, a missing one not counted."""
+
+    most: int
+
+    def finding(self, tally: ValueCounts) -> Finding:
+        shown = {name: len(counts.counts) - (name in tally.missing) for name, counts in tally.counts.items()}
+        over = {name: values for name, values in shown.items() if values > self.most}
+        return Finding(
+            claim=f"at most {self.most:,} different values in each of {', '.join(self.columns)}",
+            held=not over,
+            found=f"more in {counted_by_column(over, 'value')}"
+            if over
+            else f"at most {max(shown.values(), default=0):,}",
+            fix=FAULT,
+            kind=self.kind,
+        )
+
+
+def values_distinct(labels: NDArray[np.int64], coded: Coded) -> NDArray[np.int64]:
+    """Number of different values in each group, a missing one counted as a value."""
+    if not labels.size:
+        return np.zeros(0, dtype=np.int64)
+    pairs = refine(labels, coded.codes, coded.size)
+    group_of_pair = np.empty(int(pairs.max()) + 1, dtype=np.int64)
+    group_of_pair[pairs] = labels
+    return np.bincount(group_of_pair, minlength=int(labels.max()) + 1)
+
+
+def values_apart(
+    labels: NDArray[np.int64], numbers: NDArray[np.float64], *, epsilon: float, at_most: int
+) -> NDArray[np.int64]:
+    """How many values of each group are pairwise at least ``epsilon`` apart, counted up to ``at_most``.
+
+    Greedy from the smallest upward, which is the largest such choice on a line. Each round takes one more value in all
+    groups at once, so the cost is that of a sort and ``at_most`` passes.
+    """
+    if not labels.size:
+        return np.zeros(0, dtype=np.int64)
+    order = np.lexsort((numbers, labels))  # NaN sorts last in its group
+    group, value = labels[order], numbers[order]
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    is_missing = np.isnan(value)
+    chosen = np.full(starts.size, -np.inf)
+    values = np.logical_or.reduceat(is_missing, starts).astype(np.int64)
+    for _ in range(at_most):
+        far_enough = np.where((value - chosen[group] >= epsilon) & ~is_missing, value, np.inf)
+        nearest = np.minimum.reduceat(far_enough, starts)
+        values += nearest < np.inf
+        chosen = nearest  # inf ends the count of a group: nothing is far enough from it
+    return np.minimum(values, at_most)
+
+
+def _once(group: NDArray[np.int64], values: Values) -> NDArray[np.int64]:
+    """Positions at which each value of a group stands for the first time."""
+    cells = np.where(np.isnan(values), np.nan, values) if values.dtype == np.float64 else values
+    pairs = np.stack([group.astype(np.uint64), cells.view(np.uint64)], axis=1)
+    return first_rows(KeyedGroups.of_keys(pairs).labels)
+
+
+def _some_missing(released: Table, names: tuple[str, ...]) -> bool:
+    """Whether all of these columns are missing in some row."""
+    is_missing = np.ones(released.rows, dtype=bool)
+    for name in names:
+        is_missing &= released.arrow.column(name).is_null(nan_is_null=True).to_numpy()
+    return bool(is_missing.any())

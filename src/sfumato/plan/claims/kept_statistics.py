@@ -1,0 +1,221 @@
+"""The claim that every column has the values of the original, each as often: cells only moved between rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.plan.claim import FAULT, Claim, Evidence, Finding, counted, listed
+from sfumato.statistics.moments import Moments
+from sfumato.table.groups import GroupKeys, KeyedGroups
+from sfumato.table.hashing import column_hashes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.table.table import Table
+
+
+LANES = (b"marginal", b"second marginal")  # salts of two independent sums
+MODULUS = 2**64
+
+
+@dataclass(frozen=True, repr=False)
+class ValueSums:
+    """For each column the difference of the sums of the hashes of all cells, released minus original, and the rows.
+
+    Sums do not depend on the order of rows, and those of blocks can be added up. Two different collections of values
+    have the same two sums with a probability of about 2⁻¹²⁸.
+    """
+
+    differences: Mapping[str, tuple[int, ...]]
+    rows: int  # released minus original
+    released: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginalsKept(Claim[ValueSums]):
+    """Each of ``columns`` has exactly the values of the original, missing ones too, each in as many rows."""
+
+    columns: tuple[str, ...]
+
+    def tally(self, evidence: Evidence) -> ValueSums:
+        differences = {
+            name: tuple(
+                (_sum(evidence.released, name, lane) - _sum(evidence.original, name, lane)) % MODULUS for lane in LANES
+            )
+            for name in self.columns
+        }
+        released = evidence.released.rows
+        return ValueSums(differences, released - evidence.original.rows, released)
+
+    def merge(self, one: ValueSums, other: ValueSums) -> ValueSums:
+        differences = {
+            name: tuple((a + b) % MODULUS for a, b in zip(one.differences[name], other.differences[name], strict=True))
+            for name in self.columns
+        }
+        return ValueSums(differences, one.rows + other.rows, one.released + other.released)
+
+    def finding(self, tally: ValueSums) -> Finding:
+        changed = [name for name in self.columns if any(tally.differences[name])]
+        return Finding(
+            claim=f"every value is in as many rows as in the original, in {listed(self.columns)}",
+            held=not changed and tally.rows == 0,
+            found=f"{f'other values of {listed(changed)}' if changed else 'the values of the original'} in "
+            f"{counted(tally.released, 'row')}",
+            fix=FAULT,
+            kind=self.kind,
+        )
+
+
+def _sum(table: Table, name: str, lane: bytes) -> int:
+    return int(column_hashes(table, name, lane).sum(dtype=np.uint64))
+
+
+# The claim that means and covariances are those of the original.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BothMoments:
+    """Moments before and after, of numbers from which ``shift`` was subtracted.
+
+    Shifted numbers are of the size of their standard deviations, so that means and covariances keep all their digits
+    however far from zero the column lies.
+    """
+
+    shift: NDArray[np.float64]  # (columns,)
+    original: Moments
+    released: Moments
+    missing: int  # rows with a missing or an infinite number, before and after
+
+    @classmethod
+    def of(cls, original: NDArray[np.float64], released: NDArray[np.float64]) -> BothMoments:
+        """Moments of the rows of two matrices."""
+        shift = original.mean(axis=0) if len(original) else np.zeros(original.shape[1])
+        shift = np.where(np.isfinite(shift), shift, 0.0)
+        before, after = Moments.of(_finite(original - shift)), Moments.of(_finite(released - shift))
+        return cls(shift, before, after, len(original) + len(released) - before.records - after.records)
+
+    def merge(self, other: BothMoments) -> BothMoments:
+        """The moments of the rows of both, from which the shift of the larger was subtracted."""
+        if self.original.records < other.original.records:
+            return other.merge(self)
+        step = other.shift - self.shift
+        return BothMoments(
+            self.shift,
+            self.original.merge(replace(other.original, mean=other.original.mean + step)),
+            self.released.merge(replace(other.released, mean=other.released.mean + step)),
+            self.missing + other.missing,
+        )
+
+    @property
+    def largest_error(self) -> float:
+        """Largest difference of a mean in standard deviations, or of a covariance in products of them."""
+        if self.missing or not self.original.records or not self.released.records:
+            return math.nan
+        mean, spread = self.shift + self.original.mean, self.original.sd
+        # a constant column is held against its own size
+        scale = np.where(spread > 1e-12 * np.abs(mean), spread, np.maximum(np.abs(mean), 1.0))
+        means = np.abs(self.released.mean - self.original.mean) / scale
+        covariances = np.abs(self.released.covariance - self.original.covariance) / np.outer(scale, scale)
+        return float(max(means.max(), covariances.max()))
+
+
+def _finite(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The matrix with NaN for infinite numbers."""
+    return np.where(np.isinf(matrix), np.nan, matrix) if np.isinf(matrix).any() else matrix
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentsKept(Claim[BothMoments]):
+    """Means and covariances of ``columns`` are those of the original.
+
+    An error of a mean counts in standard deviations of the column, one of a covariance in products of them.
+    """
+
+    columns: tuple[str, ...]
+    tolerance: float = 1e-9
+
+    def tally(self, evidence: Evidence) -> BothMoments:
+        return BothMoments.of(evidence.original.matrix(self.columns), evidence.released.matrix(self.columns))
+
+    def finding(self, tally: BothMoments) -> Finding:
+        error = tally.largest_error
+        return Finding(
+            claim=f"means and covariances of {len(self.columns)} columns kept to {self.tolerance:g}",
+            held=error <= self.tolerance,
+            found=f"largest relative error {error:.1e}",
+            fix="repair=False, which promises nothing of the moments",
+            kind=self.kind,
+        )
+
+
+# The claim that boxes keep the total of the sampling weights.
+
+
+TOLERANCE = 1e-9  # relative error of a total that counts as rounding
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightTotals:
+    """Total weight of the rows of each box, in the original and in the release."""
+
+    keys: GroupKeys
+    original: NDArray[np.float64]  # (boxes,)
+    released: NDArray[np.float64]  # (boxes,)
+
+    @classmethod
+    def of(cls, groups: KeyedGroups, original: NDArray[np.float64], released: NDArray[np.float64]) -> WeightTotals:
+        """Add up the weights of each group."""
+        before, after = (
+            np.bincount(groups.labels, weights=one, minlength=groups.size).astype(np.float64)
+            for one in (original, released)
+        )
+        return cls(groups.keys, before, after)
+
+    def merge(self, other: WeightTotals) -> WeightTotals:
+        """Add up the weights of boxes that have the same key."""
+        return WeightTotals.of(
+            KeyedGroups.of_keys(self.keys.followed_by(other.keys)),
+            np.concatenate([self.original, other.original]),
+            np.concatenate([self.released, other.released]),
+        )
+
+    @property
+    def changed(self) -> int:
+        """Number of boxes with another total than in the original."""
+        return int((~(np.abs(self.released - self.original) <= TOLERANCE * self.original)).sum())
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the total of the table is that of the original."""
+        original, released = float(self.original.sum()), float(self.released.sum())
+        return abs(released - original) <= TOLERANCE * original
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightTotalsKept(Claim[WeightTotals]):
+    """The weights of the rows that share a box have the same total as in the original, up to rounding."""
+
+    weight: str
+    box: str  # released column that numbers the boxes
+
+    def tally(self, evidence: Evidence) -> WeightTotals:
+        original = evidence.original.numbers(self.weight)[evidence.origin]
+        return WeightTotals.of(evidence.groups((self.box,)), original, evidence.released.numbers(self.weight))
+
+    def finding(self, tally: WeightTotals) -> Finding:
+        changed = tally.changed
+        return Finding(
+            claim=f"the total of {self.weight} in each box, and in all released rows, is that of the original rows",
+            held=not changed and tally.is_kept,
+            found=f"{counted(changed, 'total')} changed"
+            if changed
+            else f"{counted(len(tally.original), 'total')} kept",
+            fix=FAULT,
+            kind=self.kind,
+        )

@@ -1,0 +1,166 @@
+"""Claims about the risk of rows to be recognised, from the sizes of their groups in the release or in a population."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from sfumato.plan.claim import Claim, ClaimKind, Evidence, Finding, counted, listed_without_box
+from sfumato.plan.claims.sampling_privacy import sampling_delta
+from sfumato.table.groups import GroupCounts, KeyedGroups, sum_by_group
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+ROUNDING = 1e-12  # by which a computed number may miss its limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class RiskAtMost(Claim[GroupCounts]):
+    """The risk of a row is 1 ÷ the number of released rows that are equal to it in ``columns``.
+
+    ``highest`` limits the risk of every row, ``average`` the mean risk of all rows, which is groups ÷ rows. A risk
+    equal to its limit is allowed. So a limit of 1/11 is met by groups of 11, but 0.09 < 1/11 needs groups of 12.
+    """
+
+    kind: ClassVar[ClaimKind] = "privacy"
+    recountable: ClassVar[bool] = True
+
+    columns: tuple[str, ...]
+    highest: float | None = None
+    average: float | None = None
+
+    def tally(self, evidence: Evidence) -> GroupCounts:
+        return GroupCounts.of(evidence.groups(self.columns))
+
+    def finding(self, tally: GroupCounts) -> Finding:
+        highest = 1.0 / int(tally.counts.min(initial=tally.rows)) if tally.rows else 0.0
+        average = len(tally.counts) / tally.rows if tally.rows else 0.0
+        limits = [("highest", highest, self.highest), ("average", average, self.average)]
+        asked = [(name, found, limit) for name, found, limit in limits if limit is not None]
+        promised = " and ".join(f"{name} risk at most {limit:g}" for name, _, limit in asked)
+        return Finding(
+            claim=f"{promised} in {listed_without_box(self.columns)}",
+            held=all(found <= limit * (1.0 + ROUNDING) for _, found, limit in asked),
+            found=", ".join(f"{name} risk {found:.4g}" for name, found, _ in asked),
+            fix="a larger k, or more suppression",
+            kind=self.kind,
+        )
+
+    @property
+    def protects(self) -> tuple[str, ...]:
+        return self.columns if min(self.highest or 1.0, self.average or 1.0) < 1.0 else ()
+
+
+def rows_for_risk(highest: float) -> int:
+    """Return the smallest group in which the risk of a row, 1 ÷ rows, is at most ``highest``.
+
+    >>> rows_for_risk(0.2), rows_for_risk(1 / 11), rows_for_risk(0.09)
+    (5, 11, 12)
+    """
+    return max(1, math.ceil(1.0 / highest * (1.0 - ROUNDING)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PopulationGroups:
+    """Number of people of a population in each group, after the same recoding as the release."""
+
+    groups: GroupCounts
+
+    def people(self, released: GroupCounts) -> NDArray[np.int64]:
+        """Return the number of people in each released group."""
+        both = KeyedGroups.of_keys(released.keys.followed_by(self.groups.keys))
+        none = np.zeros(len(released.keys), dtype=np.int64)
+        return sum_by_group(both, np.concatenate([none, self.groups.counts]))[both.labels[: len(released.keys)]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KMap(Claim[GroupCounts]):
+    """Every released row is equal to at least k people of a population table, recoded in the same way.
+
+    Rows of the population that hold a value that the table does not have are not counted.
+    """
+
+    kind: ClassVar[ClaimKind] = "privacy"
+
+    k: int
+    columns: tuple[str, ...]
+    population: PopulationGroups = field(repr=False)
+
+    def tally(self, evidence: Evidence) -> GroupCounts:
+        return GroupCounts.of(evidence.groups(self.columns))
+
+    def finding(self, tally: GroupCounts) -> Finding:
+        people = self.population.people(tally)
+        few = int((people < self.k).sum())
+        return Finding(
+            claim=f"every row matches at least {counted(self.k, 'row')} of the population table in "
+            f"{listed_without_box(self.columns)}",
+            held=few == 0,
+            found=f"fewest {int(people.min(initial=self.population.groups.rows)):,}, {counted(len(people), 'group')}",
+            fix="allow more suppression, or protect fewer columns",
+            kind=self.kind,
+        )
+
+    @property
+    def protects(self) -> tuple[str, ...]:
+        return self.columns if self.k > 1 else ()
+
+
+# The claim of differential privacy by random sampling and data-independent generalization.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SampledGroups:
+    """The sizes of the released groups, and the released columns."""
+
+    groups: GroupCounts
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledPrivacy(Claim[SampledGroups]):
+    """(ε, δ)-differential privacy: each row was kept with probability ``beta`` and generalized by fixed levels.
+
+    What the rows can show is recounted: all released columns form the groups, every group has at least ``k`` rows, and
+    k and β give at most δ. That rows were drawn at random, and that the levels were chosen without looking at the
+    table, cannot be seen in a release: the first is the method's, the second the user's part.
+    """
+
+    kind: ClassVar[ClaimKind] = "privacy"
+    recountable: ClassVar[bool] = True
+    covers_every_output: ClassVar[bool] = True
+
+    epsilon: float
+    delta: float
+    beta: float
+    k: int
+    columns: tuple[str, ...]
+
+    def tally(self, evidence: Evidence) -> SampledGroups:
+        return SampledGroups(GroupCounts.of(evidence.groups(self.columns)), frozenset(evidence.released.names))
+
+    def merge(self, one: SampledGroups, other: SampledGroups) -> SampledGroups:
+        return SampledGroups(one.groups.merge(other.groups), one.names | other.names)
+
+    def finding(self, tally: SampledGroups) -> Finding:
+        smallest = int(tally.groups.counts.min(initial=tally.groups.rows))
+        delta = sampling_delta(self.k, self.beta, self.epsilon)
+        others = len(tally.names.difference(self.columns))
+        return Finding(
+            claim=f"({self.epsilon:g}, {self.delta:g})-differentially private by sampling, if the levels were chosen "
+            "without looking at the table",
+            held=smallest >= self.k and delta <= self.delta * (1.0 + 1e-9) and not others,
+            found=f"smallest group {smallest:,}, delta {delta:.3g}"
+            + (f"; {counted(others, 'column')} outside the groups" if others else ""),
+            fix="a larger epsilon or delta, or coarser levels",
+            kind=self.kind,
+        )
+
+    @property
+    def protects(self) -> tuple[str, ...]:
+        return self.columns

@@ -1,0 +1,291 @@
+"""Claims about the rows, the columns and the cells as such: none lost, none added, none of a wrong kind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow.compute as pc
+
+from sfumato.plan.claim import FAULT, Claim, Evidence, Finding, counted, listed
+from sfumato.schema.pseudonyms import PSEUDONYM, collision_probability
+from sfumato.table.kinds import Kind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+ROUNDING = 1e-6  # share of an end of a range by which a single-precision number may miss it; a zero is met exactly
+
+
+@dataclass(frozen=True, repr=False)
+class AccountedRows:
+    """Rows before and after, and whether every original row is released equally often."""
+
+    original: int
+    released: int
+    origins: int  # original rows that released rows are said to stand for, with repeats
+    once: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsAccountedFor(Claim[AccountedRows]):
+    """Every original row is released ``times`` times or suppressed, and at most this share of them is suppressed."""
+
+    suppressed_at_most: float = 0.0  # share of the original rows, from 0 to 1
+    times: int = 1  # released rows for each original row, more than 1 if several tables are released together
+
+    def tally(self, evidence: Evidence) -> AccountedRows:
+        rows, origin = evidence.original.rows, evidence.origin
+        known = bool(origin.size == 0 or (origin.min() >= 0 and origin.max() < rows))
+        seen = np.bincount(origin if known else [], minlength=rows)
+        once = known and origin.size == evidence.released.rows and bool(np.isin(seen, (0, self.times)).all())
+        return AccountedRows(rows, evidence.released.rows, origin.size, once)
+
+    def merge(self, one: AccountedRows, other: AccountedRows) -> AccountedRows:
+        return AccountedRows(
+            one.original + other.original,
+            one.released + other.released,
+            one.origins + other.origins,
+            one.once and other.once,
+        )
+
+    def finding(self, tally: AccountedRows) -> Finding:
+        suppressed = tally.original - tally.origins // self.times
+        each = "no row lost or duplicated" if self.times == 1 else f"{self.times:,} released rows for each original row"
+        allowed = f"at most {self.suppressed_at_most:.2%}" if self.suppressed_at_most else "none"
+        return Finding(
+            claim=f"{each}; {allowed} suppressed",
+            held=tally.once and suppressed <= self.suppressed_at_most * tally.original * (1 + 1e-12),
+            found=f"{counted(tally.original, 'row')} in, {tally.released:,} out, {suppressed:,} suppressed"
+            + ("" if tally.once else "; some released rows are duplicates or have no original row"),
+            fix="a larger share of suppressed rows" if tally.once else FAULT,
+            kind=self.kind,
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class ReleasedNames:
+    """The columns that were released in any block."""
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnsAllowed(Claim[ReleasedNames]):
+    """No other columns are released than these."""
+
+    recountable: ClassVar[bool] = True
+
+    names: tuple[str, ...]
+
+    def tally(self, evidence: Evidence) -> ReleasedNames:
+        return ReleasedNames(frozenset(evidence.released.names))
+
+    def merge(self, one: ReleasedNames, other: ReleasedNames) -> ReleasedNames:
+        return ReleasedNames(one.names | other.names)
+
+    def finding(self, tally: ReleasedNames) -> Finding:
+        others = sorted(tally.names.difference(self.names))
+        return Finding(
+            claim=f"only these columns are released: {listed(self.names)}",
+            held=not others,
+            found=f"also {listed(others)}" if others else counted(len(tally.names), "column"),
+            fix=FAULT,
+            kind=self.kind,
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class NumberEnds:
+    """The lowest and highest number of a column before and after; infinite the wrong way round if there is none."""
+
+    low: float = math.inf
+    high: float = -math.inf
+    released_low: float = math.inf
+    released_high: float = -math.inf
+
+    @classmethod
+    def of(cls, original: NDArray[np.float64], released: NDArray[np.float64]) -> NumberEnds:
+        """Find the ends; missing numbers are passed over."""
+        ends = [
+            (np.fmin.reduce(n, initial=math.inf), np.fmax.reduce(n, initial=-math.inf)) for n in (original, released)
+        ]
+        return cls(*map(float, (*ends[0], *ends[1])))
+
+    def merge(self, other: NumberEnds) -> NumberEnds:
+        """The ends of the rows of both."""
+        return NumberEnds(
+            min(self.low, other.low),
+            max(self.high, other.high),
+            min(self.released_low, other.released_low),
+            max(self.released_high, other.released_high),
+        )
+
+    def within(self, domain: tuple[float, float] | None) -> bool:
+        """Whether the released numbers are between these, or between those of the original."""
+        low, high = domain or (self.low, self.high)
+        if self.released_low > self.released_high:  # no number was released
+            return True
+        return self.released_low >= low - ROUNDING * abs(low) and self.released_high <= high + ROUNDING * abs(high)
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnValues:
+    """The values of one column: categories that are or are not among those of the original, and ends of numbers."""
+
+    original: frozenset[Any] = frozenset()
+    unknown: frozenset[Any] = frozenset()
+    has_fractions: bool = False  # whether a released number of a column of whole numbers is not whole
+    ends: NumberEnds = NumberEnds()
+
+    def merge(self, other: ColumnValues) -> ColumnValues:
+        """Look for the unknown values of both in the original values of both."""
+        original = self.original | other.original
+        unknown = (self.unknown | other.unknown) - original
+        return ColumnValues(original, unknown, self.has_fractions or other.has_fractions, self.ends.merge(other.ends))
+
+
+@dataclass(frozen=True, repr=False)
+class CellValues:
+    """The values of every released column."""
+
+    columns: Mapping[str, ColumnValues]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidCells(Claim[CellValues]):
+    """Every released value could be one of its column.
+
+    A category is one of the original's. A whole number is whole. A number lies in the declared domain of its column,
+    or else between the lowest and the highest number of the original, or anywhere if the column is ``unlimited``. A
+    missing value is valid everywhere.
+    """
+
+    domains: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    unlimited: tuple[str, ...] = ()
+
+    def tally(self, evidence: Evidence) -> CellValues:
+        return CellValues({name: _values(name, evidence) for name in evidence.released.names})
+
+    def merge(self, one: CellValues, other: CellValues) -> CellValues:
+        nothing = ColumnValues()
+        names = dict.fromkeys([*one.columns, *other.columns])
+        return CellValues(
+            {name: one.columns.get(name, nothing).merge(other.columns.get(name, nothing)) for name in names}
+        )
+
+    def finding(self, tally: CellValues) -> Finding:
+        faults = {
+            "other categories": [name for name, values in tally.columns.items() if values.unknown],
+            "fractions": [name for name, values in tally.columns.items() if values.has_fractions],
+            "numbers out of range": [
+                name
+                for name, values in tally.columns.items()
+                if name not in self.unlimited and not values.ends.within(self.domains.get(name))
+            ],
+        }
+        found = [f"{fault} in {', '.join(map(repr, sorted(names)))}" for fault, names in faults.items() if names]
+        return Finding(
+            claim="every category is one of the column's own, whole numbers are whole, and numbers are within the "
+            f"range of their column{f', except in {listed(self.unlimited)}' if self.unlimited else ''}",
+            held=not found,
+            found="; ".join(found) or "valid values only",
+            fix=FAULT,
+            kind=self.kind,
+        )
+
+
+def _values(name: str, evidence: Evidence) -> ColumnValues:
+    """The categories of a column on both sides, or the ends of its numbers."""
+    released, original = evidence.released, evidence.original
+    if name not in original.kinds:
+        return ColumnValues()  # whether a new column is allowed is another claim
+    kind = original.kinds[name]
+    if kind.is_numeric:
+        numbers = released.numbers(name)
+        present = numbers[~np.isnan(numbers)]
+        fractions = kind is Kind.WHOLE and bool((present != np.rint(present)).any())
+        return ColumnValues(has_fractions=fractions, ends=NumberEnds.of(original.numbers(name), present))
+    known = frozenset(original.coded(name).values.to_pylist())
+    return ColumnValues(known, frozenset(released.coded(name).values.drop_null().to_pylist()) - known)
+
+
+# Claims about what was done before the method: pseudonyms by a secret key, and dates shifted by person.
+
+
+@dataclass(frozen=True, repr=False)
+class PseudonymCounts:
+    """The pseudonyms of a column; never shown."""
+
+    rows: int
+    missing: int
+    strange: int  # cells that are no pseudonyms
+    values: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pseudonyms(Claim[PseudonymCounts]):
+    """A column holds pseudonyms and nothing else; with ``one_row_each``, no pseudonym is in two rows."""
+
+    recountable: ClassVar[bool] = True
+
+    column: str
+    one_row_each: bool
+
+    def tally(self, evidence: Evidence) -> PseudonymCounts:
+        cells = evidence.released.arrow.column(self.column)
+        fits = pc.match_substring_regex(cells, f"^{PSEUDONYM.pattern}$")
+        strange = len(cells) - cells.null_count - (pc.sum(fits).as_py() or 0)
+        return PseudonymCounts(len(cells), cells.null_count, strange, frozenset(cells.unique().drop_null().to_pylist()))
+
+    def merge(self, one: PseudonymCounts, other: PseudonymCounts) -> PseudonymCounts:
+        return PseudonymCounts(
+            one.rows + other.rows,
+            one.missing + other.missing,
+            one.strange + other.strange,
+            one.values | other.values,
+        )
+
+    def finding(self, tally: PseudonymCounts) -> Finding:
+        people, named = len(tally.values), tally.rows - tally.missing
+        found = f"{counted(people, 'pseudonym')} in {counted(named, 'row')}, {tally.missing:,} missing"
+        found += f", {tally.strange:,} other cells" if tally.strange else ""
+        chance = collision_probability(people)
+        each = "one row for each" if self.one_row_each else "several rows of a person share one"
+        return Finding(
+            claim=f"{self.column} holds only pseudonyms by a secret key, {each}; this is no anonymity",
+            held=not tally.strange and (people == named or not self.one_row_each),
+            found=f"{found}; probability that any two people share one below {max(chance, 1e-30):.1g}",
+            fix=FAULT,
+            kind=self.kind,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatesShifted(Claim[None]):
+    """All dates of a person were shifted by the same days; made only after this was verified on the original."""
+
+    columns: tuple[str, ...]
+    by: str
+    days: int
+    people: int
+
+    def tally(self, evidence: Evidence) -> None:
+        return None
+
+    def merge(self, one: None, other: None) -> None:
+        return None
+
+    def finding(self, tally: None) -> Finding:
+        return Finding(
+            claim=f"all dates of a person in {', '.join(self.columns)} are shifted by the same 1 to {self.days:,} days "
+            "to either side, and all promises speak of the shifted dates; the shift guarantees no privacy",
+            held=True,
+            found=f"distances between the dates of {counted(self.people, 'person').replace('persons', 'people')} kept, "
+            "compared before the method",
+            kind=self.kind,
+        )

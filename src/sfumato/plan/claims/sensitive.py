@@ -1,0 +1,163 @@
+"""Claims about the sensitive values of groups: entropy and recursive ℓ-diversity, and t-closeness.
+
+The tally of a block counts every pair of group and released value; merged tallies are the counts of the whole table, so
+the finding does not depend on the blocks. A missing value is a value of its own.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from sfumato.plan.claim import Claim, ClaimKind, Evidence, Finding, counted
+from sfumato.plan.claims.sensitive_groups import (
+    KeyedCounts,
+    effective_values,
+    equal_distances,
+    ordered_distances,
+    recursive_c,
+    tree_distances,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.schema.hierarchies import Tree
+
+ROUNDING = 1e-12  # by which a computed number may miss its limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class SensitiveClaim(Claim[KeyedCounts]):
+    """A claim about the values of ``column`` in groups of rows that are equal in the released ``columns``."""
+
+    kind: ClassVar[ClaimKind] = "privacy"
+    recountable: ClassVar[bool] = True
+
+    columns: tuple[str, ...]
+    column: str
+
+    def tally(self, evidence: Evidence) -> KeyedCounts:
+        return KeyedCounts.of(evidence.groups(self.columns), evidence.released.coded(self.column))
+
+    def finding(self, tally: KeyedCounts) -> Finding:
+        measured = self._measured(tally) if len(tally.keys) else np.zeros(0)
+        broken = int((~self._holds(measured)).sum())
+        found = f"{self._worst(measured)} in the worst of {counted(len(measured), 'group')}"
+        return Finding(
+            claim=self._sentence,
+            held=broken == 0,
+            found=f"{found}; {broken:,} fail" if broken else found,
+            fix="a weaker limit, more suppression, or fewer quasi-identifiers",
+            kind=self.kind,
+        )
+
+    @property
+    def protects(self) -> tuple[str, ...]:
+        return self.columns
+
+    @property
+    @abstractmethod
+    def _sentence(self) -> str:
+        """The claim in words."""
+
+    @abstractmethod
+    def _measured(self, tally: KeyedCounts) -> NDArray[np.float64]:
+        """Return what is measured in each group."""
+
+    @abstractmethod
+    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Mark the groups for which the claim holds."""
+
+    @abstractmethod
+    def _worst(self, measured: NDArray[np.float64]) -> str:
+        """Describe the worst group."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntropyDiversity(SensitiveClaim):
+    """In every group, exp(entropy) of ``column`` is at least l: as uncertain as among l equally frequent values."""
+
+    l: float
+
+    @property
+    def _sentence(self) -> str:
+        return f"entropy {self.l:g}-diverse in {self.column!r}"
+
+    def _measured(self, tally: KeyedCounts) -> NDArray[np.float64]:
+        return effective_values(tally.counts)
+
+    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return np.asarray(measured >= self.l * (1.0 - ROUNDING))
+
+    def _worst(self, measured: NDArray[np.float64]) -> str:
+        return f"{measured.min(initial=np.inf):.4g} effective values"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecursiveDiversity(SensitiveClaim):
+    """In every group, the most frequent value is rarer than c times all values from the l-th most frequent one on."""
+
+    l: int
+    c: float
+
+    @property
+    def _sentence(self) -> str:
+        return f"recursive ({self.c:g}, {self.l})-diverse in {self.column!r}"
+
+    def _measured(self, tally: KeyedCounts) -> NDArray[np.float64]:
+        return recursive_c(tally.counts, self.l)
+
+    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return np.asarray(measured < self.c)
+
+    def _worst(self, measured: NDArray[np.float64]) -> str:
+        return f"ratio {measured.max(initial=0.0):.4g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TCloseness(SensitiveClaim):
+    """The distribution of ``column`` in every group is at most t away from that of all released rows (0 to 1).
+
+    All values are equally far apart, or are ``ordered`` as they sort.
+    """
+
+    t: float
+    ordered: bool = False
+
+    @property
+    def _sentence(self) -> str:
+        return f"{self.t:g}-close in {self.column!r} ({'ordered' if self.ordered else 'equal'} distance)"
+
+    def _measured(self, tally: KeyedCounts) -> NDArray[np.float64]:
+        return ordered_distances(tally.in_order()) if self.ordered else equal_distances(tally.counts)
+
+    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return np.asarray(measured <= self.t + ROUNDING)
+
+    def _worst(self, measured: NDArray[np.float64]) -> str:
+        return f"distance {measured.max(initial=0.0):.4g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredCloseness(TCloseness):
+    """t-closeness by the order of categories, or by the tree, that the schema declares.
+
+    Both list values, so they are not in the manifest.
+    """
+
+    order: tuple[str, ...] = field(default=(), repr=False)
+    tree: Tree | None = field(default=None, repr=False)
+
+    @property
+    def _sentence(self) -> str:
+        return f"{self.t:g}-close in {self.column!r} ({'tree' if self.tree is not None else 'ordered'} distance)"
+
+    def _measured(self, tally: KeyedCounts) -> NDArray[np.float64]:
+        if self.tree is None:
+            return ordered_distances(tally.in_order(self.order))
+        leaves = self.tree.positions(tally.values, column=self.column)
+        return tree_distances(tally.counts, leaves, self.tree)

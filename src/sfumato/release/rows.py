@@ -1,0 +1,170 @@
+"""Released rows that stay in their files: read part by part, and grouped without ever being in memory as a whole."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from sfumato.errors import OptionError, ReadError, RequestError
+from sfumato.formats.isolated import invalid_cells, invalid_columns
+from sfumato.params import Flag
+from sfumato.table.intervals import Intervals, high_name, interval_names, is_interval, low_name
+from sfumato.table.table import CountedRows, Table
+
+if TYPE_CHECKING:
+    from sfumato.table.kinds import Kind
+
+
+class StoredTable(Table):
+    """A table in Parquet files, the parts of a release.
+
+    Names, kinds and the number of rows are known at once. ``arrow`` and everything that needs all rows read all files,
+    and keep them; :meth:`parts` and :meth:`counted` read one file at a time.
+    """
+
+    def __init__(self, files: Sequence[Path], kinds: Mapping[str, Kind], rows: int) -> None:
+        object.__setattr__(self, "files", tuple(files))
+        object.__setattr__(self, "kinds", dict(kinds))
+        object.__setattr__(self, "labels", {})
+        object.__setattr__(self, "_rows", rows)
+
+    files: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, folder: Path, kinds: Mapping[str, Kind]) -> StoredTable:
+        """Return the table in all Parquet files of a folder."""
+        files = sorted(folder.glob("*.parquet"))
+        return cls(files, kinds, sum(rows_in(file) for file in files))
+
+    @cached_property
+    def arrow(self) -> pa.Table:
+        """All rows; they are read when they are first asked for."""
+        return pa.concat_tables([part.arrow for part in self.parts()]).unify_dictionaries()
+
+    @property
+    def rows(self) -> int:
+        return int(self._rows)  # type: ignore[attr-defined]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.kinds)
+
+    def parts(self, names: Sequence[str] | None = None) -> Iterator[Table]:
+        for file in self.files:
+            yield _read_part(file, self.names if names is None else names, self.kinds)
+
+    def select(self, names: Sequence[str]) -> Table:
+        self.require(names)
+        if "arrow" in self.__dict__:
+            return super().select(names)
+        kinds = {name: self.kinds[name] for name in names}
+        parts = [part.arrow for part in self.parts(names)]
+        return Table(pa.concat_tables(parts).unify_dictionaries(), kinds)
+
+    def thinned(self, names: Sequence[str], most: int) -> Table:
+        self.require(names)
+        step, first, kept = max(1, -(-self.rows // most)), 0, []
+        for part in self.parts(names):
+            kept.append(part.arrow.take(pa.array(np.arange(first, part.rows, step))))
+            first = (first - part.rows) % step
+        return Table(pa.concat_tables(kept).unify_dictionaries(), {name: self.kinds[name] for name in names})
+
+    def take(self, positions: Any) -> Table:
+        return Table(self.arrow, self.kinds).take(positions)
+
+    def numbers(self, name: str) -> Any:
+        return self.select([name]).numbers(name)
+
+    def coded(self, name: str) -> Any:
+        return self.select([name]).coded(name)
+
+    def counted(self, names: Sequence[str]) -> CountedRows:
+        """Group each part by these columns, and then the groups of all parts."""
+        self.require(names)
+        groups = [CountedRows.grouped(part, names) for part in self.parts(names)]
+        return CountedRows.merged(groups, names)
+
+
+def rows_in(file: Path) -> int:
+    """Return the number of rows of a Parquet file; raise a ReadError if it is broken."""
+    import pyarrow.parquet as pq
+
+    rows = None
+    with contextlib.suppress(pa.ArrowException, OSError):
+        rows = pq.read_metadata(file).num_rows
+    if rows is None:
+        raise ReadError(f"{file.name} is a broken Parquet file.", fix="get a new copy from its source")
+    return int(rows)
+
+
+def _read_part(file: Path, names: Sequence[str], kinds: Mapping[str, Kind]) -> Table:
+    import pyarrow.parquet as pq
+
+    arrow, wrong = None, []
+    try:
+        arrow = pq.read_table(file, columns=list(names), partitioning=None)
+        wrong = invalid_columns(arrow)
+    except (pa.ArrowException, OSError, ValueError):
+        arrow = None
+    if arrow is None or arrow.column_names != list(names):
+        raise ReadError(f"{file.name} is a broken Parquet file, or has other columns.", fix="get a new copy")
+    if wrong:
+        raise invalid_cells(wrong, file=file.name)
+    plain = Table.from_arrow(arrow, {name: kinds[name] for name in names})
+    return Table(plain.arrow, {name: kinds[name] for name in names})
+
+
+# Released rows as data frames: with the ends of intervals, or with their midpoints.
+
+
+def released_columns(
+    released: Table, names: Sequence[str], *, midpoints: bool = False, ends: bool | None = None
+) -> pa.Table:
+    """Return the released columns, each interval as its two ends, as its midpoint ``x``, or as both.
+
+    ``names`` are the columns of the original that the release shows.
+    ``ends`` is the opposite of ``midpoints`` by default. All other columns are as they were released.
+    """
+    with_ends = not midpoints if ends is None else ends
+    for name, value in (("midpoints", midpoints), ("ends", with_ends)):
+        Flag().check(value, name)
+    if not (midpoints or with_ends):
+        raise OptionError("Intervals need midpoints, ends or both.", found="neither", fix="midpoints=True")
+    if not midpoints:
+        return released.arrow
+    boxed = [name for name in names if is_interval(name, released.kinds)]
+    taken = [name for name in boxed if name in released.kinds]
+    if taken:
+        raise RequestError(
+            f"A midpoint needs the name of its column, but there is a column {taken[0]!r} already.",
+            fix="midpoints=False",
+        )
+    columns: dict[str, pa.ChunkedArray | pa.Array] = {}
+    first = {low_name(name): name for name in boxed}
+    hidden = {end for name in boxed for end in interval_names(name)} if not with_ends else set()
+    for name in released.names:
+        if name in first:
+            columns[first[name]] = _midpoints(released, first[name])
+        if name not in hidden:
+            columns[name] = released.arrow.column(name)
+    return pa.table(columns)
+
+
+def _midpoints(released: Table, name: str) -> pa.Array:
+    """Return the centres of intervals: numbers, or dates and times of the type of the ends; missing without an end."""
+    middle = Intervals.of(released, name).midpoints
+    kind = released.arrow.schema.field(high_name(name)).type
+    is_missing = np.isnan(middle)
+    if not (pt.is_date(kind) or pt.is_timestamp(kind)):
+        return pa.array(middle, mask=is_missing)
+    whole = pa.array(np.floor(np.where(is_missing, 0.0, middle)).astype(np.int64), mask=is_missing)
+    if pt.is_date(kind):
+        return whole.cast(pa.int32()).cast(pa.date32())
+    return whole.cast(pa.timestamp("us", tz=kind.tz))

@@ -1,0 +1,264 @@
+"""Read text files, Parquet, Arrow, workbooks and files of statistics packages. The content determines the format.
+
+Libraries quote cells in their errors. Their exceptions are therefore dropped here, and a ReadError that contains only
+the name of the file and counts is raised instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+
+import pyarrow as pa
+
+from sfumato.errors import OptionError, ReadError, TableError
+from sfumato.formats.arrow_files import is_json_lines, read_arrow, read_json_lines, read_parquet
+from sfumato.formats.dialect import Dialect
+from sfumato.formats.raw_files import (
+    EXCEL,
+    FOREIGN,
+    binary_format,
+    claimed_format,
+    content,
+    file_format,
+    is_there,
+    near_name,
+    shown,
+)
+from sfumato.formats.statistics_files import read_statistics_file
+from sfumato.formats.text import Text, TextOptions, infer_types, typed_together
+from sfumato.formats.type_inference import Spelling
+from sfumato.formats.workbooks import read_sheet
+from sfumato.sources.base import CELL_BYTES, COPIES, TableSource
+from sfumato.table.table import Table
+
+UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # the index of a pandas frame, which is not data
+
+
+def read(
+    path: str | Path,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+    decimal: str | None = None,
+    missing: str | Sequence[str] | None = None,
+    header: bool | None = None,
+    names: Sequence[str] | None = None,
+    sheet: str | int | None = None,
+) -> Table:
+    r"""Read a table from a text file, or from a Parquet, Arrow, Excel, SPSS, Stata or SAS file.
+
+    Text files (CSV, TSV, JSON Lines) may be compressed with gzip. The format is detected from the content of the file.
+    Options other than ``path`` and ``sheet`` apply to text files, and some to workbooks; each is detected by default.
+
+    Workbooks (.xlsx, .xls, .ods) need ``pip install 'sfumato[excel]'``, and files of SPSS (.sav, .zsav, .por), Stata
+    (.dta) and SAS (.sas7bdat, .xpt) need ``pip install 'sfumato[stats]'``. Value labels become categories, which are
+    ordered if SPSS calls the column ordinal; codes of missing values become missing; labels of columns are kept.
+
+    Parameters
+    ----------
+    path : str or Path
+        Path of a file, or a pattern such as ``"part-*.csv"``. All files that match the pattern are read in order of
+        name into one table; they must have the same columns.
+    separator : str, optional
+        Character between cells, such as ``","``, ``";"`` or ``"\t"``. Detected by default.
+    encoding : str, optional
+        Name of the text encoding, such as ``"utf-8"`` or ``"cp1252"``. Detected by default.
+    decimal : {".", ","}, optional
+        Decimal mark of numbers. By default each column may use a point or, if commas do not separate cells, a comma.
+    missing : str or sequence of str, optional
+        Texts of cells that count as missing, in addition to empty cells and the usual marks, such as ``NA``, ``NaN``,
+        ``null`` and ``?``. In files of statistics packages also codes, such as ``"99"``.
+    header : bool, optional
+        Whether the first line contains column names. Detected by default: a guess gives a :class:`SfumatoWarning`, and
+        a first line that looks like a row of data is refused. Without a header, columns are named ``column_1``,
+        ``column_2``, …
+    names : sequence of str, optional
+        Names of all columns, in order. The file then has no header unless ``header`` is True, and a header is ignored.
+    sheet : str or int, optional
+        Sheet of a workbook, by name or by number from 1. Default: the first visible sheet with cells.
+
+    Returns
+    -------
+    Table
+        The rows of all files. The kind of each column is inferred from all of its cells.
+
+    Raises
+    ------
+    ReadError
+        If a file does not exist, is broken, has an unknown format, or has a first line that looks like data.
+    TableError
+        If there are no rows, or if the files have different columns.
+
+    Warns
+    -----
+    SfumatoWarning
+        If the header was guessed, or if a few cells keep a column from being numbers or dates.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import sfumato as sf
+    >>> _ = Path("people.csv").write_text("age;income\n34;1200,5\n51;NA\n47;1850,0\n")
+    >>> sf.read("people.csv")
+    Table(3 rows × 2 columns; age: whole, income: continuous)
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise OptionError(
+            "The path must be text or a Path.",
+            found=type(path).__name__,
+            fix="pass a data frame, an Arrow table or a mapping of columns to the method itself: it needs no reading",
+        )
+    marks = () if missing is None else (missing,) if isinstance(missing, str) else tuple(missing)
+    named = None if names is None else (names,) if isinstance(names, str) else tuple(names)
+    options = TextOptions(
+        separator=separator,
+        encoding=encoding,
+        decimal=decimal,
+        missing=marks,
+        header=header,
+        names=named,
+        sheet=None if sheet is None else str(sheet),
+    )
+    return FileSource(path, options).read()
+
+
+@dataclass(frozen=True)
+class FileSource(TableSource):
+    """The path of a file, or a pattern, with how to read it: what :func:`read` would read, not read yet."""
+
+    path: str | Path
+    options: TextOptions = field(default_factory=TextOptions)
+
+    def read(self) -> Table:
+        """Read the table."""
+        return _read_table(self.path, self.options)
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Yield all rows, as one batch."""
+        yield self.read().arrow
+
+    def memory_needed(self) -> int:
+        """Estimate the bytes of memory that working on all rows at once takes."""
+        return sum(map(_memory_needed, matching_files(self.path)))
+
+    def require_no_header(self, file: Path) -> None:
+        """Raise if a header or names are given for a file that contains its names."""
+        self.options.require_no_header(file.name)
+
+
+def _read_table(path: str | Path, options: TextOptions) -> Table:
+    try:
+        arrow = _read(matching_files(path), options)
+    except MemoryError:
+        arrow = None
+    if arrow is None:
+        raise ReadError(f"There is not enough memory to read {shown(path)}.", fix="--engine duckdb, or more memory")
+    if arrow.num_columns == 0 or arrow.num_rows == 0:
+        found = f"{arrow.num_columns} columns without rows"
+        raise TableError(f"A table must have rows; {shown(path)} has none.", found=found)
+    unnamed = [name for name in arrow.column_names if UNNAMED_INDEX.fullmatch(name)]
+    return Table.from_arrow(arrow.drop_columns(unnamed))
+
+
+def _read(files: list[Path], options: TextOptions) -> pa.Table:
+    parts = [_read_part(file, options) for file in files]
+    texts = [part for part in parts if isinstance(part, Text)]
+    tables = [part for part in parts if not isinstance(part, Text)]
+    # infer types after concatenation: a column of whole numbers in one file may have fractions in the next
+    return _concatenate([*tables, typed_together(texts, options)] if texts else tables)
+
+
+def matching_files(path: str | Path) -> list[Path]:
+    """Return the file at this path, or all files that match the pattern, in order of name."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", str(path)):
+        raise ReadError(f"{str(path)!r} is a URL, not a file.", fix="copy the table to a file and pass its path")
+    location = Path(path)
+    with contextlib.suppress(RuntimeError):  # ~nobody
+        location = location.expanduser()
+    if is_there(location):
+        return [location]
+    is_pattern = glob.has_magic(str(location))
+    files = _matching(location) if is_pattern else []
+    if is_pattern and not files:
+        raise ReadError(f"No file matches the pattern {shown(str(path))!r}.", fix="check the folder and the pattern")
+    if not files:
+        raise ReadError(f"There is no file {shown(str(path))!r}.", fix=near_name(location))
+    return files
+
+
+def _matching(pattern: Path) -> list[Path]:
+    start = Path(*takewhile(lambda part: not glob.has_magic(part), pattern.parts))
+    return sorted(file for file in start.glob(str(pattern.relative_to(start))) if file.is_file())
+
+
+def _memory_needed(file: Path) -> int:
+    if file_format(file) != "parquet":
+        return COPIES * file.stat().st_size
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_metadata(file)
+    except (pa.ArrowException, OSError):
+        return 0  # broken: said when it is read
+    return CELL_BYTES * int(metadata.num_rows) * int(metadata.num_columns)
+
+
+def _read_part(file: Path, options: TextOptions) -> pa.Table | Text:
+    raw = content(file)
+    if raw.startswith(b"\x1f\x8b"):
+        raw = _unzip(raw, file)
+    if not raw:
+        raise ReadError(f"{file.name} is empty.")
+    binary = binary_format(raw)
+    if binary is EXCEL:
+        lines = read_sheet(raw, file.name, sheet=options.sheet)
+        return Text(lines, Dialect(separator="\t", quote=None, padded=False), file.name)
+    if binary is not None:
+        options.require_no_header(file.name)
+        return read_statistics_file(raw, file.name, binary, missing=options.missing)
+    if claimed_format(file.suffix):
+        raise ReadError(f"{file.name} is not a valid {file.suffix.lower()} file.", fix="write the file again")
+    for magic, (what, fix) in FOREIGN.items():
+        if raw.startswith(magic):
+            raise ReadError(f"{file.name} is {what}.", fix=fix)
+    if raw.startswith((b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")):
+        options.require_no_header(file.name)
+        return read_parquet(raw, file.name) if raw.startswith(b"PAR1") else read_arrow(raw, file.name)
+    if is_json_lines(raw, file):
+        options.require_no_header(file.name)
+        spelling = Spelling(marks=options.missing, decimal=options.decimal)
+        return infer_types(read_json_lines(raw, file.name), spelling)
+    if file.suffix.lower() in (".parquet", ".pq", ".arrow", ".feather", ".ipc"):
+        raise ReadError(f"{file.name} is not a valid {file.suffix.lower()} file.", fix="write the file again")
+    return Text.of(raw, file.name, options)
+
+
+def _unzip(raw: bytes, file: Path) -> bytes:
+    try:
+        return gzip.decompress(raw)
+    except (OSError, EOFError, zlib.error):
+        pass
+    raise ReadError(f"{file.name} is not a complete gzip file.", fix="copy or compress it again")
+
+
+def _concatenate(parts: list[pa.Table]) -> pa.Table:
+    """Concatenate the parts, which must have the same columns of the same types in the same order."""
+    first = parts[0].schema.remove_metadata()
+    for part in parts[1:]:
+        if not part.schema.remove_metadata().equals(first):
+            different = sorted({field.name for field in set(first) ^ set(part.schema.remove_metadata())})
+            raise TableError(
+                "Files that are read together must have the same columns with the same types, in the same order.",
+                found=f"differences in {', '.join(map(repr, different)) or 'the order of columns'}",
+                fix="read them one by one",
+            )
+    return pa.concat_tables([part.replace_schema_metadata(None) for part in parts])

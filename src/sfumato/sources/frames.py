@@ -1,0 +1,151 @@
+"""Convert data frames to tables: any Arrow-compatible frame is accepted, and its index is dropped."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.errors import TableError
+from sfumato.formats.isolated import invalid_columns
+from sfumato.sources.base import TableSource
+from sfumato.sources.files import read
+from sfumato.table.table import Table
+
+NO_NAMES = ("None", "nan", "NaT", "<NA>")  # text of column labels that mean "no name"
+
+
+def as_table(source: Any) -> Table:
+    """Return a Table from a Table, a path or a data frame.
+
+    Accepted frames are pandas, polars (a lazy frame is collected), Arrow tables and record batches, mappings of column
+    names to arrays, and everything that narwhals or the Arrow PyCapsule interface supports.
+    """
+    if isinstance(source, Table):
+        return source
+    if isinstance(source, str | Path):
+        return read(source)
+    if isinstance(source, TableSource):
+        return source.read()
+    arrow = _arrow(source)
+    if arrow.num_columns == 0:
+        raise TableError("A table must have columns.", found="no columns")
+    wrong = invalid_columns(arrow)
+    if wrong:
+        raise TableError(
+            "Cells must be valid: text in UTF-8, and values that fit their type.",
+            found=f"cells that are not in {', '.join(map(repr, wrong))}",
+        )
+    return Table.from_arrow(arrow)
+
+
+def _arrow(source: Any) -> pa.Table:
+    if isinstance(source, pa.Table):
+        return source
+    if isinstance(source, pa.RecordBatch):
+        return pa.Table.from_batches([source])
+    if _is_pandas(source):
+        return _from_pandas(source)
+    if isinstance(source, Mapping):
+        return _from_columns(source.keys(), source.values())
+    return _by_narwhals(source)
+
+
+def _is_pandas(source: Any) -> bool:
+    pandas = sys.modules.get("pandas")  # if the source is a frame, its library has been imported
+    return pandas is not None and isinstance(source, pandas.DataFrame)
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    return _from_columns(frame.columns, (_storable(frame.iloc[:, place]) for place in range(frame.shape[1])))
+
+
+def _storable(series: Any) -> Any:
+    """Convert a pandas column to a type that Arrow supports: intervals to text, periods to their first instant."""
+    if series.dtype == "category" and str(series.cat.categories.dtype).startswith(("interval", "period")):
+        return series.cat.rename_categories(series.cat.categories.astype(str))
+    if str(series.dtype).startswith("interval"):
+        return series.astype(str).where(series.notna(), None)
+    if str(series.dtype).startswith("period"):
+        return series.dt.to_timestamp()
+    return series.sparse.to_dense() if str(series.dtype).startswith("Sparse") else series
+
+
+def _from_columns(names: Iterable[Any], columns: Iterable[Any]) -> pa.Table:
+    named = _names(names)
+    arrays = [_array(column, name) for name, column in zip(named, columns, strict=True)]
+    lengths = sorted({len(array) for array in arrays})
+    if len(lengths) > 1:
+        raise TableError("Every column must have the same number of cells.", found=" and ".join(map(str, lengths)))
+    return pa.table(arrays, names=named)
+
+
+def _names(names: Iterable[Any]) -> list[str]:
+    """Return the names as strings; None or a tuple is not a name."""
+    given = list(names)
+    no_names = [
+        name for name in given if isinstance(name, tuple) or (str(name) in NO_NAMES and not isinstance(name, str))
+    ]
+    if no_names:
+        raise TableError(
+            "Column names must be text or numbers.",
+            found=f"{len(no_names)} of {len(given)} names that are empty or have several levels",
+            fix="give each column one name, for example with frame.columns = [...]",
+        )
+    named = [str(name) for name in given]
+    halves = [name for name in named if re.search("[\ud800-\udfff]", name)]
+    if halves:
+        raise TableError("Column names must be valid text.", found=f"half of a character in {halves[0]!r}")
+    return named
+
+
+def _array(column: Any, name: str) -> pa.Array | pa.ChunkedArray:
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        return column
+    shape = getattr(column, "shape", None)
+    if shape is not None and len(shape) != 1:
+        raise TableError(f"Column {name!r} must be one-dimensional.", found=f"shape {shape}")
+    if isinstance(column, str | bytes) or not hasattr(column, "__len__"):
+        raise TableError(f"Column {name!r} must be a list or an array.", found=type(column).__name__)
+    try:
+        return pa.array(column, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass  # the error of the library quotes the cell
+    types = Counter(type(cell).__name__ for cell in column if cell is not None)
+    found = ", ".join(f"{count:,} {kind}" for kind, count in types.most_common(5))
+    raise TableError(
+        f"The cells of column {name!r} must be of one type.",
+        found=found or "a type that is not supported",
+        fix=f"convert it to text or numbers, for example with frame[{name!r}].astype(str)",
+    )
+
+
+def _by_capsule(source: Any) -> pa.Table:
+    try:
+        return pa.table(source)
+    except (pa.ArrowException, TypeError, ValueError):
+        pass
+    raise TableError("The data frame could not be converted to Arrow.", found=type(source).__name__)
+
+
+def _by_narwhals(source: Any) -> pa.Table:
+    import narwhals
+
+    frame = narwhals.from_native(source, pass_through=True)
+    if isinstance(frame, narwhals.LazyFrame):
+        return _arrow(frame.collect().to_native())
+    if isinstance(frame, narwhals.DataFrame):
+        return frame.to_arrow()
+    if hasattr(source, "__arrow_c_stream__"):
+        return _by_capsule(source)
+    fix = "pass a mapping of names to columns, such as {'age': array[:, 0]}" if hasattr(source, "dtype") else None
+    raise TableError(
+        "A table must be a path, a data frame, or an object with the Arrow PyCapsule interface.",
+        found=type(source).__name__,
+        fix=fix,
+    )

@@ -1,1 +1,0 @@
-"""Questions about a table and their answers, without access to its rows."""
