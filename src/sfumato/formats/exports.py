@@ -20,15 +20,13 @@ import pyarrow.types as pt
 
 from sfumato.errors import OptionError
 from sfumato.formats.arrow_files import write_arrow, write_parquet
-from sfumato.formats.raw_files import require_packages
-from sfumato.formats.raw_files import write_whole as write_whole
+from sfumato.formats.raw_files import require_packages, write_whole
 from sfumato.formats.statistics_files import write_statistics
 from sfumato.formats.text import write_text
 from sfumato.formats.workbooks import write_workbook
 from sfumato.params import require_choice
 from sfumato.table.intervals import HIGH, LOW, MISSING_COUNT
 from sfumato.table.kinds import Kind
-from sfumato.table.table import polars_frame as polars_frame
 
 if TYPE_CHECKING:
     from sfumato.table.table import Table
