@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import sfumato as sf
 from sfumato.schema.hierarchies import Tree
-from sfumato.statistics.bounds.budget import EstimateBudget
+from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.language import parse
 from sfumato.table.intervals import parse_set
 from sfumato.table.table import Table

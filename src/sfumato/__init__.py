@@ -42,7 +42,7 @@ FACE: dict[str, dict[str, str]] = {
         "RecoveredEstimate": "sfumato.statistics.estimate",
         "CombinedEstimate": "sfumato.release.synthetic",
         "combined_estimate": "sfumato.release.synthetic",
-        "EstimateBudget": "sfumato.statistics.bounds.budget",
+        "EstimateBudget": "sfumato.statistics.bounds.enclosure",
         "Mean": "sfumato.statistics.moment_statistics",
         "Variance": "sfumato.statistics.moment_statistics",
         "Sd": "sfumato.statistics.moment_statistics",

@@ -50,7 +50,7 @@ from sfumato.risk.population import population_uniqueness as population_uniquene
 from sfumato.schema.schema import Schema as Schema
 from sfumato.sources.database import Database as Database
 from sfumato.sources.files import read as read
-from sfumato.statistics.bounds.budget import EstimateBudget as EstimateBudget
+from sfumato.statistics.bounds.enclosure import EstimateBudget as EstimateBudget
 from sfumato.statistics.estimate import Estimate as Estimate
 from sfumato.statistics.estimate import RecoveredEstimate as RecoveredEstimate
 from sfumato.statistics.estimate import RegressionEstimate as RegressionEstimate

@@ -127,7 +127,7 @@ class TestLightImports:
 
     def test_the_help_of_the_commands_loads_no_heavy_library(self):
         for words in (["--help"], ["release", "--help"]):
-            code = f"from sfumato.cli.main import run\nassert run({words}) == 0"
+            code = f"from sfumato.cli.commands import run\nassert run({words}) == 0"
             assert not loaded_by(code) & (HEAVY | {"numpy", "pyarrow"})
 
     def test_reading_a_table_and_suggesting_roles_loads_no_heavy_library(self, tmp_path):

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.memory.blocks import run
-from sfumato.engines.memory.engine import Memory
+from sfumato.engines.memory.engine import Memory, run
 from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import CannotRelease
 from sfumato.methods.registry import METHODS, make_method, method_class

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.statistics.bounds.budget import EstimateBudget
+from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.moments import Moments
 from sfumato.table.groups import group_labels, group_sizes
 from sfumato.table.table import Table
@@ -105,8 +105,8 @@ def test_every_statistic_of_the_true_data_lies_in_its_guaranteed_interval(table,
 
 def test_a_claim_that_is_broken_is_found():
     """The control: a release whose boxes hold too few rows does not pass the same verification."""
-    from sfumato.plan.claim import Evidence
     from sfumato.plan.claims.groups import KAnonymity
+    from sfumato.plan.plan import Evidence
     from sfumato.release.verify import verify
 
     table = Table.from_arrow(pa.table({"x_low": [0.0, 0.0, 1.0], "x_high": [1.0, 1.0, 2.0]}))

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import sfumato as sf
-from sfumato.statistics.bounds.budget import EstimateBudget
+from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.bounds.scaled_boxes import largest_sum_of_squares
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimation import enclose, estimate

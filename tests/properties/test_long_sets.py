@@ -12,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.plan.claim import Evidence
 from sfumato.plan.claims.containment import AtMostNames, Containment
+from sfumato.plan.plan import Evidence
 from sfumato.release.read import verify_bundle
 from sfumato.table.intervals import ANY, parse_set
 from sfumato.table.table import Table

@@ -1,12 +1,3 @@
-"""The command line. This file is the entry point; it imports nothing that is slow to import."""
+"""The command line: one file per command, and the options that they share."""
 
-from __future__ import annotations
-
-import sys
-
-
-def main() -> None:
-    """Run the command line and exit with its exit code."""
-    from sfumato.cli.commands import run
-
-    sys.exit(run())
+from sfumato.cli.commands import main as main

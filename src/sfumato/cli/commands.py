@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
@@ -68,6 +69,11 @@ def _root(
     ),
 ) -> None:
     pass
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with its exit code."""
+    sys.exit(run())
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

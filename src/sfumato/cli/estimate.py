@@ -63,7 +63,7 @@ def estimate(
     from sfumato.release.read import read_release
     from sfumato.report import terminal
     from sfumato.report.usefulness import usefulness
-    from sfumato.statistics.bounds.budget import EstimateBudget
+    from sfumato.statistics.bounds.enclosure import EstimateBudget
     from sfumato.statistics.estimate import Estimate, RecoveredEstimate
     from sfumato.statistics.wide_boxes import OBJECTIVES, WIDE_BOXES
     from sfumato.table.intervals import is_interval

@@ -21,7 +21,7 @@ from sfumato.measures.assess import split_holdout
 from sfumato.params import require_int, require_probability
 from sfumato.release.target import resolve_folder
 from sfumato.schema.schema import FittedTable, Schema
-from sfumato.table.hashing import row_keys
+from sfumato.table.groups import row_keys
 from sfumato.version import __version__
 
 if TYPE_CHECKING:

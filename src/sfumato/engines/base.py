@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.plan.answers import ComparedRows
-    from sfumato.plan.claim import Claim, Evidence, Finding
-    from sfumato.plan.plan import Diagnostics, Plan
+    from sfumato.plan.plan import Claim, Diagnostics, Evidence, Finding, Plan
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.release.assessment import Assessment

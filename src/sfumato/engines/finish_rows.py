@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.plan.claim import Evidence
+from sfumato.plan.plan import Evidence
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 

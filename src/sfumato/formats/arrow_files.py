@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.errors import ReadError
-from sfumato.formats.isolated import invalid_cells, invalid_columns, read_isolated
+from sfumato.formats.isolated import invalid_cells, read_isolated
+from sfumato.table.kinds import invalid_columns
 
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 FIRST_LINE_BYTES = 1 << 20  # longest first line of JSON Lines that is recognised by its content

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from sfumato.errors import ReadError, warn
 from sfumato.processes import python_command, python_environment
+from sfumato.table.kinds import invalid_columns
 
 NOT_VALID, NOT_READABLE, NO_MEMORY, REFUSED = 4, 5, 6, 7  # exit codes of the child; all others: it crashed
 NOTES = b"sfumato notes"  # for the user, in the metadata of a table that a reader returns
@@ -60,17 +61,6 @@ def invalid_cells(names: list[str], *, file: str) -> ReadError:
         found=f"cells that are not in {', '.join(map(repr, names))}",
         fix="write the file again, with text converted to UTF-8",
     )
-
-
-def invalid_columns(table: pa.Table) -> list[str]:
-    """Return the names of columns with cells that are not valid, such as text that is not UTF-8."""
-    names = []
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        try:
-            column.validate(full=True)
-        except (pa.ArrowException, ValueError):  # the error quotes the cell
-            names.append(name)
-    return names
 
 
 def with_notes(table: pa.Table, notes: list[str]) -> pa.Table:

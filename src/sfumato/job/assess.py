@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from sfumato.errors import GuaranteeNotMet, OptionError, wrap_memory_errors
 from sfumato.job.job import Job
-from sfumato.measures.assess import ComparisonOptions, pair_release, split_holdout, take_measures
+from sfumato.measures.assess import ComparisonOptions, pair_release, take_measures
 from sfumato.measures.privacy.copies import CellKeys
 from sfumato.randomness import Randomness
 from sfumato.release.release import Release
 from sfumato.schema.columns import Role
-from sfumato.schema.schema import FittedTable, Schema
+from sfumato.schema.schema import Schema
 from sfumato.sources.frames import as_table
 from sfumato.table.intervals import original_name
 from sfumato.table.table import Table, chosen_within
@@ -146,15 +146,6 @@ def measure_release(
         )
         counted = session.compare(source, release.table.parts(), CellKeys.of(subject))
     return MeasuredRows(subject, take_measures(subject, measures=measures, manifest=manifest, counted=counted))
-
-
-def hold_out(job: Job) -> Job:
-    """Return the job with the share of its rows that it holds out split off as the reference."""
-    if job.assessment is None or job.assessment.holdout is None:
-        return job
-    kept, others = split_holdout(job.source.table, job.assessment.holdout, seed=job.seed)
-    wishes = replace(job.assessment, holdout=None, reference=others)
-    return replace(job, source=FittedTable(kept, job.source.schema), assessment=wishes)
 
 
 def assess_in_session(job: Job, session: Session[Any, Any], source: Any, work: Any, manifest: Manifest) -> Assessment:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.registry import engine_for, is_spark_frame
 from sfumato.errors import OptionError
-from sfumato.measures.assess import ComparisonOptions
+from sfumato.measures.assess import ComparisonOptions, split_holdout
 from sfumato.release.destination import destination_of
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.sources.base import Destination, TableSource
@@ -76,7 +76,7 @@ class Job:
             source=source,
             engine=engine_for(engine, source, memory=memory, master=master),
             schema=None if schema is None else Schema.of(schema),
-            destination=destination_of(into),
+            destination=None if into is None else destination_of(into),
             **others,
         )
 
@@ -88,6 +88,14 @@ class Job:
                 found=f"engine {self.engine.name!r}",
                 fix="a reference, or --engine memory",
             )
+
+    def hold_out(self) -> Job:
+        """Return the job with the share of its rows that it holds out split off as the reference."""
+        if self.assessment is None or self.assessment.holdout is None:
+            return self
+        kept, others = split_holdout(self.source.table, self.assessment.holdout, seed=self.seed)
+        wishes = replace(self.assessment, holdout=None, reference=others)
+        return replace(self, source=FittedTable(kept, self.source.schema), assessment=wishes)
 
     def read(self) -> Job:
         """Return the job with all rows read and a role for every column, if its engine works in memory."""

@@ -29,7 +29,7 @@ from typing import Any
 from sfumato.errors import OptionError, RequestError
 from sfumato.job.request import Reading, Request, is_url
 from sfumato.params import require_choice
-from sfumato.schema.files import columns_of, toml_content, toml_key, toml_text
+from sfumato.schema.columns import columns_of, toml_content, toml_key, toml_text
 
 HEAD = "# A project of sfumato: `sfumato run` makes this release again. Not part of the release; it may hold secrets.\n"
 PATHS = ("input", "target", "schema", "reference", "key")

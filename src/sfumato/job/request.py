@@ -56,7 +56,7 @@ def reading_words(reading: Reading | None) -> list[str]:
 
 def is_url(text: str) -> bool:
     """Return whether this is the URL of a database."""
-    from sfumato.sources.database import SCHEMES, scheme_of
+    from sfumato.sources.base import SCHEMES, scheme_of
 
     return scheme_of(text) in SCHEMES
 

@@ -29,14 +29,14 @@ from sfumato.plan.questions import DistinctIn, FactsOf
 from sfumato.plan.survey import blocks_wanted
 from sfumato.table.encoded_columns import NUMBER, Logs, class_probabilities, shares_of
 from sfumato.table.encoder import Encoder
-from sfumato.table.hashing import mix_bits
+from sfumato.table.groups import mix_bits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from sfumato.plan.claim import Claim
+    from sfumato.plan.plan import Claim
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema

@@ -15,14 +15,14 @@ from sfumato.plan.claims.kept_statistics import MarginalsKept
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
 from sfumato.plan.plan import Outcome, Plan
 from sfumato.plan.survey import blocks_wanted
-from sfumato.table.hashing import mix_bits
+from sfumato.table.groups import mix_bits
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.claim import Claim
+    from sfumato.plan.plan import Claim
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema

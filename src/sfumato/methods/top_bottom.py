@@ -17,13 +17,13 @@ from sfumato.plan.plan import Outcome, RowwisePlan
 from sfumato.plan.questions import PointsOf
 from sfumato.plan.survey import blocks_wanted
 from sfumato.schema.columns import Role
-from sfumato.table.numbers import number_column
+from sfumato.table.kinds import number_column
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.claim import Claim
+    from sfumato.plan.plan import Claim
     from sfumato.plan.sketches import WeightedPoints
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness

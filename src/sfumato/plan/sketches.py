@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.errors import OptionError
 from sfumato.params import require_int, require_probability
 from sfumato.plan.sketch_kernels import count_smallest
-from sfumato.table.hashing import column_hashes, combination_hashes
+from sfumato.table.groups import column_hashes, combination_hashes
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:

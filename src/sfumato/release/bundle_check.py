@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 import numpy as np
 
 from sfumato.errors import GuaranteeNotMet, ReadError, SfumatoError
-from sfumato.plan.claim import Evidence
+from sfumato.plan.plan import Evidence
 from sfumato.release.bundle import sha256
 from sfumato.release.manifest import Manifest, is_sealed
 from sfumato.release.target import MANIFEST, files_in, is_file_name
@@ -24,7 +24,7 @@ from sfumato.release.verify import Recount
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
-    from sfumato.plan.claim import Claim, Finding
+    from sfumato.plan.plan import Claim, Finding
     from sfumato.table.table import Table
 
 T = TypeVar("T")

@@ -23,10 +23,10 @@ from sfumato.table.table import pandas_frame, polars_frame
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.plan.claim import Finding
+    from sfumato.plan.plan import Finding
     from sfumato.release.assessment import Assessment
     from sfumato.release.manifest import Manifest
-    from sfumato.statistics.bounds.budget import EstimateBudget
+    from sfumato.statistics.bounds.enclosure import EstimateBudget
     from sfumato.statistics.estimate import Estimate, RecoveredEstimate, RegressionEstimate
     from sfumato.statistics.statistic import Statistic
     from sfumato.table.table import Table

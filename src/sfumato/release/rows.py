@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.errors import OptionError, ReadError, RequestError
-from sfumato.formats.isolated import invalid_cells, invalid_columns
+from sfumato.formats.isolated import invalid_cells
 from sfumato.params import Flag
 from sfumato.table.intervals import Intervals, high_name, interval_names, is_interval, low_name
+from sfumato.table.kinds import invalid_columns
 from sfumato.table.table import CountedRows, Table
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from sfumato.plan.claims.containment import Containment
 from sfumato.table.intervals import high_name, is_interval, low_name
 
 if TYPE_CHECKING:
-    from sfumato.plan.claim import Claim, Evidence, Finding
+    from sfumato.plan.plan import Claim, Evidence, Finding
     from sfumato.table.table import Table
 
 

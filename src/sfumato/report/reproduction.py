@@ -14,7 +14,7 @@ from sfumato.methods.command_flags import COMMAND_FLAGS
 from sfumato.methods.registry import method_class
 from sfumato.params import options_of
 from sfumato.release.plain_json import plain
-from sfumato.schema.files import columns_text
+from sfumato.schema.columns import columns_text
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method

@@ -10,14 +10,14 @@ from sfumato.errors import StatisticError
 from sfumato.release.manifest import BOX_MEAN
 from sfumato.report.usefulness import NO_CONCERN, Usefulness, usefulness
 from sfumato.schema.columns import Role
-from sfumato.statistics.bounds.budget import EstimateBudget
+from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.estimate import Estimate, RecoveredEstimate
 from sfumato.statistics.language import parse
 from sfumato.statistics.moment_statistics import Mean, Sd
 from sfumato.table.intervals import high_name, is_interval, low_name
 
 if TYPE_CHECKING:
-    from sfumato.plan.claim import Finding
+    from sfumato.plan.plan import Finding
     from sfumato.release.manifest import ColumnRecord, Manifest
     from sfumato.release.release import Release
     from sfumato.statistics.statistic import Statistic

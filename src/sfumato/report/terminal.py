@@ -20,8 +20,7 @@ from sfumato.statistics.estimate import interval, quantity
 if TYPE_CHECKING:
     from sfumato.measures.privacy.prediction import Exposed
     from sfumato.methods.base import Method
-    from sfumato.plan.claim import Finding
-    from sfumato.plan.plan import RuleEffect, SearchTrace
+    from sfumato.plan.plan import Finding, RuleEffect, SearchTrace
     from sfumato.release.assessment import Assessment
     from sfumato.release.bundle_check import BundleCheck
     from sfumato.release.manifest import Manifest

@@ -16,7 +16,7 @@ import pyarrow.types as pt
 from sfumato.errors import SchemaError
 from sfumato.formats.raw_files import content
 from sfumato.formats.text import Text, TextOptions
-from sfumato.table.numbers import write_numbers
+from sfumato.table.kinds import write_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -184,21 +184,6 @@ class Preparation:
     shifted: ShiftedDates | None = None
 
 
-def pseudonym_columns(schema: Schema) -> tuple[str, ...]:
-    """Return the identifiers that are released as pseudonyms."""
-    return tuple(column.name for column in schema.columns if column.pseudonym)
-
-
-def shifted_columns(schema: Schema) -> tuple[str, ...]:
-    """Return the columns whose dates are shifted."""
-    return tuple(column.name for column in schema.columns if column.shift is not None)
-
-
-def needs_preparation(schema: Schema) -> bool:
-    """Return whether the schema asks for pseudonyms or shifted dates."""
-    return bool(pseudonym_columns(schema) or shifted_columns(schema))
-
-
 def read_or_create_key(path: str | Path | None) -> SecretKey:
     """Return the key in a file, which is made if it does not exist; without a file a key that is kept nowhere."""
     if path is None:
@@ -219,12 +204,12 @@ def prepare(fitted: FittedTable, key: SecretKey) -> tuple[FittedTable, Preparati
     dated = [column for column in schema.columns if column.shift is not None]
     if dated:
         table, shifted = _shift_dates(table, dated, key)
-    for name in pseudonym_columns(schema):
+    for name in schema.pseudonym_columns:
         cells = make_pseudonyms(fitted.table.arrow.column(name), key)
         repeated += _count_repeated(fitted.table, name, cells)
         table = _replace_cells(table, name, cells, Kind.TEXT)
     seen = Schema(tuple(map(_as_seen, schema.columns)))
-    return FittedTable(table, seen), Preparation(pseudonym_columns(schema), repeated, shifted)
+    return FittedTable(table, seen), Preparation(schema.pseudonym_columns, repeated, shifted)
 
 
 def _as_seen(column: Column) -> Column:

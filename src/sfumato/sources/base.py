@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,13 @@ if TYPE_CHECKING:
 
 COPIES = 12  # memory for a text file, as a multiple of its size
 CELL_BYTES = 150  # memory for a cell: its number, weights, sorted copies and released columns
+SCHEMES = {"postgresql": "PostgreSQL", "postgres": "PostgreSQL", "duckdb": "DuckDB", "sqlite": "SQLite"}
+
+
+def scheme_of(url: str) -> str:
+    """Return what kind of URL this is, such as ``postgresql``; "" if it is none."""
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+]*)://", url)
+    return scheme[1].lower() if scheme else ""
 
 
 class TableSource(ABC):

@@ -12,12 +12,10 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.errors import OptionError, RequestError, TableError, printable
-from sfumato.sources.base import CELL_BYTES, Destination, TableSource
+from sfumato.sources.base import CELL_BYTES, SCHEMES, Destination, TableSource, scheme_of
 from sfumato.sources.database_driver import ColumnTypes, Driver, NewTable, quoted
 from sfumato.table.intervals import missing_name, original_name
 from sfumato.table.table import Table
-
-SCHEMES = {"postgresql": "PostgreSQL", "postgres": "PostgreSQL", "duckdb": "DuckDB", "sqlite": "SQLite"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,12 +144,6 @@ class Database(TableSource, Destination):
         from sfumato.sources.database_files import SQLiteFile
 
         return SQLiteFile(path)
-
-
-def scheme_of(url: str) -> str:
-    """Return what kind of URL this is, such as ``postgresql``; "" if it is none."""
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+]*)://", url)
-    return scheme[1].lower() if scheme else ""
 
 
 def _declare_released(declared: ColumnTypes, released: Table) -> ColumnTypes:

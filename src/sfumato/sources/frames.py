@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import TableError
-from sfumato.formats.isolated import invalid_columns
 from sfumato.sources.base import TableSource
 from sfumato.sources.files import read
+from sfumato.table.kinds import invalid_columns
 from sfumato.table.table import Table
 
 NO_NAMES = ("None", "nan", "NaT", "<NA>")  # text of column labels that mean "no name"

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from sfumato.statistics.bounds.budget import Deadline, EstimateBudget
-from sfumato.statistics.bounds.enclosure import Enclosure
+from sfumato.statistics.bounds.enclosure import Deadline, Enclosure, EstimateBudget
 from sfumato.statistics.bounds.records import PooledRows, Records
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate

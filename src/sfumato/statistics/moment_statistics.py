@@ -32,7 +32,7 @@ from sfumato.statistics.units import Dates, Days, Unit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.statistics.bounds.budget import Deadline
+    from sfumato.statistics.bounds.enclosure import Deadline
     from sfumato.statistics.moments import Moments
     from sfumato.statistics.units import Calendar
     from sfumato.statistics.weighted_boxes import WeightedBoxes

@@ -22,7 +22,7 @@ from sfumato.statistics.units import Days, Unit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.statistics.bounds.budget import Deadline
+    from sfumato.statistics.bounds.enclosure import Deadline
     from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
     from sfumato.statistics.moments import Moments
     from sfumato.statistics.units import Calendar

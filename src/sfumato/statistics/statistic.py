@@ -22,7 +22,7 @@ from sfumato.statistics.moments import Gradient, Moments, derivatives, sensitivi
 from sfumato.statistics.units import Days, Unit
 
 if TYPE_CHECKING:
-    from sfumato.statistics.bounds.budget import Deadline
+    from sfumato.statistics.bounds.enclosure import Deadline
     from sfumato.statistics.bounds.records import Records
     from sfumato.statistics.counted_boxes import CountedBoxes
     from sfumato.statistics.units import Calendar

@@ -21,7 +21,7 @@ from sfumato.statistics.units import Counts, Dates, NoDates, Unit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.statistics.bounds.budget import Deadline
+    from sfumato.statistics.bounds.enclosure import Deadline
     from sfumato.statistics.bounds.records import Records
     from sfumato.statistics.units import Calendar
     from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes

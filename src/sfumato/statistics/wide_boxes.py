@@ -37,8 +37,7 @@ import numpy as np
 
 from sfumato.errors import OptionError, StatisticError
 from sfumato.params import require_choice, require_number
-from sfumato.statistics.bounds.budget import Deadline
-from sfumato.statistics.bounds.enclosure import Enclosure
+from sfumato.statistics.bounds.enclosure import Deadline, Enclosure
 from sfumato.statistics.bounds.records import Records
 from sfumato.statistics.conditions import Condition
 from sfumato.statistics.counted_boxes import CountedBoxes

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.table.coding import distinct
-from sfumato.table.kinds import Kind
-from sfumato.table.numbers import microseconds
+from sfumato.table.kinds import Kind, microseconds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,8 +16,7 @@ import pyarrow.types as pt
 
 from sfumato.errors import MissingExtra, TableError, printable
 from sfumato.table.coding import Coded, ColumnCoding
-from sfumato.table.kinds import Kind, kind_of, to_plain_type
-from sfumato.table.numbers import write_numbers
+from sfumato.table.kinds import Kind, kind_of, to_plain_type, write_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.engines.memory.blocks import run
+from sfumato.engines.memory.engine import run
 from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import TableError
 from sfumato.plan.answers import Extremes

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import CannotRelease, GuaranteeNotMet, OptionError, ReadError, SchemaError, SfumatoWarning
 from sfumato.methods.registry import METHODS, method_class
-from sfumato.plan.claim import Evidence
 from sfumato.plan.claims.rows import Pseudonyms
+from sfumato.plan.plan import Evidence
 from sfumato.release.read import verify_bundle
 from sfumato.schema.pseudonyms import (
     PSEUDONYM,

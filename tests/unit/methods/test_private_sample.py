@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import sfumato as sf
-from sfumato.plan.claim import Evidence
 from sfumato.plan.claims.risk import SampledPrivacy
 from sfumato.plan.claims.sampling_privacy import sampling_delta, sampling_parameters
+from sfumato.plan.plan import Evidence
 from sfumato.sources.frames import as_table
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.safe_harbor.method import NoIdentifierLeft, SafeHarbor, small_zip3
-from sfumato.plan.claim import Evidence
+from sfumato.plan.plan import Evidence
 from sfumato.report.summary import treatment
 from sfumato.schema.recognition.hipaa import Action
 from sfumato.schema.recognition.names import Identifier

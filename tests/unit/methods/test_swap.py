@@ -21,8 +21,8 @@ from sfumato.methods.swap import (
     random_subsets,
     within_groups,
 )
-from sfumato.plan.claim import Evidence
 from sfumato.plan.claims.kept_statistics import MarginalsKept
+from sfumato.plan.plan import Evidence
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema

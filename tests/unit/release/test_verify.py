@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import GuaranteeNotMet
-from sfumato.plan.claim import Evidence, counted
 from sfumato.plan.claims.groups import KAnonymity
 from sfumato.plan.claims.rows import RowsAccountedFor
+from sfumato.plan.plan import Evidence, counted
 from sfumato.release.manifest import Manifest
 from sfumato.release.verify import Recount, verify
 from sfumato.table.table import Table

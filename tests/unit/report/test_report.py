@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from sfumato.plan.claim import Finding
+from sfumato.plan.plan import Finding
 from sfumato.release.manifest import ColumnRecord, Manifest, ReleasedColumn
 from sfumato.release.plain_json import to_json
 from sfumato.release.release import Release

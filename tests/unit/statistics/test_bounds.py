@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import OptionError, StatisticError
-from sfumato.statistics.bounds.budget import EstimateBudget
+from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimation import enclose, estimate
 from sfumato.statistics.language import parse

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.statistics.bounds.budget import Deadline, EstimateBudget
 from sfumato.statistics.bounds.cones import Cones, Descent
+from sfumato.statistics.bounds.enclosure import Deadline, EstimateBudget
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimation import enclose, estimate

@@ -10,7 +10,7 @@ import pytest
 import sfumato as sf
 from sfumato.cli.commands import run
 from sfumato.release import plain_json
-from sfumato.release.recovery import AdditiveNoise, recover
+from sfumato.release.analysis import AdditiveNoise, recover
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import pairwise_covariance
 

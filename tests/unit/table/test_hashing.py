@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.table.hashing import column_hashes, combination_hashes, row_keys
+from sfumato.table.groups import column_hashes, combination_hashes, row_keys
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 

@@ -22,8 +22,7 @@ from sfumato.release.verify import ColumnChanges, Recount, require_held
 if TYPE_CHECKING:
     from sfumato.engines.base import RowKeys
     from sfumato.plan.answers import ComparedRows
-    from sfumato.plan.claim import Claim
-    from sfumato.plan.plan import Plan
+    from sfumato.plan.plan import Claim, Plan
     from sfumato.schema.columns import Column
     from sfumato.table.table import Table
 

@@ -19,7 +19,7 @@ from sfumato.errors import ReadError
 from sfumato.formats.raw_files import file_format
 from sfumato.formats.text import CountedCells, Text, TextColumns, TextOptions, stream_cells, warn_of_cells
 from sfumato.formats.type_inference import Spelling, infer_type, without_marks
-from sfumato.schema.conversion import convert
+from sfumato.schema.schema import convert
 from sfumato.sources.base import TableSource
 from sfumato.sources.files import FileSource, matching_files
 from sfumato.sources.frames import as_table

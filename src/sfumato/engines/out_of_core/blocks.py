@@ -20,7 +20,7 @@ from sfumato.engines.finish_rows import RandomNumbering, finish_rows
 from sfumato.engines.out_of_core.source import ordered
 from sfumato.errors import GuaranteeNotMet
 from sfumato.formats.raw_files import write_whole
-from sfumato.plan.claim import Evidence
+from sfumato.plan.plan import Evidence
 from sfumato.randomness import Randomness
 from sfumato.release.rows import StoredTable
 from sfumato.release.target import part_name

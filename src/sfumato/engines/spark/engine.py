@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from sfumato.engines.base import RowKeys
     from sfumato.engines.out_of_core.blocks import Parts, ReleasedPart
     from sfumato.plan.answers import ComparedRows
-    from sfumato.plan.claim import Claim
-    from sfumato.plan.plan import Plan
+    from sfumato.plan.plan import Claim, Plan
     from sfumato.schema.columns import Column
     from sfumato.table.table import Table
 

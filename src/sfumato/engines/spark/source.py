@@ -23,7 +23,7 @@ from sfumato.engines.registry import is_spark_frame
 from sfumato.engines.spark.cluster import Cluster, escape_path
 from sfumato.errors import SchemaError, TableError
 from sfumato.formats.raw_files import file_format
-from sfumato.schema.conversion import convert
+from sfumato.schema.schema import convert
 from sfumato.sources.files import FileSource, matching_files
 from sfumato.sources.frames import as_table
 from sfumato.table.kinds import Kind

@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 from sfumato.measures.privacy.prediction import NearestRows, find, people_of
 from sfumato.release.assessment import Better, Score
 from sfumato.table.encoded_columns import finite_numbers
-from sfumato.table.groups import refine
-from sfumato.table.hashing import row_keys
+from sfumato.table.groups import refine, row_keys
 from sfumato.table.intervals import Intervals, interval_names, is_interval
 from sfumato.table.table import Table
 

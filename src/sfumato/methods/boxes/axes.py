@@ -298,7 +298,7 @@ def _number_axis(answers: Answers, schema: Schema, name: str, kind: Kind, *, by_
 def _set_axis(answers: Answers, schema: Schema, name: str, kind: Kind, likeness: Likeness) -> SetAxis:
     distinct = answers[DistinctIn(name, at_most=MOST_VALUES)].require_complete(name)
     values = distinct.values
-    tree = tree_for(schema[name], values)
+    tree = tree_for(schema[name], values) if schema[name].tree else None
     if tree is not None:
         order = np.argsort(tree.positions(values, column=name), kind="stable")
     elif kind is Kind.ORDERED:

@@ -268,7 +268,7 @@ class Boxes(Method):
         answers = survey.ask(
             [
                 *Axes.questions(schema, sample.kinds, by_tree=by_tree),
-                *Rules.questions(rules, sample.kinds),
+                *(Rules.questions(rules, sample.kinds) if rules else ()),
                 *(MissingIn(name) for name in numeric),
                 *default_questions(self.l, schema),
             ]

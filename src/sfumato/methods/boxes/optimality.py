@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.axes import Axes, NumberAxis
     from sfumato.methods.boxes.diversity import DiversityRule
     from sfumato.methods.boxes.sensitivities import Sensitivities
-    from sfumato.plan.claim import Evidence
+    from sfumato.plan.plan import Evidence
     from sfumato.table.table import Table
 
 

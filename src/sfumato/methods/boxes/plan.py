@@ -21,8 +21,7 @@ from sfumato.plan.claims.kept_statistics import WeightTotalsKept
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
 from sfumato.plan.plan import Diagnostics, Outcome, Plan, Trace
 from sfumato.table.intervals import BOX, high_name, interval_names, low_name, missing_name
-from sfumato.table.kinds import Kind
-from sfumato.table.numbers import number_column
+from sfumato.table.kinds import Kind, number_column
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
     from sfumato.methods.partition import Routes
     from sfumato.methods.search_budget import SearchBudget
-    from sfumato.plan.claim import Claim, Evidence, Finding
-    from sfumato.plan.plan import RuleEffect, SearchTrace
+    from sfumato.plan.plan import Claim, Evidence, Finding, RuleEffect, SearchTrace
     from sfumato.randomness import Randomness
     from sfumato.table.groups import GroupCounts
 

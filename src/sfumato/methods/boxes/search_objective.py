@@ -16,8 +16,7 @@ import numpy as np
 
 from sfumato.methods.boxes.partition import cell_bounds
 from sfumato.plan.plan import Width
-from sfumato.statistics.bounds.budget import EstimateBudget
-from sfumato.statistics.bounds.enclosure import Enclosure
+from sfumato.statistics.bounds.enclosure import Enclosure, EstimateBudget
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimation import enclose
 from sfumato.statistics.moments import Moments, sensitivities

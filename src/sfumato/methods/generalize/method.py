@@ -30,7 +30,7 @@ from sfumato.risk.anonymity_budget import anonymity_budget, require_population
 from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.plan.claim import Claim
+    from sfumato.plan.plan import Claim
     from sfumato.randomness import Randomness
 
 Basis = Literal["joint", "exact", "chernoff", "any"]

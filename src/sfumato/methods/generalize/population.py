@@ -28,9 +28,16 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.special import betainc
 
-from sfumato.plan.claim import Claim, ClaimKind, Evidence, Finding
-from sfumato.table.groups import KeyedGroups, first_rows, group_labels, refine, sum_by_group
-from sfumato.table.hashing import column_hashes, combination_hashes
+from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding
+from sfumato.table.groups import (
+    KeyedGroups,
+    column_hashes,
+    combination_hashes,
+    first_rows,
+    group_labels,
+    refine,
+    sum_by_group,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

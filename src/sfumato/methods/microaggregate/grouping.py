@@ -14,8 +14,7 @@ from sfumato.methods.partition import Leaves, label_sets
 from sfumato.methods.search_budget import SearchReporter, SpentBudget
 from sfumato.plan.plan import SearchTrace, Trace
 from sfumato.table.intervals import high_name, low_name, missing_name
-from sfumato.table.kinds import Kind
-from sfumato.table.numbers import number_column
+from sfumato.table.kinds import Kind, number_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.methods.recodings.groupings import Groupings
     from sfumato.methods.recodings.level_search import Levels
     from sfumato.methods.recodings.quasi_columns import QuasiColumns
-    from sfumato.plan.claim import Claim
+    from sfumato.plan.plan import Claim
 
 
 # What a combination of levels would release: which groups, how many suppressed rows, and how much is lost.

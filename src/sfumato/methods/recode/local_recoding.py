@@ -29,8 +29,7 @@ from sfumato.plan.plan import Outcome, Plan
 from sfumato.schema.hierarchies import ROOT
 from sfumato.schema.suggested_hierarchies import tree_for
 from sfumato.table.intervals import interval_names
-from sfumato.table.kinds import Kind
-from sfumato.table.numbers import number_column
+from sfumato.table.kinds import Kind, number_column
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
     from sfumato.methods.recodings.group_rules import GroupRules
     from sfumato.methods.recodings.quasi_columns import QuasiColumns
-    from sfumato.plan.claim import Claim
+    from sfumato.plan.plan import Claim
     from sfumato.plan.sketches import WeightedPoints
     from sfumato.randomness import Randomness
 

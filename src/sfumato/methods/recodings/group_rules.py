@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from sfumato.plan.claim import Claim
+    from sfumato.plan.plan import Claim
     from sfumato.plan.survey import Survey
     from sfumato.schema.hierarchies import Tree
     from sfumato.schema.schema import Schema

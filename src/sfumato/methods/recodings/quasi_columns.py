@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.recodings.buckets import Shown
-    from sfumato.plan.claim import Claim
+    from sfumato.plan.plan import Claim
     from sfumato.randomness import Randomness
     from sfumato.table.facts import ColumnFacts
 

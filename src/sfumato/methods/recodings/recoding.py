@@ -17,15 +17,14 @@ from sfumato.errors import SchemaError
 from sfumato.plan.answers import Distinct
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
 from sfumato.plan.plan import Outcome, Plan
-from sfumato.table.groups import group_labels
-from sfumato.table.hashing import column_hashes, combination_hashes, mix_bits
+from sfumato.table.groups import column_hashes, combination_hashes, group_labels, mix_bits
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.claim import Claim
+    from sfumato.plan.plan import Claim
 
 
 @dataclass(frozen=True, repr=False)

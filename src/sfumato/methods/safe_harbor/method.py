@@ -23,7 +23,7 @@ from sfumato.methods.recodings.quasi_columns import MOST_VALUES, promise_contain
 from sfumato.methods.recodings.recoding import RecodingPlan, ValueMap
 from sfumato.params import Checked, OrNone, Whole, option, require_choice
 from sfumato.plan.answers import Distinct
-from sfumato.plan.claim import Claim, ClaimKind, Evidence, Finding, counted
+from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, counted
 from sfumato.plan.questions import Answers, DistinctIn, FactsOf, Question
 from sfumato.plan.survey import Survey, blocks_wanted
 from sfumato.schema.columns import Role

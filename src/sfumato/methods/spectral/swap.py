@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.matrix import Ranges
-    from sfumato.plan.claim import Claim
-    from sfumato.plan.plan import Outcome
+    from sfumato.plan.plan import Claim, Outcome
     from sfumato.table.table import Table
 
 

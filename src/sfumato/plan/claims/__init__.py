@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sfumato.plan.claim import Claim, ClaimKind, Evidence, Finding
 from sfumato.plan.claims.containment import AtMostNames, Containment
 from sfumato.plan.claims.copies import FewRowsUnaltered, NoUniqueRowCopied
 from sfumato.plan.claims.groups import (
@@ -17,6 +16,7 @@ from sfumato.plan.claims.kept_statistics import MarginalsKept, MomentsKept, Weig
 from sfumato.plan.claims.risk import KMap, PopulationGroups, RiskAtMost, SampledPrivacy, rows_for_risk
 from sfumato.plan.claims.rows import ColumnsAllowed, DatesShifted, Pseudonyms, RowsAccountedFor, ValidCells
 from sfumato.plan.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
+from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding
 
 __all__ = [
     "AtMostNames",

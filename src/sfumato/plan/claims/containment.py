@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.plan.claim import FAULT, Claim, Evidence, Finding, counted, counted_by_column
+from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, counted, counted_by_column
 from sfumato.table.groups import GroupKeys, KeyedGroups, first_rows, group_labels, sum_by_group
 from sfumato.table.intervals import (
     ANY,

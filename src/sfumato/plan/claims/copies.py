@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.plan.claim import Claim, ClaimKind, Evidence, Finding, counted, listed
-from sfumato.table.groups import GroupCounts, KeyedGroups, sum_by_group
-from sfumato.table.hashing import column_hashes, row_keys
+from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, counted, listed
+from sfumato.table.groups import GroupCounts, KeyedGroups, column_hashes, row_keys, sum_by_group
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:

@@ -11,18 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.plan.claim import (
-    FAULT,
-    Claim,
-    ClaimKind,
-    Evidence,
-    Finding,
-    counted,
-    counted_by_column,
-    listed_without_box,
-)
-from sfumato.table.groups import GroupCounts, GroupKeys, KeyedGroups, first_rows, refine
-from sfumato.table.hashing import column_hashes
+from sfumato.plan.plan import FAULT, Claim, ClaimKind, Evidence, Finding, counted, counted_by_column, listed_without_box
+from sfumato.table.groups import GroupCounts, GroupKeys, KeyedGroups, column_hashes, first_rows, refine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.plan.claim import FAULT, Claim, Evidence, Finding, counted, listed
+from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, counted, listed
 from sfumato.statistics.moments import Moments
-from sfumato.table.groups import GroupKeys, KeyedGroups
-from sfumato.table.hashing import column_hashes
+from sfumato.table.groups import GroupKeys, KeyedGroups, column_hashes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.plan.claim import Claim, ClaimKind, Evidence, Finding, counted, listed_without_box
 from sfumato.plan.claims.sampling_privacy import sampling_delta
+from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, counted, listed_without_box
 from sfumato.table.groups import GroupCounts, KeyedGroups, sum_by_group
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow.compute as pc
 
-from sfumato.plan.claim import FAULT, Claim, Evidence, Finding, counted, listed
+from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, counted, listed
 from sfumato.schema.pseudonyms import PSEUDONYM, collision_probability
 from sfumato.table.kinds import Kind
 

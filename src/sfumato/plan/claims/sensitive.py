@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.plan.claim import Claim, ClaimKind, Evidence, Finding, counted
 from sfumato.plan.claims.sensitive_groups import (
     KeyedCounts,
     effective_values,
@@ -21,6 +20,7 @@ from sfumato.plan.claims.sensitive_groups import (
     recursive_c,
     tree_distances,
 )
+from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

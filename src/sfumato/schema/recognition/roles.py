@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.recognition.names import is_named, mentions, written_words
 from sfumato.table.facts import ColumnFacts
-from sfumato.table.kinds import Kind
-from sfumato.table.numbers import LARGEST_EXACT
+from sfumato.table.kinds import LARGEST_EXACT, Kind
 
 FEWEST_ROWS = 20  # with fewer cells, the number of distinct values is not informative
 NEARLY_ALL = 0.9  # share of distinct cells from which nearly all count as distinct

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.budget import Deadline
-from sfumato.statistics.bounds.enclosure import End
+from sfumato.statistics.bounds.enclosure import Deadline, End
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.moments import Moments
 

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.statistics.bounds.attain import Candidate, LocalSearch, UpperBound, tighten
-from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.cones import Cones, second_moments
-from sfumato.statistics.bounds.enclosure import EPS, End
+from sfumato.statistics.bounds.enclosure import EPS, Deadline, End
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.bounds.supremum import LinearPair, supremum
 from sfumato.statistics.moments import Moments

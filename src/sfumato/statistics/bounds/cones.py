@@ -34,8 +34,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.budget import Deadline
-from sfumato.statistics.bounds.enclosure import EPS
+from sfumato.statistics.bounds.enclosure import EPS, Deadline
 from sfumato.statistics.bounds.scaled_boxes import NEGLIGIBLE, ScaledBoxes
 from sfumato.statistics.moments import Moments
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.statistics.bounds.attain import Candidate, LocalSearch, UpperBound, tighten
-from sfumato.statistics.bounds.budget import Deadline
-from sfumato.statistics.bounds.enclosure import EPS, Enclosure, End, Witness
+from sfumato.statistics.bounds.enclosure import EPS, Deadline, Enclosure, End, Witness
 from sfumato.statistics.bounds.scaled_boxes import (
     ScaledBoxes,
     farthest_ends,

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.budget import Deadline
 from sfumato.statistics.bounds.coefficients import Perturbation
-from sfumato.statistics.bounds.enclosure import EPS, Enclosure, End, Witness
+from sfumato.statistics.bounds.enclosure import EPS, Deadline, Enclosure, End, Witness
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.moments import Moments
 from sfumato.statistics.weighted_boxes import WeightedBoxes

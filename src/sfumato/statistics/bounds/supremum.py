@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.statistics.bounds.budget import Deadline
+from sfumato.statistics.bounds.enclosure import Deadline
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.engines.memory.blocks import run
+from sfumato.engines.memory.engine import run
 from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import CannotRelease, OptionError, StatisticError, TableError
 from sfumato.methods.boxes import optimality
 from sfumato.methods.boxes.optimality import log_density
 from sfumato.methods.boxes.rules import Trapezoid
-from sfumato.plan.claim import Evidence
+from sfumato.plan.plan import Evidence
 from sfumato.randomness import Randomness
 from sfumato.release.verify import verify
 from sfumato.schema.schema import Schema

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.engines.memory import blocks, engine
+from sfumato.engines.memory import engine
+from sfumato.engines.memory import engine as blocks
 from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import OptionError, OutOfMemory
 from sfumato.methods.boxes.sensitivities import correlations, root_mean_squares

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.plan.claim import Evidence
 from sfumato.plan.claims.containment import Containment
 from sfumato.plan.claims.groups import Diversity, KAnonymity, values_apart, values_distinct
 from sfumato.plan.claims.kept_statistics import WeightTotalsKept
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
+from sfumato.plan.plan import Evidence
 from sfumato.table.table import Table
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.plan.claim import Evidence
 from sfumato.plan.claims.risk import KMap, PopulationGroups, RiskAtMost, rows_for_risk
 from sfumato.plan.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
+from sfumato.plan.plan import Evidence
 from sfumato.release.manifest import ClaimRecord
 from sfumato.schema.hierarchies import Tree
 from sfumato.sources.frames import as_table

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from sfumato.methods.boxes.plan import OverlappingAnonymity
 from sfumato.methods.generalize.population import ProbabilisticAnonymity
 from sfumato.methods.safe_harbor.method import NoIdentifierLeft, SafeHarbor
-from sfumato.plan.claim import Claim, Evidence
 from sfumato.plan.claims.containment import AtMostNames, Containment
 from sfumato.plan.claims.copies import FewRowsUnaltered, NoUniqueRowCopied
 from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
 from sfumato.plan.claims.kept_statistics import MarginalsKept, WeightTotalsKept
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
+from sfumato.plan.plan import Claim, Evidence
 from sfumato.table.intervals import format_set
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table

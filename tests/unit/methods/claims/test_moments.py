@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.plan.claim import Evidence
 from sfumato.plan.claims.kept_statistics import BothMoments, MomentsKept
+from sfumato.plan.plan import Evidence
 from sfumato.table.table import Table
 
 COLUMNS = ("x", "y", "z")

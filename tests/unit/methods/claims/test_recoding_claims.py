@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from sfumato.methods.generalize.population import ProbabilisticAnonymity
-from sfumato.plan.claim import Evidence
 from sfumato.plan.claims.containment import Containment
 from sfumato.plan.claims.groups import AtMostValues, EachColumnAnonymous
+from sfumato.plan.plan import Evidence
 from sfumato.sources.frames import as_table
 
 

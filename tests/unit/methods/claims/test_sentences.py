@@ -9,12 +9,12 @@ import pytest
 from sfumato.methods.boxes.plan import OverlappingAnonymity
 from sfumato.methods.generalize.population import ProbabilisticAnonymity
 from sfumato.methods.safe_harbor.method import NoIdentifierLeft, SafeHarbor
-from sfumato.plan.claim import Evidence
 from sfumato.plan.claims.containment import AtMostNames, Containment
 from sfumato.plan.claims.copies import FewRowsUnaltered, NoUniqueRowCopied
 from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
 from sfumato.plan.claims.kept_statistics import MomentsKept, WeightTotalsKept
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
+from sfumato.plan.plan import Evidence
 from sfumato.table.table import Table
 
 GROUP = ("age_low", "age_high", "age_missing", "bmi_low", "bmi_high", "sex", "box")

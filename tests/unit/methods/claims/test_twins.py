@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.methods.generalize.population import Combinations, ProbabilisticAnonymity, RecodedCodes, expected_matches
-from sfumato.plan.claim import Evidence, counted
 from sfumato.plan.claims.containment import Containment
 from sfumato.plan.claims.copies import FewRowsUnaltered
 from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
 from sfumato.plan.claims.rows import ValidCells
+from sfumato.plan.plan import Evidence, counted
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 

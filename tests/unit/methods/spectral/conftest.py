@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.memory.blocks import run
+from sfumato.engines.memory.engine import run
 from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.methods.matrix import MatrixMethod
-from sfumato.plan.claim import Evidence
+from sfumato.plan.plan import Evidence
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema

@@ -16,8 +16,8 @@ from sfumato.methods.spectral import swap as swap_method
 from sfumato.methods.spectral.pica import PartitionedIca
 from sfumato.methods.spectral.restore import ExchangeableCells
 from sfumato.methods.spectral.svd_swap import SvdSwap
-from sfumato.plan.claim import Evidence
 from sfumato.plan.claims.copies import NoUniqueRowCopied, copied_rows
+from sfumato.plan.plan import Evidence
 from sfumato.table.encoder import Encoder
 from sfumato.table.table import Table
 
