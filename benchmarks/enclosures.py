@@ -30,8 +30,8 @@ import pyarrow.csv
 import sfumato as sf
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate
-from sfumato.statistics.estimation import estimate
 from sfumato.statistics.language import parse
+from sfumato.statistics.statistic import estimate
 
 WORDS = ("mean({x})", "var({x})", "cov({x}, {y})", "corr({x}, {y})", "regress({y} ~ {x})")
 BARS = {"var": 1e-6, "cov": 1e-3, "corr": 1e-3, "slope": 1e-2, "intercept": 1e-2}

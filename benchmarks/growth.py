@@ -33,7 +33,7 @@ import pyarrow as pa
 
 import sfumato as sf
 from sfumato.engines.memory.scan import MemorySurvey
-from sfumato.methods.registry import METHODS, make_method, method_class
+from sfumato.methods.base import METHODS, make_method, method_class
 from sfumato.risk.inspection import inspect
 from sfumato.schema.schema import FittedTable
 

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from sfumato.engines.memory.engine import Memory
 from sfumato.errors import CannotRelease, SfumatoWarning
-from sfumato.methods.base import Method
-from sfumato.methods.registry import make_method, method_class
+from sfumato.methods.base import Method, make_method, method_class
 from sfumato.params import options_of
 
 ROWS, PART, K = 1500, 500, 20

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import sfumato
 from sfumato.measures.registry import MEASURES
-from sfumato.methods.registry import BUILT_IN, method_class
+from sfumato.methods.base import BUILT_IN, method_class
 
 sys.path.insert(0, str(Path(__file__).parent))
 

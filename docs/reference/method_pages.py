@@ -7,7 +7,7 @@ import re
 from importlib import import_module
 
 from sfumato.measures.registry import MEASURES, REASONS
-from sfumato.methods.registry import BUILT_IN, method_class
+from sfumato.methods.base import BUILT_IN, method_class
 from sfumato.params import options_of
 
 WRITTEN = "Written by `make generated` from the code; do not edit by hand."

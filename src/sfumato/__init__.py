@@ -75,7 +75,7 @@ FACE: dict[str, dict[str, str]] = {
 
 def headings() -> dict[str, dict[str, str]]:
     """Return the headings of the reference, with the public names below each and the modules that define them."""
-    from sfumato.methods.registry import BUILT_IN
+    from sfumato.methods.base import BUILT_IN
 
     return FACE | {"Methods": {place.class_name: place.module for place in BUILT_IN.values()}}
 

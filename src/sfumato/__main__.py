@@ -1,6 +1,6 @@
 """``python -m sfumato``: the command line."""
 
-from sfumato.cli import main
+from sfumato.cli.commands import main
 
 if __name__ == "__main__":
     main()

@@ -12,7 +12,7 @@ import inspect
 import math
 import numbers
 import textwrap
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass
 from difflib import get_close_matches
 from typing import Any, Protocol
@@ -306,3 +306,21 @@ def with_options(docstring: str, kind: type) -> str:
         lines += textwrap.wrap(named.declared.meaning, 110, initial_indent="    ", subsequent_indent="    ")
     section = "\n".join(lines) if len(lines) > 2 else ""
     return "\n\n".join(part for part in (body.strip(), section, (mark + examples).strip()) if part) + "\n"
+
+
+Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
+
+
+def plain(value: Any) -> Plain:
+    """Return a value that JSON can represent; records of this package become their text, other objects their type."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Iterable):
+        return [plain(item) for item in value]
+    return str(value) if type(value).__module__.startswith("sfumato.") else type(value).__name__

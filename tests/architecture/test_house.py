@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import sfumato
-from sfumato.methods.registry import METHODS
+from sfumato.methods.base import METHODS
 
 SOURCE = Path(sfumato.__file__).parent
 REPOSITORY = SOURCE.parents[1]

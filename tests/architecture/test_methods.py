@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import sfumato.methods
-from sfumato.methods.registry import BUILT_IN
+from sfumato.methods.base import BUILT_IN
 
 HERE = Path(sfumato.methods.__file__).parent
 SLICES = {place.module.split(".")[2] for place in BUILT_IN.values()}  # packages and files that define a method
@@ -37,4 +37,4 @@ def test_methods_do_not_import_each_other():
 def test_the_check_itself_can_fail():
     one = sorted(SLICES)[0]
     assert slices_of(imports_of(f"from sfumato.methods.{one} import something")) == {one}
-    assert slices_of(imports_of("from sfumato.methods.registry import METHODS")) == set()
+    assert slices_of(imports_of("from sfumato.methods.base import METHODS")) == set()

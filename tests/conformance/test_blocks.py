@@ -16,7 +16,7 @@ import pytest
 from sfumato.engines.memory.engine import Memory, run
 from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import CannotRelease
-from sfumato.methods.registry import METHODS, make_method, method_class
+from sfumato.methods.base import METHODS, make_method, method_class
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import Schema
 from sfumato.table.table import Table

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import OptionError, SfumatoError
-from sfumato.methods.registry import METHODS, make_method, method_class
+from sfumato.methods.base import METHODS, make_method, method_class
 from sfumato.table.table import Table
 from tests.same_rows import same_rows
 

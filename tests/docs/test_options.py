@@ -9,7 +9,7 @@ import re
 import pytest
 
 import sfumato
-from sfumato.methods.registry import METHODS, method_class
+from sfumato.methods.base import METHODS, method_class
 from sfumato.params import KEY, Choice, Flag, options_of
 
 FUNCTIONS = [name for name in sorted(sfumato.public_names()) if inspect.isfunction(getattr(sfumato, name))]

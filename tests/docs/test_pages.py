@@ -13,7 +13,7 @@ from typer.main import get_command
 
 from sfumato.cli.commands import app
 from sfumato.measures.registry import MEASURES
-from sfumato.methods.registry import METHODS, method_class
+from sfumato.methods.base import METHODS, method_class
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"

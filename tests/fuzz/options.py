@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.types as pt
 
 import sfumato as sf
-from sfumato.methods.registry import METHODS, make_method, method_class
+from sfumato.methods.base import METHODS, make_method, method_class
 from sfumato.params import Checked, Choice, Flag, NamedOption, Number, OrNone, Probability, Share, Whole, options_of
 from tests.fuzz.tables import TRACER, Original, original
 

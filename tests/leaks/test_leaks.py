@@ -19,7 +19,7 @@ import sfumato as sf
 from sfumato.cli.commands import run
 from sfumato.errors import SfumatoError
 from sfumato.job.release import release as release_by
-from sfumato.methods.registry import METHODS, make_method, method_class
+from sfumato.methods.base import METHODS, make_method, method_class
 from sfumato.schema.schema import Schema
 from sfumato.sources.files import read
 from sfumato.sources.frames import as_table

@@ -22,7 +22,7 @@ import sfumato as sf
 from sfumato.engines.finish_rows import RandomNumbering
 from sfumato.engines.memory.engine import Memory
 from sfumato.errors import CannotRelease, OptionError, ReadError, RequestError, TableError
-from sfumato.methods.registry import METHODS, make_method, method_class
+from sfumato.methods.base import METHODS, make_method, method_class
 from sfumato.plan.questions import (
     DistinctIn,
     ExtremesOf,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimation import estimate
 from sfumato.statistics.language import parse
+from sfumato.statistics.statistic import estimate
 from sfumato.statistics.weighted_boxes import Unseen
 from sfumato.table.intervals import format_set, shorten_set
 from sfumato.table.table import Table

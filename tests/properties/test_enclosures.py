@@ -21,9 +21,9 @@ import sfumato as sf
 from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.bounds.scaled_boxes import largest_sum_of_squares
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimation import enclose, estimate
 from sfumato.statistics.language import parse
 from sfumato.statistics.regression import Coefficient
+from sfumato.statistics.statistic import enclose, estimate
 
 NAMES = ["x", "y", "z"]
 

@@ -14,8 +14,8 @@ from tests.properties.test_conditions import check, truth
 import sfumato as sf
 from sfumato.errors import StatisticError
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimation import estimate
 from sfumato.statistics.language import parse
+from sfumato.statistics.statistic import estimate
 from sfumato.table.intervals import format_set
 from sfumato.table.table import Table
 

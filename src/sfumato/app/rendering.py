@@ -117,4 +117,4 @@ def _terms(texts: Texts) -> Any:
 def stylesheet() -> str:
     """Return the style of the reports, which the page shares."""
     templates = environment()
-    return "\n".join(templates.get_template(name).render() for name in ("look.css.j2", "release.css.j2", "maps.css.j2"))
+    return "\n".join(templates.get_template(name).render() for name in ("look.css.j2", "maps.css.j2"))

@@ -243,7 +243,7 @@ async def _watch(server: uvicorn.Server, visitors: Visitors, minutes: float | No
 def _warm_up() -> None:
     """Import what later pages need, which takes long, while the first table is read in another process."""
     from sfumato.comparison import records  # noqa: F401
-    from sfumato.methods.registry import METHODS, method_class
+    from sfumato.methods.base import METHODS, method_class
 
     for name in METHODS:
         method_class(name)

@@ -240,7 +240,7 @@ class MakeRelease(Task):
         from sfumato.comparison.compare import compare
         from sfumato.job.job import Job
         from sfumato.job.release import make_release, report_search
-        from sfumato.methods.registry import make_method
+        from sfumato.methods.base import make_method
         from sfumato.release.destination import Folder
         from sfumato.report.contents import contents
         from sfumato.report.html import Report

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sfumato.errors import OptionError, ReadError
 from sfumato.formats.raw_files import FORMATS
-from sfumato.report.number_texts import amount
+from sfumato.report.summary import amount
 
 EXPANDED = 8  # a compressed file may grow to this multiple of the limit of uploads
 CHUNK = 1 << 20

@@ -42,7 +42,7 @@ def demo(
 
     Example: sfumato demo -o out -k 5
     """
-    from sfumato.methods.registry import make_method
+    from sfumato.methods.base import make_method
     from sfumato.release.bundle import require_target
     from sfumato.report.html import Report
     from sfumato.report.summary import summarize

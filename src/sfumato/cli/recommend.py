@@ -76,7 +76,7 @@ def methods(
 
     Example: sfumato methods boxes
     """
-    from sfumato.methods.registry import METHODS, method_class
+    from sfumato.methods.base import METHODS, method_class
     from sfumato.report import terminal
 
     classes = [method_class(known) for known in ([name] if name is not None else METHODS)]

@@ -35,7 +35,7 @@ def warm(
     Example: sfumato warm --method boxes
     """
     from sfumato.kernels.jit import always_compiled
-    from sfumato.methods.registry import METHODS, method_class
+    from sfumato.methods.base import METHODS, method_class
 
     console.say_compiling()
     names = [method_class(name).name for name in method] or list(METHODS)
@@ -62,7 +62,7 @@ def _release(name: str, options: dict[str, Any]) -> None:
     import numpy as np
 
     from sfumato.errors import SfumatoError
-    from sfumato.methods.registry import make_method, method_class
+    from sfumato.methods.base import make_method, method_class
     from sfumato.params import options_of
 
     generator = np.random.default_rng(0)

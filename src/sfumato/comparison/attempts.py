@@ -18,11 +18,9 @@ from sfumato.errors import OptionError, SfumatoError
 from sfumato.job.job import AssessmentWishes, Job
 from sfumato.job.release import make_release
 from sfumato.measures.assess import ComparisonOptions
-from sfumato.methods.base import Method
-from sfumato.methods.registry import METHODS, make_method, method_class
-from sfumato.params import options_of, require_int, strength_of
+from sfumato.methods.base import METHODS, Method, make_method, method_class
+from sfumato.params import options_of, plain, require_int, strength_of
 from sfumato.processes import Child, Parent
-from sfumato.release.plain_json import plain
 
 if TYPE_CHECKING:
     from sfumato.schema.schema import FittedTable

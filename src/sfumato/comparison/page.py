@@ -13,7 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from sfumato.report.html import environment
-from sfumato.report.number_texts import decimals
+from sfumato.report.summary import decimals
 
 if TYPE_CHECKING:
     from sfumato.comparison.records import ComparedMethod, Comparison

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from sfumato.errors import CannotRelease, OptionError
-from sfumato.release.destination import destination_of
 from sfumato.schema.columns import Role
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.release.verify import ColumnChanges
     from sfumato.risk.safe_shares import SafeShares
     from sfumato.schema.schema import FittedTable, Schema
+    from sfumato.sources.base import Destination
     from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
 
@@ -112,13 +112,13 @@ class Engine(ABC):
     name: ClassVar[str]  # name by which users choose it, e.g. "memory"
     in_memory: ClassVar[bool] = False  # whether the whole table is held in memory
 
-    def require_target(self, into: Any) -> None:
+    def require_target(self, into: Destination | None) -> None:
         """Raise before any work if the release could not be written to ``into``."""
-        if destination := destination_of(into):
-            destination.require_free()
+        if into is not None:
+            into.require_free()
 
     @abstractmethod
-    def session(self, into: Any) -> AbstractContextManager[Session[Any, Any]]:
+    def session(self, into: Destination | None) -> AbstractContextManager[Session[Any, Any]]:
         """Start the making of one release; what it needs meanwhile is removed at the end, also on failure."""
 
 
@@ -175,7 +175,7 @@ class Session(ABC, Generic[Source, Rows]):
         work: Rows,
         manifest: Manifest,
         diagnostics: Diagnostics,
-        into: Any,
+        into: Destination | None,
         *,
         assessment: Assessment | None = None,
         before: tuple[SafeShares, ...] = (),

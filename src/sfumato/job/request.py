@@ -202,7 +202,7 @@ class Request:
 
     def make_method(self) -> Method:
         """Return the method with its options."""
-        from sfumato.methods.registry import make_method
+        from sfumato.methods.base import make_method
 
         return make_method(self.method or DEFAULT_METHOD, **self.options)
 

@@ -14,11 +14,10 @@ from sfumato.methods.base import Method
 from sfumato.methods.recodings.quasi_columns import MOST_VALUES, promise_containment
 from sfumato.methods.recodings.recoding import Recoded, Recoding, RecodingPlan, ValueMap, texts
 from sfumato.params import Checked, Number, OrNone, Probability, option, require_int
-from sfumato.plan.answers import Distinct
 from sfumato.plan.claims.risk import SampledPrivacy
 from sfumato.plan.claims.sampling_privacy import SamplingParameters, sampling_parameters
 from sfumato.plan.plan import Outcome
-from sfumato.plan.questions import DistinctIn
+from sfumato.plan.questions import Distinct, DistinctIn
 from sfumato.plan.survey import blocks_wanted
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.hierarchies import ROOT

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.errors import TableError
-
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
 
@@ -20,29 +17,6 @@ class Extremes:
 
     low: float
     high: float
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Distinct:
-    """Distinct values of a column and how often each occurs.
-
-    ``values`` are sorted, with the missing one last. If ``is_complete`` is false, these are only the most frequent
-    values.
-    """
-
-    values: pa.Array
-    counts: NDArray[np.int64]
-    is_complete: bool = True
-
-    def require_complete(self, column: str) -> Distinct:
-        """Return this answer if it is complete; raise an error that names the column and the limit if not."""
-        if not self.is_complete:
-            raise TableError(
-                f"Column {column!r} has too many distinct values to be used as categories.",
-                found=f"more than {len(self.values):,} values",
-                fix="give it the role 'identifier', recode it, or declare it as numeric",
-            )
-        return self
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.plan.answers import Distinct, Extremes, GroupSizes
+from sfumato.errors import TableError
+from sfumato.plan.answers import Extremes, GroupSizes
 from sfumato.plan.sketches import CombinationSketch, CombinationSketches, QuantileSketch, WeightedPoints, all_points
 from sfumato.statistics.moments import Moments
 from sfumato.table.coding import code_column
@@ -223,6 +224,29 @@ class _ValueCounts:
     values: pa.Array
     counts: NDArray[np.int64]
     order: pa.Array | None  # all categories of an ordered column, also those that do not occur
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Distinct:
+    """Distinct values of a column and how often each occurs.
+
+    ``values`` are sorted, with the missing one last. If ``is_complete`` is false, these are only the most frequent
+    values.
+    """
+
+    values: pa.Array
+    counts: NDArray[np.int64]
+    is_complete: bool = True
+
+    def require_complete(self, column: str) -> Distinct:
+        """Return this answer if it is complete; raise an error that names the column and the limit if not."""
+        if not self.is_complete:
+            raise TableError(
+                f"Column {column!r} has too many distinct values to be used as categories.",
+                found=f"more than {len(self.values):,} values",
+                fix="give it the role 'identifier', recode it, or declare it as numeric",
+            )
+        return self
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.machine import CELL, COPIES, OWN
 from sfumato.errors import SfumatoError
 from sfumato.job.assess import draw_rows
-from sfumato.methods.registry import make_method
+from sfumato.methods.base import make_method
+from sfumato.params import plain
 from sfumato.randomness import Randomness
-from sfumato.release.plain_json import plain
 from sfumato.report.reproduction import option_words
 from sfumato.report.summary import shown_estimates
 from sfumato.report.usefulness import measure_widths, width_word

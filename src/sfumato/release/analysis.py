@@ -17,9 +17,9 @@ from sfumato.schema.columns import Role
 from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS, One, RecoveredEstimate, RegressionEstimate
-from sfumato.statistics.estimation import estimate, start_deadlines
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments, pairwise_covariance
+from sfumato.statistics.statistic import estimate, start_deadlines
 from sfumato.statistics.units import Calendar
 from sfumato.statistics.weighted_boxes import Unseen
 from sfumato.statistics.wide_boxes import (

@@ -16,7 +16,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from sfumato.errors import ReadError
-from sfumato.params import options_of
+from sfumato.params import Plain, options_of, plain
 from sfumato.plan.claims.containment import AtMostNames
 from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
 from sfumato.plan.claims.kept_statistics import WeightTotalsKept
@@ -24,7 +24,6 @@ from sfumato.plan.claims.risk import RiskAtMost, SampledPrivacy
 from sfumato.plan.claims.rows import ColumnsAllowed, Pseudonyms
 from sfumato.plan.claims.sensitive import EntropyDiversity, RecursiveDiversity, TCloseness
 from sfumato.plan.plan import Claim, Finding
-from sfumato.release.plain_json import Plain, plain
 from sfumato.schema.columns import Column, DateShift, Role
 from sfumato.table.kinds import Kind
 from sfumato.version import __version__

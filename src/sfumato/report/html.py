@@ -16,9 +16,8 @@ from sfumato.formats.exports import EXPORTS, file_names
 from sfumato.release.bundle import released_labels
 from sfumato.release.plain_json import as_plain, to_json
 from sfumato.report.contents import Contents, contents
-from sfumato.report.number_texts import number, percent, quantity_text
 from sfumato.report.picture import HEIGHT, WIDTH
-from sfumato.report.summary import MOST_ROWS, treatment
+from sfumato.report.summary import MOST_ROWS, number, percent, quantity_text, treatment
 from sfumato.table.intervals import original_name, original_names
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table

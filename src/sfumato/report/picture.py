@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.report.number_texts import number
+from sfumato.report.summary import number
 from sfumato.risk.safe_shares import round_step
 from sfumato.statistics.counted_boxes import CountedBoxes
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
+from sfumato.methods.base import method_class
 from sfumato.methods.command_flags import COMMAND_FLAGS
-from sfumato.methods.registry import method_class
-from sfumato.params import options_of
-from sfumato.release.plain_json import plain
+from sfumato.params import options_of, plain
 from sfumato.schema.columns import columns_text
 
 if TYPE_CHECKING:

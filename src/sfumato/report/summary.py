@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import StatisticError
 from sfumato.release.manifest import BOX_MEAN
 from sfumato.report.usefulness import NO_CONCERN, Usefulness, usefulness
 from sfumato.schema.columns import Role
 from sfumato.statistics.bounds.enclosure import EstimateBudget
-from sfumato.statistics.estimate import Estimate, RecoveredEstimate
+from sfumato.statistics.estimate import COUNT, DAYS, SQUARE_DAYS, Estimate, RecoveredEstimate, quantity
 from sfumato.statistics.language import parse
 from sfumato.statistics.moment_statistics import Mean, Sd
 from sfumato.table.intervals import high_name, is_interval, low_name
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from sfumato.release.manifest import ColumnRecord, Manifest
     from sfumato.release.release import Release
     from sfumato.statistics.statistic import Statistic
+
 
 MOST_MEANS = 12  # columns whose means are shown if no statistic is kept
 MOST_ROWS = 20_000_000  # rows up to which a report contains statistics and a picture
@@ -127,3 +130,49 @@ def _columns(statistic: str | Statistic, release: Release) -> tuple[str, ...]:
         return parse(statistic, names=release.names).columns
     except StatisticError:
         return ()
+
+
+# Numbers as text, in reports and on pages; those of an estimate are in `statistics/quantities.py`.
+
+
+def number(value: float, digits: int = 6) -> str:
+    """Return a number with some digits, or "not defined".
+
+    >>> number(-1.5), number(float("inf")), number(float("nan"))
+    ('−1.5', '∞', 'not defined')
+    """
+    if math.isnan(value):
+        return "not defined"
+    return f"{value + 0.0:.{digits}g}".replace("inf", "∞").replace("-", "−")
+
+
+def quantity_text(value: Any, unit: str) -> str:
+    """Return a date or a count as text, and any other number with five digits."""
+    if isinstance(value, datetime.date) or (unit == COUNT and math.isfinite(value)):
+        return quantity(value, unit)
+    return number(value, 5) + (f" {unit}" if unit in (DAYS, SQUARE_DAYS) else "")
+
+
+def decimals(value: float | None, unknown: str = "–") -> str:
+    """Return a share with three digits, or the text for one that is not known."""
+    return unknown if value is None else f"{value:.3f}"
+
+
+def amount(size: float) -> str:
+    """Return a number of bytes as text.
+
+    >>> amount(2.5e9), amount(3_000_000)
+    ('2.5 GB', '3 MB')
+    """
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+
+
+def percent(share: float, step: float = 0.0) -> str:
+    """Return a share as a percentage: whole if it is rounded to whole ones, otherwise with two digits.
+
+    >>> percent(0.12, 0.02), percent(0.0, 0.02), percent(0.0123), percent(0.5)
+    ('12 %', '0 %', '1.2 %', '50 %')
+    """
+    if step:
+        return f"{100 * share:.0f} %"
+    return f"{100 * share:.2g} %" if abs(share) < 0.995 else f"{100 * share:.0f} %"

@@ -133,7 +133,8 @@ def require_fit(columns: Sequence[Column], ask: Callable[[Sequence[str], bool], 
     if len(weights) > 1:
         raise SchemaError("At most one column may have the role weight.", found=", ".join(map(repr, weights)))
     declared = [column for column in columns if column.domain is not None or column.words]
-    facts = ask(list(dict.fromkeys([*(column.name for column in declared), *weights])), False)
+    needed = list(dict.fromkeys([*(column.name for column in declared), *weights]))
+    facts = ask(needed, False) if needed else {}
     for column in declared:
         _require_numeric(column, facts[column.name])
         if column.domain is not None:

@@ -42,9 +42,8 @@ from sfumato.statistics.bounds.records import Records
 from sfumato.statistics.conditions import Condition
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate, Reweighting
-from sfumato.statistics.estimation import start_deadlines
 from sfumato.statistics.moments import Moments, sampling_constant, sensitivities
-from sfumato.statistics.statistic import Statistic
+from sfumato.statistics.statistic import Statistic, start_deadlines
 from sfumato.statistics.weighted_boxes import WeightedBoxes
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from sfumato.app.pages.table import draw_branches, group_values
 from sfumato.app.uploads import NamedFolder, require_expandable, safe_name, shown_name
 from sfumato.app.visitors import MOST, Visitors
 from sfumato.errors import SfumatoError
-from sfumato.methods.registry import METHODS, make_method, method_class
+from sfumato.methods.base import METHODS, make_method, method_class
 from sfumato.params import options_of
 from sfumato.private_folder import PrivateFolder
 from sfumato.schema.hierarchies import Tree

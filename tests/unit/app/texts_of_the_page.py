@@ -11,7 +11,7 @@ from sfumato.app.pages.method import OF_ONE
 from sfumato.app.pages.table import MEANINGS, ROLE_NAMES
 from sfumato.app.rendering import GLOSSARY, STEPS
 from sfumato.app.texts import NAME
-from sfumato.methods.registry import METHODS, method_class
+from sfumato.methods.base import METHODS, method_class
 from sfumato.params import options_of
 from sfumato.report.reproduction import summary_of
 from sfumato.schema.recognition.roles import LOOKS_KNOWN, LOOKS_SAMPLING, LOOKS_SENSITIVE

@@ -10,8 +10,8 @@ import typer
 from typer.main import get_command
 
 from sfumato.cli import options
+from sfumato.methods.base import METHODS, method_class
 from sfumato.methods.command_flags import COMMAND_FLAGS
-from sfumato.methods.registry import METHODS, method_class
 from sfumato.params import Choice, Number, OrNone, Probability, Share, Whole, options_of
 
 DECLARED = [(name, one) for name in METHODS for one in options_of(method_class(name))]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.comparison.attempts import chosen_strengths, trials_of
 from sfumato.errors import OptionError
-from sfumato.methods.registry import METHODS, make_method, method_class
+from sfumato.methods.base import METHODS, make_method, method_class
 from sfumato.params import strength_of
 
 WITHOUT = {"shuffle", "safe-harbor"}  # methods of one strength

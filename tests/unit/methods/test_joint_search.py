@@ -22,7 +22,7 @@ from sfumato.methods.generalize.joint_search import (
 from sfumato.methods.generalize.method import Generalize
 from sfumato.methods.recodings.groupings import Groupings, JointCounts, group_by_pooling, group_by_tree, weight_columns
 from sfumato.methods.recodings.level_search import SumOfLosses, choose_levels, search_levels
-from sfumato.plan.answers import Distinct
+from sfumato.plan.questions import Distinct
 from sfumato.randomness import Randomness
 from sfumato.schema.hierarchies import Tree
 from sfumato.schema.schema import Schema

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.engines.memory.engine import Memory
 from sfumato.errors import CannotRelease, OptionError
+from sfumato.methods.base import make_method, method_class
 from sfumato.methods.microaggregate import grouping
 from sfumato.methods.microaggregate.grouping import (
     RowGrouping,
@@ -22,7 +23,6 @@ from sfumato.methods.microaggregate.grouping import (
     squared_error,
 )
 from sfumato.methods.microaggregate.method import KINDS
-from sfumato.methods.registry import make_method, method_class
 from sfumato.sources.frames import as_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:A seed is a secret")

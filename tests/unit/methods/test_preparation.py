@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import CannotRelease, GuaranteeNotMet, OptionError, ReadError, SchemaError, SfumatoWarning
-from sfumato.methods.registry import METHODS, method_class
+from sfumato.methods.base import METHODS, method_class
 from sfumato.plan.claims.rows import Pseudonyms
 from sfumato.plan.plan import Evidence
 from sfumato.release.read import verify_bundle
@@ -180,7 +180,7 @@ class TestReleases:
 
     @pytest.mark.parametrize("name", sorted(one for one in METHODS if not method_class(one).one_row_per_person))
     def test_methods_that_mix_people_are_refused(self, name, key):
-        from sfumato.methods.registry import make_method
+        from sfumato.methods.base import make_method
 
         options = {"k": 3} if "k" in method_class(name).__dataclass_fields__ else {}
         with pytest.raises(CannotRelease, match="belongs to a person"):

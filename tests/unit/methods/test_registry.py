@@ -12,8 +12,7 @@ import pytest
 
 import sfumato
 from sfumato.errors import OptionError
-from sfumato.methods.base import Method
-from sfumato.methods.registry import BUILT_IN, METHODS, make_method, method_class
+from sfumato.methods.base import BUILT_IN, METHODS, Method, make_method, method_class
 
 CODE = '''
 """A method of another package: rows that few others are equal to are left out."""
@@ -63,7 +62,7 @@ USE = """
 import json, sys
 import sfumato
 from sfumato.cli.commands import run
-from sfumato.methods.registry import METHODS, make_method, method_class
+from sfumato.methods.base import METHODS, make_method, method_class
 
 assert METHODS["only-common"] == ("elsewhere", "OnlyCommon")
 assert METHODS["boxes"].module.startswith("sfumato.")  # another package does not replace a method

@@ -12,7 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import OptionError, RequestError
-from sfumato.methods.registry import METHODS, make_method, method_class
+from sfumato.methods.base import METHODS, make_method, method_class
 
 LEVELS = ["low", "middle", "high"]
 ROLES = {"age": "quasi", "born": "quasi", "level": "other", "city": "quasi", "member": "other"}

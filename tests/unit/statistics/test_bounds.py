@@ -11,9 +11,9 @@ import pytest
 from sfumato.errors import OptionError, StatisticError
 from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimation import enclose, estimate
 from sfumato.statistics.language import parse
 from sfumato.statistics.moment_statistics import Custom
+from sfumato.statistics.statistic import enclose, estimate
 from sfumato.table.table import Table
 
 NAMES = ["x", "y", "z"]

@@ -12,11 +12,10 @@ import sfumato as sf
 from sfumato.errors import StatisticError
 from sfumato.statistics.conditions import Condition, Predicate
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimation import enclose, estimate
 from sfumato.statistics.language import parse
 from sfumato.statistics.moment_statistics import Mean
 from sfumato.statistics.regression import Regression
-from sfumato.statistics.statistic import ConditionalStatistic
+from sfumato.statistics.statistic import ConditionalStatistic, enclose, estimate
 from sfumato.statistics.tallies import Count, Quantile, Sum
 from sfumato.table.table import Table
 

@@ -12,9 +12,9 @@ from sfumato.statistics.bounds.cones import Cones, Descent
 from sfumato.statistics.bounds.enclosure import Deadline, EstimateBudget
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimation import enclose, estimate
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments
+from sfumato.statistics.statistic import enclose, estimate
 
 NAMES = ["y", "x", "z", "u", "v"]
 

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimation import estimate
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments
-from sfumato.statistics.statistic import ConditionalStatistic
+from sfumato.statistics.statistic import ConditionalStatistic, estimate
 from sfumato.table.table import Table
 
 ROWS = {

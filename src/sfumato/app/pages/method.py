@@ -28,8 +28,7 @@ from sfumato.app.pages.frame import (
 from sfumato.app.tasks import Recommend, TableOverview
 from sfumato.errors import RequestError
 from sfumato.job.request import option_value
-from sfumato.methods.base import Method
-from sfumato.methods.registry import METHODS, make_method, method_class
+from sfumato.methods.base import METHODS, Method, make_method, method_class
 from sfumato.params import Checked, Choice, Flag, NamedOption, OrNone, Range, Tabular, options_of
 from sfumato.recommendation.records import Recommendation
 from sfumato.report.reproduction import summary_of

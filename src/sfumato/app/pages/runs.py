@@ -35,7 +35,7 @@ from sfumato.errors import RequestError
 from sfumato.job.project_files import project_text
 from sfumato.job.request import READING, listed, reading_words
 from sfumato.job.request import Request as ReleaseRequest
-from sfumato.methods.registry import make_method, method_class
+from sfumato.methods.base import make_method, method_class
 from sfumato.report.picture import HEIGHT, WIDTH
 from sfumato.report.reproduction import command_text, python_text, summary_of
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sfumato.plan.answers import ComparedRows
     from sfumato.plan.plan import Claim, Plan
     from sfumato.schema.columns import Column
+    from sfumato.sources.base import Destination
     from sfumato.table.table import Table
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ class DuckDB(Engine):
             require_int(self.block_rows, name="block_rows", at_least=1)
 
     @contextmanager
-    def session(self, into: Any) -> Iterator[Session[Any, Any]]:
+    def session(self, into: Destination | None) -> Iterator[Session[Any, Any]]:
         total = int(available_memory() * SHARE) if self.memory is None else memory_from(self.memory)
         memory = MemoryBudget(total, 1, processors())
         with workspace(into) as folder, connect(folder, memory.database, memory.workers) as connection:

@@ -21,7 +21,6 @@ from sfumato.params import require_int
 from sfumato.plan.answers import ComparedRows, EqualRowCounts, GroupSizes
 from sfumato.plan.plan import Evidence, Trace
 from sfumato.randomness import Randomness
-from sfumato.release.destination import destination_of
 from sfumato.release.release import Release
 from sfumato.release.verify import ColumnChanges, verify
 from sfumato.schema.schema import FittedTable, Schema
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from sfumato.release.assessment import Assessment
     from sfumato.release.manifest import Manifest
     from sfumato.risk.safe_shares import SafeShares
+    from sfumato.sources.base import Destination
     from sfumato.table.kinds import Kind
 
 
@@ -73,10 +73,13 @@ class MemoryWork:
         return self.evidence.released
 
 
+SURELY_THERE = 1 << 26  # bytes; less is not worth a look at the machine
+
+
 def require_memory(plan: Plan, rows: int) -> None:
     """Raise before the work if the machine does not have the memory that it will take."""
-    needed, available = plan.bytes_per_row * rows, available_memory()
-    if needed > available:
+    needed = plan.bytes_per_row * rows
+    if needed > SURELY_THERE and needed > (available := available_memory()):
         raise OutOfMemory(
             "There must be enough memory to transform all rows.",
             found=f"about {needed / 1e9:.1f} GB needed for {rows:,} rows, {available / 1e9:.1f} GB available",
@@ -135,7 +138,7 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
             if getattr(self, name) is not None:
                 require_int(getattr(self, name), name=name, at_least=1)
 
-    def session(self, into: Any) -> AbstractContextManager[Memory]:
+    def session(self, into: Destination | None) -> AbstractContextManager[Memory]:
         return nullcontext(self)
 
     def open(self, source: Any, schema: Schema | Mapping[str, Any] | str | Path | None) -> MemoryTable:
@@ -183,15 +186,15 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
         work: MemoryWork,
         manifest: Manifest,
         diagnostics: Diagnostics,
-        into: Any,
+        into: Destination | None,
         *,
         assessment: Assessment | None = None,
         before: tuple[SafeShares, ...] = (),
     ) -> Release:
         released = work.released_table
         release = Release(released, manifest, diagnostics=diagnostics, assessment=assessment, before=before)
-        if destination := destination_of(into):
-            destination.write(release)
+        if into is not None:
+            into.write(release)
         return release
 
 

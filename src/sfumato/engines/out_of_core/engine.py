@@ -27,7 +27,7 @@ from sfumato.plan.plan import Diagnostics, Trace
 from sfumato.private_folder import is_abandoned, lock, unlock
 from sfumato.release import target as place
 from sfumato.release.bundle import write_parts
-from sfumato.release.destination import Folder, destination_of
+from sfumato.release.destination import Folder
 from sfumato.release.release import Release
 from sfumato.release.rows import StoredTable
 from sfumato.release.target import PARQUET
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from sfumato.release.manifest import Manifest
     from sfumato.risk.safe_shares import SafeShares
     from sfumato.schema.columns import Column
+    from sfumato.sources.base import Destination
     from sfumato.table.kinds import Kind
 
 
@@ -53,11 +54,10 @@ PRIVATE = 0o700
 
 
 @contextlib.contextmanager
-def workspace(into: Any) -> Iterator[Path]:
+def workspace(into: Destination | None) -> Iterator[Path]:
     """Yield a new private folder on the disk of the target, or of temporary files if nothing is written."""
-    destination = destination_of(into)
     temporary = Path(tempfile.gettempdir()).resolve() / "sfumato"
-    target = place.resolve_folder(destination.path) if isinstance(destination, Folder) else temporary
+    target = place.resolve_folder(into.path) if isinstance(into, Folder) else temporary
     _sweep(target)
     with place.parents_of(target):
         folder, locks = _make_folder(target)
@@ -119,16 +119,15 @@ class OutOfCoreWork:
         trace = Trace.merged([part.trace for part in self.parts.parts])
         return Diagnostics(searches=trace.searches, rules=trace.rules)
 
-    def write(self, release: Release, into: Any) -> Release:
+    def write(self, release: Release, into: Destination | None) -> Release:
         """Return the release; a folder ``into`` takes over the files, all or nothing."""
         manifest = release.manifest
         assert manifest is not None
-        destination = destination_of(into)
-        if not isinstance(destination, Folder):
-            if destination:
-                destination.write(release)
+        if not isinstance(into, Folder):
+            if into is not None:
+                into.write(release)
             return replace(release, table=release.table.select(release.table.names))  # the files will be removed
-        folder = write_parts(self.parts.folder, manifest, release.report_files(), destination.path)
+        folder = write_parts(self.parts.folder, manifest, release.report_files(), into.path)
         kinds = {column.name: column.kind for column in manifest.released}
         return replace(release, table=StoredTable.of(folder / PARQUET, kinds))
 
@@ -197,7 +196,7 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
         work: OutOfCoreWork,
         manifest: Manifest,
         diagnostics: Diagnostics,
-        into: Any,
+        into: Destination | None,
         *,
         assessment: Assessment | None = None,
         before: tuple[SafeShares, ...] = (),

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.engines.out_of_core.source import EXACTLY_COUNTED, column_facts
-from sfumato.plan.answers import Distinct, Extremes, GroupSizes
+from sfumato.plan.answers import Extremes, GroupSizes
 from sfumato.plan.questions import (
     Answers,
+    Distinct,
     DistinctIn,
     ExtremesOf,
     FactsOf,

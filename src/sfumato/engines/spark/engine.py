@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sfumato.plan.answers import ComparedRows
     from sfumato.plan.plan import Claim, Plan
     from sfumato.schema.columns import Column
+    from sfumato.sources.base import Destination
     from sfumato.table.table import Table
 
 
@@ -117,12 +118,12 @@ class Spark(Engine):
         for name, value in (("spark", session), ("master", master), ("block_rows", block_rows)):
             object.__setattr__(self, name, value)
 
-    def require_target(self, into: Any) -> None:
+    def require_target(self, into: Destination | None) -> None:
         require_spark()
         super().require_target(into)
 
     @contextmanager
-    def session(self, into: Any) -> Iterator[Session[Any, Any]]:
+    def session(self, into: Destination | None) -> Iterator[Session[Any, Any]]:
         with workspace(into) as folder, spark_session(self.spark, self.master, folder) as spark:
             yield _Session(folder, memory_budget(spark), self.block_rows, Cluster(spark, folder))
 

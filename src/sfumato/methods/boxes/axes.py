@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.plan.answers import Distinct
-from sfumato.plan.questions import Answers, DistinctIn, ExtremesOf, MissingIn, MomentsOf, Question
+from sfumato.plan.questions import Answers, Distinct, DistinctIn, ExtremesOf, MissingIn, MomentsOf, Question
 from sfumato.schema.columns import Role
 from sfumato.schema.hierarchies import Ends, node_ends
 from sfumato.schema.schema import Schema

@@ -14,9 +14,8 @@ import numpy as np
 
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.boxes.axes import Axes, NumberAxis, SetAxis
-from sfumato.plan.answers import Distinct
 from sfumato.plan.claims.groups import Diversity
-from sfumato.plan.questions import Answers, DistinctIn
+from sfumato.plan.questions import Answers, Distinct, DistinctIn
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
 from sfumato.table.kinds import Kind

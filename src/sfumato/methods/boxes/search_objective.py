@@ -18,8 +18,8 @@ from sfumato.methods.boxes.partition import cell_bounds
 from sfumato.plan.plan import Width
 from sfumato.statistics.bounds.enclosure import Enclosure, EstimateBudget
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimation import enclose
 from sfumato.statistics.moments import Moments, sensitivities
+from sfumato.statistics.statistic import enclose
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

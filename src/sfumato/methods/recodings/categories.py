@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sfumato.methods.recodings.buckets import merge_to_at_least, quantile_ends
 from sfumato.methods.recodings.recoding import ValueMap, texts
-from sfumato.plan.answers import Distinct
+from sfumato.plan.questions import Distinct
 from sfumato.schema.columns import Column
 from sfumato.schema.hierarchies import Tree
 from sfumato.schema.suggested_hierarchies import tree_for

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.recodings.recoding import Recoding
-    from sfumato.plan.answers import Distinct
+    from sfumato.plan.questions import Distinct
     from sfumato.plan.sketches import WeightedPoints
     from sfumato.schema.hierarchies import Tree
 

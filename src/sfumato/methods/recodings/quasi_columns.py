@@ -24,10 +24,9 @@ from sfumato.methods.recodings.groupings import (
     weight_columns,
 )
 from sfumato.methods.recodings.recoding import Recoding, RecodingPlan, ValueMap, released_columns
-from sfumato.plan.answers import Distinct
 from sfumato.plan.claims.containment import Containment
 from sfumato.plan.claims.groups import AtMostValues, EachColumnAnonymous
-from sfumato.plan.questions import Answers, DistinctIn, FactsOf, Question
+from sfumato.plan.questions import Answers, Distinct, DistinctIn, FactsOf, Question
 from sfumato.plan.sketches import WeightedPoints, all_points
 from sfumato.plan.survey import Sample, Survey, blocks_wanted
 from sfumato.schema.columns import Column, Role

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import SchemaError
-from sfumato.plan.answers import Distinct
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
 from sfumato.plan.plan import Outcome, Plan
+from sfumato.plan.questions import Distinct
 from sfumato.table.groups import column_hashes, combination_hashes, group_labels, mix_bits
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table

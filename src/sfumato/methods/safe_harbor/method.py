@@ -22,9 +22,8 @@ from sfumato.methods.base import Method
 from sfumato.methods.recodings.quasi_columns import MOST_VALUES, promise_containment
 from sfumato.methods.recodings.recoding import RecodingPlan, ValueMap
 from sfumato.params import Checked, OrNone, Whole, option, require_choice
-from sfumato.plan.answers import Distinct
 from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, counted
-from sfumato.plan.questions import Answers, DistinctIn, FactsOf, Question
+from sfumato.plan.questions import Answers, Distinct, DistinctIn, FactsOf, Question
 from sfumato.plan.survey import Survey, blocks_wanted
 from sfumato.schema.columns import Role
 from sfumato.schema.recognition.cells import (
