@@ -366,7 +366,7 @@ class TestMemory:
             sf.DuckDB(memory=memory)
 
     def test_auto_takes_duckdb_where_the_memory_does_not_suffice(self, files, monkeypatch, caplog):
-        from sfumato.engines import registry
+        from sfumato.engines import base as registry
 
         source = str(files / "*.parquet")
         assert registry.engine_for("auto", source).name == "memory"
@@ -376,7 +376,7 @@ class TestMemory:
         assert "engine duckdb: the table needs about" in caplog.text
 
     def test_memory_cannot_be_limited_in_the_memory_engine(self):
-        from sfumato.engines.registry import engine_for
+        from sfumato.engines.base import engine_for
 
         with pytest.raises(OptionError, match="limit"):
             engine_for("memory", "table.csv", memory="1GB")

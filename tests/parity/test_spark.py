@@ -24,9 +24,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines import machine as progress
+from sfumato.engines.base import engine_for
 from sfumato.engines.memory.engine import Memory
 from sfumato.engines.out_of_core.blocks import PartWriter
-from sfumato.engines.registry import engine_for
 from sfumato.engines.spark import cluster as sessions
 from sfumato.engines.spark import cluster as watch
 from sfumato.engines.spark.blocks import SparkBlocks

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from sfumato.recommendation.records import Recommendation
     from sfumato.release.release import Release
     from sfumato.report.contents import Contents
-    from sfumato.report.distributions import Distribution
-    from sfumato.report.risk import SizeClass
+    from sfumato.report.distributions import Distribution, SizeClass
     from sfumato.risk.inspection import Inspection
     from sfumato.risk.population import PopulationUniqueness
     from sfumato.risk.quasi_identifiers import QuasiIdentifiers
@@ -162,7 +161,7 @@ class MeasureRisks(Task):
     def perform(self, held: TableCache) -> Risks:
         import numpy as np
 
-        from sfumato.report.risk import size_classes
+        from sfumato.report.distributions import size_classes
         from sfumato.risk.group_models import group_models
         from sfumato.risk.population import population_uniqueness
         from sfumato.risk.quasi_identifiers import SetSearchOptions, count_quasi_identifiers
@@ -265,7 +264,7 @@ class MakeRelease(Task):
 def _with_attacks(shown: Contents, release: Release, trial: Comparison) -> Contents:
     """Return what the page shows of a release with the attacks on one of a part of the table."""
     from sfumato.report.contents import utility_changes, verdict
-    from sfumato.report.risk import gauges
+    from sfumato.report.distributions import gauges
 
     found = trial.rows[0].assessment
     if found is None:  # the trial made no release, and says why

@@ -60,7 +60,7 @@ class _Printable:
 
 def show_json(record: Any) -> None:
     """Print a record as JSON to standard output."""
-    from sfumato.release.plain_json import to_json
+    from sfumato.report.html import to_json
 
     text = printable_json(to_json(record))
     show_text((text if _knows_all(sys.stdout) else _escape(text)) + "\n")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.registry import engine_for, is_spark_frame
+from sfumato.engines.base import engine_for, is_spark_frame
 from sfumato.errors import OptionError
 from sfumato.measures.assess import ComparisonOptions, split_holdout
 from sfumato.release.destination import destination_of

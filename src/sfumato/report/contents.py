@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from sfumato.report.distributions import Distribution, distributions
+from sfumato.report.distributions import Distribution, Gauge, ReleasedGroups, distributions, gauges, groups
 from sfumato.report.picture import Picture, draw
 from sfumato.report.reproduction import Reproduction, listed, reproduction
-from sfumato.report.risk import Gauge, ReleasedGroups, gauges, groups
 from sfumato.report.summary import MOST_ROWS, Summary, summarize, treatment
 from sfumato.report.usefulness import ShownStatistic, Usefulness, column_spreads, measure_widths
 from sfumato.schema.columns import Role

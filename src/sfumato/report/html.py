@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import io
+import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup, escape
 
 from sfumato.formats.exports import EXPORTS, file_names
+from sfumato.params import plain
 from sfumato.release.bundle import released_labels
-from sfumato.release.plain_json import as_plain, to_json
 from sfumato.report.contents import Contents, contents
 from sfumato.report.picture import HEIGHT, WIDTH
 from sfumato.report.summary import MOST_ROWS, number, percent, quantity_text, treatment
@@ -25,6 +27,34 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.report.summary import Summary
+
+
+# Records as JSON, for programs that read the output of the commands.
+
+
+def to_json(record: Any) -> str:
+    """Return a record, or several, as JSON text; numbers that are not finite become null."""
+    return json.dumps(as_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def as_plain(record: Any) -> Any:
+    """Convert dataclasses, at all levels, to mappings of their fields; names that start with _ are left out.
+
+    Dates become text in ISO format.
+
+    A class may list further properties to report in ``derived``.
+    """
+    if is_dataclass(record) and not isinstance(record, type):
+        values = {field.name: getattr(record, field.name) for field in fields(record) if not field.name.startswith("_")}
+        values |= {name: getattr(record, name) for name in getattr(record, "derived", ())}
+        return {name: as_plain(value) for name, value in values.items()}
+    if isinstance(record, dict):
+        return {str(name): as_plain(value) for name, value in record.items()}
+    if isinstance(record, datetime.date):
+        return record.isoformat()
+    if isinstance(record, tuple | list):
+        return [as_plain(value) for value in record]
+    return plain(record)
 
 
 LONGEST = 26  # letters of a part of a name that fit into a narrow table

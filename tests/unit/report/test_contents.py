@@ -15,10 +15,9 @@ import sfumato as sf
 from sfumato.release.assessment import Assessment, Score
 from sfumato.report import html
 from sfumato.report.contents import contents, decisions, verdict
-from sfumato.report.distributions import distributions
+from sfumato.report.distributions import distributions, gauges, groups
 from sfumato.report.html import Report
 from sfumato.report.reproduction import listed, reproduction
-from sfumato.report.risk import gauges, groups
 from sfumato.report.summary import quantity_text
 from sfumato.report.usefulness import measure_widths
 from sfumato.schema.schema import Schema

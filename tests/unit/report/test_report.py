@@ -17,9 +17,9 @@ from rich.console import Console
 
 from sfumato.plan.plan import Finding
 from sfumato.release.manifest import ColumnRecord, Manifest, ReleasedColumn
-from sfumato.release.plain_json import to_json
 from sfumato.release.release import Release
 from sfumato.report import html, picture, terminal
+from sfumato.report.html import to_json
 from sfumato.report.picture import SHADES, shade_of
 from sfumato.report.summary import Summary, boxed_columns, pictured_columns, shown_estimates, treatment
 from sfumato.risk.inspection import ColumnInspection, Inspection

@@ -13,7 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import StatisticError
-from sfumato.release.plain_json import to_json
+from sfumato.report.html import to_json
 from sfumato.statistics.bounds import kernels as enclosure_products
 from sfumato.statistics.bounds.enclosure import Deadline
 from sfumato.statistics.bounds.scaled_boxes import compile_kernels

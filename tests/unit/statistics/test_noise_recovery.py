@@ -9,8 +9,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.cli.commands import run
-from sfumato.release import plain_json
 from sfumato.release.analysis import AdditiveNoise, recover
+from sfumato.report import html as plain_json
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import pairwise_covariance
 

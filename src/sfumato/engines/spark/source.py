@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from sfumato.engines.base import is_spark_frame
 from sfumato.engines.out_of_core.source import Relation, StoredRows, spool_tables
-from sfumato.engines.registry import is_spark_frame
 from sfumato.engines.spark.cluster import Cluster, escape_path
 from sfumato.errors import SchemaError, TableError
 from sfumato.formats.raw_files import file_format

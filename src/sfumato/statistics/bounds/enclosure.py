@@ -205,3 +205,22 @@ class Deadline:
         while deadline is not None:
             deadline.ended_early, deadline = True, deadline.whole
         return is_over
+
+
+def largest_mean(
+    value: NDArray[np.float64], weight: NDArray[np.float64], extra: NDArray[np.float64]
+) -> tuple[float, NDArray[np.bool_]]:
+    """Compute the largest weighted mean, and which extra weights count for it: those with a value above the mean."""
+    if not extra.any():
+        return float((weight * value).sum() / weight.sum()), np.zeros(len(value), dtype=bool)
+    order = np.argsort(-value)
+    row_weight = weight.sum() + np.cumsum(extra[order])
+    mass = (weight * value).sum() + np.cumsum((extra * value)[order])
+    means = np.where(row_weight > 0.0, mass / np.maximum(row_weight, 1e-300), -np.inf)
+    count = int(np.argmax(means)) + 1
+    if weight.any() and (weight * value).sum() / weight.sum() >= means[count - 1]:
+        count = 0
+    joins = np.zeros(len(value), dtype=bool)
+    joins[order[:count]] = True
+    joined = weight + np.where(joins, extra, 0.0)
+    return float((joined * value).sum() / joined.sum()), joins

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.statistics.bounds.attain import Candidate, LocalSearch, UpperBound, tighten
-from sfumato.statistics.bounds.enclosure import EPS, Deadline, Enclosure, End, Witness
+from sfumato.statistics.bounds.enclosure import EPS, Deadline, Enclosure, End, Witness, largest_mean
 from sfumato.statistics.bounds.scaled_boxes import (
     ScaledBoxes,
     farthest_ends,
-    largest_mean,
     largest_sum_of_squares,
     least_sum_of_squares,
 )
