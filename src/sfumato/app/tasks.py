@@ -215,7 +215,7 @@ class Recommend(Task):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class RunResult:
     """A release that was written: what the page shows of it, and its place on the risk–utility map."""
 
     contents: Contents  # those of its report, and attacks
@@ -235,7 +235,7 @@ class MakeRelease(Task):
     seed: int | None = None
     attacked: bool = True
 
-    def perform(self, held: TableCache) -> Made:
+    def perform(self, held: TableCache) -> RunResult:
         from sfumato.comparison.compare import compare
         from sfumato.job.job import Job
         from sfumato.job.release import make_release, report_search
@@ -256,9 +256,9 @@ class MakeRelease(Task):
         folder = Folder(self.folder, make_report=make_report)
         release = make_release(Job.of(fitted, method=searching, engine="memory", into=folder, seed=self.seed))
         if not self.attacked:
-            return Made(contents=shown[0], schema=fitted.schema, trial=None)
+            return RunResult(contents=shown[0], schema=fitted.schema, trial=None)
         trial = compare(fitted, [method], strengths=1, jobs=1, seed=self.seed)
-        return Made(contents=_with_attacks(shown[0], release, trial), schema=fitted.schema, trial=trial)
+        return RunResult(contents=_with_attacks(shown[0], release, trial), schema=fitted.schema, trial=trial)
 
 
 def _with_attacks(shown: Contents, release: Release, trial: Comparison) -> Contents:

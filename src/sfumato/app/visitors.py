@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.app.choices import Choices, History, Source
 from sfumato.app.jobs import BackgroundJob, JobQueue
-from sfumato.app.texts import preferred
+from sfumato.app.texts import choose_language
 
 if TYPE_CHECKING:
-    from sfumato.app.tasks import Made
+    from sfumato.app.tasks import RunResult
     from sfumato.schema.schema import Schema
 
 MOST = 20  # sessions at a time
@@ -37,9 +37,9 @@ class Run:
     job: BackgroundJob
 
     @property
-    def made(self) -> Made | None:
+    def made(self) -> RunResult | None:
         """What was made; None if it is not complete, or failed."""
-        made: Made | None = self.job.result
+        made: RunResult | None = self.job.result
         return made
 
     @property
@@ -165,7 +165,7 @@ class Visitors:
         folder = self._folder / secrets.token_hex(8)
         folder.mkdir(mode=0o700)
         self.seen = time.monotonic()
-        self._by_session[session] = Visitor(session, folder, preferred(accepted_languages))
+        self._by_session[session] = Visitor(session, folder, choose_language(accepted_languages))
         return self._by_session[session]
 
     def leave(self) -> None:

@@ -93,13 +93,13 @@ def file_source(file: str, reading: Reading) -> FileSource:
         decimal=reading.decimal,
         missing=tuple(reading.missing),
         header=reading.header,
-        names=None if reading.names is None else listed(reading.names),
+        names=None if reading.names is None else split_names(reading.names),
         sheet=reading.sheet,
     )
     return FileSource(file, options)
 
 
-def listed(names: str) -> tuple[str, ...]:
+def split_names(names: str) -> tuple[str, ...]:
     """Split names that are separated by commas; quotes enclose a name with a comma."""
     return tuple(next(csv.reader([names], skipinitialspace=True), []))
 

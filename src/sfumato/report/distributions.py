@@ -93,7 +93,7 @@ def original_distributions(table: Table, least: int) -> dict[str, Distribution]:
     found = {}
     for one in safe_shares(shown, shown.names, least):
         shape = Distribution.of(one.labels, None, np.array(one.shares), one.step)
-        found[one.column] = shape if one.bins is not None else _numbered(shape, table.kinds[one.column])
+        found[one.column] = shape if one.bins is not None else _number_categories(shape, table.kinds[one.column])
     return found
 
 
@@ -112,10 +112,10 @@ def _distribution(
     if rows.kinds[name] is Kind.TEXT:
         return None
     found = _of_categories(release, rows, name, before, least, step)
-    return None if found is None else _numbered(found, rows.kinds[name])
+    return None if found is None else _number_categories(found, rows.kinds[name])
 
 
-def _numbered(found: Distribution, kind: Kind) -> Distribution:
+def _number_categories(found: Distribution, kind: Kind) -> Distribution:
     """Return the distribution with numbers in place of the names of categories; those of booleans are no secret."""
     if kind is Kind.BOOLEAN:
         return found

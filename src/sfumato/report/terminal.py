@@ -211,7 +211,7 @@ def estimates(estimated: Sequence[Estimate], truths: Mapping[str, float] | None 
     return Group(grid, *(Text(line, style="dim") for line in _remarks(estimated)))
 
 
-def recovered(estimated: Sequence[RecoveredEstimate]) -> RenderableType:
+def recovered_estimates(estimated: Sequence[RecoveredEstimate]) -> RenderableType:
     """Show statistics that were recovered from noisy columns, with their standard errors and their notes."""
     grid = _grid("statistic", ">recovered value", ">standard error", ">as released", ">rows", "guarantee")
     for one in estimated:
@@ -314,7 +314,7 @@ def assessment(judged: Assessment) -> RenderableType:
     return Text(str(judged), no_wrap=True, overflow="ignore")
 
 
-def exposed(people: Sequence[Exposed]) -> RenderableType:
+def exposed_rows(people: Sequence[Exposed]) -> RenderableType:
     """Show the rows of the original that the release comes closest to."""
     distances = (">distance to release", ">to other people", ">ratio")
     grid = _grid(">row of the original", *distances, ">ambiguity", ">uncertainty")

@@ -58,7 +58,7 @@ class OptionField:
 async def show_method(request: Request) -> Response:
     """Show the recommendation, all methods, and the options of one."""
     choices = visitor_of(request).choices
-    job = await _recommended(request)
+    job = await _ask_recommendation(request)
     if job.state != "done" and job.failure is None:
         return show_progress(request, job)
     found: Recommendation | None = job.result
@@ -83,9 +83,9 @@ async def choose_method(request: Request) -> Response:
     """Choose a method with its options, or the recommended one."""
     form, visitor = await form_of(request), visitor_of(request)
     kind = method_class(form.one("method"))
-    found: Recommendation | None = (await _recommended(request)).result
+    found: Recommendation | None = (await _ask_recommendation(request)).result
     is_recommended = form.one("action") == "recommended" and found is not None and found.method == kind.name
-    given = found.options if found is not None and is_recommended else given_options(kind, form)
+    given = found.options if found is not None and is_recommended else read_options(kind, form)
     chosen = {name: value for name, value in given.items() if name != FROM_STATISTICS or not takes_statistics(kind)}
     make_method(kind.name, **chosen)  # validate
     message = Message("method {method}", {"method": kind.name})
@@ -93,7 +93,7 @@ async def choose_method(request: Request) -> Response:
     return redirect_to("/run")
 
 
-async def _recommended(request: Request) -> BackgroundJob:
+async def _ask_recommendation(request: Request) -> BackgroundJob:
     choices = visitor_of(request).choices
     return await ask_worker(
         request,
@@ -117,10 +117,10 @@ def takes_statistics(kind: type[Method]) -> bool:
 
 def fields_of(kind: type[Method], given: Mapping[str, Any]) -> list[OptionField]:
     """Return the options of a method as fields, those that matter most first."""
-    return [_field(one, given) for one in _offered(kind)]
+    return [_field(one, given) for one in _offered_options(kind)]
 
 
-def _offered(kind: type[Method]) -> list[NamedOption]:
+def _offered_options(kind: type[Method]) -> list[NamedOption]:
     """Return the options that can be chosen here: not the statistics, and no table, which would open a path."""
     hidden = {FROM_STATISTICS} if takes_statistics(kind) else set()
     return [one for one in options_of(kind) if one.name not in hidden and not isinstance(_inner(one), Tabular)]
@@ -149,10 +149,10 @@ def _field(one: NamedOption, given: Mapping[str, Any]) -> OptionField:
     )
 
 
-def given_options(kind: type[Method], form: Form) -> dict[str, Any]:
+def read_options(kind: type[Method], form: Form) -> dict[str, Any]:
     """Return the options of a form that differ from their defaults."""
     found: dict[str, Any] = {}
-    for one in _offered(kind):
+    for one in _offered_options(kind):
         text = form.one(f"option-{one.name}")
         default = "" if one.default is MISSING else _text(one.default)
         if f"option-{one.name}" not in form.fields or text == default:

@@ -33,7 +33,7 @@ from sfumato.app.visitors import Run
 from sfumato.comparison.page import map_context
 from sfumato.errors import RequestError
 from sfumato.job.project_files import project_text
-from sfumato.job.request import READING, listed, reading_words
+from sfumato.job.request import READING, reading_words, split_names
 from sfumato.job.request import Request as ReleaseRequest
 from sfumato.methods.base import make_method, method_class
 from sfumato.report.picture import HEIGHT, WIDTH
@@ -169,7 +169,7 @@ def python_of(run: Run) -> str:
         "decimal": reading.decimal,
         "missing": list(reading.missing) or None,
         "header": reading.header,
-        "names": None if reading.names is None else list(listed(reading.names)),
+        "names": None if reading.names is None else list(split_names(reading.names)),
         "sheet": reading.sheet,
     }
     options = "".join(f", {name}={value!r}" for name, value in given.items() if value is not None)

@@ -98,7 +98,7 @@ async def open_demo(request: Request) -> Response:
     return redirect_to("/columns")
 
 
-async def read_again(request: Request) -> Response:
+async def reread_table(request: Request) -> Response:
     """Read the same table in another way."""
     visitor, form = visitor_of(request), await form_of(request)
     if visitor.source is not None:
@@ -242,7 +242,7 @@ async def change_tree(request: Request) -> Response:
         if action == "group":
             tree = group_values(tree, form.positions("value", tree.size), form.one("group"), form.number("level") or 1)
         message = Message("tree for {column}", {"column": column.name})
-    chosen = replace(column, tree=None if tree is None else _stored(request, column.name, tree))
+    chosen = replace(column, tree=None if tree is None else _store_tree(request, column.name, tree))
     schema = history.now.schema
     others = tuple(one for one in schema.columns if one.name != column.name)
     history.change(message, schema=replace(schema, columns=(*others, chosen)))
@@ -313,7 +313,7 @@ def _lines(text: str) -> list[tuple[str, ...]]:
     return lines
 
 
-def _stored(request: Request, column: str, tree: Tree) -> str:
+def _store_tree(request: Request, column: str, tree: Tree) -> str:
     """Store a tree under a name made of its content, so that undo finds the one before."""
     out = io.StringIO()
     tree.write(out)

@@ -63,7 +63,7 @@ def languages() -> dict[str, Texts]:
     return {ENGLISH: Texts(ENGLISH)} | {file.stem: Texts(file.stem, read_catalogue(file)) for file in files}
 
 
-def preferred(accepted: str) -> str:
+def choose_language(accepted: str) -> str:
     """Return the first known language of an Accept-Language header.
 
     >>> preferred("fr-FR, de;q=0.8, en;q=0.5"), preferred("")

@@ -73,10 +73,10 @@ class ColumnCodes:
 
 def cells_of(subject: MeasuredRelease) -> tuple[ColumnCodes, ...]:
     """Return the compared columns as codes, in the order of ``subject.names``."""
-    return tuple(_coded(subject, name) for name in subject.names)
+    return tuple(_encode(subject, name) for name in subject.names)
 
 
-def _coded(subject: MeasuredRelease, name: str) -> ColumnCodes:
+def _encode(subject: MeasuredRelease, name: str) -> ColumnCodes:
     tables = [subject.original, subject.released] + ([] if subject.reference is None else [subject.reference])
     if subject.original.kinds[name].is_numeric:
         cells = np.concatenate([_numbers(table, name) for table in tables])
@@ -125,12 +125,12 @@ class CellKeys:
     def original(self, rows: Table) -> pa.Table:
         """Return the keys of original rows."""
         cells = self._cells(rows)
-        return _keyed(known=cells.select(self.known), whole=cells)
+        return _make_keys(known=cells.select(self.known), whole=cells)
 
     def released(self, rows: Table) -> pa.Table:
         """Return the keys of released rows."""
         cells = self._cells(rows)
-        return _keyed(known=cells.select(self.known), whole=cells, shown=rows.select(self.shown))
+        return _make_keys(known=cells.select(self.known), whole=cells, shown=rows.select(self.shown))
 
     def _cells(self, table: Table) -> Table:
         """Return the compared columns with the same types for all tables."""
@@ -143,7 +143,7 @@ class CellKeys:
         return Table(pa.table(columns), {name: self.kinds[name] for name in self.names})
 
 
-def _keyed(**tables: Table) -> pa.Table:
+def _make_keys(**tables: Table) -> pa.Table:
     keys = {name: row_keys(table) for name, table in tables.items()}
     return pa.table({f"{name}_{lane}": key[:, place] for name, key in keys.items() for place, lane in LANES})
 

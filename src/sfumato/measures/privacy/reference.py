@@ -150,10 +150,10 @@ class Pool:
         """Draw ``rows`` rows of each kind and the people, and find the nearest rows of each person."""
         generator = subject.generator("test")
         others = subject.people if subject.others is None else subject.others
-        points = np.concatenate([_drawn(side, rows, generator) for side in (subject.rows, others)])
+        points = np.concatenate([_draw(side, rows, generator) for side in (subject.rows, others)])
         most = rows_planned(min(SHIFTS.values()))
         if subject.others is not None:
-            near = _nearest(_drawn(subject.people, most, generator), points, POOLED, generator)
+            near = _nearest(_draw(subject.people, most, generator), points, POOLED, generator)
             return cls(points, near.distance, near.index, None)
         few = min(most, rows)
         own = np.concatenate([generator.permutation(rows)[:few], rows + generator.permutation(rows)[:few]])
@@ -189,7 +189,7 @@ def _nearest(
     return Neighbours(found.distance, np.where(found.index >= 0, order[found.index], -1))
 
 
-def _drawn(rows: NDArray[np.float64], most: int, generator: np.random.Generator) -> NDArray[np.float64]:
+def _draw(rows: NDArray[np.float64], most: int, generator: np.random.Generator) -> NDArray[np.float64]:
     """Return ``most`` random rows, or all if there are fewer."""
     return rows if len(rows) <= most else rows[generator.choice(len(rows), most, replace=False)]
 

@@ -49,15 +49,13 @@ def singling_out_scores(subject: MeasuredRelease) -> Iterator[Score]:
     for row in rows:
         columns = generator.permutation(len(subject.names))[: int(generator.integers(1, len(subject.names) + 1))]
         described.append(_fitting(subject, everyone, row, medians, columns))
-    singled = _singled_out(described, people, generator)
+    singled = _single_out(described, people, generator)
     risk = AttackRisk.of(int(singled[0, 0]), attacks, int(singled[0, 1]), attacks)
     p_value = float(adjust_p_values((singled[:, 0] - singled[:, 1])[:, None])[0])
     yield risk.score("singling out", "descriptions taken from the release that fit exactly one person", p_value)
 
 
-def _singled_out(
-    described: list[NDArray[np.int64]], people: int, generator: np.random.Generator
-) -> NDArray[np.float64]:
+def _single_out(described: list[NDArray[np.int64]], people: int, generator: np.random.Generator) -> NDArray[np.float64]:
     """Count the descriptions that fit exactly one person inside, and outside (columns), for each exchange (row).
 
     ``people`` is the number of people inside, and outside as well.

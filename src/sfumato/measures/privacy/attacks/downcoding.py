@@ -152,11 +152,11 @@ def downcode(
             truth = original.numbers(name)[origin]
             total += downcode_ranges(ends.low, ends.high, truth, labels)
         elif name in words:
-            total += _downcoded_words(original, released, origin, name, trees.get(name), labels)
+            total += _downcode_column(original, released, origin, name, trees.get(name), labels)
     return total
 
 
-def _downcoded_words(
+def _downcode_column(
     original: Table,
     released: Table,
     origin: NDArray[np.int64],

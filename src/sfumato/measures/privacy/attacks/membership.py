@@ -58,7 +58,7 @@ def membership(
     )
 
 
-def exchanged(
+def exchange_members(
     labels: NDArray[np.bool_], score: NDArray[np.float64], unusual: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return area, area among the hardest to hide, and share detected (columns) for each exchange of members (row)."""
@@ -94,7 +94,7 @@ def membership_scores(subject: MeasuredRelease) -> Iterator[Score]:
     unusual = around.mean(axis=1)
     scores = {"nearest row": -in_release[:, 0], "density ratio": _emptiness(around) - _emptiness(in_release)}
     labels = exchanges(len(members), len(outsiders), generator)
-    p_values = adjust_p_values(np.column_stack([exchanged(labels, score, unusual) for score in scores.values()]))
+    p_values = adjust_p_values(np.column_stack([exchange_members(labels, score, unusual) for score in scores.values()]))
     for (name, score), p_value in zip(scores.items(), p_values.reshape(len(scores), -1), strict=True):
         inside, outside = score[: len(members)], score[len(members) :]
         found = membership(inside, outside, unusual[: len(members)], unusual[len(members) :])
