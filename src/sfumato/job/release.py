@@ -234,9 +234,9 @@ def release_and_assess(
         require=require,
     )
     job = Job.of(table, schema=schema, method=method, engine=engine, into=into, assessment=wishes, key=key, seed=seed)
-    made = make_release(job)
-    assert made.assessment is not None
-    return AssessedRelease(made, made.assessment)
+    release = make_release(job)
+    assert release.assessment is not None
+    return AssessedRelease(release, release.assessment)
 
 
 def make_release(job: Job) -> Release:

@@ -89,7 +89,7 @@ def promises(release: Release) -> tuple[Promise, ...]:
     if manifest is None:
         return ()
     records: Sequence[ClaimRecord | None] = manifest.claims or (None,) * len(manifest.findings)
-    made = [
+    promises_made = [
         Promise(
             kind=finding.kind,
             claim=finding.claim,
@@ -99,7 +99,7 @@ def promises(release: Release) -> tuple[Promise, ...]:
         )
         for finding, record in zip(manifest.findings, records, strict=False)
     ]
-    return tuple(sorted(made, key=lambda promise: promise.kind != "privacy"))
+    return tuple(sorted(promises_made, key=lambda promise: promise.kind != "privacy"))
 
 
 def decisions(release: Release, statistics: Sequence[ShownStatistic], usefulness: Usefulness) -> tuple[str, ...]:
@@ -274,8 +274,8 @@ class Contents:
     @property
     def least(self) -> int | None:
         """Option k of the method, if it has one."""
-        found = [option.value for option in (self.made_by.options if self.made_by else ()) if option.name == "k"]
-        return int(found[0]) if found and found[0].isdigit() else None
+        values = [option.value for option in (self.made_by.options if self.made_by else ()) if option.name == "k"]
+        return int(values[0]) if values and values[0].isdigit() else None
 
 
 def contents(release: Release, summary: Summary | None = None) -> Contents:

@@ -64,14 +64,14 @@ def mean_shares(subject: MeasuredRelease) -> MeanShares:
     A released label that is neither a value nor a set of values covers what the original rows show, if these are known.
     The cells of a row that is not released cover everything.
     """
-    found = {name: _mean_share(subject, name) for name in subject.names}
-    known = [name for name, one in found.items() if one is not None]
+    shares = {name: _mean_share(subject, name) for name in subject.names}
+    known = [name for name, one in shares.items() if one is not None]
     gone = rows_not_released(subject) / max(subject.original.rows, subject.released.rows)
     return MeanShares(
         known=tuple(known),
-        unknown=tuple(name for name in found if name not in known),
-        shares=tuple((1.0 - gone) * one[0] + gone for one in found.values() if one is not None),
-        domains=tuple(one[1] for one in found.values() if one is not None),
+        unknown=tuple(name for name in shares if name not in known),
+        shares=tuple((1.0 - gone) * one[0] + gone for one in shares.values() if one is not None),
+        domains=tuple(one[1] for one in shares.values() if one is not None),
     )
 
 
@@ -120,10 +120,10 @@ def _mean_share(subject: MeasuredRelease, name: str) -> tuple[float, float] | No
         widths = np.clip((ends.high - ends.low) / span, 0.0, 1.0) if span else np.zeros(subject.released.rows)
         return float(np.where(np.isnan(widths), _missing_share(numbers), widths).mean()), np.inf
     coded = subject.original.coded(name)
-    found = _count_covered(subject, name, coded)
-    if found is None:
+    covered = _count_covered(subject, name, coded)
+    if covered is None:
         return None
-    return mean_covered(found.values[subject.released.coded(name).codes], coded.size), coded.size
+    return mean_covered(covered.values[subject.released.coded(name).codes], coded.size), coded.size
 
 
 def _missing_share(numbers: NDArray[np.float64]) -> float:
@@ -176,10 +176,10 @@ def _count_covered_rows(subject: MeasuredRelease, name: str) -> tuple[NDArray[np
         last, first = np.searchsorted(ordered, ends.high[place], "right"), np.searchsorted(ordered, ends.low[place])
         return own, np.maximum(last - first, own), len(ordered)
     coded, shown = subject.original.coded(name), subject.released.coded(name)
-    found = _count_covered(subject, name, coded)
-    assert found is not None
+    counts = _count_covered(subject, name, coded)
+    assert counts is not None
     own = np.bincount(coded.codes)[coded.codes[origin]]
-    return own, np.maximum(found.rows[shown.codes[placed]], own), len(coded.codes)
+    return own, np.maximum(counts.rows[shown.codes[placed]], own), len(coded.codes)
 
 
 def squared_error_share(original: NDArray[np.float64], released: NDArray[np.float64]) -> float:

@@ -161,16 +161,16 @@ def inferences(subject: MeasuredRelease) -> tuple[Inference, ...]:
 
 def inference_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Yield the risk over all columns, and that of the worst column."""
-    found = inferences(subject)
-    if not found:
+    risks = inferences(subject)
+    if not risks:
         return
-    attacks = found[0].risk.attacks
-    inside, outside = (np.sum([getattr(one, side) for one in found], axis=0) for side in ("inside", "outside"))
+    attacks = risks[0].risk.attacks
+    inside, outside = (np.sum([getattr(one, side) for one in risks], axis=0) for side in ("inside", "outside"))
     p_value = excess_p_value(inside, outside, subject.generator("inference of a column"))
-    yield _together(inside, outside, len(found)).score(
-        "inference of a column", f"over {len(found)} columns, {attacks} people each", p_value
+    yield _together(inside, outside, len(risks)).score(
+        "inference of a column", f"over {len(risks)} columns, {attacks} people each", p_value
     )
-    worst = max(found, key=lambda one: one.risk.low)
+    worst = max(risks, key=lambda one: one.risk.low)
     # the largest of many intervals is sometimes above 0 by chance, so it has no test
     yield worst.risk.score("inference of a column, largest", f"column {worst.column!r}")
 

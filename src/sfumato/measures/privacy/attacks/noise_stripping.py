@@ -220,18 +220,18 @@ def noise_stripping_scores(subject: MeasuredRelease) -> Iterator[Score]:
         return
     original = original[np.maximum(subject.origin, 0)]
     known = (subject.origin >= 0) & ~np.isnan(released).any(axis=1) & ~np.isnan(original).any(axis=1)
-    found = strip_noise(original[known], released[known], subject.generator("noise stripping"))
-    if found is None:
+    stripped = strip_noise(original[known], released[known], subject.generator("noise stripping"))
+    if stripped is None:
         return
-    low, high = found.share - Z * found.error, found.share + Z * found.error
+    low, high = stripped.share - Z * stripped.error, stripped.share + Z * stripped.error
     yield Score(
         name="noise stripped by SVD",
         family="privacy",
-        value=max(0.0, found.share),
+        value=max(0.0, stripped.share),
         low=min(1.0, max(0.0, low)),
         high=min(1.0, max(0.0, high)),
         better="lower",
-        rows=found.rows,
-        note=f"share of the squared error of guesses from single columns that is removed, in {found.columns} columns; "
-        f"{max(0.0, found.of_noise):.0%} of the noise itself",
+        rows=stripped.rows,
+        note=f"share of the squared error of guesses from single columns that is removed, in {stripped.columns} "
+        f"columns; {max(0.0, stripped.of_noise):.0%} of the noise itself",
     )
