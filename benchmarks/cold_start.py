@@ -89,7 +89,7 @@ def show(name: str, rows: int, list_kernels: bool) -> bool:
     if rows in WHOLE:
         taken, limit, of = cold["seconds"], WHOLE[rows], "whole"
     else:
-        taken, limit, of = compiling, COMPILING.get(name.split(",")[0], OTHERS), "compiling"
+        taken, limit, of = compiling, COMPILING.get(name.split(",", maxsplit=1)[0], OTHERS), "compiling"
     verdict = "ok" if taken <= limit else "TOO SLOW"
     note = "" if cold["answer"] == "released" else f"  ({cold['answer']})"
     figures = f"{cold['seconds']:8.1f} {warm['seconds']:8.1f} {compiling:10.1f}"

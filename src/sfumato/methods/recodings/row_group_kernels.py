@@ -120,10 +120,10 @@ def refit(rows, groups, group):
 @jit(forceinline=True)
 def is_generalized(groups, group):
     """Return whether any column of a group is above its lowest level; if not, all rows are equal."""
+    highest = 0
     for column in range(groups.level.shape[1]):
-        if groups.level[group, column] > 0:
-            return True
-    return False
+        highest = max(highest, groups.level[group, column])
+    return highest > 0
 
 
 @jit
