@@ -26,7 +26,7 @@ from sfumato.params import Choice, option
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.plan.plan import Outcome, Plan
 from sfumato.plan.questions import DistinctIn, FactsOf
-from sfumato.plan.survey import blocks_wanted
+from sfumato.plan.survey import count_blocks
 from sfumato.table.encoded_columns import NUMBER, Logs, class_probabilities, shares_of
 from sfumato.table.encoder import Encoder
 from sfumato.table.groups import mix_bits
@@ -198,7 +198,7 @@ def matrix_setup(
         encoder=encoder,
         schema=schema,
         randomness=randomness,
-        blocks=blocks_wanted(survey, least_rows=least_rows),
+        blocks=count_blocks(survey, least_rows=least_rows),
         decoding=decoding,
     )
 
@@ -232,13 +232,13 @@ class MatrixPlan(Plan):
         numbers = self.finalize(
             self.numbers(block), self.setup.encoder.natural(after), self.setup.ranges(after), number
         )
-        return self.outcome(self.decoded(after, numbers, number), number)
+        return self.outcome(self.decode_block(after, numbers, number), number)
 
     def numbers(self, block: Table) -> NDArray[np.float64]:
         """Return the numeric columns of a block, in their units."""
         return block.matrix([number.name for number in self.setup.encoder.numbers])
 
-    def decoded(self, matrix: NDArray[np.float64], numbers: NDArray[np.float64], number: int) -> Table:
+    def decode_block(self, matrix: NDArray[np.float64], numbers: NDArray[np.float64], number: int) -> Table:
         """Return the table that the matrix and these numbers represent."""
         generator = None if self.setup.decoding == "largest" else self.setup.randomness.stream(f"categories {number}")
         shares = class_probabilities if self.setup.decoding == "probability" else shares_of
@@ -289,11 +289,11 @@ def impute(matrix: NDArray[np.float64], encoder: Encoder, generator: np.random.G
     for number in numbers:
         known = number.states(matrix) == NUMBER
         if FEWEST_FITTED_ROWS <= known.sum() < len(matrix):
-            filled[~known, number.position] = _drawn(filled, number, known, generator)
+            filled[~known, number.position] = _draw(filled, number, known, generator)
     return filled
 
 
-def _drawn(
+def _draw(
     matrix: NDArray[np.float64], number: NumberEncoding, known: NDArray[np.bool_], generator: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return a number for each row that has none."""

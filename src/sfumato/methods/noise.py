@@ -14,7 +14,7 @@ import pyarrow.types as pt
 from sfumato.errors import OptionError
 from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup, Ranges
 from sfumato.methods.options import logs_option
-from sfumato.methods.permutation_plan import missing_cells, normal_scores, sorted_rows
+from sfumato.methods.permutation_plan import missing_cells, normal_scores, sort_rows
 from sfumato.params import Choice, Flag, Number, Probability, Share, option
 from sfumato.plan.claims.rows import ValidCells
 from sfumato.schema.columns import Role
@@ -80,7 +80,7 @@ class NoiseMixture:
     within: float  # σ²: the variance of each normal
 
     @classmethod
-    def drawn(cls, within: float, generator: np.random.Generator) -> NoiseMixture:
+    def draw(cls, within: float, generator: np.random.Generator) -> NoiseMixture:
         """Draw the means in pairs ±m and scale them so that the variance of the mixture is 1."""
         sizes = generator.uniform(SMALLEST_MEAN, 2.0 - SMALLEST_MEAN, MEANS)
         sizes *= np.sqrt((1.0 - within) / (sizes**2).mean())
@@ -106,7 +106,7 @@ class ColumnScores:
 
 def scores_of(block: Table, name: str, generator: np.random.Generator) -> ColumnScores:
     """Return the normal scores of a column of any kind; equal cells are ranked at random."""
-    order = sorted_rows(block.coded(name).codes, generator)
+    order = sort_rows(block.coded(name).codes, generator)
     order = order[~missing_cells(block, name)[order]]
     scores: NDArray[np.float64] = np.full(block.rows, np.nan)
     scores[order] = normal_scores(np.arange(len(order)), len(order))
@@ -258,25 +258,25 @@ class NoisePlan(MatrixPlan):
             if one.missing is not None:
                 known[matrix[:, one.missing] > 0.0, one.position] = np.nan
                 fixed.append(one.missing)
-        noisy = self.noisy(known, number)
+        noisy = self.add_noise(known, number)
         noisy[:, fixed] = matrix[:, fixed]  # a missing cell stays missing, and no other becomes it
         return np.where(np.isnan(noisy), matrix, noisy)
 
-    def noisy(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def add_noise(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         """Return the matrix with noise; NaN is missing and stays missing."""
         generator = self.setup.randomness.stream(f"noise {number}")
         present = ~np.isnan(matrix)
         mean = np.where(present, matrix, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
         root = loadings(pairwise_covariance(matrix), correlated=self.method.kind != "uncorrelated")
-        noise = self._white(len(matrix), len(root), generator) @ root
+        noise = self._draw_white(len(matrix), len(root), generator) @ root
         # Kim: (x̃ + (d₁ − 1) μ) / d₁ with d₁ = √(1 + b)
         shrinkage = np.sqrt(1.0 + self.method.level) if self.method.correct else 1.0
         masked = matrix + np.sqrt(self.method.level) * noise
         return np.asarray((masked + (shrinkage - 1.0) * mean) / shrinkage)
 
-    def _white(self, rows: int, columns: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    def _draw_white(self, rows: int, columns: int, generator: np.random.Generator) -> NDArray[np.float64]:
         if self.method.kind == "mixture":
-            mixture = NoiseMixture.drawn(self.method.within, self.setup.randomness.stream("means of the mixture"))
+            mixture = NoiseMixture.draw(self.method.within, self.setup.randomness.stream("means of the mixture"))
             return mixture.rows(rows, columns, generator)
         return resample_rows(rows, columns, self.method.resample, generator)
 
@@ -326,7 +326,7 @@ class ScoresPlan(NoisePlan):
         names = self.setup.encoder.names
         generator = self.setup.randomness.stream(f"scores {number}")
         scores = [scores_of(block, name, generator) for name in names]
-        noisy = self.noisy(np.column_stack([one.scores for one in scores]), number)
+        noisy = self.add_noise(np.column_stack([one.scores for one in scores]), number)
         ends = {one.name: (one.low, one.high) for one in self.setup.encoder.numbers}
         cells = {
             name: noisy_cells(block, name, scores[place], noisy[:, place], ends.get(name))

@@ -14,7 +14,7 @@ from sfumato.errors import CannotRelease, OptionError, TableError
 from sfumato.plan.claims.kept_statistics import MarginalsKept
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
 from sfumato.plan.plan import Outcome, Plan
-from sfumato.plan.survey import blocks_wanted
+from sfumato.plan.survey import count_blocks
 from sfumato.table.groups import mix_bits
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
 
 
-def sorted_rows(codes: NDArray[np.integer], generator: np.random.Generator) -> NDArray[np.int64]:
+def sort_rows(codes: NDArray[np.integer], generator: np.random.Generator) -> NDArray[np.int64]:
     """Return the rows in the order of their codes; rows with the same code are in random order."""
     shuffled = generator.permutation(len(codes))
     return np.asarray(shuffled[np.argsort(codes[shuffled], kind="stable")])
@@ -101,7 +101,7 @@ class Permutation:
         return cls(
             names=names,
             moving=moving,
-            blocks=blocks_wanted(survey, least_rows=BLOCK_ROWS),
+            blocks=count_blocks(survey, least_rows=BLOCK_ROWS),
             rows=survey.rows,
             randomness=randomness,
         )

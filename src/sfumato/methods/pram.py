@@ -17,7 +17,7 @@ from sfumato.params import Checked, OrNone, Share, option, require_share
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.plan.plan import Outcome, RowwisePlan
 from sfumato.plan.questions import DistinctIn
-from sfumato.plan.survey import blocks_wanted
+from sfumato.plan.survey import count_blocks
 from sfumato.schema.columns import Role
 from sfumato.table.table import Table
 
@@ -99,12 +99,12 @@ class Pram(Method):
             values, counts = found.values.drop_null(), found.counts[present].astype(np.float64)
             given = (self.matrix or {}).get(name)
             changes.append(
-                Transitions(name, values, counts / max(counts.sum(), 1.0), self.keep, _given(name, values, given))
+                Transitions(name, values, counts / max(counts.sum(), 1.0), self.keep, _read_matrix(name, values, given))
             )
         return PramPlan(
             names=tuple(column.name for column in schema.columns),
             changes=tuple(changes),
-            parts=blocks_wanted(survey),
+            parts=count_blocks(survey),
             randomness=randomness,
         )
 
@@ -174,7 +174,9 @@ class PramPlan(RowwisePlan):
         }
 
 
-def _given(name: str, values: pa.Array, matrix: Matrix | None) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+def _read_matrix(
+    name: str, values: pa.Array, matrix: Matrix | None
+) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
     """Return the targets and cumulated probabilities of each value; a value that is not named is kept."""
     if matrix is None:
         return None

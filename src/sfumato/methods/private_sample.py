@@ -18,7 +18,7 @@ from sfumato.plan.claims.risk import SampledPrivacy
 from sfumato.plan.claims.sampling_privacy import SamplingParameters, sampling_parameters
 from sfumato.plan.plan import Outcome
 from sfumato.plan.questions import Distinct, DistinctIn
-from sfumato.plan.survey import blocks_wanted
+from sfumato.plan.survey import count_blocks
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.hierarchies import ROOT
 from sfumato.schema.suggested_hierarchies import tree_for
@@ -96,7 +96,7 @@ class PrivateSample(Method):
         answers = survey.ask(questions.values())
         kinds = survey.sample.table.kinds
         recodings: list[Recoding] = [
-            self._generalized(schema[name], answers[questions[name]]) if name in questions else Untold(name)
+            self._generalize(schema[name], answers[questions[name]]) if name in questions else Untold(name)
             for name in names
             if name in questions or kinds[name] is not Kind.BOOLEAN
         ]
@@ -115,12 +115,12 @@ class PrivateSample(Method):
             },
             within=found.k,
             suppressed_at_most=1.0,
-            parts=blocks_wanted(survey),
+            parts=count_blocks(survey),
             sampling=found,
             randomness=randomness,
         )
 
-    def _generalized(self, column: Column, found: Distinct) -> ValueMap:
+    def _generalize(self, column: Column, found: Distinct) -> ValueMap:
         """Return the recoding of a column to its level."""
         found = found.require_complete(column.name)
         tree = tree_for(column, found.values)

@@ -152,11 +152,11 @@ class Quantiles(ColumnwiseMethod):
         ends = self._ends(points, margin=points.error if can_count else 2.0 * points.error)
         buckets = self._buckets(sample, name, points, ends)
         if points.error and can_count:  # sizes are counted and not estimated
-            counted = _counted(buckets, sample)
+            counted = _count_rows(buckets, sample)
             merged = merge_to_at_least(self.k or 1, ends, counted)
             if len(merged) < len(ends):
                 buckets = self._buckets(sample, name, points, merged)
-                counted = _counted(buckets, sample)
+                counted = _count_rows(buckets, sample)
             buckets = replace(buckets, sizes=counted)
         ends_of_column = answers[ExtremesOf(name)]
         return buckets.spanning((ends_of_column.low, ends_of_column.high)).anonymous(self.k)
@@ -168,7 +168,7 @@ class Quantiles(ColumnwiseMethod):
         size = self.sample or sample_size(self.epsilon or 1.0, delta)
         numbers = survey.sample.table.numbers(name)
         reservoir = Reservoir(size, randomness.stream(f"reservoir of {name}"), delta=delta).update(numbers)
-        points = reservoir.points().scaled_to(survey.rows, len(numbers))
+        points = reservoir.points().scale_to(survey.rows, len(numbers))
         return replace(points, missing=answers[MissingIn(name)])
 
     def _ends(self, points: WeightedPoints, *, margin: float) -> NDArray[np.int64]:
@@ -185,7 +185,7 @@ class Quantiles(ColumnwiseMethod):
         return buckets.as_cells() if points.error else buckets
 
 
-def _counted(buckets: Buckets, table: Table) -> NDArray[np.float64]:
+def _count_rows(buckets: Buckets, table: Table) -> NDArray[np.float64]:
     """Count the rows of each group."""
     return np.bincount(buckets.codes(table), minlength=buckets.code_size)[:-1].astype(np.float64)
 

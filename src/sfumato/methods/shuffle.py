@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.methods.base import Method
-from sfumato.methods.permutation_plan import Permutation, PermutationPlan, missing_cells, rank_of, sorted_rows
+from sfumato.methods.permutation_plan import Permutation, PermutationPlan, missing_cells, rank_of, sort_rows
 from sfumato.params import Checked, option, require_names
 from sfumato.statistics.moments import pairwise_covariance
 from sfumato.table.kinds import Kind
@@ -50,7 +50,7 @@ class RankedColumn:
     @classmethod
     def of(cls, codes: NDArray[np.integer], missing: NDArray[np.bool_], generator: np.random.Generator) -> RankedColumn:
         """Rank the cells by their codes."""
-        order = sorted_rows(codes, generator)
+        order = sort_rows(codes, generator)
         order = order[~missing[order]]
         _, inverse, counts = np.unique(codes[order], return_inverse=True, return_counts=True)
         middle = (np.cumsum(counts) - (counts + 1) / 2.0)[inverse]
@@ -85,7 +85,7 @@ class RankedColumn:
         return source
 
 
-def ranked_columns(block: Table, generator: np.random.Generator) -> list[RankedColumn]:
+def rank_columns(block: Table, generator: np.random.Generator) -> list[RankedColumn]:
     """Rank every column; categories without an order are ordered by the other columns.
 
     Their order is that of their means on the first principal component of the ranks of the ordered columns, so that
@@ -212,7 +212,7 @@ class ShufflePlan(PermutationPlan):
 
     def sources(self, block: Table, number: int) -> dict[str, NDArray[np.int64]]:
         generator = self.setup.randomness.stream(f"shuffle {number}")
-        columns = dict(zip(block.names, ranked_columns(block, generator), strict=True))
+        columns = dict(zip(block.names, rank_columns(block, generator), strict=True))
         moving = [columns[name] for name in self.setup.moving]
         given = [columns[name] for name in block.names if name not in self.setup.moving]
         return dict(zip(self.setup.moving, shuffle_columns(moving, given, generator), strict=True))
@@ -233,7 +233,7 @@ def shuffle_columns(
     ranks = [rank for column in moving for rank in column.latent]
     fixed = [rank for column in given for rank in column.latent]
     wanted = rank_correlations(np.column_stack([*ranks, *fixed]))
-    latent = _Latent.drawn(len(ranks), np.column_stack(fixed) if fixed else None, len(ranks[0]), generator)
+    latent = _Latent.draw(len(ranks), np.column_stack(fixed) if fixed else None, len(ranks[0]), generator)
     correlations = possible_correlations(normal_correlations(wanted))
     best, least = [], np.inf
     for _ in range(ROUNDS):
@@ -267,7 +267,7 @@ class _Latent:
     given: NDArray[np.float64]  # scores of the given latent columns; (rows, 0) without any
 
     @classmethod
-    def drawn(
+    def draw(
         cls, columns: int, fixed: NDArray[np.float64] | None, rows: int, generator: np.random.Generator
     ) -> _Latent:
         given = np.zeros((rows, 0)) if fixed is None else latent_scores(fixed)

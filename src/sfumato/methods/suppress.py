@@ -211,7 +211,7 @@ class SuppressPlan(Plan):
         return {"suppression": self.method.kind, "importance": dict(self.importance)}
 
     def transform(self, block: Table, number: int) -> Outcome:
-        hidden = self._hidden(block, number) if self.quasi else np.zeros((block.rows, 0), dtype=bool)
+        hidden = self._choose_cells(block, number) if self.quasi else np.zeros((block.rows, 0), dtype=bool)
         columns = {}
         for name in self.names:
             column = block.arrow.column(name)
@@ -223,7 +223,7 @@ class SuppressPlan(Plan):
         released = Table(pa.table(columns), {name: block.kinds[name] for name in self.names})
         return Outcome(released, np.arange(block.rows))
 
-    def _hidden(self, block: Table, number: int) -> NDArray[np.bool_]:
+    def _choose_cells(self, block: Table, number: int) -> NDArray[np.bool_]:
         """Mark the cells that are suppressed; shape (rows, quasi-identifiers)."""
         from sfumato.methods.recodings.local_groups import local_groups
 

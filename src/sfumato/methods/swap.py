@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
-from sfumato.methods.permutation_plan import Permutation, PermutationPlan, sorted_rows
+from sfumato.methods.permutation_plan import Permutation, PermutationPlan, sort_rows
 from sfumato.params import Checked, Choice, Probability, Share, Whole, option, require_names
 from sfumato.table.groups import group_labels
 
@@ -40,7 +40,7 @@ def within_groups(groups: Rows, share: float, generator: np.random.Generator) ->
     taking = np.flatnonzero(generator.random(len(groups)) < share) if share < 1.0 else source.copy()
     if not taking.size:
         return source
-    order = taking[sorted_rows(groups[taking], generator)]
+    order = taking[sort_rows(groups[taking], generator)]
     label = groups[order]
     first = np.flatnonzero(np.diff(label, prepend=label[0] - 1))
     last = np.append(first[1:], len(order)) - 1
@@ -58,7 +58,7 @@ def between_near_ranks(codes: NDArray[np.integer], window: int, share: float, ge
     from sfumato.methods.swap_kernels import rank_partners
 
     source, rank = np.arange(len(codes)), np.arange(len(codes))
-    order = sorted_rows(codes, generator)
+    order = sort_rows(codes, generator)
     partner = rank_partners(generator.random(len(codes)), window)
     taking = (generator.random(len(codes)) < share)[np.minimum(rank, partner)]
     source[order] = order[np.where(taking, partner, rank)]
@@ -79,7 +79,7 @@ def between_subsets(codes: NDArray[np.integer], subsets: Rows, generator: np.ran
     (Carlson and Salabasis 2002.) A row that is in no subset exchanges its cell with the row of the next higher rank.
     """
     source = np.arange(len(codes))
-    order = sorted_rows(codes, generator)
+    order = sort_rows(codes, generator)
     ranked = [order[subsets[order] == label] for label in range(int(subsets.max()) + 1)]
     for label, rows in enumerate(ranked):
         source[rows] = ranked[(label + 1) % len(ranked)]

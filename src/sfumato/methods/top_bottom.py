@@ -15,7 +15,7 @@ from sfumato.params import Share, Whole, option
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.plan.plan import Outcome, RowwisePlan
 from sfumato.plan.questions import PointsOf
-from sfumato.plan.survey import blocks_wanted
+from sfumato.plan.survey import count_blocks
 from sfumato.schema.columns import Role
 from sfumato.table.kinds import number_column
 from sfumato.table.table import Table
@@ -86,7 +86,7 @@ class TopBottom(Method):
         return TopBottomPlan(
             names=tuple(column.name for column in schema.columns),
             limits={name: self._limits(answers[PointsOf(name)]) for name in names},
-            parts=blocks_wanted(survey),
+            parts=count_blocks(survey),
         )
 
     def _limits(self, points: WeightedPoints) -> tuple[float, float]:
@@ -97,10 +97,10 @@ class TopBottom(Method):
         rows = float(below[-1])
         low, high = -np.inf, np.inf
         if self.bottom > 0.0:
-            low = points.values[_reached(below, max(self.bottom * rows, self.k))]
+            low = points.values[_position_of(below, max(self.bottom * rows, self.k))]
         if self.top > 0.0:
             above = np.cumsum(points.weights[::-1])
-            high = points.values[::-1][_reached(above, max(self.top * rows, self.k))]
+            high = points.values[::-1][_position_of(above, max(self.top * rows, self.k))]
         return float(low), float(max(low, high))
 
 
@@ -118,7 +118,7 @@ class TopBottomPlan(RowwisePlan):
             numbers = block.numbers(name)
             beyond = np.flatnonzero((numbers < low) | (numbers > high))
             if beyond.size:
-                columns[name] = _replaced(columns[name], numbers, low, high, block.kinds[name])
+                columns[name] = _replace(columns[name], numbers, low, high, block.kinds[name])
         released = Table(pa.table(columns), {name: block.kinds[name] for name in self.names})
         return Outcome(released, np.arange(block.rows))
 
@@ -131,12 +131,12 @@ class TopBottomPlan(RowwisePlan):
         return {"coded columns": list(self.limits)}
 
 
-def _reached(cumulated: NDArray[np.float64], rows: float) -> int:
+def _position_of(cumulated: NDArray[np.float64], rows: float) -> int:
     """Return the first position at which so many rows are reached, or the last one."""
     return min(int(np.searchsorted(cumulated, rows - 1e-9)), len(cumulated) - 1)
 
 
-def _replaced(
+def _replace(
     column: pa.ChunkedArray, numbers: NDArray[np.float64], low: float, high: float, kind: Kind
 ) -> pa.ChunkedArray:
     """Return the column with cells beyond the limits replaced by a cell that equals the limit, so that types stay."""
@@ -148,9 +148,9 @@ def _replaced(
             place[beyond] = at[0]
     taken = cells.take(pa.array(place))
     is_left = ((numbers < low) & ~(numbers == low).any()) | ((numbers > high) & ~(numbers == high).any())
-    return pa.chunked_array([taken]) if not is_left.any() else _clipped(taken, numbers, low, high, kind)
+    return pa.chunked_array([taken]) if not is_left.any() else _clip(taken, numbers, low, high, kind)
 
 
-def _clipped(cells: pa.Array, numbers: NDArray[np.float64], low: float, high: float, kind: Kind) -> pa.ChunkedArray:
+def _clip(cells: pa.Array, numbers: NDArray[np.float64], low: float, high: float, kind: Kind) -> pa.ChunkedArray:
     """Return the limits as cells of the column's type, for a block that holds no row at a limit."""
     return pa.chunked_array([number_column(np.clip(numbers, low, high), kind, cells.type).cast(cells.type, safe=False)])

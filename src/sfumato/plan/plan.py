@@ -352,21 +352,21 @@ class Claim(ABC, Generic[T]):
         return ()
 
 
-def listed(released: Sequence[str]) -> str:
+def format_names(released: Sequence[str]) -> str:
     """The names of these released columns as a sentence lists them: ``x`` for the ends and the count of ``x``."""
     return ", ".join(original_names(released)) or "no column"
 
 
-def listed_without_box(released: Sequence[str]) -> str:
+def format_names_without_box(released: Sequence[str]) -> str:
     """The same without the number of the box, unless it is the only column."""
-    return listed([name for name in released if name != BOX] or released)
+    return format_names([name for name in released if name != BOX] or released)
 
 
-def counted(number: int, unit: str) -> str:
+def format_count(number: int, unit: str) -> str:
     """A number of things: ``1 row``, ``2,000 rows``."""
     return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
 
 
-def counted_by_column(numbers: dict[str, int], unit: str) -> str:
+def format_counts(numbers: dict[str, int], unit: str) -> str:
     """Columns with a number of things each: ``'age' (3 rows), 'sex' (1 row)``."""
-    return ", ".join(f"{name!r} ({counted(number, unit)})" for name, number in numbers.items())
+    return ", ".join(f"{name!r} ({format_count(number, unit)})" for name, number in numbers.items())

@@ -39,7 +39,7 @@ class WeightedPoints:
         """Number of rows with a value."""
         return float(self.weights.sum())
 
-    def scaled_to(self, rows: int, sampled: int) -> WeightedPoints:
+    def scale_to(self, rows: int, sampled: int) -> WeightedPoints:
         """Return these points for a table of ``rows`` rows, of which ``sampled`` rows were drawn at random."""
         if rows == sampled:
             return self

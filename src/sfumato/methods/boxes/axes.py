@@ -215,7 +215,7 @@ class Axes:
         """Return the axes, from the answers to these questions and sampled rows."""
         quasi, kinds = schema.names(Role.QUASI), sample.kinds
         numbers = tuple(
-            _number_axis(answers, schema, name, kinds[name], by_tree=by_tree)
+            _make_number_axis(answers, schema, name, kinds[name], by_tree=by_tree)
             for name in quasi
             if kinds[name].is_numeric
         )
@@ -224,7 +224,7 @@ class Axes:
         if not others:
             return cls(numbers, ())
         likeness = Likeness.of(answers, sample, tuple(name for name in quasi if kinds[name].is_numeric))
-        sets = [_set_axis(answers, schema, name, kinds[name], likeness) for name in others]
+        sets = [_make_set_axis(answers, schema, name, kinds[name], likeness) for name in others]
         if by_tree:
             sets = sorted(map(_cut_by_tree, sets), key=lambda axis: axis.steps is None)  # trees first, for the kernels
         return cls(numbers, tuple(sets))
@@ -285,7 +285,7 @@ class Likeness:
         return np.argsort(totals / np.maximum(counts, 1), kind="stable")
 
 
-def _number_axis(answers: Answers, schema: Schema, name: str, kind: Kind, *, by_tree: bool) -> NumberAxis:
+def _make_number_axis(answers: Answers, schema: Schema, name: str, kind: Kind, *, by_tree: bool) -> NumberAxis:
     ends, column, nodes = answers[ExtremesOf(name)], schema[name], None
     if by_tree and column.tree and not np.isnan(ends.low):
         values = answers[DistinctIn(name, at_most=MOST_VALUES)].require_complete(name).values
@@ -294,7 +294,7 @@ def _number_axis(answers: Answers, schema: Schema, name: str, kind: Kind, *, by_
     return NumberAxis(name, kind, ends.low, ends.high, answers[MissingIn(name)] > 0, column.domain, nodes)
 
 
-def _set_axis(answers: Answers, schema: Schema, name: str, kind: Kind, likeness: Likeness) -> SetAxis:
+def _make_set_axis(answers: Answers, schema: Schema, name: str, kind: Kind, likeness: Likeness) -> SetAxis:
     distinct = answers[DistinctIn(name, at_most=MOST_VALUES)].require_complete(name)
     values = distinct.values
     tree = tree_for(schema[name], values) if schema[name].tree else None

@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, ClassVar
 from sfumato.errors import CannotRelease, OptionError, StatisticError
 from sfumato.methods.base import Method
 from sfumato.methods.boxes.axes import Axes
-from sfumato.methods.boxes.diversity import DiversityRule, chosen_l, default_questions, require_enough_values
+from sfumato.methods.boxes.diversity import DiversityRule, choose_l, default_questions, require_enough_values
 from sfumato.methods.boxes.edges import Edges, require_snap
 from sfumato.methods.boxes.partition import SampledRows, routes
 from sfumato.methods.boxes.plan import BoxesPlan
 from sfumato.methods.boxes.rules import Rule, Rules, Words, require_words
-from sfumato.methods.boxes.sensitivities import ACCURACY, AllStatistics, MomentsLookup, kept_statistics, sensitivities
+from sfumato.methods.boxes.sensitivities import (
+    ACCURACY,
+    AllStatistics,
+    MomentsLookup,
+    sensitivities,
+    statistics_to_keep,
+)
 from sfumato.methods.options import budget_option, group_size_option
 from sfumato.methods.partition import one_block
 from sfumato.methods.search_budget import SearchBudget
@@ -262,7 +268,7 @@ class Boxes(Method):
             )
         if self.l and survey.sample.is_whole:
             require_enough_values(self.l, schema, survey.sample.table)
-        sample, rules = self._numbered(survey.sample.table), [Rule.read(rule) for rule in self.rules]
+        sample, rules = self._count_booleans(survey.sample.table), [Rule.read(rule) for rule in self.rules]
         by_tree = self.categories == "tree"
         numeric = [column.name for column in schema.columns if sample.kinds[column.name].is_numeric]
         answers = survey.ask(
@@ -275,7 +281,7 @@ class Boxes(Method):
         )
         axes = Axes.of(answers, sample, schema, by_tree=by_tree)
         self._require_columns(axes, schema)
-        kept = self._kept(axes, schema, numeric)
+        kept = self._statistics_to_keep(axes, schema, numeric)
         missing = {name: answers[MissingIn(name)] for name in numeric}
         weight = next(iter(schema.names(Role.WEIGHT)), None)
         numbers = [axis.name for axis in axes.numbers]
@@ -290,7 +296,7 @@ class Boxes(Method):
             if survey.sample.is_whole:
                 bound.require_true(sample)
             weights = replace(weights, rules=bound)
-        l = chosen_l(self.l, self.k, survey.rows, schema, answers)
+        l = choose_l(self.l, self.k, survey.rows, schema, answers)
         diversity = DiversityRule.of(l, self.epsilon, schema, sample.kinds)
         _log_diversity(diversity, is_default=self.l is None)
         return BoxesPlan(
@@ -311,18 +317,18 @@ class Boxes(Method):
     def _pools(self) -> bool:
         return self.sampling_weights == "box-mean"
 
-    def _numbered(self, sample: Table) -> Table:
+    def _count_booleans(self, sample: Table) -> Table:
         """Return the table with boolean columns that a kept statistic uses as numbers, 0 and 1."""
         statistics = [parse(text, names=sample.names) for text in self.keep or ()]
         used = {name for statistic in statistics for name in statistic.columns}
         booleans = {name for name in used if sample.kinds.get(name) is Kind.BOOLEAN}
         return Table(sample.arrow, {**sample.kinds, **dict.fromkeys(booleans, Kind.WHOLE)}) if booleans else sample
 
-    def _kept(self, axes: Axes, schema: Schema, numeric: Sequence[str]) -> tuple[Kept, ...]:
+    def _statistics_to_keep(self, axes: Axes, schema: Schema, numeric: Sequence[str]) -> tuple[Kept, ...]:
         """Return the statistics to keep; raise unless all their columns are numeric."""
         names = [column.name for column in schema.columns]
         numbers = [axis.name for axis in axes.numbers]
-        kept = kept_statistics(self.keep, self.importance, self.accuracy, names, numbers)
+        kept = statistics_to_keep(self.keep, self.importance, self.accuracy, names, numbers)
         for one in kept:
             others = [name for name in one.statistic.columns if name not in numeric]
             if others:
@@ -340,7 +346,7 @@ class Boxes(Method):
             return one_block()
         sample = survey.sample
         rows = SampledRows(
-            axes.coordinates(sample.table), weights.of(sample.table), diversity.protected(sample.table, axes), axes
+            axes.coordinates(sample.table), weights.of(sample.table), diversity.protect(sample.table, axes), axes
         )
         return routes(rows, max(survey.block_rows, 4 * self.k) * sample.share, 2 * self.k)
 

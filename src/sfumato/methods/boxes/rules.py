@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.boxes.axes import Axes, Axis
-    from sfumato.methods.partition import Leaves
+    from sfumato.methods.partition import BoxPartition
     from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
 
@@ -227,7 +227,7 @@ class Rules:
         bound = []
         for rule in rules:
             _require_column(rule.column, place, rule, "a quasi-identifier, which boxes are cut by")
-            conditions = tuple(_bound(condition, words or {}, answers, kinds) for condition in rule.conditions)
+            conditions = tuple(_bind(condition, words or {}, answers, kinds) for condition in rule.conditions)
             bound.append(BoundRule(rule, place[rule.column], conditions))
         return cls(tuple(bound), len(axes.all))
 
@@ -250,7 +250,7 @@ class Rules:
 
 
 def effects(
-    rules: Rules, rows: Table, axes: Axes, values: NDArray[np.float64], without: Leaves, with_rules: Leaves
+    rules: Rules, rows: Table, axes: Axes, values: NDArray[np.float64], without: BoxPartition, with_rules: BoxPartition
 ) -> tuple[RuleEffect, ...]:
     """Compute the effect of each rule from the boxes that the same rows get without rules and with all rules."""
     found = []
@@ -258,8 +258,8 @@ def effects(
         truth = one.truth(rows)
         total = float(truth.sum())
         before, after = (
-            float(truth @ _widths(leaves, values[:, one.axis], axes.all[one.axis])) / total if total > 0.0 else 0.0
-            for leaves in (without, with_rules)
+            float(truth @ _widths(boxes, values[:, one.axis], axes.all[one.axis])) / total if total > 0.0 else 0.0
+            for boxes in (without, with_rules)
         )
         found.append(
             RuleEffect(
@@ -276,11 +276,11 @@ def effects(
     return tuple(found)
 
 
-def _widths(leaves: Leaves, coordinate: NDArray[np.float64], axis: Axis) -> NDArray[np.float64]:
+def _widths(boxes: BoxPartition, coordinate: NDArray[np.float64], axis: Axis) -> NDArray[np.float64]:
     """Return the width of each record's box along an axis."""
-    inside = coordinate[leaves.order]
-    box = np.repeat(np.arange(leaves.count), leaves.sizes)
-    first = leaves.starts[:-1]
+    inside = coordinate[boxes.order]
+    box = boxes.numbers
+    first = boxes.starts[:-1]
     if axis.steps is not None:
         from sfumato.methods.boxes.tally_kernels import covering_widths, trees_of
 
@@ -288,15 +288,15 @@ def _widths(leaves: Leaves, coordinate: NDArray[np.float64], axis: Axis) -> NDAr
         width = covering_widths(trees_of([axis.steps]), 0, *ends)
     elif isinstance(axis, SetAxis):
         members = np.unique(box * axis.size + inside.astype(np.int64)) // axis.size
-        width = np.bincount(members, minlength=leaves.count) - 1.0
+        width = np.bincount(members, minlength=boxes.count) - 1.0
     else:
         width = np.maximum.reduceat(inside, first) - np.minimum.reduceat(inside, first)
     widths = np.empty(len(coordinate))
-    widths[leaves.order] = width[box]
+    widths[boxes.order] = width[box]
     return widths
 
 
-def _bound(condition: RuleCondition, words: Words, answers: Answers, kinds: Mapping[str, Kind]) -> BoundCondition:
+def _bind(condition: RuleCondition, words: Words, answers: Answers, kinds: Mapping[str, Kind]) -> BoundCondition:
     name, word = condition.column, condition.word
     own = words.get(name, {})
     if word in own:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.partition_kernels import PartitionProblem
     from sfumato.methods.boxes.search_branch_kernels import Fitness
     from sfumato.methods.boxes.sensitivities import Kept
-    from sfumato.methods.partition import Leaves
+    from sfumato.methods.partition import BoxPartition
     from sfumato.statistics.statistic import Statistic
 
 STATISTICS = 6  # with more kept statistics than this, first-order widths are used
@@ -43,13 +43,13 @@ FIRMNESS = 2.0  # exponent of that increase; much larger values make the widths 
 ACCURACY = EstimateBudget(seconds=5.0)  # for a measured width: the same as for an estimate from a release
 
 
-def total_cost(problem: PartitionProblem, fitness: Fitness, leaves: Leaves) -> float:
+def total_cost(problem: PartitionProblem, fitness: Fitness, boxes: BoxPartition) -> float:
     """Return the cost of all boxes: of the hulls of their records or, if the problem has faces, of the cells."""
     from sfumato.methods.boxes.cut_kernels import whole_space
     from sfumato.methods.boxes.search_branch_kernels import cell_costs
 
-    bounds = cell_bounds(problem, leaves, whole_space(problem.faces))
-    return float(cell_costs(problem, fitness, leaves.order, leaves.starts, bounds).sum())
+    bounds = cell_bounds(problem, boxes, whole_space(problem.faces))
+    return float(cell_costs(problem, fitness, boxes.order, boxes.starts, bounds).sum())
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -104,7 +104,7 @@ class Judge(Protocol):
         """The sum of all sampling weights; costs divided by it are widths."""
         ...
 
-    def measure(self, leaves: Leaves, earlier: Measured | None = None) -> Measured:
+    def measure(self, boxes: BoxPartition, earlier: Measured | None = None) -> Measured:
         """Return the cost of a partition and the fitness near it; ``earlier`` is the previous measurement."""
         ...
 
@@ -116,9 +116,9 @@ class LinearJudge:
     problem: PartitionProblem
     weight: float
 
-    def measure(self, leaves: Leaves, earlier: Measured | None = None) -> Measured:
+    def measure(self, boxes: BoxPartition, earlier: Measured | None = None) -> Measured:
         fitness = linear_fitness(self.problem.weights)
-        cost = total_cost(self.problem, fitness, leaves)
+        cost = total_cost(self.problem, fitness, boxes)
         return Measured(
             kept=cost, others=0.0, allowed=0.0, scale=1.0, widths=(), at_start=(), pulls=(), fitness=fitness
         )
@@ -154,7 +154,7 @@ class ExactJudge:
         """Return a judge of these statistics; None if their exact widths cannot be tracked."""
         if len(kept) > STATISTICS or len(problem.values) > RECORDS:
             return None
-        tracked = tuple(one for one in (_tracked(one, problem, axes, sampling) for one in kept) if one is not None)
+        tracked = tuple(one for one in (_track(one, problem, axes, sampling) for one in kept) if one is not None)
         if not tracked:
             return None
         used = {name for one in kept for name in one.statistic.columns}
@@ -173,8 +173,8 @@ class ExactJudge:
     def weight(self) -> float:
         return float(self.sampling.sum())
 
-    def measure(self, leaves: Leaves, earlier: Measured | None = None) -> Measured:
-        enclosures = self._enclosures(leaves)
+    def measure(self, boxes: BoxPartition, earlier: Measured | None = None) -> Measured:
+        enclosures = self._enclosures(boxes)
         widths = tuple(
             Width(name=str(one.statistic), width=_width(found))
             for one, found in zip(self.tracked, enclosures, strict=True)
@@ -184,7 +184,7 @@ class ExactJudge:
             for one, found in zip(self.tracked, widths, strict=True)
             if not one.is_linear
         )
-        others = total_cost(self.problem, linear_fitness(self.unnamed), leaves)
+        others = total_cost(self.problem, linear_fitness(self.unnamed), boxes)
         allowed, at_start, scale, pulls = others, widths, 1.0, (1.0,) * len(widths)
         if earlier is not None:
             allowed, at_start = earlier.allowed, earlier.at_start
@@ -192,7 +192,7 @@ class ExactJudge:
             if allowed > 0.0:
                 scale = float(np.clip(earlier.scale * (others / allowed) ** 2, LEAST_SCALE, MOST_SCALE))
         return Measured(
-            kept=curved + total_cost(self.problem, linear_fitness(self.named), leaves),
+            kept=curved + total_cost(self.problem, linear_fitness(self.named), boxes),
             others=others,
             allowed=allowed,
             scale=scale,
@@ -202,15 +202,15 @@ class ExactJudge:
             fitness=self._fitness(enclosures, scale, pulls),
         )
 
-    def _enclosures(self, leaves: Leaves) -> list[Enclosure]:
+    def _enclosures(self, boxes: BoxPartition) -> list[Enclosure]:
         numbers = self.axes.numbers
-        faces = self.edges.faces(leaves, self.problem.values[:, : len(numbers)], numbers)
-        weight = np.add.reduceat(self.sampling[leaves.order], leaves.starts[:-1])
+        faces = self.edges.faces(boxes, self.problem.values[:, : len(numbers)], numbers)
+        weight = np.add.reduceat(self.sampling[boxes.order], boxes.starts[:-1])
         found = []
         for one in self.tracked:
             columns = one.statistic.columns
             ends = faces.low[:, one.axes], faces.high[:, one.axes]
-            intervals = CountedBoxes.make(columns, *ends, count=leaves.sizes, weight=weight)
+            intervals = CountedBoxes.make(columns, *ends, count=boxes.sizes, weight=weight)
             found.append(enclose(one.statistic, intervals, ACCURACY))
         return found
 
@@ -249,7 +249,7 @@ def judge_of(
     return ExactJudge.of(problem, edges, axes, kept, weight) or LinearJudge(problem, float(weight.sum()))
 
 
-def _tracked(one: Kept, problem: PartitionProblem, axes: Axes, sampling: NDArray[np.float64]) -> Tracked | None:
+def _track(one: Kept, problem: PartitionProblem, axes: Axes, sampling: NDArray[np.float64]) -> Tracked | None:
     """Return the statistic; None unless it has one or two numeric columns, without missing values or tree."""
     place = {axis.name: number for number, axis in enumerate(axes.numbers) if not (axis.has_missing or axis.nodes)}
     names = one.statistic.columns
@@ -257,7 +257,7 @@ def _tracked(one: Kept, problem: PartitionProblem, axes: Axes, sampling: NDArray
         return None
     chosen = tuple(place[name] for name in names)
     moments = Moments.of(problem.values[:, chosen], sampling)
-    wanted = one.wanted(moments)
+    wanted = one.wanted_accuracy(moments)
     if not (math.isfinite(wanted) and wanted > 0.0):
         return None
     gradient = one.statistic.gradient(moments)

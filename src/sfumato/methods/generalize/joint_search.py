@@ -89,7 +89,7 @@ class Divided:
 class DivisionRisk(Protocol):
     """What a division costs."""
 
-    def added(self, divided: Divided) -> float:
+    def added_risk(self, divided: Divided) -> float:
         """Return the risk that a division adds, per row of the table."""
         ...
 
@@ -106,11 +106,11 @@ class SmallGroups:
     rows: int
     share: float = 0.0
 
-    def added(self, divided: Divided) -> float:
+    def added_risk(self, divided: Divided) -> float:
         return float(((divided.after < self.k).sum() - (divided.before < self.k).sum()) / self.rows)
 
     def accept(self, divided: Divided) -> bool:
-        self.share += self.added(divided)
+        self.share += self.added_risk(divided)
         return self.share <= HALF
 
 
@@ -132,7 +132,7 @@ class EffectiveCombinations:
     def __post_init__(self) -> None:
         self.alike, self.independent = np.full(self.rows, float(self.rows)), np.ones(self.rows)
 
-    def added(self, divided: Divided) -> float:
+    def added_risk(self, divided: Divided) -> float:
         prior = self.weight * self.independent[divided.rows]
         before = np.log(divided.before - 1.0 + prior)
         after = np.log(divided.after - 1.0 + prior * divided.shrunk)
@@ -173,8 +173,8 @@ class _Descent:
         made: list[Division] = []
         while self.waiting and len(made) < MOST_STEPS:
             _, division = heapq.heappop(self.waiting)
-            children, labels, divided = self._divided(division)
-            score = self._saved(division) / (max(0.0, risk.added(divided)) + LITTLE_RISK)
+            children, labels, divided = self._try_division(division)
+            score = self._saved_loss(division) / (max(0.0, risk.added_risk(divided)) + LITTLE_RISK)
             if self.waiting and -score > self.waiting[0][0]:  # another one may be better now
                 heapq.heappush(self.waiting, (-score, division))
                 continue
@@ -197,7 +197,7 @@ class _Descent:
             self.members[division] = rows
             heapq.heappush(self.waiting, (-np.inf, division))
 
-    def _divided(self, division: Division) -> tuple[NDArray[np.int64], NDArray[np.int64], Divided]:
+    def _try_division(self, division: Division) -> tuple[NDArray[np.int64], NDArray[np.int64], Divided]:
         """Return the new group of each row in the column and in all columns, and what changes."""
         rows, column = self.members[division], self.columns[division.column]
         children = _numbered(column.levels[division.level - 1][column.value_of_row[rows]].astype(np.int64))
@@ -206,7 +206,7 @@ class _Descent:
         shrunk = np.bincount(children)[children] / len(rows)
         return children, labels, Divided(rows, self.alike[rows], np.bincount(labels)[labels], shrunk)
 
-    def _saved(self, division: Division) -> float:
+    def _saved_loss(self, division: Division) -> float:
         """Return the loss that a division saves, per row of the table."""
         column = self.columns[division.column]
         values = column.value_of_row[self.members[division]]
@@ -251,7 +251,7 @@ def least_lossy(columns: Sequence[Groupings], k: int, beta: float) -> Recodings:
     def holds(recodings: Sequence[NDArray[np.int32]]) -> bool:
         return counts.share_alike(recodings, k) >= 1.0 - beta
 
-    chains = [_last_that_holds(chain, columns, holds) for chain in _counted_chains(columns)]
+    chains = [_last_that_holds(chain, columns, holds) for chain in _plan_chains(columns)]
     best = min(chains, key=lambda recodings: loss_of(columns, recodings))
     return _best_combination(columns, len(counts.counts), holds, below=loss_of(columns, best)) or best
 
@@ -273,7 +273,7 @@ def _best_combination(
     return None if best.levels is None else recodings(best.levels)
 
 
-def _counted_chains(columns: Sequence[Groupings]) -> list[Chain]:
+def _plan_chains(columns: Sequence[Groupings]) -> list[Chain]:
     rows = len(columns[0].value_of_row)
     if rows > PLANNED_ROWS:
         chosen = np.linspace(0, rows - 1, PLANNED_ROWS).astype(np.int64)
@@ -293,7 +293,7 @@ def _last_that_holds(chain: Chain, columns: Sequence[Groupings], holds: Callable
     return chain.groups(columns, low)
 
 
-def finest_tested(
+def refine_by_tests(
     columns: Sequence[Groupings], population: int, passes: Callable[[Recodings, NDArray[np.int64]], bool]
 ) -> Recodings:
     """Return the finest candidate of a chain before the first that fails, if the rows are a sample of a population.

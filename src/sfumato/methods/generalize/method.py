@@ -25,7 +25,7 @@ from sfumato.methods.recodings.quasi_columns import promise_containment
 from sfumato.methods.recodings.recoding import RecodingPlan, released_columns
 from sfumato.params import Checked, Choice, OrNone, Probability, Whole, option
 from sfumato.plan.claims.groups import KAnonymity
-from sfumato.plan.survey import Survey, blocks_wanted
+from sfumato.plan.survey import Survey, count_blocks
 from sfumato.risk.anonymity_budget import anonymity_budget, require_population
 from sfumato.schema.schema import Schema
 
@@ -147,7 +147,7 @@ class Generalize(Method):
             },
             within=self.alike,
             suppressed_at_most=self.beta if self.alike > 1 else 0.0,
-            parts=blocks_wanted(survey),
+            parts=count_blocks(survey),
         )
 
     def combinations(self, population: int) -> int:

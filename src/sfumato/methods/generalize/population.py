@@ -253,7 +253,7 @@ class ProbabilisticAnonymity(Claim[CombinationCounts]):
             held=(self.most is None or combinations <= self.most)
             and (self.any_distribution or found.share_at_least >= 1.0 - self.beta),
             found=f"{combinations:,} combinations{'' if self.most is None else f' of at most {self.most:,}'}; "
-            + (f"{found.share:.1%} of the rows, counted" if counted else _estimated(found))
+            + (f"{found.share:.1%} of the rows, counted" if counted else _describe_estimate(found))
             + f"; smallest group in the table itself {found.smallest_group:,}",
             fix="a larger beta, a smaller k, or fewer quasi-identifiers",
             kind=self.kind,
@@ -268,7 +268,7 @@ class ProbabilisticAnonymity(Claim[CombinationCounts]):
         return tuple(name for names in self.columns.values() for name in names) if self.k > 1 else ()
 
 
-def _estimated(found: Matches) -> str:
+def _describe_estimate(found: Matches) -> str:
     return (
         f"an estimated {found.share:.1%} of the rows, at least {found.share_at_least:.1%} with 95 % confidence, "
         "if the table is a random sample of the population"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from sfumato.methods.generalize.joint_search import finest_tested, least_lossy
+from sfumato.methods.generalize.joint_search import least_lossy, refine_by_tests
 from sfumato.methods.generalize.population import Combinations, Matches, RecodedCodes, expected_matches
 from sfumato.methods.recodings.buckets import Buckets, quantile_ends
 from sfumato.methods.recodings.categories import coarsen_to_at_most
@@ -48,7 +48,7 @@ def share_budget(
     complete = {name: (importance or {}).get(name, 1.0) for name in sizes}
     shares = real_shares(budget, sizes, complete)
     values = {name: min(sizes[name], max(1, math.floor(share + 1e-9))) for name, share in shares.items()}
-    return _filled(budget, sizes, complete, values)
+    return _use_up(budget, sizes, complete, values)
 
 
 def real_shares(budget: float, sizes: Mapping[str, int], importance: Mapping[str, float]) -> dict[str, float]:
@@ -71,7 +71,7 @@ def real_shares(budget: float, sizes: Mapping[str, int], importance: Mapping[str
     return dict(zip(sizes, np.clip(weight * scale, 1.0, most).tolist(), strict=True))
 
 
-def _filled(
+def _use_up(
     budget: int, sizes: Mapping[str, int], importance: Mapping[str, float], values: dict[str, int]
 ) -> dict[str, int]:
     """Use what rounding down left over: add one value where it saves most, as long as the product allows it."""
@@ -148,7 +148,7 @@ class BudgetedColumns(QuasiColumns):
 
         With the budget "joint" a search of the joint counts may find recodings that lose even less.
         """
-        found = self._found_by_search() if self.method.budget == "joint" else None
+        found = self._search() if self.method.budget == "joint" else None
         if found is not None and not self._is_enough(found):
             found = None
         return self._within_budget(most, below=found.loss if found else math.inf) or found or self._with_budget(1)
@@ -175,14 +175,14 @@ class BudgetedColumns(QuasiColumns):
         least = 1.0 - self.method.beta
         return (self.method.budget == "any" or matches.share_at_least >= least) and matches.share_within >= least
 
-    def _found_by_search(self) -> Chosen:
+    def _search(self) -> Chosen:
         """Return the recodings that lose least, from the joint counts of the rows."""
         if self.population == self.sample.rows:
             groups = least_lossy(self.groupings, max(self.method.k, self.method.alike), self.method.beta)
         else:
-            groups = finest_tested(self.groupings, self.population, self._passes)
+            groups = refine_by_tests(self.groupings, self.population, self._passes)
         made = (column.recode(of) for column, of in zip(self.groupings, groups, strict=True))
-        return self._chosen(
+        return self._combine(
             [self._part(column, recoding) for column, recoding in zip(self.groupings, made, strict=True)]
         )
 
@@ -198,9 +198,9 @@ class BudgetedColumns(QuasiColumns):
         return expected_matches(combinations, self.population, self.method.k, within=self.method.alike)
 
     def _with_budget(self, budget: int) -> Chosen:
-        return self._chosen(self._parts(budget))
+        return self._combine(self._parts(budget))
 
-    def _chosen(self, parts: Sequence[_Part]) -> Chosen:
+    def _combine(self, parts: Sequence[_Part]) -> Chosen:
         by_name = {part.name: part for part in parts}
         recodings = tuple(part.recoding for part in parts if part.recoding is not None)
         return Chosen(

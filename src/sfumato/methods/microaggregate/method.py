@@ -15,7 +15,7 @@ from sfumato.methods.microaggregate.grouping import (
     COLUMNWISE,
     GROUPINGS,
     column_groups,
-    drawn,
+    draw_cells,
     ranges,
     representatives,
     row_groups,
@@ -270,14 +270,14 @@ class MicroaggregationPlan(Plan):
 
     def transform(self, block: Table, number: int) -> Outcome:
         columns, kinds = {}, {}
-        made, trace = self._made(block, number)
+        made, trace = self._make_columns(block, number)
         for name, column in made.items():
             columns[name], kinds[name] = column, self._kind(name, block)
         for name in self.passed:
             columns[name], kinds[name] = block.arrow.column(name), block.kinds[name]
         return Outcome(Table(pa.table(columns), kinds), np.arange(block.rows), trace)
 
-    def _made(self, block: Table, number: int) -> tuple[dict[str, pa.ChunkedArray | pa.Array], Trace]:
+    def _make_columns(self, block: Table, number: int) -> tuple[dict[str, pa.ChunkedArray | pa.Array], Trace]:
         """Return the released columns of the quasi-identifiers."""
         options, names, stream = self.options, self.space.encoder.names, self.randomness.stream
         if options.is_columnwise:
@@ -298,7 +298,9 @@ class MicroaggregationPlan(Plan):
             made = ranges(block, shared, self.space.encoder)
             return made | {BOX: pa.array(number * GROUPS_PER_BLOCK + shared.labels)}, trace
         if options.values == "draw":
-            return {name: drawn(block, name, groups[name], stream(f"draw {name} {number}")) for name in names}, trace
+            return {
+                name: draw_cells(block, name, groups[name], stream(f"draw {name} {number}")) for name in names
+            }, trace
         is_median = options.values == "median"
         return {name: representatives(block, name, groups[name], median=is_median) for name in names}, trace
 

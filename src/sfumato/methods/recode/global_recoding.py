@@ -69,7 +69,7 @@ class RecodingCost:
         self._rules, self._loss, self._suppresses = rules, loss, suppress > 0.0
         self.rows = len(columns[0].value_of_row)
         self._most = suppress * self.rows * (1.0 + 1e-12)
-        joint = JointCounts.of(_followed_by(columns, people))
+        joint = JointCounts.of(_append_people(columns, people))
         self._counts = np.bincount(joint.of_row[: self.rows], minlength=len(joint.counts))
         self._people = None if people is None else np.bincount(joint.of_row[self.rows :], minlength=len(joint.counts))
         self._sensitive = [
@@ -100,12 +100,12 @@ class RecodingCost:
 
     def evaluate(self, levels: Levels) -> Evaluation:
         """Count one combination."""
-        labels, sizes, people = self._grouped(levels)
+        labels, sizes, people = self._group(levels)
         counted = [
             (one.rule, SensitiveCounts.of(labels[pairs.group], pairs.value, pairs.values, pairs.count), one.values)
             for one, pairs in self._sensitive
         ]
-        allowed = self._rules.allowed(sizes, counted, people)
+        allowed = self._rules.mark_allowed(sizes, counted, people)
         kept = int(sizes[allowed].sum())
         above = 0.0
         if self._loss == "discernibility":
@@ -114,9 +114,9 @@ class RecodingCost:
             above = self.rows / len(sizes) / self._rules.k
         if not kept or self.rows - kept > self._most or not self._rules.are_enough(sizes[allowed]):
             return Evaluation(holds=False, loss=math.inf)
-        return Evaluation(holds=True, loss=self._lost(levels, labels, sizes, allowed), above=above)
+        return Evaluation(holds=True, loss=self._count_loss(levels, labels, sizes, allowed), above=above)
 
-    def _lost(
+    def _count_loss(
         self, levels: Levels, labels: NDArray[np.int64], sizes: NDArray[np.int64], allowed: NDArray[np.bool_]
     ) -> float:
         if self._loss == "class-size":
@@ -131,7 +131,7 @@ class RecodingCost:
             lost += float(self._counts[left_out] @ more) / self.rows
         return lost
 
-    def _grouped(self, levels: Levels) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
+    def _group(self, levels: Levels) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
         """Return the group of each combination of values, and the rows and people of each group.
 
         Groups without rows, which only the population has, are left out; their label is −1.
@@ -179,7 +179,7 @@ def _lost_bits(column: Groupings) -> list[NDArray[np.float64]]:
     return bits
 
 
-def _followed_by(columns: Sequence[Groupings], people: Sequence[NDArray[np.int32]] | None) -> tuple[Groupings, ...]:
+def _append_people(columns: Sequence[Groupings], people: Sequence[NDArray[np.int32]] | None) -> tuple[Groupings, ...]:
     if people is None:
         return tuple(columns)
     return tuple(
@@ -198,7 +198,7 @@ class GlobalPlan(RecodingPlan):
     rules: GroupRules
     population: PopulationGroups | None = None
 
-    def kept(self, released: Table) -> NDArray[np.bool_]:
+    def rows_to_keep(self, released: Table) -> NDArray[np.bool_]:
         """Mark the rows in groups that the rules allow."""
         names = self.released_names(self.quasi)
         labels = group_labels(released, names)
@@ -210,7 +210,7 @@ class GlobalPlan(RecodingPlan):
             groups = KeyedGroups.of(released, names)
             people = np.zeros(len(sizes), dtype=np.int64)
             people[labels[first_rows(groups.labels)]] = self.population.people(GroupCounts.of(groups))
-        return np.asarray(self.rules.allowed(sizes, counted, people)[labels])
+        return np.asarray(self.rules.mark_allowed(sizes, counted, people)[labels])
 
 
 def global_plan(
@@ -235,7 +235,7 @@ def global_plan(
     chosen = [column.recode(column.levels[level]) for column, level in zip(columns.groupings, best.levels, strict=True)]
     recodings = {recoding.name: recoding for recoding in chosen if recoding is not None}
     shown = tuple(chain.from_iterable(released_columns(columns.names, recodings.values()).values()))
-    groups = None if people is None else PopulationGroups(_recoded_groups(people, columns.names, recodings))
+    groups = None if people is None else PopulationGroups(_group_people(people, columns.names, recodings))
     claims: tuple[Claim[Any], ...] = rules.claims(shown)
     if groups is not None:
         claims = (KMap(k=rules.k, columns=shown, population=groups), *claims[1:])
@@ -319,7 +319,7 @@ def _values_of(columns: QuasiColumns, people: Table, name: str) -> NDArray[np.in
     return np.where(place < 0, -1, column.value_of_row[row[place]]).astype(np.int32)[coded.codes]
 
 
-def _recoded_groups(people: Table, names: Sequence[str], by_name: dict[str, Recoding]) -> GroupCounts:
+def _group_people(people: Table, names: Sequence[str], by_name: dict[str, Recoding]) -> GroupCounts:
     """Count the people of each group, after the recoding."""
     cells: dict[str, pa.Array] = {}
     kinds = {}

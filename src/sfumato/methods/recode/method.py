@@ -21,7 +21,7 @@ from sfumato.methods.recodings.group_rules import (
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
 from sfumato.params import Choice, Number, OrNone, Probability, Share, Tabular, Whole, option
 from sfumato.plan.plan import Plan
-from sfumato.plan.survey import blocks_wanted
+from sfumato.plan.survey import count_blocks
 from sfumato.sources.frames import as_table
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Recode(Method):
             suppress=self.suppress,
             population=self.population,
             seconds=self.search,
-            parts=blocks_wanted(survey),
+            parts=count_blocks(survey),
         )
 
     def _rules(self, survey: Survey, schema: Schema) -> GroupRules:

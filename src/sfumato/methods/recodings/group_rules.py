@@ -133,7 +133,7 @@ class GroupRules:
             found.append(SensitiveColumn(rule, coded.codes, coded.values))
         return found
 
-    def allowed(
+    def mark_allowed(
         self,
         sizes: NDArray[np.int64],
         counted: Sequence[tuple[SensitiveRule, SensitiveCounts, pa.Array]],
@@ -207,7 +207,7 @@ def make_rules(
     wanted = l or (2 if names else 1)
     rules = []
     for name in names if wanted > 1 or t is not None else ():
-        order, tree, found = _ordered(survey, schema, name, distance) if t is not None else ((), None, "equal")
+        order, tree, found = _find_order(survey, schema, name, distance) if t is not None else ((), None, "equal")
         rules.append(
             SensitiveRule(
                 column=name,
@@ -223,7 +223,7 @@ def make_rules(
     return GroupRules(k=k, average_risk=average_risk, sensitive=tuple(rules))
 
 
-def _ordered(
+def _find_order(
     survey: Survey, schema: Schema, name: str, distance: Distance
 ) -> tuple[tuple[str, ...], Tree | None, Distance]:
     """Return the order, the tree and the kind of distance of a sensitive column."""

@@ -80,7 +80,7 @@ def group_by_tree(name: str, values: NDArray[np.int32], distinct: Distinct, tree
     places = tree.positions(distinct.values, column=name)
     present = places >= 0
     levels = [
-        _with_missing(np.searchsorted(starts, places[present], side="right") - 1, present) for starts in tree.starts
+        _add_missing(np.searchsorted(starts, places[present], side="right") - 1, present) for starts in tree.starts
     ]
 
     def recode(groups: NDArray[np.int32]) -> Recoding | None:
@@ -93,7 +93,7 @@ def group_by_tree(name: str, values: NDArray[np.int32], distinct: Distinct, tree
         cut = [TreeBranch(*branch) for branch in zip(found.levels.tolist(), found.nodes.tolist(), strict=True)]
         return cut_tree(name, distinct, tree, cut)
 
-    return Groupings(name, values, _nested(levels), _unless_unchanged(recode))
+    return Groupings(name, values, _nest(levels), _skip_unchanged(recode))
 
 
 def group_by_order(name: str, values: NDArray[np.int32], distinct: Distinct) -> Groupings:
@@ -106,7 +106,7 @@ def group_by_order(name: str, values: NDArray[np.int32], distinct: Distinct) -> 
         return join_runs(name, distinct, _ends(groups[present]))
 
     halves = _halves(distinct.counts[present].astype(np.float64), present)
-    return Groupings(name, values, halves, _unless_unchanged(recode))
+    return Groupings(name, values, halves, _skip_unchanged(recode))
 
 
 def group_by_pooling(name: str, values: NDArray[np.int32], distinct: Distinct) -> Groupings:
@@ -119,7 +119,7 @@ def group_by_pooling(name: str, values: NDArray[np.int32], distinct: Distinct) -
     def recode(groups: NDArray[np.int32]) -> Recoding | None:
         return pool_values(name, distinct, np.bincount(groups)[groups] == 1)
 
-    return Groupings(name, values, _nested(levels), _unless_unchanged(recode))
+    return Groupings(name, values, _nest(levels), _skip_unchanged(recode))
 
 
 def group_numbers(
@@ -132,7 +132,7 @@ def group_numbers(
         buckets = make(_ends(groups[present]))
         return replace(buckets, hidden=0) if _is_one_group(groups) and not present.all() else buckets
 
-    return Groupings(name, values, _halves(points.weights, present), _unless_unchanged(recode))
+    return Groupings(name, values, _halves(points.weights, present), _skip_unchanged(recode))
 
 
 def _halves(weights: NDArray[np.float64], present: NDArray[np.bool_]) -> tuple[NDArray[np.int32], ...]:
@@ -140,8 +140,8 @@ def _halves(weights: NDArray[np.float64], present: NDArray[np.bool_]) -> tuple[N
     for halvings in range(HALVINGS, -1, -1):
         ends = quantile_ends(weights, 2**halvings)
         if 0 < len(ends) < len(weights) or halvings == 0:
-            levels.append(_with_missing(np.searchsorted(ends, np.arange(len(weights)), side="right"), present))
-    return _nested(levels)
+            levels.append(_add_missing(np.searchsorted(ends, np.arange(len(weights)), side="right"), present))
+    return _nest(levels)
 
 
 def _growing(most: int) -> list[int]:
@@ -150,14 +150,14 @@ def _growing(most: int) -> list[int]:
     return [number for number in steps if number <= most]
 
 
-def _with_missing(groups: NDArray[np.int64], present: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _add_missing(groups: NDArray[np.int64], present: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return a group for every value, with the missing one in a group of its own."""
     found = np.full(len(present), int(groups.max(initial=-1)) + 1, dtype=np.int64)
     found[present] = groups
     return found
 
 
-def _nested(levels: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int32], ...]:
+def _nest(levels: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int32], ...]:
     """Number the groups of each level densely, leave out repeated levels, and end with one group."""
     found: list[NDArray[np.int32]] = []
     for level in (*levels, np.zeros(len(levels[0]), dtype=np.int64)):
@@ -176,7 +176,7 @@ def _is_one_group(groups: NDArray[np.int32]) -> bool:
     return bool(len(groups)) and bool((groups == groups[0]).all())
 
 
-def _unless_unchanged(
+def _skip_unchanged(
     recode: Callable[[NDArray[np.int32]], Recoding | None],
 ) -> Callable[[NDArray[np.int32]], Recoding | None]:
     """Return None instead of a recoding if every value is in a group of its own."""

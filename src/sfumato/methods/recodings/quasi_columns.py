@@ -28,7 +28,7 @@ from sfumato.plan.claims.containment import Containment
 from sfumato.plan.claims.groups import AtMostValues, EachColumnAnonymous
 from sfumato.plan.questions import Answers, Distinct, DistinctIn, FactsOf, Question
 from sfumato.plan.sketches import WeightedPoints, all_points
-from sfumato.plan.survey import Sample, Survey, blocks_wanted
+from sfumato.plan.survey import Sample, Survey, count_blocks
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
 from sfumato.schema.suggested_hierarchies import tree_for
@@ -159,7 +159,7 @@ class Goal:
         """Return the number of groups into which this many rows are divided."""
         return self.buckets if self.buckets is not None else max(1, int(rows // (self.k or 1)))
 
-    def coarsened(self, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
+    def coarsen(self, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
         """Return a recoding of categories that reaches the goal; a missing value does not count as a bucket."""
         if self.buckets is not None:
             return coarsen_to_at_most(self.buckets, column, kind, distinct, counts_missing=False)
@@ -200,9 +200,9 @@ class ColumnwiseMethod(Method):
                 recodings.append(self.group(survey, answers, name, randomness))
             else:
                 distinct = answers[DistinctIn(name, MOST_VALUES)].require_complete(name)
-                coarse = self.goal.coarsened(schema[name], kinds[name], distinct)
+                coarse = self.goal.coarsen(schema[name], kinds[name], distinct)
                 recodings += [] if coarse.is_unchanged else [coarse]
-        return recoding_plan(schema, recodings, self.goal, blocks_wanted(survey))
+        return recoding_plan(schema, recodings, self.goal, count_blocks(survey))
 
 
 def recoding_plan(schema: Schema, recodings: list[Recoding], goal: Goal, parts: int) -> RecodingPlan:

@@ -219,10 +219,10 @@ class RecodingPlan(Plan):
                 columns.append(Recoded(name, block.arrow.column(name), block.kinds[name]))
         cells = pa.table({column.name: column.cells for column in columns})
         released = Table(cells, {column.name: column.kind for column in columns})
-        kept = np.flatnonzero(self.kept(released))
+        kept = np.flatnonzero(self.rows_to_keep(released))
         return Outcome(released if len(kept) == released.rows else released.take(kept), kept)
 
-    def kept(self, released: Table) -> NDArray[np.bool_]:
+    def rows_to_keep(self, released: Table) -> NDArray[np.bool_]:
         """Mark the rows that are released: those in groups of at least ``within`` rows."""
         if self.within <= 1:
             return np.ones(released.rows, dtype=bool)

@@ -22,9 +22,9 @@ from sfumato.methods.base import Method
 from sfumato.methods.recodings.quasi_columns import MOST_VALUES, promise_containment
 from sfumato.methods.recodings.recoding import RecodingPlan, ValueMap
 from sfumato.params import Checked, OrNone, Whole, option, require_choice
-from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, counted
+from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count
 from sfumato.plan.questions import Answers, Distinct, DistinctIn, FactsOf, Question
-from sfumato.plan.survey import Survey, blocks_wanted
+from sfumato.plan.survey import Survey, count_blocks
 from sfumato.schema.columns import Role
 from sfumato.schema.recognition.cells import (
     SHOWN_AGE,
@@ -189,7 +189,7 @@ class SafeHarbor(Method):
                 ],
                 "open questions": list(inspection.open_questions),
             },
-            parts=blocks_wanted(survey),
+            parts=count_blocks(survey),
         )
 
     def _require_answered(self, inspection: SafeHarborInspection, names: Sequence[str]) -> None:
@@ -272,7 +272,7 @@ class ReleasedCells:
             kinds,
             self.rows + other.rows,
             {name: self.missing.get(name, self.rows) + other.missing.get(name, other.rows) for name in kinds},
-            {name: _joined(self.cells.get(name), other.cells.get(name)) for name in kinds},
+            {name: _join(self.cells.get(name), other.cells.get(name)) for name in kinds},
         )
 
     @property
@@ -312,7 +312,7 @@ class NoIdentifierLeft(Claim[ReleasedCells]):
         return Finding(
             claim="no released column is recognised as one of the 18 identifiers of the HIPAA safe harbor rule",
             held=not left,
-            found=", ".join(left) if left else f"none in {counted(len(tally.cells), 'column')}",
+            found=", ".join(left) if left else f"none in {format_count(len(tally.cells), 'column')}",
             fix="say whether to keep or to remove these columns (option answers)",
             kind=self.kind,
         )
@@ -332,7 +332,7 @@ def _distinct_cells(column: pa.ChunkedArray) -> pa.Array:
     return pc.unique(cells.drop_null())
 
 
-def _joined(one: pa.Array | None, other: pa.Array | None) -> pa.Array:
+def _join(one: pa.Array | None, other: pa.Array | None) -> pa.Array:
     """Return the distinct cells of both; a block may lack the column, or have no cell in it and so another type."""
     if one and other:
         return pc.unique(pa.chunked_array([one, other]))

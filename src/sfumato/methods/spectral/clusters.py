@@ -59,7 +59,7 @@ class Clustering:
         for piece, part in zip(pieces, parts, strict=True):
             labels[piece] = part + used
             used += int(part.max()) + 1
-        return merged(matrix, labels, self.floor)
+        return merge_small_clusters(matrix, labels, self.floor)
 
 
 def exact(matrix: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.int64]:
@@ -78,7 +78,7 @@ def exact(matrix: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.i
     return _k_means(_unit_rows(leading.vectors), clusters, seed)
 
 
-def merged(matrix: NDArray[np.float64], labels: NDArray[np.int64], floor: int) -> NDArray[np.int64]:
+def merge_small_clusters(matrix: NDArray[np.float64], labels: NDArray[np.int64], floor: int) -> NDArray[np.int64]:
     """Merge every cluster of fewer than ``floor`` rows with the cluster with the nearest mean, smallest first."""
     sizes = np.bincount(labels).astype(np.float64)
     sums = np.zeros((len(sizes), matrix.shape[1]))

@@ -65,7 +65,7 @@ class Equations:
         product = self.numbers.T @ moved / len(moved)
         return np.vstack([moved.mean(axis=0), product + product.T])
 
-    def nearly_solved(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    def precondition(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the solution if all cells were free, in the eigenvectors of the covariance: a preconditioner."""
         values, vectors = self._eigen
         sums = 2.0 * (values[:, None] + values)
@@ -83,7 +83,7 @@ class Equations:
 def _solution(equations: Equations, residual: NDArray[np.float64]) -> NDArray[np.float64]:
     """Solve the equations by preconditioned conjugate gradients."""
     solution, enough = np.zeros_like(residual), ENOUGH * float(np.abs(residual).max(initial=0.0))
-    direction = nearly = equations.nearly_solved(residual)
+    direction = nearly = equations.precondition(residual)
     slope = float((residual * nearly).sum())
     for _ in range(GRADIENT_ROUNDS):
         response = equations.effect(direction)
@@ -94,7 +94,7 @@ def _solution(equations: Equations, residual: NDArray[np.float64]) -> NDArray[np
         residual = residual - slope / curvature * response
         if float(np.abs(residual).max()) <= enough:
             break
-        nearly = equations.nearly_solved(residual)
+        nearly = equations.precondition(residual)
         before, slope = slope, float((residual * nearly).sum())
         direction = nearly + slope / before * direction
     return solution
@@ -148,7 +148,7 @@ def _narrow(numbers: Array, target: Array, bottom: Array, top: Array, tolerance:
     """Alternate between the ranges and the moments; go on by Newton's method if that will not converge."""
     wanted = target.T @ target / len(target)
     loadings = _loadings(wanted)
-    current = _mapped(_Moments.of(_mapped(_Moments.of(numbers), loadings)), loadings)  # twice: to the last digits
+    current = _map_to(_Moments.of(_map_to(_Moments.of(numbers), loadings)), loadings)  # twice: to the last digits
     errors: list[float] = []
     for step in range(1, ROUNDS + 1):
         inside = np.clip(current, bottom, top, out=current)
@@ -158,7 +158,7 @@ def _narrow(numbers: Array, target: Array, bottom: Array, top: Array, tolerance:
             return Restored(inside, errors[-1], step, converged=True)
         if _too_slow(errors, tolerance):
             break
-        current = _mapped(found, loadings)
+        current = _map_to(found, loadings)
     return _newton(inside, wanted, bottom, top, tolerance, rounds=len(errors))
 
 
@@ -240,7 +240,7 @@ class _Moments:
         return float(max(np.abs(self.mean).max(), np.abs(self.covariance - wanted).max()))
 
 
-def _mapped(numbers: _Moments, wanted: Array) -> Array:
+def _map_to(numbers: _Moments, wanted: Array) -> Array:
     """Apply the smallest linear change that gives the numbers mean 0 and the covariance of the wanted loadings.
 
     The numbers are whitened, rotated to be as close as possible to the original numbers (a Procrustes problem), and

@@ -110,7 +110,9 @@ class PicaPlan(ScoreSwapPlan):
     size: int
     choice: SizeChoice | None = None  # how the size was chosen; None if it was given
 
-    def swapped(self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def swap_components(
+        self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int
+    ) -> NDArray[np.float64]:
         randomness = self.setup.randomness
         clustering = Clustering(size=self.size, floor=min(self.method.floor, self.size))
         # drawn numbers say nothing about the similarity of people

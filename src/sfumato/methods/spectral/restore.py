@@ -139,15 +139,15 @@ class ExchangeableCells:
         """The table that the cells represent."""
         return self.encoder.decode(self.matrix, numbers=self.numbers)
 
-    def separated(self, copies: NDArray[np.int64], attempt: int, generator: np.random.Generator) -> ExchangeableCells:
+    def separate(self, copies: NDArray[np.int64], attempt: int, generator: np.random.Generator) -> ExchangeableCells:
         """Return cells in which these rows, which are copies, have been changed; later attempts change more."""
         if attempt >= REPLACE_FROM:
-            return self.replaced(copies, generator)
+            return self.replace_rows(copies, generator)
         if attempt >= AVERAGE_FROM and attempt % 2:
-            return self.averaged(copies, generator)
-        return self.exchanged(copies, generator)
+            return self.average_numbers(copies, generator)
+        return self.exchange_cells(copies, generator)
 
-    def exchanged(self, rows: NDArray[np.int64], generator: np.random.Generator) -> ExchangeableCells:
+    def exchange_cells(self, rows: NDArray[np.int64], generator: np.random.Generator) -> ExchangeableCells:
         """Let each of these rows exchange the cell of a random column with a random row."""
         matrix, numbers, names = self.matrix.copy(), self.numbers.copy(), self.encoder.names
         place_of = {number.name: place for place, number in enumerate(self.encoder.numbers)}
@@ -164,7 +164,7 @@ class ExchangeableCells:
                 numbers[[row, partner], place] = numbers[[partner, row], place]
         return replace(self, matrix=matrix, numbers=numbers)
 
-    def averaged(self, rows: NDArray[np.int64], generator: np.random.Generator) -> ExchangeableCells:
+    def average_numbers(self, rows: NDArray[np.int64], generator: np.random.Generator) -> ExchangeableCells:
         """Average the numbers of each of these rows with those of a random row, in the columns where both have one."""
         numbers, partners = self.numbers.copy(), generator.integers(len(self.matrix), size=len(rows))
         for place, number in enumerate(self.encoder.numbers):
@@ -173,7 +173,7 @@ class ExchangeableCells:
             numbers[rows[both], place] = (self.numbers[rows[both], place] + self.numbers[partners[both], place]) / 2.0
         return replace(self, numbers=numbers)
 
-    def replaced(self, rows: NDArray[np.int64], generator: np.random.Generator) -> ExchangeableCells:
+    def replace_rows(self, rows: NDArray[np.int64], generator: np.random.Generator) -> ExchangeableCells:
         """Put random other rows, which are no copies, in the place of these rows."""
         others = np.setdiff1d(np.arange(len(self.matrix)), rows)
         if not others.size:

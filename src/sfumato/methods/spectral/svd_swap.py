@@ -98,7 +98,9 @@ class SvdSwapPlan(ScoreSwapPlan):
     method: SvdSwap
     rows: int  # on average per block
 
-    def swapped(self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def swap_components(
+        self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int
+    ) -> NDArray[np.float64]:
         basis = principal(filled) if self.method.basis == "svd" else invariant(filled)
         generator = self.setup.randomness.stream(f"swap {number}")
         return basis.matrix(self.method.swap(basis.scores, generator))
@@ -106,7 +108,7 @@ class SvdSwapPlan(ScoreSwapPlan):
     def finalize(
         self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges, number: int
     ) -> NDArray[np.float64]:
-        after = self.restored(before, after, ranges, number)
+        after = self.restore(before, after, ranges, number)
         if not self.method.repair:
             return ranges.clip(after)
         tolerance = EXACT if self.promised else ROUNDED
@@ -119,9 +121,11 @@ class SvdSwapPlan(ScoreSwapPlan):
             found = with_moments(after[:, every], before[:, every], low, high, tolerance=tolerance)
             finalized = ranges.clip(after)
             finalized[:, every] = found.numbers
-        return finalized if found.converged else self.kept(before, finalized, ranges)
+        return finalized if found.converged else self.keep_promises(before, finalized, ranges)
 
-    def kept(self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges) -> NDArray[np.float64]:
+    def keep_promises(
+        self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges
+    ) -> NDArray[np.float64]:
         finalized, columns = ranges.clip(after), self.promised
         if columns:
             limits = ranges.of(columns)

@@ -26,7 +26,7 @@ from sfumato.methods.spectral.restore import (
     with_shares,
 )
 from sfumato.params import Choice, Share, option, require_choice, require_number, require_share
-from sfumato.plan.claims.copies import NoUniqueRowCopied, copied_rows
+from sfumato.plan.claims.copies import NoUniqueRowCopied, find_copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,9 +74,9 @@ class ScoreSwap:
         """Return swapped scores: every column is swapped independently of the others."""
         if not scores.size:
             return scores
-        swapped = self._once(winsorised(scores, self.winsorise), generator)
+        swapped = self._once(winsorise(scores, self.winsorise), generator)
         if self.repair:
-            return whitened(swapped, generator)
+            return whiten(swapped, generator)
         any_correlation = self.variant == "flip" or self.tolerance == 1.0
         return swapped if any_correlation else self._within_tolerance(swapped, generator)
 
@@ -121,7 +121,7 @@ def directions(shape: tuple[int, ...], generator: np.random.Generator) -> NDArra
     return np.asarray(normal / np.where(length > 0.0, length, 1.0))
 
 
-def whitened(scores: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
+def whiten(scores: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
     """Return the nearest scores with mean 0, variance 1 and no correlation: √rows times the polar factor."""
     rows = len(scores)
     centred = scores - scores.mean(axis=0)
@@ -137,7 +137,7 @@ def whitened(scores: NDArray[np.float64], generator: np.random.Generator) -> NDA
     return np.asarray(left @ right * np.sqrt(rows))
 
 
-def winsorised(scores: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+def winsorise(scores: NDArray[np.float64], share: float) -> NDArray[np.float64]:
     """Return scores clipped to the quantiles at which the tails with this share of the rows begin."""
     if share == 0.0:
         return scores
@@ -194,7 +194,9 @@ class ScoreSwapPlan(MatrixPlan):
     method: SwapMethod
 
     @abstractmethod
-    def swapped(self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def swap_components(
+        self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int
+    ) -> NDArray[np.float64]:
         """Return the matrix of one block with its components swapped.
 
         Rows without a number have the mean in ``matrix`` and a drawn number in ``filled``.
@@ -203,11 +205,11 @@ class ScoreSwapPlan(MatrixPlan):
     def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         encoder = self.setup.encoder
         filled = impute(matrix, encoder, self.setup.randomness.stream(f"imputation {number}"))
-        changed = self.swapped(matrix, filled, number)
+        changed = self.swap_components(matrix, filled, number)
         restored = self.method.marginals == "restored" and self.setup.decoding == "largest"
         return with_shares(changed, matrix, encoder, only_mixtures=not restored)
 
-    def restored(
+    def restore(
         self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges, number: int
     ) -> NDArray[np.float64]:
         """Return numbers with the distributions of the original columns, if requested or where columns have atoms."""
@@ -221,9 +223,11 @@ class ScoreSwapPlan(MatrixPlan):
     def finalize(
         self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges, number: int
     ) -> NDArray[np.float64]:
-        return ranges.clip(self.restored(before, after, ranges, number))
+        return ranges.clip(self.restore(before, after, ranges, number))
 
-    def kept(self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges) -> NDArray[np.float64]:
+    def keep_promises(
+        self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges
+    ) -> NDArray[np.float64]:
         """Return the numbers after a few cells were exchanged, with what the method promises of them."""
         return ranges.clip(after)
 
@@ -231,8 +235,8 @@ class ScoreSwapPlan(MatrixPlan):
         encoder, before = self.setup.encoder, self.numbers(block)
         matrix = self.perturb(encoder.encode(block), number)
         numbers = self.finalize(before, encoder.natural(matrix), self.setup.ranges(matrix), number)
-        released = self.decoded(matrix, numbers, number)
-        copies = copied_rows(released, block)
+        released = self.decode_block(matrix, numbers, number)
+        copies = find_copies(released, block)
         if copies.size:
             released = self._without_copies(ExchangeableCells.of(released, numbers, encoder), copies, block, number)
         return self.outcome(released, number)
@@ -241,9 +245,9 @@ class ScoreSwapPlan(MatrixPlan):
         """Return the released table after copies of people who are unique in the block have been changed."""
         generator, before = self.setup.randomness.stream(f"copies {number}"), self.numbers(block)
         for attempt in range(ATTEMPTS):
-            cells = cells.separated(copies, attempt, generator)
-            cells = replace(cells, numbers=self.kept(before, cells.numbers, self.setup.ranges(cells.matrix)))
-            copies = copied_rows(cells.table, block)
+            cells = cells.separate(copies, attempt, generator)
+            cells = replace(cells, numbers=self.keep_promises(before, cells.numbers, self.setup.ranges(cells.matrix)))
+            copies = find_copies(cells.table, block)
             if not copies.size:
                 break
         return cells.table

@@ -31,7 +31,7 @@ def fit_clusters(problem: Problem, generator: np.random.Generator) -> Sampler:
     states = {one.state for one in problem.variables if isinstance(one, Numbers)}
 
     def draw(rows: int, generator: np.random.Generator) -> Drawn:
-        cluster = _allotted(sizes, rows, generator)
+        cluster = _allot(sizes, rows, generator)
 
         def members() -> NDArray[np.int64]:
             """Return a random row of the cluster of each synthetic row."""
@@ -99,7 +99,7 @@ def _along(uniform: NDArray[np.float64], axes: NDArray[np.float64], cluster: NDA
     return values
 
 
-def _allotted(sizes: NDArray[np.int64], rows: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def _allot(sizes: NDArray[np.int64], rows: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """Return a cluster for each synthetic row: each cluster as often as it has rows, if all are drawn at once."""
     all_rows = np.repeat(np.arange(len(sizes)), sizes)
     if rows == len(all_rows):

@@ -58,7 +58,7 @@ class PairShares:
     def fit(cls, codes: Sequence[Codes], paired: bool, rows: int, generator: np.random.Generator) -> PairShares:
         """Fit the parameters; without ``paired`` the codes are independent."""
         common = tuple(np.argsort(-one.shares, kind="stable")[:COMMON] for one in codes)
-        original = [_numbered(one, own) for one, own in zip(codes, common, strict=True)]
+        original = [_number_codes(one, own) for one, own in zip(codes, common, strict=True)]
         model = cls(tuple(codes), common, original, np.empty(0), np.empty((0, 0)))
         y = model.design(original, rows)[:, 1:]
         mean, spread = y.mean(axis=0), y.T @ y / len(y)
@@ -66,7 +66,7 @@ class PairShares:
             [np.log(max(1e-9, 1.0 - mean[place].sum())) for place in model.places], model.widths
         )
         model = cls(model.codes, common, original, linear, np.zeros((len(mean), len(mean))))
-        return model._fitted(mean, spread, min(rows, CHAINS), generator) if paired and len(codes) > 1 else model
+        return model._fit_pairs(mean, spread, min(rows, CHAINS), generator) if paired and len(codes) > 1 else model
 
     @property
     def widths(self) -> list[int]:
@@ -96,7 +96,7 @@ class PairShares:
                 drawn = self._sweep(drawn, generator)
         return drawn
 
-    def expanded(self, drawn: Sequence[NDArray[np.int64]], generator: np.random.Generator) -> list[NDArray[np.int64]]:
+    def expand(self, drawn: Sequence[NDArray[np.int64]], generator: np.random.Generator) -> list[NDArray[np.int64]]:
         """Return the codes of the table; rare ones are told apart by their shares."""
         found = []
         for one, own, codes in zip(self.codes, self.common, drawn, strict=True):
@@ -108,7 +108,7 @@ class PairShares:
             found.append(values)
         return found
 
-    def _fitted(
+    def _fit_pairs(
         self, mean: NDArray[np.float64], wanted: NDArray[np.float64], chains: int, generator: np.random.Generator
     ) -> PairShares:
         """Move the parameters towards the shares of the pairs and of the codes."""
@@ -148,7 +148,7 @@ class PairShares:
         return [generator.permutation(np.resize(generator.permutation(own), rows)) for own in self.original]
 
 
-def _numbered(variable: Codes, common: NDArray[np.int64]) -> NDArray[np.int64]:
+def _number_codes(variable: Codes, common: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the place of each code among the common ones; all others have the next number."""
     place = np.full(variable.size, len(common))
     place[common] = np.arange(len(common))
@@ -171,7 +171,7 @@ def fit_max_entropy(problem: Problem, generator: np.random.Generator) -> Sampler
     def draw(rows: int, generator: np.random.Generator) -> Drawn:
         reduced = shares.draw(rows, generator)
         values = normal.draw(shares.design(reduced, rows), generator)
-        drawn_codes, drawn_numbers = iter(shares.expanded(reduced, generator)), iter(values.T)
+        drawn_codes, drawn_numbers = iter(shares.expand(reduced, generator)), iter(values.T)
         return [next(drawn_codes if isinstance(one, Codes) else drawn_numbers) for one in problem.variables]
 
     return draw
@@ -202,7 +202,7 @@ class NumbersGivenCodes:
         root = np.asarray(np.linalg.cholesky(kept), dtype=np.float64)
         low, high = (np.array([getattr(number, end) for number in numbers]) for end in ("low", "high"))
         rows = np.sort(generator.permutation(problem.rows)[:MOVED_ROWS])
-        return cls(slopes, root, low, high)._moved(design[rows], generator)
+        return cls(slopes, root, low, high)._move(design[rows], generator)
 
     def draw(self, design: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
         """Draw the numbers of rows with these indicators; rows outside the ranges are drawn again."""
@@ -216,7 +216,7 @@ class NumbersGivenCodes:
             values[outside] = centre[outside] + again @ self.root.T
         return np.asarray(np.clip(values, self.low, self.high))
 
-    def _moved(self, design: NDArray[np.float64], generator: np.random.Generator) -> NumbersGivenCodes:
+    def _move(self, design: NDArray[np.float64], generator: np.random.Generator) -> NumbersGivenCodes:
         """Return the distribution whose numbers, within the ranges, have the mean and covariance of this one without.
 
         Each step moves the mean by what is missing and stretches the covariance by what it is too small, with the same

@@ -20,7 +20,7 @@ from sfumato.methods.synthesize.tables import fit_tables
 from sfumato.methods.synthesize.trees import fit_trees
 from sfumato.methods.synthesize.variables import Problem, matrix_of, variables_of
 from sfumato.params import Choice, Flag, Whole, option
-from sfumato.plan.claims.copies import NoUniqueRowCopied, copied_rows
+from sfumato.plan.claims.copies import NoUniqueRowCopied, find_copies
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.plan.plan import Outcome
 from sfumato.table.kinds import Kind
@@ -162,7 +162,7 @@ class SynthesisPlan(MatrixPlan):
     method: Synthesize
 
     def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        return self.drawn(self.sampler(matrix, number, 0), len(matrix), f"rows of {number}, imputation 0")
+        return self.draw(self.sampler(matrix, number, 0), len(matrix), f"rows of {number}, imputation 0")
 
     def sampler(self, matrix: NDArray[np.float64], number: int, imputation: int) -> Callable[..., NDArray[np.float64]]:
         """Fit the model; return a function of a number of rows and a generator that draws a matrix."""
@@ -174,11 +174,11 @@ class SynthesisPlan(MatrixPlan):
             variables_of(matrix, filled, encoder, self.setup.number_limits), self.method.k, self.method.order
         )
         if self.method.proper:
-            problem = problem.resampled(self.setup.randomness.stream(f"parameters of {name}"))
+            problem = problem.resample(self.setup.randomness.stream(f"parameters of {name}"))
         sample = MODELS[self.method.kind](problem, self.setup.randomness.stream(f"model of {name}"))
         return lambda rows, generator: matrix_of(sample(rows, generator), problem.variables, encoder.width)
 
-    def drawn(self, sampler: Callable[..., NDArray[np.float64]], rows: int, name: str) -> NDArray[np.float64]:
+    def draw(self, sampler: Callable[..., NDArray[np.float64]], rows: int, name: str) -> NDArray[np.float64]:
         """Draw a matrix with the random numbers of this name."""
         return sampler(rows, self.setup.randomness.stream(name))
 
@@ -187,27 +187,27 @@ class SynthesisPlan(MatrixPlan):
         made = [self._table(block, matrix, number, imputation) for imputation in range(self.method.imputations)]
         if self.method.imputations == 1:
             return self.outcome(made[0], number)
-        return self._together(made, number)
+        return self._join(made, number)
 
     def _table(self, block: Table, matrix: NDArray[np.float64], number: int, imputation: int) -> Table:
         """Return one synthetic table, in which rows that copy somebody have been drawn again."""
         sampler, name = self.sampler(matrix, number, imputation), f"{number}, imputation {imputation}"
-        made = self._decoded(self.drawn(sampler, block.rows, f"rows of {name}"))
+        made = self._decode(self.draw(sampler, block.rows, f"rows of {name}"))
         for attempt in range(ATTEMPTS):
-            copies = copied_rows(made, block)
+            copies = find_copies(made, block)
             if not copies.size:
                 break
             rows = min(block.rows, SPARE_ROWS + 10 * copies.size)
-            again = self._decoded(self.drawn(sampler, rows, f"rows of {name}, attempt {attempt}"))
-            others = np.setdiff1d(np.arange(again.rows), copied_rows(again, block))
-            made = _replaced(made, copies, again, others, alike=attempt < ALIKE)
+            again = self._decode(self.draw(sampler, rows, f"rows of {name}, attempt {attempt}"))
+            others = np.setdiff1d(np.arange(again.rows), find_copies(again, block))
+            made = _replace_rows(made, copies, again, others, alike=attempt < ALIKE)
         return made
 
-    def _decoded(self, matrix: NDArray[np.float64]) -> Table:
+    def _decode(self, matrix: NDArray[np.float64]) -> Table:
         numbers = self.setup.ranges(matrix).clip(self.setup.encoder.natural(matrix))
         return self.setup.encoder.decode(matrix, numbers=numbers)
 
-    def _together(self, made: list[Table], number: int) -> Outcome:
+    def _join(self, made: list[Table], number: int) -> Outcome:
         """Return all synthetic tables as one, with a column that numbers them."""
         generator, rows = self.setup.randomness.stream(f"rows {number}"), made[0].rows
         order = np.concatenate([place * rows + generator.permutation(rows) for place in range(len(made))])
@@ -239,7 +239,9 @@ class SynthesisPlan(MatrixPlan):
         return own | {name: note for name, note in super().notes.items() if name in Synthesize.manifest_notes}
 
 
-def _replaced(table: Table, rows: NDArray[np.int64], again: Table, others: NDArray[np.int64], *, alike: bool) -> Table:
+def _replace_rows(
+    table: Table, rows: NDArray[np.int64], again: Table, others: NDArray[np.int64], *, alike: bool
+) -> Table:
     """Return the table with rows of another draw in the place of these rows, as far as there are any.
 
     With ``alike``, only a row with the same missing values takes the place of a row. A row with many of them is more

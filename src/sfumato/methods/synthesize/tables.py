@@ -68,7 +68,7 @@ def fit_tables(problem: Problem, generator: np.random.Generator) -> Sampler:
         codes: dict[int, NDArray[np.int64]] = {}
         drawn: Drawn = [np.empty(0)] * len(problem.variables)
         for step in steps:
-            codes[step.field] = _drawn(step, fields, codes, rows, generator)
+            codes[step.field] = _draw_field(step, fields, codes, rows, generator)
             fields[step.field].write(codes[step.field], drawn, generator)
         return drawn
 
@@ -81,7 +81,7 @@ def fields_of(problem: Problem) -> list[CodedField]:
     for place, variable in enumerate(problem.variables):
         if isinstance(variable, Numbers):
             state = None if variable.state is None else problem.variables[variable.state]
-            fields.append(_binned(variable, place, state if isinstance(state, Codes) else None, problem.k))
+            fields.append(_bin_numbers(variable, place, state if isinstance(state, Codes) else None, problem.k))
         elif not _is_state(problem, place):
             fields.append(CodedField(variable.values, variable.size, place, None, 0, None))
     return fields
@@ -92,7 +92,7 @@ def _is_state(problem: Problem, place: int) -> bool:
     return isinstance(following, Numbers) and following.state == place
 
 
-def _binned(variable: Numbers, place: int, state: Codes | None, k: int) -> CodedField:
+def _bin_numbers(variable: Numbers, place: int, state: Codes | None, k: int) -> CodedField:
     known = variable.values[variable.known]
     states = 0 if state is None else state.size
     bins = max(1, min(BINS, known.size // k))
@@ -174,7 +174,7 @@ def _key(
     return key
 
 
-def _drawn(
+def _draw_field(
     step: ConditionalTable,
     fields: Sequence[CodedField],
     codes: dict[int, NDArray[np.int64]],

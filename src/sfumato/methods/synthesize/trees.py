@@ -81,7 +81,7 @@ def matrix_of(predictors: Sequence[Predictor], levels: Sequence[NDArray[np.int64
     return np.column_stack([one.column(levels[one.place]) for one in predictors])
 
 
-def most_related(
+def choose_predictors(
     variables: Sequence[Variable], levels: Sequence[NDArray[np.int64]], target: Variable, wanted: NDArray[Any]
 ) -> tuple[Predictor, ...]:
     """Return the predictors of a variable: all earlier ones, or those that are most related to it."""
@@ -214,7 +214,7 @@ def _step(problem: Problem, place: int, levels: Drawn, generator: np.random.Gene
     wanted, before = variable.values[rows], [one[rows] for one in levels[:place]]
     if not before or len(rows) < 2 * k or not _can_be_learnt(wanted, variable):
         return Step(variable, (), None, np.empty(0, np.int64), Donors.of(wanted, np.zeros(len(rows), np.int64), 1))
-    predictors = most_related(problem.variables[:place], before, variable, wanted)
+    predictors = choose_predictors(problem.variables[:place], before, variable, wanted)
     tree = _tree(variable, k, int(generator.integers(2**31)))
     matrix = matrix_of(predictors, before)
     some = generator.permutation(len(rows))[:DECIDING] if len(rows) > DECIDING else slice(None)

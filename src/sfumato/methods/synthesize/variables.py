@@ -72,7 +72,7 @@ class Problem:
         """Number of rows of the block."""
         return len(self.variables[0].values)
 
-    def resampled(self, generator: np.random.Generator) -> Problem:
+    def resample(self, generator: np.random.Generator) -> Problem:
         """Return the problem with as many rows drawn with replacement, as an approximate draw of its parameters."""
         rows = generator.integers(self.rows, size=self.rows)
         return Problem(tuple(_of_rows(variable, rows) for variable in self.variables), self.k, self.order)
@@ -108,12 +108,12 @@ def variables_of(
         if number.width > 1:
             state = len(found)
             found.append(Codes(states + 1, number.width, False, number))
-        low, high = (_scaled(number, float(end)) for end in limits[place])
+        low, high = (_scale(number, float(end)) for end in limits[place])
         found.append(Numbers(filled[:, number.position], states == NUMBER, low, high, state, number))
     return tuple(found)
 
 
-def _scaled(number: NumberEncoding, end: float) -> float:
+def _scale(number: NumberEncoding, end: float) -> float:
     """Return the end of a range in the unit of the matrix."""
     if number.logged:
         end = float(np.log(end)) if end > 0.0 else -np.inf

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, counted, listed
+from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, format_count, format_names
 from sfumato.statistics.moments import Moments
 from sfumato.table.groups import GroupKeys, KeyedGroups, column_hashes
 
@@ -62,10 +62,10 @@ class MarginalsKept(Claim[ValueSums]):
     def finding(self, tally: ValueSums) -> Finding:
         changed = [name for name in self.columns if any(tally.differences[name])]
         return Finding(
-            claim=f"every value is in as many rows as in the original, in {listed(self.columns)}",
+            claim=f"every value is in as many rows as in the original, in {format_names(self.columns)}",
             held=not changed and tally.rows == 0,
-            found=f"{f'other values of {listed(changed)}' if changed else 'the values of the original'} in "
-            f"{counted(tally.released, 'row')}",
+            found=f"{f'other values of {format_names(changed)}' if changed else 'the values of the original'} in "
+            f"{format_count(tally.released, 'row')}",
             fix=FAULT,
             kind=self.kind,
         )
@@ -212,9 +212,9 @@ class WeightTotalsKept(Claim[WeightTotals]):
         return Finding(
             claim=f"the total of {self.weight} in each box, and in all released rows, is that of the original rows",
             held=not changed and tally.is_kept,
-            found=f"{counted(changed, 'total')} changed"
+            found=f"{format_count(changed, 'total')} changed"
             if changed
-            else f"{counted(len(tally.original), 'total')} kept",
+            else f"{format_count(len(tally.original), 'total')} kept",
             fix=FAULT,
             kind=self.kind,
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from sfumato.plan.claims.sampling_privacy import sampling_delta
-from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, counted, listed_without_box
+from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count, format_names_without_box
 from sfumato.table.groups import GroupCounts, KeyedGroups, sum_by_group
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class RiskAtMost(Claim[GroupCounts]):
         asked = [(name, found, limit) for name, found, limit in limits if limit is not None]
         promised = " and ".join(f"{name} risk at most {limit:g}" for name, _, limit in asked)
         return Finding(
-            claim=f"{promised} in {listed_without_box(self.columns)}",
+            claim=f"{promised} in {format_names_without_box(self.columns)}",
             held=all(found <= limit * (1.0 + ROUNDING) for _, found, limit in asked),
             found=", ".join(f"{name} risk {found:.4g}" for name, found, _ in asked),
             fix="a larger k, or more suppression",
@@ -98,10 +98,10 @@ class KMap(Claim[GroupCounts]):
         people = self.population.people(tally)
         few = int((people < self.k).sum())
         return Finding(
-            claim=f"every row matches at least {counted(self.k, 'row')} of the population table in "
-            f"{listed_without_box(self.columns)}",
+            claim=f"every row matches at least {format_count(self.k, 'row')} of the population table in "
+            f"{format_names_without_box(self.columns)}",
             held=few == 0,
-            found=f"fewest {int(people.min(initial=self.population.groups.rows)):,}, {counted(len(people), 'group')}",
+            found=f"fewest {int(people.min(initial=self.population.groups.rows)):,}, {format_count(len(people), 'group')}",
             fix="allow more suppression, or protect fewer columns",
             kind=self.kind,
         )
@@ -156,7 +156,7 @@ class SampledPrivacy(Claim[SampledGroups]):
             "without looking at the table",
             held=smallest >= self.k and delta <= self.delta * (1.0 + 1e-9) and not others,
             found=f"smallest group {smallest:,}, delta {delta:.3g}"
-            + (f"; {counted(others, 'column')} outside the groups" if others else ""),
+            + (f"; {format_count(others, 'column')} outside the groups" if others else ""),
             fix="a larger epsilon or delta, or coarser levels",
             kind=self.kind,
         )

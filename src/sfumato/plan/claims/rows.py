@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow.compute as pc
 
-from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, counted, listed
+from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, format_count, format_names
 from sfumato.schema.pseudonyms import PSEUDONYM, collision_probability
 from sfumato.table.kinds import Kind
 
@@ -60,7 +60,7 @@ class RowsAccountedFor(Claim[AccountedRows]):
         return Finding(
             claim=f"{each}; {allowed} suppressed",
             held=tally.once and suppressed <= self.suppressed_at_most * tally.original * (1 + 1e-12),
-            found=f"{counted(tally.original, 'row')} in, {tally.released:,} out, {suppressed:,} suppressed"
+            found=f"{format_count(tally.original, 'row')} in, {tally.released:,} out, {suppressed:,} suppressed"
             + ("" if tally.once else "; some released rows are duplicates or have no original row"),
             fix="a larger share of suppressed rows" if tally.once else FAULT,
             kind=self.kind,
@@ -91,9 +91,9 @@ class ColumnsAllowed(Claim[ReleasedNames]):
     def finding(self, tally: ReleasedNames) -> Finding:
         others = sorted(tally.names.difference(self.names))
         return Finding(
-            claim=f"only these columns are released: {listed(self.names)}",
+            claim=f"only these columns are released: {format_names(self.names)}",
             held=not others,
-            found=f"also {listed(others)}" if others else counted(len(tally.names), "column"),
+            found=f"also {format_names(others)}" if others else format_count(len(tally.names), "column"),
             fix=FAULT,
             kind=self.kind,
         )
@@ -191,7 +191,7 @@ class ValidCells(Claim[CellValues]):
         found = [f"{fault} in {', '.join(map(repr, sorted(names)))}" for fault, names in faults.items() if names]
         return Finding(
             claim="every category is one of the column's own, whole numbers are whole, and numbers are within the "
-            f"range of their column{f', except in {listed(self.unlimited)}' if self.unlimited else ''}",
+            f"range of their column{f', except in {format_names(self.unlimited)}' if self.unlimited else ''}",
             held=not found,
             found="; ".join(found) or "valid values only",
             fix=FAULT,
@@ -252,7 +252,7 @@ class Pseudonyms(Claim[PseudonymCounts]):
 
     def finding(self, tally: PseudonymCounts) -> Finding:
         people, named = len(tally.values), tally.rows - tally.missing
-        found = f"{counted(people, 'pseudonym')} in {counted(named, 'row')}, {tally.missing:,} missing"
+        found = f"{format_count(people, 'pseudonym')} in {format_count(named, 'row')}, {tally.missing:,} missing"
         found += f", {tally.strange:,} other cells" if tally.strange else ""
         chance = collision_probability(people)
         each = "one row for each" if self.one_row_each else "several rows of a person share one"
@@ -285,7 +285,7 @@ class DatesShifted(Claim[None]):
             claim=f"all dates of a person in {', '.join(self.columns)} are shifted by the same 1 to {self.days:,} days "
             "to either side, and all promises speak of the shifted dates; the shift guarantees no privacy",
             held=True,
-            found=f"distances between the dates of {counted(self.people, 'person').replace('persons', 'people')} kept, "
+            found=f"distances between the dates of {format_count(self.people, 'person').replace('persons', 'people')} kept, "
             "compared before the method",
             kind=self.kind,
         )

@@ -20,7 +20,7 @@ from sfumato.plan.claims.sensitive_groups import (
     recursive_c,
     tree_distances,
 )
-from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, counted
+from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,9 +44,9 @@ class SensitiveClaim(Claim[KeyedCounts]):
         return KeyedCounts.of(evidence.groups(self.columns), evidence.released.coded(self.column))
 
     def finding(self, tally: KeyedCounts) -> Finding:
-        measured = self._measured(tally) if len(tally.keys) else np.zeros(0)
+        measured = self._measure_groups(tally) if len(tally.keys) else np.zeros(0)
         broken = int((~self._holds(measured)).sum())
-        found = f"{self._worst(measured)} in the worst of {counted(len(measured), 'group')}"
+        found = f"{self._worst(measured)} in the worst of {format_count(len(measured), 'group')}"
         return Finding(
             claim=self._sentence,
             held=broken == 0,
@@ -65,7 +65,7 @@ class SensitiveClaim(Claim[KeyedCounts]):
         """The claim in words."""
 
     @abstractmethod
-    def _measured(self, tally: KeyedCounts) -> NDArray[np.float64]:
+    def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         """Return what is measured in each group."""
 
     @abstractmethod
@@ -87,7 +87,7 @@ class EntropyDiversity(SensitiveClaim):
     def _sentence(self) -> str:
         return f"entropy {self.l:g}-diverse in {self.column!r}"
 
-    def _measured(self, tally: KeyedCounts) -> NDArray[np.float64]:
+    def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         return effective_values(tally.counts)
 
     def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -108,7 +108,7 @@ class RecursiveDiversity(SensitiveClaim):
     def _sentence(self) -> str:
         return f"recursive ({self.c:g}, {self.l})-diverse in {self.column!r}"
 
-    def _measured(self, tally: KeyedCounts) -> NDArray[np.float64]:
+    def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         return recursive_c(tally.counts, self.l)
 
     def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -132,7 +132,7 @@ class TCloseness(SensitiveClaim):
     def _sentence(self) -> str:
         return f"{self.t:g}-close in {self.column!r} ({'ordered' if self.ordered else 'equal'} distance)"
 
-    def _measured(self, tally: KeyedCounts) -> NDArray[np.float64]:
+    def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         return ordered_distances(tally.in_order()) if self.ordered else equal_distances(tally.counts)
 
     def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -156,7 +156,7 @@ class DeclaredCloseness(TCloseness):
     def _sentence(self) -> str:
         return f"{self.t:g}-close in {self.column!r} ({'tree' if self.tree is not None else 'ordered'} distance)"
 
-    def _measured(self, tally: KeyedCounts) -> NDArray[np.float64]:
+    def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         if self.tree is None:
             return ordered_distances(tally.in_order(self.order))
         leaves = self.tree.positions(tally.values, column=self.column)

@@ -207,7 +207,7 @@ def equal_distances(counts: SensitiveCounts) -> NDArray[np.float64]:
     [0.25, 0.25]
     """
     more = np.maximum(counts.shares - counts.overall[counts.value], 0.0)  # what is more than q equals what is less
-    return _summed(counts, more)
+    return _sum(counts, more)
 
 
 def ordered_distances(counts: SensitiveCounts) -> NDArray[np.float64]:
@@ -232,7 +232,7 @@ def ordered_distances(counts: SensitiveCounts) -> NDArray[np.float64]:
     reached = (rows - (rows - counts.count)[counts.starts][counts.group]) / counts.sizes[counts.group]
     crossing = np.clip(np.searchsorted(below, reached), first, last)
     gaps = reached * (2 * crossing - first - last) + summed[first] + summed[last] - 2.0 * summed[crossing]
-    return np.asarray((_summed(counts, gaps) + summed[first[counts.starts]]) / (m - 1))
+    return np.asarray((_sum(counts, gaps) + summed[first[counts.starts]]) / (m - 1))
 
 
 def tree_distances(counts: SensitiveCounts, leaves: NDArray[np.int64], tree: Tree) -> NDArray[np.float64]:
@@ -287,7 +287,7 @@ def _gains(counts: SensitiveCounts) -> NDArray[np.float64]:
     return np.asarray(counts.shares / counts.overall[counts.value] - 1.0)
 
 
-def _summed(counts: SensitiveCounts, terms: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sum(counts: SensitiveCounts, terms: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.add.reduceat(terms, counts.starts))
 
 
