@@ -21,13 +21,13 @@ import numpy as np
 
 from sfumato.errors import CannotRelease
 from sfumato.methods.base import Method
-from sfumato.methods.options import logs_option
-from sfumato.params import Choice, option
+from sfumato.methods.options import logs_option, reported_option
+from sfumato.params import Choice
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
-from sfumato.plan.plan import Outcome, Plan
+from sfumato.plan.plan import Claim, Outcome, Plan
 from sfumato.plan.questions import DistinctIn, FactsOf
-from sfumato.plan.survey import count_blocks
-from sfumato.table.encoded_columns import NUMBER, Logs, class_probabilities, shares_of
+from sfumato.plan.survey import Survey, count_blocks
+from sfumato.table.encoded_columns import NUMBER, Logs, NumberEncoding, class_probabilities, shares_of
 from sfumato.table.encoder import Encoder
 from sfumato.table.groups import mix_bits
 
@@ -36,11 +36,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.plan.plan import Claim
-    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
-    from sfumato.table.encoded_columns import NumberEncoding
     from sfumato.table.table import Table
 
 
@@ -67,12 +64,11 @@ class MatrixMethod(Method):
     splits_mixtures: ClassVar[bool] = False  # whether values that many rows share are encoded by indicators
 
     logs: Logs = logs_option()
-    decoding: Decoding = option(
+    decoding: Decoding = reported_option(
         Choice(DECODINGS),
         'How a category is chosen from its perturbed indicators: the "largest" indicator; or at random, with '
         'probabilities from the inverse logit of the indicators ("probability") or proportional to them ("drawn").',
         default="largest",
-        reported=True,
     )
 
     def setup(

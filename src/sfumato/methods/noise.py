@@ -13,13 +13,13 @@ import pyarrow.types as pt
 
 from sfumato.errors import OptionError
 from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup, Ranges
-from sfumato.methods.options import logs_option
+from sfumato.methods.options import logs_option, reported_option
 from sfumato.methods.permutation_plan import missing_cells, normal_scores, sort_rows
-from sfumato.params import Choice, Flag, Number, Probability, Share, option
+from sfumato.params import Choice, Flag, Number, Probability, Share
 from sfumato.plan.claims.rows import ValidCells
 from sfumato.schema.columns import Role
 from sfumato.statistics.moments import pairwise_covariance
-from sfumato.table.encoded_columns import Logs, number_limits
+from sfumato.table.encoded_columns import Logs, NumberEncoding, number_limits
 from sfumato.table.kinds import Kind as ColumnKind
 from sfumato.table.table import Table
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
-    from sfumato.table.encoded_columns import NumberEncoding
 
 
 # Rows of noise of mean 0 and a given covariance: normal, without rows near zero, or from a mixture of normals.
@@ -181,48 +180,42 @@ class Noise(MatrixMethod):
         "limited": "columns whose numbers were clipped to a range after noise was added",
     }
 
-    kind: Kind = option(
+    kind: Kind = reported_option(
         Choice(KINDS),
         'The noise: normal with the correlations of the data ("correlated") or without correlations ("uncorrelated"), '
         'correlated noise on the normal scores of the ranks ("normal-scores"), or correlated noise from a mixture of '
         'normals ("mixture").',
         default="correlated",
-        reported=True,
     )
-    level: float = option(
+    level: float = reported_option(
         Number(above=0.0),
         "Variance of the noise (b), as a multiple of the variance of the data.",
         default=0.1,
         unit="variances of the data",
-        reported=True,
         strengths=(0.05, 0.1, 0.25, 0.5, 1.0),
     )
-    correct: bool = option(
+    correct: bool = reported_option(
         Flag(),
         "Shrink the noisy values so that means and variances equal those of the data in expectation.",
         default=True,
-        reported=True,
     )
-    resample: float = option(
+    resample: float = reported_option(
         Share(below_one=True),
         "Share of the rows of noise, those nearest to zero, that are drawn again, so that no row stays nearly "
         "unchanged. The rest is scaled so that the covariance of the noise is the same. Not for mixtures.",
         default=0.0,
-        reported=True,
     )
-    within: float = option(
+    within: float = reported_option(
         Probability(),
         "For a mixture: variance within each of its normals. The smaller, the fewer cells change little.",
         default=0.25,
         unit="share of the variance of the noise",
-        reported=True,
     )
-    clip: bool = option(
+    clip: bool = reported_option(
         Flag(),
         "Clip numbers to the range of their column. Without it only declared domains, and the range of sampling "
         "weights, limit them. Clipping makes recovered variances too small.",
         default=False,
-        reported=True,
     )
     logs: Logs = logs_option(
         'Columns to log-transform before noise is added: none ("never"), skewed columns of positive numbers ("auto"), '

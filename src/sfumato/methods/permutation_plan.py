@@ -13,8 +13,8 @@ import pyarrow as pa
 from sfumato.errors import CannotRelease, OptionError, TableError
 from sfumato.plan.claims.kept_statistics import MarginalsKept
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
-from sfumato.plan.plan import Outcome, Plan
-from sfumato.plan.survey import count_blocks
+from sfumato.plan.plan import Claim, Outcome, Plan
+from sfumato.plan.survey import Survey, count_blocks
 from sfumato.table.groups import mix_bits
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -22,8 +22,6 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.plan import Claim
-    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
 

@@ -12,20 +12,19 @@ import pyarrow.compute as pc
 
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
+from sfumato.methods.options import reported_option
 from sfumato.methods.recodings.quasi_columns import MOST_VALUES
 from sfumato.params import Checked, OrNone, Share, option, require_share
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
-from sfumato.plan.plan import Outcome, RowwisePlan
+from sfumato.plan.plan import Claim, Outcome, RowwisePlan
 from sfumato.plan.questions import DistinctIn
-from sfumato.plan.survey import count_blocks
+from sfumato.plan.survey import Survey, count_blocks
 from sfumato.schema.columns import Role
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.plan import Claim
-    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
 
@@ -58,13 +57,12 @@ class Pram(Method):
         "matrix": "whether the matrix of a column is invariant or given",
     }
 
-    keep: float = option(
+    keep: float = reported_option(
         Share(below_one=True),
         "Probability that a cell is kept. Otherwise it is drawn from the distribution of its column, and may come out "
         "the same.",
         default=0.8,
         unit="probability",
-        reported=True,
         strengths=(0.95, 0.9, 0.8, 0.6, 0.4),
     )
     matrix: Mapping[str, Matrix] | None = option(

@@ -11,14 +11,15 @@ import pyarrow as pa
 
 from sfumato.errors import OptionError
 from sfumato.methods.base import Method
+from sfumato.methods.options import reported_option
 from sfumato.methods.recodings.quasi_columns import MOST_VALUES, promise_containment
 from sfumato.methods.recodings.recoding import Recoded, Recoding, RecodingPlan, ValueMap, texts
-from sfumato.params import Checked, Number, OrNone, Probability, option, require_int
+from sfumato.params import Checked, Number, OrNone, Probability, require_int
 from sfumato.plan.claims.risk import SampledPrivacy
 from sfumato.plan.claims.sampling_privacy import SamplingParameters, sampling_parameters
 from sfumato.plan.plan import Outcome
 from sfumato.plan.questions import Distinct, DistinctIn
-from sfumato.plan.survey import count_blocks
+from sfumato.plan.survey import Survey, count_blocks
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.hierarchies import ROOT
 from sfumato.schema.suggested_hierarchies import tree_for
@@ -27,7 +28,6 @@ from sfumato.table.kinds import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
     from sfumato.table.table import Table
@@ -61,27 +61,24 @@ class PrivateSample(Method):
         "columns": "how each column was recoded",
     }
 
-    epsilon: float = option(
+    epsilon: float = reported_option(
         Number(above=0.0),
         "Privacy loss ε: one row changes the probability of any release by a factor of at most e^ε, except with "
         "probability δ.",
         default=1.0,
-        reported=True,
         strengths=(4.0, 2.0, 1.0, 0.5, 0.25),
     )
-    delta: float | None = option(
+    delta: float | None = reported_option(
         OrNone(Probability()),
         "Probability δ with which the factor may be larger. Choose it well below 1 ÷ the number of rows. None: the "
         "number of rows to the power −1.2, if that number is public.",
         default=None,
-        reported=True,
     )
-    levels: Mapping[str, int] | None = option(
+    levels: Mapping[str, int] | None = reported_option(
         OrNone(Checked("level of its tree for each named column", lambda value, name: _require_levels(value))),
         "Level of each column's tree, 0 for the values themselves. It must be chosen without looking at the table. "
         "Columns that are not named are generalized to the middle level of their tree.",
         default=None,
-        reported=True,
     )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SamplePlan:

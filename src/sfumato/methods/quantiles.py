@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from sfumato.errors import OptionError, TableError
+from sfumato.methods.options import reported_option
 from sfumato.methods.recodings.buckets import SHOWN, Buckets, Shown, merge_to_at_least, quantile_ends
 from sfumato.methods.recodings.quasi_columns import TIES, ColumnwiseMethod, Goal, Ties
-from sfumato.params import GROUP_SIZES, Choice, OrNone, Probability, Whole, option, require_choice, require_int
+from sfumato.params import GROUP_SIZES, Choice, OrNone, Probability, Whole, require_choice, require_int
 from sfumato.plan.questions import Answers, ExtremesOf, MissingIn, PointsOf, Question
 from sfumato.plan.sketches import Reservoir, WeightedPoints, sample_size
 from sfumato.plan.survey import Survey, is_whole
@@ -53,55 +54,48 @@ class Quantiles(ColumnwiseMethod):
     one_row_per_person: ClassVar[bool] = True
     manifest_notes: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
 
-    k: int | None = option(
+    k: int | None = reported_option(
         OrNone(Whole(at_least=1)),
         "Smallest number of rows in a group. Give either k or buckets.",
         default=None,
         unit="rows",
-        reported=True,
         strengths=GROUP_SIZES,
     )
-    buckets: int | None = option(
+    buckets: int | None = reported_option(
         OrNone(Whole(at_least=1)),
         "Number of groups in each column, instead of k. With buckets the method promises no privacy.",
         default=None,
         unit="groups",
-        reported=True,
     )
-    sample: int | None = option(
+    sample: int | None = reported_option(
         OrNone(Whole(at_least=1)),
         "Number of random rows from which the cuts are computed. None: all rows.",
         default=None,
         unit="rows",
-        reported=True,
     )
-    epsilon: float | None = option(
+    epsilon: float | None = reported_option(
         OrNone(Probability()),
         "Largest error of the rank of a cut, as a share of the rows. Without delta a sketch guarantees it; with delta "
         "a sample meets it with probability 1 − delta. None: no error.",
         default=None,
         unit="share of rows",
-        reported=True,
     )
-    delta: float | None = option(
+    delta: float | None = reported_option(
         OrNone(Probability()),
         "Probability, for each column, that a sample fails to meet epsilon. Used only with epsilon or sample; None "
         "with sample: 0.01.",
         default=None,
-        reported=True,
     )
-    represent: Shown = option(
+    represent: Shown = reported_option(
         Choice(SHOWN),
         "What is released for a group: its median or mean, its range (two columns), or a label.",
         default="median",
-        reported=True,
     )
-    ties: Ties = option(
+    ties: Ties = reported_option(
         Choice(TIES),
         'Whether equal values may be split between groups ("split") or are kept "together". With a sample, with a '
         "sketch, and in tables that are processed in blocks, they are always kept together.",
         default="split",
-        reported=True,
     )
 
     def __post_init__(self) -> None:

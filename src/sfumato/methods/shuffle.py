@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sfumato.methods.base import Method
+from sfumato.methods.options import reported_option
 from sfumato.methods.permutation_plan import Permutation, PermutationPlan, missing_cells, rank_of, sort_rows
-from sfumato.params import Checked, option, require_names
+from sfumato.params import Checked, require_names
 from sfumato.statistics.moments import pairwise_covariance
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from sfumato.plan.survey import Survey
@@ -190,11 +189,10 @@ class Shuffle(Method):
     theory: ClassVar[str] = "shuffling"
     manifest_notes: ClassVar[Mapping[str, str]] = {"shuffled columns": "columns whose cells were put in another order"}
 
-    given: tuple[str, ...] = option(
+    given: tuple[str, ...] = reported_option(
         Checked("list of column names", require_names),
         "Columns that stay as they are. The other columns keep their rank correlations with them.",
         default=(),
-        reported=True,
     )
 
     def __post_init__(self) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
+from sfumato.methods.options import reported_option
 from sfumato.methods.permutation_plan import Permutation, PermutationPlan, sort_rows
-from sfumato.params import Checked, Choice, Probability, Share, Whole, option, require_names
+from sfumato.params import Checked, Choice, Probability, Share, Whole, require_names
 from sfumato.table.groups import group_labels
 
 if TYPE_CHECKING:
@@ -124,47 +125,41 @@ class Swap(Method):
         "ranks in a window": "largest number of ranks between two cells that are exchanged",
     }
 
-    kind: Kind = option(
+    kind: Kind = reported_option(
         Choice(KINDS),
         'Between which rows cells are exchanged: near ranks ("rank"), any ("plain"), equal ones in the columns '
         '``classes`` ("within-classes"), similar ones ("within-clusters"), or those of the same rank in another random '
         'subset ("between-subsets").',
         default="rank",
-        reported=True,
     )
-    window: float = option(
+    window: float = reported_option(
         Probability(),
         'Largest difference of ranks, for kind="rank". It is a share: 0.1 means 10 % of the rows.',
         default=0.1,
         unit="share of the rows",
-        reported=True,
         strengths=(0.02, 0.05, 0.1, 0.2, 0.4),
     )
-    share: float = option(
+    share: float = reported_option(
         Share(),
         'Share of the rows, chosen at random for each column, that take part; above 0. Not for kind="between-subsets".',
         default=1.0,
-        reported=True,
     )
-    classes: tuple[str, ...] = option(
+    classes: tuple[str, ...] = reported_option(
         Checked("list of column names", require_names),
         'Columns that stay as they are, for kind="within-classes".',
         default=(),
-        reported=True,
     )
-    size: int = option(
+    size: int = reported_option(
         Whole(at_least=2),
         'Smallest number of rows in a cluster, for kind="within-clusters"; clusters have fewer than twice as many.',
         default=10,
         unit="rows",
-        reported=True,
     )
-    subsets: int = option(
+    subsets: int = reported_option(
         Whole(at_least=2),
         'Number of random subsets, for kind="between-subsets".',
         default=2,
         unit="subsets",
-        reported=True,
     )
 
     def __post_init__(self) -> None:

@@ -11,24 +11,22 @@ import pyarrow as pa
 
 from sfumato.errors import CannotRelease
 from sfumato.methods.base import Method
-from sfumato.params import Share, Whole, option
+from sfumato.methods.options import reported_option
+from sfumato.params import Share, Whole
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
-from sfumato.plan.plan import Outcome, RowwisePlan
+from sfumato.plan.plan import Claim, Outcome, RowwisePlan
 from sfumato.plan.questions import PointsOf
-from sfumato.plan.survey import count_blocks
+from sfumato.plan.survey import Survey, count_blocks
 from sfumato.schema.columns import Role
-from sfumato.table.kinds import number_column
+from sfumato.table.kinds import Kind, number_column
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.plan import Claim
     from sfumato.plan.sketches import WeightedPoints
-    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
-    from sfumato.table.kinds import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,23 +52,21 @@ class TopBottom(Method):
         "coded columns": "columns whose largest and smallest numbers were replaced"
     }
 
-    k: int = option(
+    k: int = reported_option(
         Whole(at_least=1),
         "Smallest number of rows that share each limit, so that none of them stands out.",
         default=5,
         unit="rows",
-        reported=True,
     )
-    top: float = option(
+    top: float = reported_option(
         Share(),
         "Share of the largest numbers that are replaced.",
         default=0.01,
         unit="rows",
-        reported=True,
         strengths=(0.005, 0.01, 0.02, 0.05, 0.1),
     )
-    bottom: float = option(
-        Share(), "Share of the smallest numbers that are replaced.", default=0.01, unit="rows", reported=True
+    bottom: float = reported_option(
+        Share(), "Share of the smallest numbers that are replaced.", default=0.01, unit="rows"
     )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> TopBottomPlan:

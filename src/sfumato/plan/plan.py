@@ -337,6 +337,10 @@ class Claim(ABC, Generic[T]):
     def finding(self, tally: T) -> Finding:
         """Judge the claim by the tally of all blocks."""
 
+    def report(self, *, claim: str, held: bool, found: str, fix: str = "") -> Finding:
+        """Return a finding of the claim's kind."""
+        return Finding(claim=claim, held=held, found=found, fix=fix, kind=self.kind)
+
     def measure(self, evidence: Evidence) -> Finding:
         """Count and judge rows that are all in one block."""
         return self.finding(self.tally(evidence))

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.plan.questions import Answers, Distinct, DistinctIn, ExtremesOf, MissingIn, MomentsOf, Question
-from sfumato.schema.columns import Role
-from sfumato.schema.hierarchies import Ends, node_ends
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.hierarchies import Ends, Tree, node_ends
 from sfumato.schema.schema import Schema
 from sfumato.schema.suggested_hierarchies import tree_for
 from sfumato.table.kinds import Kind
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.schema.columns import Column
-    from sfumato.schema.hierarchies import Tree
     from sfumato.table.table import Table
 
 
@@ -82,8 +80,7 @@ class NumberNodes:
         """Return the rank of each row's value."""
         coded = rows.coded(name)
         rank = pc.index_in(coded.values, value_set=self.values).to_numpy(zero_copy_only=False)
-        ranks: NDArray[np.float64] = rank.astype(np.float64)[coded.codes]
-        return ranks
+        return np.asarray(rank.astype(np.float64)[coded.codes])
 
     def intervals(self, first: NDArray[np.int64], last: NDArray[np.int64]) -> Ends:
         """Return the ends of the node that covers the values from a first to a last rank, neither missing."""
@@ -183,8 +180,7 @@ class SetAxis:
         """Return the rank of each row's value."""
         coded = rows.coded(self.name)
         rank = pc.index_in(coded.values, value_set=self.values).to_numpy(zero_copy_only=False)
-        ranks: NDArray[np.float64] = rank.astype(np.float64)[coded.codes]
-        return ranks
+        return np.asarray(rank.astype(np.float64)[coded.codes])
 
 
 Axis = NumberAxis | SetAxis

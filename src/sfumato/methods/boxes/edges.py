@@ -8,7 +8,7 @@ subdivide the space: their faces lie between records, at values that at least k 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -20,8 +20,6 @@ from sfumato.methods.boxes.axes import NumberAxis
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from sfumato.methods.boxes.cut_kernels import CellFaces

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.plan.plan import Optimality
+from sfumato.plan.plan import Evidence, Optimality
 from sfumato.table.intervals import Intervals, interval_names
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.axes import Axes, NumberAxis
     from sfumato.methods.boxes.diversity import DiversityRule
     from sfumato.methods.boxes.sensitivities import Sensitivities
-    from sfumato.plan.plan import Evidence
     from sfumato.table.table import Table
 
 
@@ -50,8 +49,7 @@ def log_density(
     positive = distances[distances > 0.0]
     distances = np.maximum(distances, positive.min() if positive.size else 1.0)
     log_ball = axes / 2 * math.log(math.pi) - math.lgamma(axes / 2 + 1)
-    found: NDArray[np.float64] = math.log(max(near - 1, 1)) - log_ball - axes * np.log(distances) - np.log(spread).sum()
-    return found
+    return np.asarray(math.log(max(near - 1, 1)) - log_ball - axes * np.log(distances) - np.log(spread).sum())
 
 
 # The best box around a point: XK §II and §IV in one formula.
@@ -125,8 +123,7 @@ def _level(
 
 def contribution(sensitivity: NDArray[np.float64], widths: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return Σ a_i Δ_i of each point; it is n·c(x) if no width is at a bound (XK §II)."""
-    total: NDArray[np.float64] = np.einsum("pi,pi->p", sensitivity, widths)
-    return total
+    return np.asarray(np.einsum("pi,pi->p", sensitivity, widths))
 
 
 RECORDS = 10_000  # records used; evenly spaced in a larger table, so that the time does not grow with it

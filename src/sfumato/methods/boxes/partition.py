@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.boxes.axes import box_widths
-from sfumato.methods.partition import BoxPartition, grow_routes
+from sfumato.methods.boxes.axes import Axes, box_widths
+from sfumato.methods.partition import BoxPartition, Routes, grow_routes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.cut_kernels import CellFaces
     from sfumato.methods.boxes.diversity import Protected
     from sfumato.methods.boxes.partition_kernels import PartitionProblem
-    from sfumato.methods.partition import Routes
 
 
 SHARE = 6  # cells per core, so that no core waits long for the others
@@ -88,8 +86,7 @@ def cell_bounds(problem: PartitionProblem, boxes: BoxPartition, whole: NDArray[n
     """
     from sfumato.methods.boxes.cut_kernels import cells
 
-    found: NDArray[np.float64] = cells(problem.faces, problem.values, boxes.order, boxes.starts, boxes.cuts, whole)
-    return found
+    return np.asarray(cells(problem.faces, problem.values, boxes.order, boxes.starts, boxes.cuts, whole))
 
 
 def _only_axis(
@@ -235,8 +232,7 @@ def _cut(problem: PartitionProblem) -> BoxPartition:
 def _costs(problem: PartitionProblem, boxes: BoxPartition) -> NDArray[np.float64]:
     from sfumato.methods.boxes.tree_kernels import costs_of
 
-    costs: NDArray[np.float64] = costs_of(problem, boxes.order, boxes.starts)
-    return costs
+    return np.asarray(costs_of(problem, boxes.order, boxes.starts))
 
 
 def _part(problem: PartitionProblem, rows: NDArray[np.int64]) -> PartitionProblem:
@@ -266,8 +262,7 @@ class SampledRows:
     def widths(self) -> NDArray[np.float64]:
         """The width of the rows along each axis."""
         ends = self.places.min(axis=0, keepdims=True), self.places.max(axis=0, keepdims=True)
-        widths: NDArray[np.float64] = box_widths(self.axes, *ends)[0]
-        return widths
+        return np.asarray(box_widths(self.axes, *ends)[0])
 
     def between_children(self, axis: int, ordered: NDArray[np.float64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return those places among the sorted places where a child of the covering node ends, if there is a tree."""
@@ -278,8 +273,7 @@ class SampledRows:
 
         trees = trees_of([steps])
         whole = covering_widths(trees, 0, ordered[:1], ordered[-1:])
-        between: NDArray[np.int64] = ends[covering_widths(trees, 0, ordered[ends - 1], ordered[ends]) >= whole]
-        return between
+        return np.asarray(ends[covering_widths(trees, 0, ordered[ends - 1], ordered[ends]) >= whole])
 
     @property
     def is_diverse(self) -> bool:

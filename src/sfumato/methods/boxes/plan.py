@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sfumato.methods.boxes.axes import box_widths
+from sfumato.methods.boxes.axes import Axes, SetAxis, box_widths
 from sfumato.methods.boxes.optimality import OptimalityInput
 from sfumato.methods.boxes.partition import box_means, partition, problem_of
 from sfumato.methods.boxes.rules import effects
-from sfumato.methods.partition import BoxPartition, SetLabels, label_sets
+from sfumato.methods.partition import BoxPartition, Routes, SetLabels, label_sets
 from sfumato.plan.claims.containment import AtMostNames, Containment
 from sfumato.plan.claims.groups import KAnonymity
 from sfumato.plan.claims.kept_statistics import WeightTotalsKept
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
-from sfumato.plan.plan import Diagnostics, Outcome, Plan, Trace
+from sfumato.plan.plan import Claim, Diagnostics, Evidence, Finding, Outcome, Plan, RuleEffect, SearchTrace, Trace
 from sfumato.table.intervals import BOX, high_name, interval_names, low_name, missing_name
 from sfumato.table.kinds import Kind, number_column
 from sfumato.table.table import Table
@@ -27,15 +27,12 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.boxes.axes import Axes, SetAxis
     from sfumato.methods.boxes.cut_kernels import CellFaces
     from sfumato.methods.boxes.diversity import DiversityRule
     from sfumato.methods.boxes.edges import Edges, Faces
     from sfumato.methods.boxes.search import SearchedBoxes
     from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
-    from sfumato.methods.partition import Routes
     from sfumato.methods.search_budget import SearchBudget
-    from sfumato.plan.plan import Claim, Evidence, Finding, RuleEffect, SearchTrace
     from sfumato.randomness import Randomness
     from sfumato.table.groups import GroupCounts
 

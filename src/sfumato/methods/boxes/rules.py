@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import OptionError
-from sfumato.methods.boxes.axes import SetAxis
+from sfumato.methods.boxes.axes import Axes, Axis, SetAxis
 from sfumato.plan.plan import RuleEffect
 from sfumato.plan.questions import Answers, DistinctIn, QuantilesOf, Question
 from sfumato.schema.columns import corners_of, has_whole_sides, nearest
@@ -30,7 +30,6 @@ from sfumato.schema.columns import corners_of, has_whole_sides, nearest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.boxes.axes import Axes, Axis
     from sfumato.methods.partition import BoxPartition
     from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
@@ -91,8 +90,7 @@ class Trapezoid:
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             rise = np.where(numbers >= self.top, 1.0, (numbers - self.foot) / (self.top - self.foot))
             fall = np.where(numbers <= self.end, 1.0, (self.toe - numbers) / (self.toe - self.end))
-        degree: NDArray[np.float64] = np.nan_to_num(np.clip(np.minimum(rise, fall), 0.0, 1.0))
-        return degree
+        return np.asarray(np.nan_to_num(np.clip(np.minimum(rise, fall), 0.0, 1.0)))
 
 
 def require_words(words: object) -> None:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from sfumato.methods.boxes.search_objective import total_cost
+from sfumato.methods.boxes.search_objective import Judge, total_cost
 from sfumato.methods.partition import BoxPartition
-from sfumato.methods.search_budget import SearchReporter, SpentBudget
+from sfumato.methods.search_budget import SearchBudget, SearchReporter, SpentBudget
 from sfumato.plan.plan import SearchTrace
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from sfumato.methods.boxes.partition_kernels import PartitionProblem
     from sfumato.methods.boxes.search_branch_kernels import Fitness
-    from sfumato.methods.boxes.search_objective import Judge
-    from sfumato.methods.search_budget import SearchBudget
 
 
 NEIGHBOURS = 12  # neighbours of each record, whose groups it may join
@@ -136,14 +134,12 @@ class ExchangeMoves:
     ) -> NDArray[np.int64]:
         from sfumato.methods.boxes.search_group_kernels import regroup
 
-        improved: NDArray[np.int64] = regroup(self.problem, fitness, state, self.near, steps, generator)
-        return improved
+        return np.asarray(regroup(self.problem, fitness, state, self.near, steps, generator))
 
     def cross(self, one: NDArray[np.int64], other: NDArray[np.int64], fitness: Fitness) -> NDArray[np.int64]:
         from sfumato.methods.boxes.search_group_kernels import cross_groups
 
-        child: NDArray[np.int64] = cross_groups(self.problem, fitness, one, other)
-        return child
+        return np.asarray(cross_groups(self.problem, fitness, one, other))
 
     def steps(self, boxes: int, islands: int) -> int:
         return int(np.clip(boxes // (14 * islands), 4, 500))  # a window has 14 groups on average

@@ -19,7 +19,7 @@ from sfumato.plan.plan import Width
 from sfumato.statistics.bounds.enclosure import Enclosure, EstimateBudget
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.moments import Moments, sensitivities
-from sfumato.statistics.statistic import enclose
+from sfumato.statistics.statistic import Statistic, enclose
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.search_branch_kernels import Fitness
     from sfumato.methods.boxes.sensitivities import Kept
     from sfumato.methods.partition import BoxPartition
-    from sfumato.statistics.statistic import Statistic
 
 STATISTICS = 6  # with more kept statistics than this, first-order widths are used
 RECORDS = 200_000  # with more records than this, too

@@ -373,8 +373,7 @@ def correlations(z: NDArray[np.float32], weight: NDArray[np.float64] | None) -> 
     products = (filled * row_weight[:, None]).T @ filled
     present = is_present.astype(np.float32)
     total = np.maximum((present * row_weight[:, None]).T @ present, np.finfo(np.float32).tiny)
-    found: NDArray[np.float32] = np.clip(products / total, -1.0, 1.0)
-    return found
+    return np.asarray(np.clip(products / total, -1.0, 1.0))
 
 
 def root_mean_squares(z: NDArray[np.float32], correlation: NDArray[np.float32]) -> NDArray[np.float32]:

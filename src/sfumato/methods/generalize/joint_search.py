@@ -227,8 +227,7 @@ class _Descent:
 
 def _numbered(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number equal keys densely from 0."""
-    numbered: NDArray[np.int64] = np.unique(keys, return_inverse=True)[1]
-    return numbered
+    return np.asarray(np.unique(keys, return_inverse=True)[1])
 
 
 if TYPE_CHECKING:

@@ -239,15 +239,12 @@ class ProbabilisticAnonymity(Claim[CombinationCounts]):
             hashes[:, position] = combination_hashes([column_hashes(one_each, name) for name in names])
         return CombinationCounts(hashes, np.bincount(labels, minlength=one_each.rows))
 
-    def merge(self, one: CombinationCounts, other: CombinationCounts) -> CombinationCounts:
-        return one.merge(other)
-
     def finding(self, tally: CombinationCounts) -> Finding:
         shown = tally.combinations
         combinations = math.prod(int(codes.max(initial=-1)) + 1 for codes in shown.codes)
         found = expected_matches(shown, self.population, self.k)
         counted = self.population == shown.rows
-        return Finding(
+        return self.report(
             claim=f"at least {1.0 - self.beta:.1%} of the rows match at least {self.k:,} of {self.population:,} people "
             f"in {', '.join(self.columns)}" + ("" if counted else ", with 95 % confidence"),
             held=(self.most is None or combinations <= self.most)
@@ -256,7 +253,6 @@ class ProbabilisticAnonymity(Claim[CombinationCounts]):
             + (f"{found.share:.1%} of the rows, counted" if counted else _describe_estimate(found))
             + f"; smallest group in the table itself {found.smallest_group:,}",
             fix="a larger beta, a smaller k, or fewer quasi-identifiers",
-            kind=self.kind,
         )
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.methods.generalize.joint_search import least_lossy, refine_by_tests
 from sfumato.methods.generalize.population import Combinations, Matches, RecodedCodes, expected_matches
-from sfumato.methods.recodings.buckets import Buckets, quantile_ends
+from sfumato.methods.recodings.buckets import Buckets, Shown, quantile_ends
 from sfumato.methods.recodings.categories import coarsen_to_at_most
 from sfumato.methods.recodings.groupings import Groupings
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
@@ -24,8 +24,6 @@ from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from sfumato.methods.recodings.buckets import Shown
 
 
 # The division of an anonymity budget between columns (LT §3.1).

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.methods.partition import BoxPartition, label_sets
-from sfumato.methods.search_budget import SearchReporter, SpentBudget
+from sfumato.methods.search_budget import SearchBudget, SearchReporter, SpentBudget
 from sfumato.plan.plan import SearchTrace, Trace
 from sfumato.table.intervals import high_name, low_name, missing_name
 from sfumato.table.kinds import Kind, number_column
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.methods.search_budget import SearchBudget
     from sfumato.table.encoder import Encoder
     from sfumato.table.table import Table
 
@@ -321,8 +320,7 @@ def _middle_rows(codes: NDArray[np.int32], runs: BoxPartition) -> NDArray[np.int
     """Return a row of each group with its lower median."""
     group = runs.numbers
     order = runs.order[np.lexsort((codes[runs.order], group))]
-    middle: NDArray[np.int64] = order[runs.starts[:-1] + (runs.sizes - 1) // 2]
-    return middle
+    return np.asarray(order[runs.starts[:-1] + (runs.sizes - 1) // 2])
 
 
 def _commonest_rows(codes: NDArray[np.int32], runs: BoxPartition) -> NDArray[np.int64]:
@@ -332,8 +330,7 @@ def _commonest_rows(codes: NDArray[np.int32], runs: BoxPartition) -> NDArray[np.
     pairs, first, counts = np.unique(group * len(overall) + codes[runs.order], return_index=True, return_counts=True)
     owner, code = np.divmod(pairs, len(overall))
     best = np.lexsort((code, -overall[code], -counts, owner))
-    rows: NDArray[np.int64] = runs.order[first[best[np.searchsorted(owner[best], np.arange(runs.count))]]]
-    return rows
+    return np.asarray(runs.order[first[best[np.searchsorted(owner[best], np.arange(runs.count))]]])
 
 
 def ranges(block: Table, groups: RowGrouping, encoder: Encoder) -> dict[str, pa.Array]:

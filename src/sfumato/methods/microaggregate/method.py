@@ -20,14 +20,14 @@ from sfumato.methods.microaggregate.grouping import (
     representatives,
     row_groups,
 )
-from sfumato.methods.options import budget_option, group_size_option, require_rows
+from sfumato.methods.options import budget_option, group_size_option, reported_option, require_rows
 from sfumato.methods.partition import Routes, grow_routes, one_block
 from sfumato.methods.search_budget import SearchBudget
-from sfumato.params import Choice, option
+from sfumato.params import Choice
 from sfumato.plan.claims.containment import Containment
 from sfumato.plan.claims.groups import EachColumnAnonymous, KAnonymity
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
-from sfumato.plan.plan import Outcome, Plan, Trace
+from sfumato.plan.plan import Claim, Outcome, Plan, Trace
 from sfumato.plan.questions import DistinctIn, FactsOf
 from sfumato.schema.columns import Role
 from sfumato.table.encoder import Encoder
@@ -38,7 +38,6 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.plan import Claim
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
@@ -156,7 +155,7 @@ class Microaggregate(Method):
     }
 
     k: int = group_size_option("Smallest number of rows in a group.", at_least=2)
-    kind: str = option(
+    kind: str = reported_option(
         Choice(KINDS),
         'How groups are formed. "mdav": k rows around the outermost rows, in quadratic time; "vmdav": the same with k '
         'to 2k − 1 rows; "tree": like "mdav" with neighbours from the nearest cells of a tree, in almost linear time; '
@@ -164,15 +163,13 @@ class Microaggregate(Method):
         'first principal component; "fuzzy": by fuzzy c-means. "each-column" (k neighbouring values) and "optimal-1d" '
         "(the least squared error) group each column by itself.",
         default="mdav",
-        reported=True,
     )
-    values: Values = option(
+    values: Values = reported_option(
         Choice(VALUES),
         'What is released for a group: the "mean" or the "median" of numbers and the most frequent category; the '
         '"range" of numbers (two columns) and the set of categories; or "draw": the values of its rows, exchanged at '
         "random in each column.",
         default="mean",
-        reported=True,
     )
     search: SearchBudget | float | None = budget_option(
         "Time limit of a search that starts from the groups of this kind and exchanges rows between neighbouring "

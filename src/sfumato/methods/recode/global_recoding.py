@@ -13,10 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import CannotRelease, TableError
-from sfumato.methods.recodings.groupings import JointCounts
-from sfumato.methods.recodings.level_search import BestLevels, Clock, Evaluation, choose_levels, descend, search_levels
+from sfumato.methods.recodings.groupings import Groupings, JointCounts
+from sfumato.methods.recodings.level_search import (
+    BestLevels,
+    Clock,
+    Evaluation,
+    Levels,
+    choose_levels,
+    descend,
+    search_levels,
+)
 from sfumato.methods.recodings.losses import discernibility
-from sfumato.methods.recodings.quasi_columns import promise_containment
+from sfumato.methods.recodings.quasi_columns import QuasiColumns, promise_containment
 from sfumato.methods.recodings.recoding import Recoding, RecodingPlan, released_columns
 from sfumato.plan.claims.risk import KMap, PopulationGroups
 from sfumato.plan.claims.sensitive_groups import SensitiveCounts
@@ -28,9 +36,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.recodings.group_rules import GroupRules, SensitiveColumn
-    from sfumato.methods.recodings.groupings import Groupings
-    from sfumato.methods.recodings.level_search import Levels
-    from sfumato.methods.recodings.quasi_columns import QuasiColumns
     from sfumato.plan.plan import Claim
 
 

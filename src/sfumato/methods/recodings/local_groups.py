@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import CannotRelease
-from sfumato.methods.recodings.groupings import JointCounts
+from sfumato.methods.recodings.groupings import Groupings, JointCounts
 from sfumato.methods.recodings.level_search import Clock
 from sfumato.table.groups import refine
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.recodings.group_rules import GroupRules, SensitiveColumn
-    from sfumato.methods.recodings.groupings import Groupings
     from sfumato.methods.recodings.row_group_kernels import LinkedGroups, RecodedRows
 
 MERGING = 24  # rounds in which the cost that a merge may add grows up to the largest
@@ -61,8 +60,7 @@ def local_groups(
         allowed = 0.0 if is_cold else heat * (1.0 - number / ROUNDS) ** 2
         _round(rows, groups, _order(columns, steps, generator), allowed)
         number, cold = number + 1, cold + is_cold
-    found: NDArray[np.int64] = groups.level[groups.of]
-    return found
+    return np.asarray(groups.level[groups.of])
 
 
 def _round(rows: RecodedRows, groups: LinkedGroups, order: NDArray[np.int64], allowed: float) -> None:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sfumato.methods.base import Method
 from sfumato.methods.options import importance_of, require_rows
-from sfumato.methods.recodings.buckets import Buckets
+from sfumato.methods.recodings.buckets import Buckets, Shown
 from sfumato.methods.recodings.categories import coarsen_to_at_least, coarsen_to_at_most
 from sfumato.methods.recodings.groupings import (
     Groupings,
@@ -37,7 +37,6 @@ from sfumato.table.kinds import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.recodings.buckets import Shown
     from sfumato.plan.plan import Claim
     from sfumato.randomness import Randomness
     from sfumato.table.facts import ColumnFacts

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from sfumato.errors import SchemaError
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
-from sfumato.plan.plan import Outcome, Plan
+from sfumato.plan.plan import Claim, Outcome, Plan
 from sfumato.plan.questions import Distinct
 from sfumato.table.groups import column_hashes, combination_hashes, group_labels, mix_bits
 from sfumato.table.kinds import Kind
@@ -23,8 +23,6 @@ from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from sfumato.plan.plan import Claim
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,8 +103,7 @@ class ValueMap(Recoding):
     def codes(self, table: Table) -> NDArray[np.int64]:
         coded = table.coded(self.name)
         known = pc.index_in(coded.values, value_set=self.distinct.values).to_numpy(zero_copy_only=False)
-        codes: NDArray[np.int64] = self._encoded.indices.to_numpy()[known.astype(np.int64)][coded.codes]
-        return codes
+        return np.asarray(self._encoded.indices.to_numpy()[known.astype(np.int64)][coded.codes])
 
     def show(self, codes: NDArray[np.int64]) -> tuple[Recoded, ...]:
         return (Recoded(self.name, self._encoded.dictionary.take(pa.array(codes)), self.kind),)

@@ -299,9 +299,6 @@ class NoIdentifierLeft(Claim[ReleasedCells]):
     def tally(self, evidence: Evidence) -> ReleasedCells:
         return ReleasedCells.of(evidence.released)
 
-    def merge(self, one: ReleasedCells, other: ReleasedCells) -> ReleasedCells:
-        return one.merge(other)
-
     def finding(self, tally: ReleasedCells) -> Finding:
         columns = [cells for cells in tally.columns if cells.name not in self.years or not self._are_years(cells)]
         left = [
@@ -309,12 +306,11 @@ class NoIdentifierLeft(Claim[ReleasedCells]):
             for found in self.policy.inspect_cells(columns).findings
             if found.column not in (self.policy.answers or {})
         ]
-        return Finding(
+        return self.report(
             claim="no released column is recognised as one of the 18 identifiers of the HIPAA safe harbor rule",
             held=not left,
             found=", ".join(left) if left else f"none in {format_count(len(tally.cells), 'column')}",
             fix="say whether to keep or to remove these columns (option answers)",
-            kind=self.kind,
         )
 
     def _are_years(self, column: ColumnCells) -> bool:

@@ -118,5 +118,4 @@ def unmixing(scores: NDArray[np.float64], generator: np.random.Generator) -> Unm
 
 def _nearest_rotation(square: NDArray[np.float64]) -> NDArray[np.float64]:
     left, _, right = np.linalg.svd(square)
-    nearest: NDArray[np.float64] = left @ right
-    return nearest
+    return np.asarray(left @ right)

@@ -10,9 +10,9 @@ import numpy as np
 
 from sfumato.errors import CannotRelease, warn
 from sfumato.methods.matrix import BLOCK_ROWS, MatrixMethod, MatrixPlan, MatrixSetup
-from sfumato.methods.options import group_size_option
+from sfumato.methods.options import group_size_option, reported_option
 from sfumato.methods.spectral.bases import principal
-from sfumato.params import Share, option
+from sfumato.params import Share
 from sfumato.plan.claims.copies import FewRowsUnaltered
 from sfumato.plan.claims.groups import KAnonymity
 
@@ -85,13 +85,12 @@ class RecursiveHistogram(HistogramMethod):
     name: ClassVar[str] = "rhs"
     theory: ClassVar[str] = "spectral"
 
-    unaltered: float = option(
+    unaltered: float = reported_option(
         Share(),
         "Largest share of released rows that are alone, which means that no other released row equals them, and of "
         "which nine of ten cells are those of the person. A release with more is refused.",
         default=1.0,
         unit="rows",
-        reported=True,
     )
 
     def promises(self, columns: tuple[str, ...]) -> tuple[Claim[Any], ...]:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from sfumato.table.encoded_columns import NUMBER
+from sfumato.table.encoded_columns import NUMBER, NumberEncoding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.table.encoded_columns import NumberEncoding
     from sfumato.table.encoder import Encoder
     from sfumato.table.table import Table
 

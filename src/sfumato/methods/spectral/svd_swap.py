@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from sfumato.methods.options import reported_option
 from sfumato.methods.spectral.bases import BASES, BasisName, invariant, principal
 from sfumato.methods.spectral.moments import EXACT, with_moments
 from sfumato.methods.spectral.swap import ScoreSwap, ScoreSwapPlan, SwapMethod
-from sfumato.params import Choice, Flag, Number, OrNone, option
+from sfumato.params import Choice, Flag, Number, OrNone
 from sfumato.plan.claims.kept_statistics import MomentsKept
 
 if TYPE_CHECKING:
@@ -58,26 +59,23 @@ class SvdSwap(SwapMethod):
         "variant": "how components were swapped",
     }
 
-    repair: bool = option(
+    repair: bool = reported_option(
         Flag(),
         "Keep the means and covariances of the numeric columns up to rounding errors. Promised for continuous columns "
         "without missing values and extreme outliers, in tables with at least ten rows per numeric column.",
         default=True,
-        reported=True,
     )
-    tolerance: float | None = option(
+    tolerance: float | None = reported_option(
         OrNone(Number(above=0.0)),
         "Largest correlation between swapped components, at most 1; used only without repair. None: 0.1/√rows. 1: no "
         "limit.",
         default=None,
-        reported=True,
     )
-    basis: BasisName = option(
+    basis: BasisName = reported_option(
         Choice(BASES),
         'Basis of the components: "svd" (singular vectors), or "robust" (invariant coordinates, for tables with '
         "outliers).",
         default="svd",
-        reported=True,
     )
 
     @property

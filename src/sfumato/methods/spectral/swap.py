@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from sfumato.errors import CannotRelease, OptionError
-from sfumato.methods.matrix import MatrixMethod, MatrixPlan, impute
+from sfumato.methods.matrix import MatrixMethod, MatrixPlan, Ranges, impute
+from sfumato.methods.options import reported_option
 from sfumato.methods.spectral.restore import (
     ATTEMPTS,
     MARGINALS,
@@ -25,13 +26,12 @@ from sfumato.methods.spectral.restore import (
     with_marginals,
     with_shares,
 )
-from sfumato.params import Choice, Share, option, require_choice, require_number, require_share
+from sfumato.params import Choice, Share, require_choice, require_number, require_share
 from sfumato.plan.claims.copies import NoUniqueRowCopied, find_copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.matrix import Ranges
     from sfumato.plan.plan import Claim, Outcome
     from sfumato.table.table import Table
 
@@ -154,27 +154,24 @@ class SwapMethod(MatrixMethod):
 
     splits_mixtures: ClassVar[bool] = True
 
-    variant: Variant = option(
+    variant: Variant = reported_option(
         Choice(VARIANTS),
         'How a component is swapped: "permute" its values between rows, "flip" its signs at random, or replace it by a '
         'random "orthogonal" direction.',
         default="permute",
-        reported=True,
     )
-    winsorise: float = option(
+    winsorise: float = reported_option(
         Share(),
         "Share of the rows in each tail of a component that are clipped, before the swap, to the quantile at which the "
         "tail begins.",
         default=0.0,
         unit="rows",
-        reported=True,
         strengths=(0.0, 0.005, 0.01, 0.02, 0.05),
     )
-    marginals: Marginals = option(
+    marginals: Marginals = reported_option(
         Choice(MARGINALS),
         'Whether the distribution of each column is approximately "restored" after the swap, or left "free".',
         default="free",
-        reported=True,
     )
 
     def __post_init__(self) -> None:

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.synthesize.variables import Codes, Numbers
+from sfumato.methods.synthesize.variables import Codes, Drawn, Numbers, Problem, Sampler
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from sfumato.methods.synthesize.variables import Drawn, Problem, Sampler
 
 
 def fit_clusters(problem: Problem, generator: np.random.Generator) -> Sampler:
@@ -35,10 +33,7 @@ def fit_clusters(problem: Problem, generator: np.random.Generator) -> Sampler:
 
         def members() -> NDArray[np.int64]:
             """Return a random row of the cluster of each synthetic row."""
-            chosen: NDArray[np.int64] = order[
-                starts[cluster] + (generator.random(rows) * sizes[cluster]).astype(np.int64)
-            ]
-            return chosen
+            return np.asarray(order[starts[cluster] + (generator.random(rows) * sizes[cluster]).astype(np.int64)])
 
         uniform = (generator.random((rows, len(numbers))) - 0.5) * np.sqrt(12.0)
         values = means[cluster] + _along(uniform, axes, cluster)

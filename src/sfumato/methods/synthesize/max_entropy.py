@@ -21,12 +21,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.synthesize.variables import Codes, Numbers
+from sfumato.methods.synthesize.variables import Codes, Drawn, Numbers, Problem, Sampler
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from sfumato.methods.synthesize.variables import Drawn, Problem, Sampler
 
 
 # Codes with the largest entropy that the shares of their pairs allow: p(y) ∝ exp(b·y + ½ yᵀW y).

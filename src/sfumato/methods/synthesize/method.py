@@ -12,25 +12,23 @@ import pyarrow as pa
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.matrix import BLOCK_ROWS, MatrixPlan, MatrixSetup, impute, matrix_setup
-from sfumato.methods.options import group_size_option, logs_option
+from sfumato.methods.options import group_size_option, logs_option, reported_option
 from sfumato.methods.synthesize.clusters import fit_clusters
 from sfumato.methods.synthesize.max_entropy import fit_max_entropy
 from sfumato.methods.synthesize.ranks import fit_copula, fit_latin_hypercube
 from sfumato.methods.synthesize.tables import fit_tables
 from sfumato.methods.synthesize.trees import fit_trees
-from sfumato.methods.synthesize.variables import Problem, matrix_of, variables_of
-from sfumato.params import Choice, Flag, Whole, option
+from sfumato.methods.synthesize.variables import Problem, Sampler, matrix_of, variables_of
+from sfumato.params import Choice, Flag, Whole
 from sfumato.plan.claims.copies import NoUniqueRowCopied, find_copies
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
-from sfumato.plan.plan import Outcome
+from sfumato.plan.plan import Claim, Outcome
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.synthesize.variables import Sampler
-    from sfumato.plan.plan import Claim
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
@@ -96,11 +94,10 @@ class Synthesize(Method):
         "proper": "whether each synthetic table has parameters of its own",
     }
 
-    kind: Model = option(
+    kind: Model = reported_option(
         Choice(tuple(MODELS)),
         "Model from which the rows are drawn.",
         default="trees",
-        reported=True,
     )
     k: int = group_size_option(
         "Smallest number of rows in a leaf of a tree, in a bin of a table and in a cluster. Larger values hide people "
@@ -108,26 +105,23 @@ class Synthesize(Method):
         at_least=2,
         default=5,
     )
-    order: int = option(
+    order: int = reported_option(
         Whole(at_least=1),
         'Number of columns that are considered together, by "tables" and by "max-entropy" (1 or 2).',
         default=2,
         unit="columns",
-        reported=True,
     )
-    imputations: int = option(
+    imputations: int = reported_option(
         Whole(at_least=1),
         "Number of synthetic tables in the release. Several show how much statistics vary because of the synthesis.",
         default=1,
         unit="tables",
-        reported=True,
     )
-    proper: bool = option(
+    proper: bool = reported_option(
         Flag(),
         "Fit each synthetic table to rows drawn with replacement, so that statistics also vary because the model is "
         "estimated (proper multiple imputation).",
         default=False,
-        reported=True,
     )
     logs: Logs = logs_option()
 

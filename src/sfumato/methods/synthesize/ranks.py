@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.methods.synthesize.variables import Codes, Donors, Numbers
+from sfumato.methods.synthesize.variables import Codes, Donors, Drawn, Numbers, Problem, Sampler, Variable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.synthesize.variables import Drawn, Problem, Sampler, Variable
 
 LARGEST = 0.9999  # largest rank correlation between two variables; two equal columns would make the matrix singular
 

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.synthesize.variables import Codes, Donors, Numbers
+from sfumato.methods.synthesize.variables import Codes, Donors, Drawn, Numbers, Problem, Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.methods.synthesize.variables import Drawn, Problem, Sampler
 
 BINS = 12  # largest number of bins of a numeric column
 

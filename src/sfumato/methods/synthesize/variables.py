@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.table.encoded_columns import NUMBER, NumberEncoding
+from sfumato.table.encoded_columns import NUMBER, CategoryEncoding, NumberEncoding
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.table.encoded_columns import CategoryEncoding
     from sfumato.table.encoder import Encoder
 
 

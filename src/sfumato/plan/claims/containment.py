@@ -131,14 +131,13 @@ class Containment(Claim[ContentCounts]):
         wrong = {name: tally.boxes[name].miscounted if name in tally.boxes else 0 for name in self.columns}
         outside = {name: tally.outside[name] + wrong[name] for name in self.columns}
         broken = {name: rows for name, rows in outside.items() if rows}
-        return Finding(
+        return self.report(
             claim=f"every original value lies inside its released range, in {', '.join(self.columns) or 'no column'}",
             held=not broken,
             found=f"values outside in {format_counts(broken, 'row')}"
             if broken
             else f"{format_count(tally.rows, 'row')} inside",
             fix=FAULT,
-            kind=self.kind,
         )
 
     def _outside_range(self, name: str, released: Table, numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -232,11 +231,10 @@ class AtMostNames(Claim[SetCounts]):
         wide = {name: counts.any_rows for name, counts in tally.columns.items() if counts.any_rows}
         longest = max((counts.longest for counts in tally.columns.values()), default=0)
         found = f"at most {longest:,}; {ANY.value} in {format_counts(wide, 'row') or 'no row'}"
-        return Finding(
-            claim=f"at most {format_count(self.most, 'name')} in each set of {', '.join(self.columns)}; a set of more is "
-            f"{ANY.value}, which stands for any value of the column that is not missing",
+        return self.report(
+            claim=f"at most {format_count(self.most, 'name')} in each set of {', '.join(self.columns)}; a set of more "
+            f"is {ANY.value}, which stands for any value of the column that is not missing",
             held=not over,
             found=f"more in {format_counts(over, 'row')}" if over else found,
             fix=FAULT,
-            kind=self.kind,
         )

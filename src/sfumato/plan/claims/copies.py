@@ -90,12 +90,11 @@ class NoUniqueRowCopied(Claim[RowTally]):
     def finding(self, tally: RowTally) -> Finding:
         copies = tally.copies
         found = "1 copy" if copies == 1 else f"{copies:,} copies"
-        return Finding(
+        return self.report(
             claim=f"no released row equals the row of somebody who is unique in {format_names(self.columns)}",
             held=copies == 0,
             found=f"{found} in {format_count(tally.rows, 'row')}",
             fix="fewer or coarser columns, so that people share their rows, or another method",
-            kind=self.kind,
         )
 
 
@@ -198,12 +197,11 @@ class FewRowsUnaltered(Claim[UnalteredRows]):
 
     def finding(self, tally: UnalteredRows) -> Finding:
         rows, alone = tally.released.rows, tally.alone
-        return Finding(
+        return self.report(
             claim=f"at most {self.share:.0%} of the rows are alone, with {SAME_CELLS:.0%} of the cells of their person",
             held=alone <= self.share * rows,
             found=f"{alone / max(rows, 1):.0%} of {format_count(rows, 'row')}",
             fix="spectral-rhs, whose groups have k rows; or fewer columns; or a larger share, option 'unaltered'",
-            kind=self.kind,
         )
 
 

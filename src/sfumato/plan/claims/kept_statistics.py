@@ -61,13 +61,12 @@ class MarginalsKept(Claim[ValueSums]):
 
     def finding(self, tally: ValueSums) -> Finding:
         changed = [name for name in self.columns if any(tally.differences[name])]
-        return Finding(
+        return self.report(
             claim=f"every value is in as many rows as in the original, in {format_names(self.columns)}",
             held=not changed and tally.rows == 0,
             found=f"{f'other values of {format_names(changed)}' if changed else 'the values of the original'} in "
             f"{format_count(tally.released, 'row')}",
             fix=FAULT,
-            kind=self.kind,
         )
 
 
@@ -144,12 +143,11 @@ class MomentsKept(Claim[BothMoments]):
 
     def finding(self, tally: BothMoments) -> Finding:
         error = tally.largest_error
-        return Finding(
+        return self.report(
             claim=f"means and covariances of {len(self.columns)} columns kept to {self.tolerance:g}",
             held=error <= self.tolerance,
             found=f"largest relative error {error:.1e}",
             fix="repair=False, which promises nothing of the moments",
-            kind=self.kind,
         )
 
 
@@ -209,12 +207,11 @@ class WeightTotalsKept(Claim[WeightTotals]):
 
     def finding(self, tally: WeightTotals) -> Finding:
         changed = tally.changed
-        return Finding(
+        return self.report(
             claim=f"the total of {self.weight} in each box, and in all released rows, is that of the original rows",
             held=not changed and tally.is_kept,
             found=f"{format_count(changed, 'total')} changed"
             if changed
             else f"{format_count(len(tally.original), 'total')} kept",
             fix=FAULT,
-            kind=self.kind,
         )

@@ -43,12 +43,11 @@ class RiskAtMost(Claim[GroupCounts]):
         limits = [("highest", highest, self.highest), ("average", average, self.average)]
         asked = [(name, found, limit) for name, found, limit in limits if limit is not None]
         promised = " and ".join(f"{name} risk at most {limit:g}" for name, _, limit in asked)
-        return Finding(
+        return self.report(
             claim=f"{promised} in {format_names_without_box(self.columns)}",
             held=all(found <= limit * (1.0 + ROUNDING) for _, found, limit in asked),
             found=", ".join(f"{name} risk {found:.4g}" for name, found, _ in asked),
             fix="a larger k, or more suppression",
-            kind=self.kind,
         )
 
     @property
@@ -96,14 +95,13 @@ class KMap(Claim[GroupCounts]):
 
     def finding(self, tally: GroupCounts) -> Finding:
         people = self.population.people(tally)
-        few = int((people < self.k).sum())
-        return Finding(
+        fewest = int(people.min(initial=self.population.groups.rows))
+        return self.report(
             claim=f"every row matches at least {format_count(self.k, 'row')} of the population table in "
             f"{format_names_without_box(self.columns)}",
-            held=few == 0,
-            found=f"fewest {int(people.min(initial=self.population.groups.rows)):,}, {format_count(len(people), 'group')}",
+            held=not (people < self.k).any(),
+            found=f"fewest {fewest:,}, {format_count(len(people), 'group')}",
             fix="allow more suppression, or protect fewer columns",
-            kind=self.kind,
         )
 
     @property
@@ -151,14 +149,13 @@ class SampledPrivacy(Claim[SampledGroups]):
         smallest = int(tally.groups.counts.min(initial=tally.groups.rows))
         delta = sampling_delta(self.k, self.beta, self.epsilon)
         others = len(tally.names.difference(self.columns))
-        return Finding(
+        return self.report(
             claim=f"({self.epsilon:g}, {self.delta:g})-differentially private by sampling, if the levels were chosen "
             "without looking at the table",
             held=smallest >= self.k and delta <= self.delta * (1.0 + 1e-9) and not others,
             found=f"smallest group {smallest:,}, delta {delta:.3g}"
             + (f"; {format_count(others, 'column')} outside the groups" if others else ""),
             fix="a larger epsilon or delta, or coarser levels",
-            kind=self.kind,
         )
 
     @property

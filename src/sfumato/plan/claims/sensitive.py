@@ -45,14 +45,14 @@ class SensitiveClaim(Claim[KeyedCounts]):
 
     def finding(self, tally: KeyedCounts) -> Finding:
         measured = self._measure_groups(tally) if len(tally.keys) else np.zeros(0)
-        broken = int((~self._holds(measured)).sum())
-        found = f"{self._worst(measured)} in the worst of {format_count(len(measured), 'group')}"
-        return Finding(
+        is_held, worst = self._judge(measured)
+        broken = int((~is_held).sum())
+        found = f"{worst} in the worst of {format_count(len(measured), 'group')}"
+        return self.report(
             claim=self._sentence,
             held=broken == 0,
             found=f"{found}; {broken:,} fail" if broken else found,
             fix="a weaker limit, more suppression, or fewer quasi-identifiers",
-            kind=self.kind,
         )
 
     @property
@@ -69,12 +69,8 @@ class SensitiveClaim(Claim[KeyedCounts]):
         """Return what is measured in each group."""
 
     @abstractmethod
-    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Mark the groups for which the claim holds."""
-
-    @abstractmethod
-    def _worst(self, measured: NDArray[np.float64]) -> str:
-        """Describe the worst group."""
+    def _judge(self, measured: NDArray[np.float64]) -> tuple[NDArray[np.bool_], str]:
+        """Mark the groups for which the claim holds, and describe the worst group."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,11 +86,8 @@ class EntropyDiversity(SensitiveClaim):
     def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         return effective_values(tally.counts)
 
-    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return np.asarray(measured >= self.l * (1.0 - ROUNDING))
-
-    def _worst(self, measured: NDArray[np.float64]) -> str:
-        return f"{measured.min(initial=np.inf):.4g} effective values"
+    def _judge(self, measured: NDArray[np.float64]) -> tuple[NDArray[np.bool_], str]:
+        return measured >= self.l * (1.0 - ROUNDING), f"{measured.min(initial=np.inf):.4g} effective values"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,11 +104,8 @@ class RecursiveDiversity(SensitiveClaim):
     def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         return recursive_c(tally.counts, self.l)
 
-    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return np.asarray(measured < self.c)
-
-    def _worst(self, measured: NDArray[np.float64]) -> str:
-        return f"ratio {measured.max(initial=0.0):.4g}"
+    def _judge(self, measured: NDArray[np.float64]) -> tuple[NDArray[np.bool_], str]:
+        return measured < self.c, f"ratio {measured.max(initial=0.0):.4g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,11 +125,8 @@ class TCloseness(SensitiveClaim):
     def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         return ordered_distances(tally.in_order()) if self.ordered else equal_distances(tally.counts)
 
-    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return np.asarray(measured <= self.t + ROUNDING)
-
-    def _worst(self, measured: NDArray[np.float64]) -> str:
-        return f"distance {measured.max(initial=0.0):.4g}"
+    def _judge(self, measured: NDArray[np.float64]) -> tuple[NDArray[np.bool_], str]:
+        return measured <= self.t + ROUNDING, f"distance {measured.max(initial=0.0):.4g}"
 
 
 @dataclass(frozen=True, kw_only=True)
