@@ -19,7 +19,7 @@ from sfumato.params import Choice, Flag, Number, Probability, Share
 from sfumato.plan.claims.rows import ValidCells
 from sfumato.schema.columns import Role
 from sfumato.statistics.moments import pairwise_covariance
-from sfumato.table.encoded_columns import Logs, NumberEncoding, number_limits
+from sfumato.table.encoded_columns import Logs, number_limits
 from sfumato.table.kinds import Kind as ColumnKind
 from sfumato.table.table import Table
 
@@ -297,7 +297,8 @@ class NoisePlan(MatrixPlan):
     @property
     def recoverable(self) -> tuple[str, ...]:
         """Columns whose moments follow from the released ones: numbers to which noise was added as they are."""
-        return tuple(number.name for number in self.setup.encoder.numbers if _is_recoverable(number))
+        kinds = ColumnKind.CONTINUOUS, ColumnKind.WHOLE
+        return tuple(one.name for one in self.setup.encoder.numbers if not one.logged and one.kind in kinds)
 
     @property
     def notes(self) -> Mapping[str, object]:
@@ -334,7 +335,3 @@ class ScoresPlan(NoisePlan):
     @property
     def recoverable(self) -> tuple[str, ...]:
         return ()
-
-
-def _is_recoverable(number: NumberEncoding) -> bool:
-    return not number.logged and number.kind in (ColumnKind.CONTINUOUS, ColumnKind.WHOLE)

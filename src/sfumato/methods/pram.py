@@ -92,9 +92,9 @@ class Pram(Method):
         answers = survey.ask([DistinctIn(name, MOST_VALUES) for name in names])
         changes = []
         for name in names:
-            found = answers[DistinctIn(name, MOST_VALUES)].require_complete(name)
-            present = found.values.is_valid().to_numpy(zero_copy_only=False)
-            values, counts = found.values.drop_null(), found.counts[present].astype(np.float64)
+            distinct = answers[DistinctIn(name, MOST_VALUES)].require_complete(name)
+            present = distinct.values.is_valid().to_numpy(zero_copy_only=False)
+            values, counts = distinct.values.drop_null(), distinct.counts[present].astype(np.float64)
             given = (self.matrix or {}).get(name)
             changes.append(
                 Transitions(name, values, counts / max(counts.sum(), 1.0), self.keep, _read_matrix(name, values, given))

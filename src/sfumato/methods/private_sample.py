@@ -98,8 +98,8 @@ class PrivateSample(Method):
             if name in questions or kinds[name] is not Kind.BOOLEAN
         ]
         delta = self.delta or max(2, survey.rows) ** -1.2
-        found = sampling_parameters(self.epsilon, delta)
-        promise = SampledPrivacy(epsilon=self.epsilon, delta=delta, beta=found.beta, k=found.k, columns=names)
+        sampling = sampling_parameters(self.epsilon, delta)
+        promise = SampledPrivacy(epsilon=self.epsilon, delta=delta, beta=sampling.beta, k=sampling.k, columns=names)
         return SamplePlan(
             columns=names,
             quasi=names,
@@ -107,28 +107,28 @@ class PrivateSample(Method):
             promises=(promise, *promise_containment([one for one in recodings if isinstance(one, ValueMap)])),
             method_notes={
                 "delta": delta,
-                "sampling probability": found.beta,
-                "smallest group": found.k,
+                "sampling probability": sampling.beta,
+                "smallest group": sampling.k,
             },
-            within=found.k,
+            within=sampling.k,
             suppressed_at_most=1.0,
             parts=count_blocks(survey),
-            sampling=found,
+            sampling=sampling,
             randomness=randomness,
         )
 
-    def _generalize(self, column: Column, found: Distinct) -> ValueMap:
+    def _generalize(self, column: Column, distinct: Distinct) -> ValueMap:
         """Return the recoding of a column to its level."""
-        found = found.require_complete(column.name)
-        tree = tree_for(column, found.values)
+        distinct = distinct.require_complete(column.name)
+        tree = tree_for(column, distinct.values)
         assert tree is not None
-        tree.positions(found.values, column=column.name)  # raises unless the tree contains every value
+        tree.positions(distinct.values, column=column.name)  # raises unless the tree contains every value
         level = min((self.levels or {}).get(column.name, (tree.levels - 1) // 2), tree.levels - 1)
         nodes = tree.level(level)
         untold = tree.names[-1][0] if level == tree.levels - 1 else None  # the root also stands for a missing value
-        words = [untold if value is None else nodes[value] for value in texts(found.values)]
+        words = [untold if value is None else nodes[value] for value in texts(distinct.values)]
         how, cells = f"level {level} of its tree", pa.array(words, pa.string())
-        return ValueMap(name=column.name, kind=Kind.NOMINAL, distinct=found, cells=cells, how=how)
+        return ValueMap(name=column.name, kind=Kind.NOMINAL, distinct=distinct, cells=cells, how=how)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

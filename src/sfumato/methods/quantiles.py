@@ -123,16 +123,16 @@ class Quantiles(ColumnwiseMethod):
     def questions(self, survey: Survey, name: str) -> Sequence[Question[Any]]:
         if self._cuts_by_rank(survey):
             return ()
-        return (ExtremesOf(name), MissingIn(name), *([PointsOf(name, self._epsilon)] if self._asks_points else []))
+        return (
+            ExtremesOf(name),
+            MissingIn(name),
+            *([PointsOf(name, self.epsilon or 0.0)] if self._asks_points else []),
+        )
 
     @property
     def _asks_points(self) -> bool:
         """Whether the cuts come from all rows: exactly, or from a sketch with a guaranteed error."""
         return self.sample is None and self.delta is None
-
-    @property
-    def _epsilon(self) -> float:
-        return self.epsilon or 0.0
 
     def group(self, survey: Survey, answers: Answers, name: str, randomness: Randomness) -> Buckets:
         sample = survey.sample.table
@@ -157,7 +157,7 @@ class Quantiles(ColumnwiseMethod):
 
     def _points(self, survey: Survey, answers: Answers, name: str, randomness: Randomness) -> WeightedPoints:
         if self._asks_points:
-            return answers[PointsOf(name, self._epsilon)]
+            return answers[PointsOf(name, self.epsilon or 0.0)]
         delta = self.delta or DELTA
         size = self.sample or sample_size(self.epsilon or 1.0, delta)
         numbers = survey.sample.table.numbers(name)

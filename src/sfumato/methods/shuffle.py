@@ -128,9 +128,9 @@ def possible_correlations(wanted: Array) -> Array:
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     length = np.linalg.norm(root, axis=1)
     root /= np.where(length > 0.0, length, 1.0)[:, None]
-    found = root @ root.T
-    np.fill_diagonal(found, 1.0)
-    return np.asarray(found)
+    correlations = root @ root.T
+    np.fill_diagonal(correlations, 1.0)
+    return np.asarray(correlations)
 
 
 def latent_scores(ranks: Array) -> Array:
@@ -249,12 +249,12 @@ def shuffle_columns(
 
 
 def _sources(moving: list[RankedColumn], latent: NDArray[np.float64]) -> list[NDArray[np.int64]]:
-    found, place = [], 0
+    sources, place = [], 0
     for column in moving:
         width = len(column.latent)
-        found.append(column.sources([latent[:, place + part] for part in range(width)]))
+        sources.append(column.sources([latent[:, place + part] for part in range(width)]))
         place += width
-    return found
+    return sources
 
 
 @dataclass(frozen=True, eq=False, repr=False)

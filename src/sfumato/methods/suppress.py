@@ -53,10 +53,10 @@ def suppress_more(
     ``codes`` are the cells, shape (rows, columns), as whole numbers from 0; ``extra`` is the probability that one more
     column of a group is suppressed.
     """
-    found = hidden.copy()
-    _give_company(codes, found, k, generator)
-    _suppress_columns(codes, found, k, extra, generator)
-    return found
+    suppressed = hidden.copy()
+    _give_company(codes, suppressed, k, generator)
+    _suppress_columns(codes, suppressed, k, extra, generator)
+    return suppressed
 
 
 def _groups(

@@ -198,16 +198,16 @@ class SwapPlan(PermutationPlan):
     def sources(self, block: Table, number: int) -> dict[str, NDArray[np.int64]]:
         generator = self.setup.randomness.stream(f"swap {number}")
         method, groups = self.method, self._groups(block, generator)
-        found = {}
+        sources = {}
         for name in self.setup.moving:
             if method.kind == "rank":
                 ranks = max(1, int(method.window * block.rows))
-                found[name] = between_near_ranks(block.coded(name).codes, ranks, method.share, generator)
+                sources[name] = between_near_ranks(block.coded(name).codes, ranks, method.share, generator)
             elif method.kind == "between-subsets":
-                found[name] = between_subsets(block.coded(name).codes, groups, generator)
+                sources[name] = between_subsets(block.coded(name).codes, groups, generator)
             else:
-                found[name] = within_groups(groups, method.share, generator)
-        return found
+                sources[name] = within_groups(groups, method.share, generator)
+        return sources
 
     def _groups(self, block: Table, generator: np.random.Generator) -> NDArray[np.int64]:
         """Return the class, cluster or subset of each row."""

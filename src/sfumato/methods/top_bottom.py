@@ -112,8 +112,7 @@ class TopBottomPlan(RowwisePlan):
         columns = {name: block.arrow.column(name) for name in self.names}
         for name, (low, high) in self.limits.items():
             numbers = block.numbers(name)
-            beyond = np.flatnonzero((numbers < low) | (numbers > high))
-            if beyond.size:
+            if ((numbers < low) | (numbers > high)).any():
                 columns[name] = _replace(columns[name], numbers, low, high, block.kinds[name])
         released = Table(pa.table(columns), {name: block.kinds[name] for name in self.names})
         return Outcome(released, np.arange(block.rows))
@@ -144,9 +143,6 @@ def _replace(
             place[beyond] = at[0]
     taken = cells.take(pa.array(place))
     is_left = ((numbers < low) & ~(numbers == low).any()) | ((numbers > high) & ~(numbers == high).any())
-    return pa.chunked_array([taken]) if not is_left.any() else _clip(taken, numbers, low, high, kind)
-
-
-def _clip(cells: pa.Array, numbers: NDArray[np.float64], low: float, high: float, kind: Kind) -> pa.ChunkedArray:
-    """Return the limits as cells of the column's type, for a block that holds no row at a limit."""
-    return pa.chunked_array([number_column(np.clip(numbers, low, high), kind, cells.type).cast(cells.type, safe=False)])
+    if is_left.any():  # the block holds no row at a limit
+        taken = number_column(np.clip(numbers, low, high), kind, cells.type).cast(cells.type, safe=False)
+    return pa.chunked_array([taken])

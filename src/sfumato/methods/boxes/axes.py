@@ -42,13 +42,13 @@ def steps_of_categories(tree: Tree, values: pa.Array, column: str) -> NDArray[np
     occur in the column are not counted.
     """
     positions = tree.positions(values, column=column)
-    found = tree.covering(np.maximum(positions[:-1], 0), positions[1:])
+    nodes = tree.covering(np.maximum(positions[:-1], 0), positions[1:])
     low, high = np.empty((2, len(positions) - 1), dtype=np.int64)
     for level in range(tree.levels):
-        here = found.levels == level
-        low[here], high[here] = (tree.starts[level][found.nodes[here] + side] for side in (0, 1))
+        here = nodes.levels == level
+        low[here], high[here] = (tree.starts[level][nodes.nodes[here] + side] for side in (0, 1))
     covered = np.searchsorted(positions, high) - np.searchsorted(positions, low)
-    is_root = (found.levels == tree.levels - 1) | (positions[:-1] < 0)
+    is_root = (nodes.levels == tree.levels - 1) | (positions[:-1] < 0)
     return np.where(is_root, len(positions), covered) - 1.0
 
 
@@ -84,11 +84,11 @@ class NumberNodes:
 
     def intervals(self, first: NDArray[np.int64], last: NDArray[np.int64]) -> Ends:
         """Return the ends of the node that covers the values from a first to a last rank, neither missing."""
-        found = self.tree.covering(np.maximum(self.positions[first], 0), np.maximum(self.positions[last], 0))
+        nodes = self.tree.covering(np.maximum(self.positions[first], 0), np.maximum(self.positions[last], 0))
         low, high = np.empty((2, len(first)))
         for level, (lower, upper) in enumerate(self.ends):
-            here = found.levels == level
-            low[here], high[here] = lower[found.nodes[here]], upper[found.nodes[here]]
+            here = nodes.levels == level
+            low[here], high[here] = lower[nodes.nodes[here]], upper[nodes.nodes[here]]
         return low, high
 
 

@@ -72,10 +72,10 @@ class Edges:
         cells = self.cell_faces(values, axes)
         if cells is not None:
             whole = kernel.whole_space(cells)
-            found = kernel.cells(cells, values, boxes.order, boxes.starts, boxes.cuts, whole)
+            ends = kernel.cells(cells, values, boxes.order, boxes.starts, boxes.cuts, whole)
             plain = whole.shape[1]
-            low[:, :plain] = np.maximum(found[:, 0], kernel.smallest_faces(cells))  # of boxes with missing numbers, too
-            high[:, :plain] = found[:, 1]
+            low[:, :plain] = np.maximum(ends[:, 0], kernel.smallest_faces(cells))  # of boxes with missing numbers, too
+            high[:, :plain] = ends[:, 1]
         for position, axis in enumerate(axes):
             if axis.nodes is not None:
                 ranks = (np.where(empty, 0.0, hull)[:, position].astype(np.int64) for hull in (low, high))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from sfumato.errors import CannotRelease, OptionError, StatisticError
+from sfumato.errors import OptionError, StatisticError
 from sfumato.methods.base import Method
 from sfumato.methods.boxes.axes import Axes
 from sfumato.methods.boxes.diversity import DiversityRule, choose_l, default_questions, require_enough_values
@@ -24,7 +24,7 @@ from sfumato.methods.boxes.sensitivities import (
     sensitivities,
     statistics_to_keep,
 )
-from sfumato.methods.options import budget_option, group_size_option, reported_option
+from sfumato.methods.options import budget_option, group_size_option, reported_option, require_rows
 from sfumato.methods.partition import Routes, one_block
 from sfumato.methods.search_budget import SearchBudget
 from sfumato.params import Checked, Choice, OrNone, Share, Whole, option, require_number
@@ -247,10 +247,7 @@ class Boxes(Method):
             )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> BoxesPlan:
-        if survey.rows < self.k:
-            raise CannotRelease(
-                f"The table must have at least k = {self.k} rows.", found=f"{survey.rows:,} rows", fix="a smaller k"
-            )
+        require_rows(survey.rows, self.k)
         if self.l and survey.sample.is_whole:
             require_enough_values(self.l, schema, survey.sample.table)
         sample, rules = self._count_booleans(survey.sample.table), [Rule.read(rule) for rule in self.rules]

@@ -79,14 +79,14 @@ def half_widths(
     """
     a = np.asarray(sensitivity, dtype=np.float64)
     low = np.where(low > VANISHING, np.minimum(low, high), 0.0)
-    found = np.empty_like(a)
+    widths = np.empty_like(a)
     step = max(1, CELLS_AT_ONCE // max(1, a.shape[1]))
     for start in range(0, len(a), step):
         part = slice(start, start + step)
         level = _level(a[part], log_volume[part], low, high)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found[part] = np.clip(np.where(a[part] > 0.0, level[:, None] / a[part], np.inf), low, high)
-    return found
+            widths[part] = np.clip(np.where(a[part] > 0.0, level[:, None] / a[part], np.inf), low, high)
+    return widths
 
 
 def _level(

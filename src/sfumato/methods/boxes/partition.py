@@ -316,8 +316,8 @@ def _cut_block(sample: SampledRows, least: int) -> tuple[int, float] | None:
 def _values_apart(values: NDArray[np.float64], distance: float, at_most: int) -> int:
     """Count the values that are pairwise different and at least ``distance`` apart, up to ``at_most``."""
     ordered = np.unique(values)
-    found, place = 0, 0
-    while found < at_most and place < len(ordered):
-        found += 1
+    count, place = 0, 0
+    while count < at_most and place < len(ordered):
+        count += 1
         place = max(int(np.searchsorted(ordered, ordered[place] + distance)), place + 1)
-    return found
+    return count

@@ -140,7 +140,7 @@ class BoxesPlan(Plan):
     def claims(self) -> tuple[Claim[Any], ...]:
         covers = {axis.name: values_by_node(axis) for axis in self.axes.sets if self._by_tree(axis)}
         return (
-            self._anonymity,
+            (OverlappingAnonymity if self._may_overlap else KAnonymity)(k=self.options.k, columns=self.group),
             *self.diversity.claims(self.group, self.axes),
             Containment(columns=self.axes.names, covers=covers),
             *self._readable,
@@ -168,8 +168,8 @@ class BoxesPlan(Plan):
         searches: tuple[SearchTrace, ...] = ()
         rules: tuple[RuleEffect, ...] = ()
         if self.options.search is not None:
-            found = self._search(block, values, weights, boxes, cell_faces, number)
-            boxes, searches = found.boxes, (found.trace,)
+            searched = self._search(block, values, weights, boxes, cell_faces, number)
+            boxes, searches = searched.boxes, (searched.trace,)
         if self.sensitivities.rules is not None:
             without = self._partition(block, values, replace(self.sensitivities, rules=None).of(block), cell_faces)
             rules = effects(self.sensitivities.rules, block, self.axes, values, without, boxes)
@@ -244,11 +244,6 @@ class BoxesPlan(Plan):
     @property
     def _may_overlap(self) -> bool:
         return self.options.search is not None and self.options.overlap == "allowed"
-
-    @property
-    def _anonymity(self) -> KAnonymity:
-        claim = OverlappingAnonymity if self._may_overlap else KAnonymity
-        return claim(k=self.options.k, columns=self.group)
 
     @property
     def _readable(self) -> tuple[AtMostNames, ...]:

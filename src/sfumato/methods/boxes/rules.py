@@ -65,12 +65,12 @@ class Trapezoid:
     @classmethod
     def of(cls, corners: Sequence[float], *, name: str) -> Trapezoid:
         """Make the set from three corners (triangle) or four corners (trapezoid); an outer side may be at infinity."""
-        found = corners_of(corners)
-        if found is None:
+        sides = corners_of(corners)
+        if sides is None:
             raise OptionError(f"{name} must be three or four numbers, each at least as large as the one before.")
-        if not has_whole_sides(found):
+        if not has_whole_sides(sides):
             raise OptionError(f"{name} must have both corners of a side at infinity, or neither.")
-        return cls(*found)
+        return cls(*sides)
 
     @classmethod
     def between(cls, quantiles: NDArray[np.float64], meaning: str) -> Trapezoid:
@@ -136,22 +136,22 @@ class Rule:
     @classmethod
     def read(cls, text: object) -> Rule:
         """Parse a rule; column names that contain keywords or blanks must be in backticks."""
-        found = RULE.fullmatch(text) if isinstance(text, str) else None
-        parts = AND.split(found["when"]) if found is not None and found["when"] else []
+        parsed = RULE.fullmatch(text) if isinstance(text, str) else None
+        parts = AND.split(parsed["when"]) if parsed is not None and parsed["when"] else []
         conditions = [one for one in map(CONDITION.fullmatch, parts) if one is not None]
-        if found is None or len(conditions) < len(parts):
+        if parsed is None or len(conditions) < len(parts):
             raise OptionError(
                 f"A rule must have the form: {FORM}.",
                 found=repr(text) if isinstance(text, str) else type(text).__name__,
             )
-        degree = found["degree"].lower()
+        degree = parsed["degree"].lower()
         if degree not in DEGREES:
             raise OptionError(
                 f"The degree of a rule must be one of {', '.join(DEGREES)}.", found=_near(degree, DEGREES)
             )
         return cls(
-            found[0].strip(),
-            found["quoted"] or found["plain"],
+            parsed[0].strip(),
+            parsed["quoted"] or parsed["plain"],
             degree,
             tuple(
                 RuleCondition(one["quoted"] or one["plain"], one["word"], bool(one["negated"])) for one in conditions
@@ -251,7 +251,7 @@ def effects(
     rules: Rules, rows: Table, axes: Axes, values: NDArray[np.float64], without: BoxPartition, with_rules: BoxPartition
 ) -> tuple[RuleEffect, ...]:
     """Compute the effect of each rule from the boxes that the same rows get without rules and with all rules."""
-    found = []
+    each = []
     for one in rules.rules:
         truth = one.truth(rows)
         total = float(truth.sum())
@@ -259,7 +259,7 @@ def effects(
             float(truth @ _widths(boxes, values[:, one.axis], axes.all[one.axis])) / total if total > 0.0 else 0.0
             for boxes in (without, with_rules)
         )
-        found.append(
+        each.append(
             RuleEffect(
                 rule=one.rule.text,
                 column=one.rule.column,
@@ -271,7 +271,7 @@ def effects(
                 width_with=after,
             )
         )
-    return tuple(found)
+    return tuple(each)
 
 
 def _widths(boxes: BoxPartition, coordinate: NDArray[np.float64], axis: Axis) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,36 +32,6 @@ NEIGHBOURS = 12  # neighbours of each record, whose groups it may join
 DIMENSIONS = 3  # up to this number of dimensions one tree finds the neighbours of all records
 PORTION = 2048  # with more dimensions, neighbours are found among this many records in the order of the boxes
 
-State = TypeVar("State")
-
-
-class Moves(Protocol, Generic[State]):
-    """The changes of partitions of one kind; a state is never changed in place."""
-
-    def begin(self, boxes: BoxPartition) -> State:
-        """Return the state of a partition."""
-        ...
-
-    def boxes(self, state: State) -> BoxPartition:
-        """Return the partition of a state."""
-        ...
-
-    def cost(self, state: State, fitness: Fitness) -> float:
-        """Return the cost of the boxes of a state."""
-        ...
-
-    def mutate(self, state: State, fitness: Fitness, steps: int, generator: np.random.Generator) -> State:
-        """Return a state that is changed in up to ``steps`` places and does not cost more."""
-        ...
-
-    def cross(self, one: State, other: State, fitness: Fitness) -> State:
-        """Combine two states: in each region the cheaper one."""
-        ...
-
-    def steps(self, boxes: int, islands: int) -> int:
-        """Return the steps of a round: so few that islands rarely change the same boxes and a round takes a second."""
-        ...
-
 
 @dataclass(frozen=True, repr=False)
 class CutMoves:
@@ -70,15 +40,19 @@ class CutMoves:
     problem: PartitionProblem
 
     def begin(self, boxes: BoxPartition) -> BoxPartition:
+        """Return the state of a partition."""
         return boxes
 
     def boxes(self, state: BoxPartition) -> BoxPartition:
+        """Return the partition of a state."""
         return state
 
     def cost(self, state: BoxPartition, fitness: Fitness) -> float:
+        """Return the cost of the boxes of a state."""
         return total_cost(self.problem, fitness, state)
 
     def mutate(self, state: BoxPartition, fitness: Fitness, steps: int, generator: np.random.Generator) -> BoxPartition:
+        """Return a state that is changed in up to ``steps`` places and does not cost more."""
         from sfumato.methods.boxes.search_tree_kernels import recut
 
         order, begins, cuts = _open(state)
@@ -86,6 +60,7 @@ class CutMoves:
         return _close(order, begins, cuts)
 
     def cross(self, one: BoxPartition, other: BoxPartition, fitness: Fitness) -> BoxPartition:
+        """Combine two states: in each region the cheaper one."""
         from sfumato.methods.boxes.search_tree_kernels import cross_trees
 
         order, begins, cuts = _open(one)
@@ -93,6 +68,7 @@ class CutMoves:
         return _close(order, begins, cuts)
 
     def steps(self, boxes: int, islands: int) -> int:
+        """Return the steps of a round: so few that islands rarely change the same boxes and a round takes a second."""
         return int(np.clip(boxes // (8 * islands), 20, 500))
 
 
@@ -145,6 +121,9 @@ class ExchangeMoves:
         return int(np.clip(boxes // (14 * islands), 4, 500))  # a window has 14 groups on average
 
 
+Moves = CutMoves | ExchangeMoves  # a state is never changed in place
+
+
 def on_lines(problem: PartitionProblem) -> NDArray[np.float64]:
     """Return the values with ranks in trees replaced by positions on a line, as far apart as their nodes are wide."""
     values = problem.values.copy() if len(problem.trees.start) else problem.values
@@ -169,8 +148,8 @@ def neighbours(places: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray
     for begin in range(0, records, portion):
         first = min(begin, max(records - portion, 0))  # the last portion is as large as the others
         rows = order[first : first + portion]
-        found = cKDTree(places[rows]).query(places[rows], k=near.shape[1] + 1, workers=-1)[1]
-        near[rows] = rows[np.minimum(found[:, 1:], len(rows) - 1)]
+        nearest = cKDTree(places[rows]).query(places[rows], k=near.shape[1] + 1, workers=-1)[1]
+        near[rows] = rows[np.minimum(nearest[:, 1:], len(rows) - 1)]
     return near
 
 
@@ -222,7 +201,7 @@ def search(
 
     ``start`` must contain its cuts unless overlap is allowed.
     """
-    moves: Moves[Any] = ExchangeMoves.of(problem, start) if overlap == "allowed" else CutMoves(problem)
+    moves: Moves = ExchangeMoves.of(problem, start) if overlap == "allowed" else CutMoves(problem)
     islands = _Islands(moves, judge, start, generators)
     islands.warm_up()
     reporter, stop = SearchReporter(SpentBudget(budget)), "budget"
@@ -254,12 +233,12 @@ class _Islands:
     """One partition per island, and the best measured partition."""
 
     def __init__(
-        self, moves: Moves[Any], judge: Judge, start: BoxPartition, generators: Sequence[np.random.Generator]
+        self, moves: Moves, judge: Judge, start: BoxPartition, generators: Sequence[np.random.Generator]
     ) -> None:
         self.moves, self.judge, self.generators = moves, judge, generators
         self.boxes = start
         self.first = self.best = self.latest = judge.measure(start)
-        self.start = moves.begin(start)
+        self.start: Any = moves.begin(start)  # a state of the moves
         self.states = [self.start] * len(generators)
         self.steps = moves.steps(start.count, len(generators))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -95,27 +95,15 @@ class Measured:
         return self.cost < other.cost and self.kept <= other.kept and self.is_nowhere_wider
 
 
-class Judge(Protocol):
-    """Measures partitions."""
-
-    @property
-    def weight(self) -> float:
-        """The sum of all sampling weights; costs divided by it are widths."""
-        ...
-
-    def measure(self, boxes: BoxPartition, earlier: Measured | None = None) -> Measured:
-        """Return the cost of a partition and the fitness near it; ``earlier`` is the previous measurement."""
-        ...
-
-
 @dataclass(frozen=True, repr=False)
 class LinearJudge:
     """Measures the weighted sum of widths."""
 
     problem: PartitionProblem
-    weight: float
+    weight: float  # sum of all sampling weights; costs divided by it are widths
 
     def measure(self, boxes: BoxPartition, earlier: Measured | None = None) -> Measured:
+        """Return the cost of a partition and the fitness near it."""
         fitness = linear_fitness(self.problem.weights)
         cost = total_cost(self.problem, fitness, boxes)
         return Measured(
@@ -170,9 +158,11 @@ class ExactJudge:
 
     @property
     def weight(self) -> float:
+        """The sum of all sampling weights; costs divided by it are widths."""
         return float(self.sampling.sum())
 
     def measure(self, boxes: BoxPartition, earlier: Measured | None = None) -> Measured:
+        """Return the cost of a partition and the fitness near it; ``earlier`` is the previous measurement."""
         enclosures = self._enclosures(boxes)
         widths = tuple(
             Width(name=str(one.statistic), width=_width(found))
@@ -205,26 +195,26 @@ class ExactJudge:
         numbers = self.axes.numbers
         faces = self.edges.faces(boxes, self.problem.values[:, : len(numbers)], numbers)
         weight = np.add.reduceat(self.sampling[boxes.order], boxes.starts[:-1])
-        found = []
+        enclosures = []
         for one in self.tracked:
             columns = one.statistic.columns
             ends = faces.low[:, one.axes], faces.high[:, one.axes]
             intervals = CountedBoxes.make(columns, *ends, count=boxes.sizes, weight=weight)
-            found.append(enclose(one.statistic, intervals, ACCURACY))
-        return found
+            enclosures.append(enclose(one.statistic, intervals, ACCURACY))
+        return enclosures
 
     def _fitness(self, enclosures: Sequence[Enclosure], scale: float, pulls: Sequence[float]) -> Fitness:
         from sfumato.methods.boxes.search_branch_kernels import Fitness
 
         columns, forms = [], []
         weights = self.named + np.float32(scale) * self.unnamed
-        for one, found, pull in zip(self.tracked, enclosures, pulls, strict=True):
+        for one, enclosure, pull in zip(self.tracked, enclosures, pulls, strict=True):
             if one.is_linear:
                 weights[:, one.axes] += ((pull - 1.0) * one.share * self.sampling[:, None] * one.slopes).astype(
                     np.float32
                 )
                 continue
-            for witness, sign in ((found.highest, 1.0), (found.lowest, -1.0)):
+            for witness, sign in ((enclosure.highest, 1.0), (enclosure.lowest, -1.0)):
                 if witness is not None:
                     columns.append((one.axes[0], one.axes[-1]))
                     forms.append(_form(one.statistic, witness.moments, sign * pull * one.share))
@@ -235,6 +225,9 @@ class ExactJudge:
             x, y = (self.problem.values[:, pair] - form[:2]).T
             offset += form[2] + form[3] * x + form[4] * y + form[5] * x * x + form[6] * x * y + form[7] * y * y
         return Fitness(weights, self.sampling, self.sampling * offset, pairs, rows)
+
+
+Judge = LinearJudge | ExactJudge
 
 
 def judge_of(

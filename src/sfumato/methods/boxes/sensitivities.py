@@ -382,6 +382,6 @@ def root_mean_squares(z: NDArray[np.float32], correlation: NDArray[np.float32]) 
     others = np.maximum((~np.isnan(z)).sum(axis=1) - 1, 0)[:, None]
     squares = (filled * filled).sum(axis=1)[:, None]
     squares = squares - 2.0 * filled * (filled @ correlation) + filled * filled * (correlation**2).sum(axis=1)
-    found: NDArray[np.float32] = np.sqrt(2.0 / math.pi * others * np.maximum(squares, 0.0)).astype(np.float32)
-    found[np.isnan(z)] = np.nan
-    return found
+    sums: NDArray[np.float32] = np.sqrt(2.0 / math.pi * others * np.maximum(squares, 0.0)).astype(np.float32)
+    sums[np.isnan(z)] = np.nan
+    return sums

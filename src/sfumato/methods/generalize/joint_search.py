@@ -17,7 +17,7 @@ import heapq
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -86,18 +86,6 @@ class Divided:
     shrunk: NDArray[np.float64]  # rows of the row's new group ÷ rows of the divided group, in the column
 
 
-class DivisionRisk(Protocol):
-    """What a division costs."""
-
-    def added_risk(self, divided: Divided) -> float:
-        """Return the risk that a division adds, per row of the table."""
-        ...
-
-    def accept(self, divided: Divided) -> bool:
-        """Take note of a division that was made; return whether the chain goes on."""
-        ...
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class SmallGroups:
     """The share of rows in groups of fewer than k rows."""
@@ -107,9 +95,11 @@ class SmallGroups:
     share: float = 0.0
 
     def added_risk(self, divided: Divided) -> float:
+        """Return the risk that a division adds, per row of the table."""
         return float(((divided.after < self.k).sum() - (divided.before < self.k).sum()) / self.rows)
 
     def accept(self, divided: Divided) -> bool:
+        """Take note of a division that was made; return whether the chain goes on."""
         self.share += self.added_risk(divided)
         return self.share <= HALF
 
@@ -148,6 +138,9 @@ class EffectiveCombinations:
         best = int(np.argmax(likelihood))
         self.weight = float(WEIGHTS[best])
         return -likelihood[best] <= math.log(self.most)
+
+
+DivisionRisk = SmallGroups | EffectiveCombinations
 
 
 def refinement_chain(columns: Sequence[Groupings], risk: DivisionRisk) -> Chain:
@@ -200,9 +193,9 @@ class _Descent:
     def _try_division(self, division: Division) -> tuple[NDArray[np.int64], NDArray[np.int64], Divided]:
         """Return the new group of each row in the column and in all columns, and what changes."""
         rows, column = self.members[division], self.columns[division.column]
-        children = _numbered(column.levels[division.level - 1][column.value_of_row[rows]].astype(np.int64))
-        number = int(children.max()) + 1
-        labels = _numbered(self.labels[rows] * number + children)
+        below = column.levels[division.level - 1][column.value_of_row[rows]].astype(np.int64)
+        children = np.unique(below, return_inverse=True)[1]
+        labels = np.unique(self.labels[rows] * (int(children.max()) + 1) + children, return_inverse=True)[1]
         shrunk = np.bincount(children)[children] / len(rows)
         return children, labels, Divided(rows, self.alike[rows], np.bincount(labels)[labels], shrunk)
 
@@ -223,11 +216,6 @@ class _Descent:
         order = np.argsort(children, kind="stable")
         for part in np.split(rows[order], np.cumsum(np.bincount(children))[:-1]):
             self._wait(division.column, division.level - 1, part)
-
-
-def _numbered(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number equal keys densely from 0."""
-    return np.asarray(np.unique(keys, return_inverse=True)[1])
 
 
 if TYPE_CHECKING:

@@ -150,8 +150,8 @@ class Generalize(Method):
 
         The search of budget "joint" starts from it and may release more.
         """
-        found = anonymity_budget(population, self.k, self.beta)
-        return {"chernoff": found.chernoff, "any": found.any_distribution}.get(self.budget, found.exact)
+        budget = anonymity_budget(population, self.k, self.beta)
+        return {"chernoff": budget.chernoff, "any": budget.any_distribution}.get(self.budget, budget.exact)
 
     @property
     def alike(self) -> int:
@@ -162,7 +162,7 @@ class Generalize(Method):
         alike = KAnonymity(k=self.alike, columns=tuple(name for names in released.values() for name in names))
         if self.population is None:
             return (alike,)
-        found = ProbabilisticAnonymity(
+        matches = ProbabilisticAnonymity(
             k=self.k,
             population=population,
             beta=self.beta,
@@ -170,4 +170,4 @@ class Generalize(Method):
             any_distribution=self.budget == "any",
             columns=released,
         )
-        return (found, alike) if self.within > 1 else (found,)
+        return (matches, alike) if self.within > 1 else (matches,)

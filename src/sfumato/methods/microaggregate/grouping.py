@@ -341,8 +341,8 @@ def ranges(block: Table, groups: RowGrouping, encoder: Encoder) -> dict[str, pa.
     for name in encoder.names:
         if name not in numbers:
             coded = block.coded(name)
-            found = label_sets(runs, coded.codes, coded.values)
-            columns[name] = found.labels.take(pa.array(found.label_of[groups.labels]))
+            sets = label_sets(runs, coded.codes, coded.values)
+            columns[name] = sets.labels.take(pa.array(sets.label_of[groups.labels]))
             continue
         ordered, starts = block.numbers(name)[runs.order], runs.starts[:-1]
         ends = {low_name(name): np.fmin.reduceat(ordered, starts), high_name(name): np.fmax.reduceat(ordered, starts)}

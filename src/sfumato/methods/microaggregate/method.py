@@ -282,14 +282,14 @@ class MicroaggregationPlan(Plan):
             trace = Trace()
         else:
             budget = options.search if isinstance(options.search, SearchBudget) else None
-            found = row_groups(
+            searched = row_groups(
                 self.space.matrix(block),
                 options.k,
                 options.kind,
                 stream(f"groups {number}"),
                 budget=None if budget is None else budget.split(self.blocks),
             )
-            groups, trace = dict.fromkeys(names, found.groups), found.trace
+            groups, trace = dict.fromkeys(names, searched.groups), searched.trace
         if options.values == "range":
             shared = groups[names[0]]
             made = ranges(block, shared, self.space.encoder)

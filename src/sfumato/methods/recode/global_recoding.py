@@ -25,7 +25,7 @@ from sfumato.methods.recodings.level_search import (
 )
 from sfumato.methods.recodings.losses import discernibility
 from sfumato.methods.recodings.quasi_columns import QuasiColumns, promise_containment
-from sfumato.methods.recodings.recoding import Recoding, RecodingPlan, released_columns
+from sfumato.methods.recodings.recoding import RecodingPlan, recode_table, released_columns
 from sfumato.plan.claims.risk import KMap, PopulationGroups
 from sfumato.plan.claims.sensitive_groups import SensitiveCounts
 from sfumato.schema.schema import Schema
@@ -240,9 +240,10 @@ def global_plan(
     chosen = [column.recode(column.levels[level]) for column, level in zip(columns.groupings, best.levels, strict=True)]
     recodings = {recoding.name: recoding for recoding in chosen if recoding is not None}
     shown = tuple(chain.from_iterable(released_columns(columns.names, recodings.values()).values()))
-    groups = None if people is None else PopulationGroups(_group_people(people, columns.names, recodings))
+    groups = None
     claims: tuple[Claim[Any], ...] = rules.claims(shown)
-    if groups is not None:
+    if people is not None:
+        groups = PopulationGroups(GroupCounts.of(KeyedGroups.of(recode_table(people, columns.names, recodings), shown)))
         claims = (KMap(k=rules.k, columns=shown, population=groups), *claims[1:])
     notes: dict[str, Any] = {
         "loss": round(best.loss, 6),
@@ -322,17 +323,3 @@ def _values_of(columns: QuasiColumns, people: Table, name: str) -> NDArray[np.in
     row = first_rows(ours.codes.astype(np.int64))
     column = columns.groupings[columns.names.index(name)]
     return np.where(place < 0, -1, column.value_of_row[row[place]]).astype(np.int32)[coded.codes]
-
-
-def _group_people(people: Table, names: Sequence[str], by_name: dict[str, Recoding]) -> GroupCounts:
-    """Count the people of each group, after the recoding."""
-    cells: dict[str, pa.Array] = {}
-    kinds = {}
-    for name in names:
-        if name in by_name:
-            for one in by_name[name].show(by_name[name].codes(people)):
-                cells[one.name], kinds[one.name] = one.cells, one.kind
-        else:
-            cells[name], kinds[name] = people.arrow.column(name), people.kinds[name]
-    table = Table(pa.table(cells), kinds)
-    return GroupCounts.of(KeyedGroups.of(table, tuple(cells)))

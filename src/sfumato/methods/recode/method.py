@@ -15,7 +15,6 @@ from sfumato.methods.recodings.group_rules import (
     DIVERSITY_KINDS,
     Distance,
     DiversityKind,
-    GroupRules,
     make_rules,
 )
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
@@ -152,7 +151,17 @@ class Recode(Method):
         """Search the recodings, from the survey alone."""
         require_rows(survey.rows, self.k if self.population is None else None)
         columns = QuasiColumns.of(survey, schema, importance=self.importance)
-        rules = self._rules(survey, schema)
+        rules = make_rules(
+            survey,
+            schema,
+            k=self.k,
+            l=self.l,
+            l_kind=self.l_kind,
+            c=self.c,
+            t=self.t,
+            distance=self.distance,
+            average_risk=self.average_risk,
+        )
         if self.kind == "local":
             from sfumato.methods.recode.local_recoding import local_plan
 
@@ -167,17 +176,4 @@ class Recode(Method):
             population=self.population,
             seconds=self.search,
             parts=count_blocks(survey),
-        )
-
-    def _rules(self, survey: Survey, schema: Schema) -> GroupRules:
-        return make_rules(
-            survey,
-            schema,
-            k=self.k,
-            l=self.l,
-            l_kind=self.l_kind,
-            c=self.c,
-            t=self.t,
-            distance=self.distance,
-            average_risk=self.average_risk,
         )

@@ -89,8 +89,8 @@ def group_by_tree(name: str, values: NDArray[np.int32], distinct: Distinct, tree
         first, last = np.full(groups.max() + 1, tree.size), np.full(groups.max() + 1, -1)
         np.minimum.at(first, groups[present], places[present])
         np.maximum.at(last, groups[present], places[present])
-        found = tree.covering(first[last >= 0], last[last >= 0])
-        cut = [TreeBranch(*branch) for branch in zip(found.levels.tolist(), found.nodes.tolist(), strict=True)]
+        branches = tree.covering(first[last >= 0], last[last >= 0])
+        cut = [TreeBranch(*branch) for branch in zip(branches.levels.tolist(), branches.nodes.tolist(), strict=True)]
         return cut_tree(name, distinct, tree, cut)
 
     return Groupings(name, values, _nest(levels), _skip_unchanged(recode))
@@ -152,19 +152,19 @@ def _growing(most: int) -> list[int]:
 
 def _add_missing(groups: NDArray[np.int64], present: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return a group for every value, with the missing one in a group of its own."""
-    found = np.full(len(present), int(groups.max(initial=-1)) + 1, dtype=np.int64)
-    found[present] = groups
-    return found
+    with_missing = np.full(len(present), int(groups.max(initial=-1)) + 1, dtype=np.int64)
+    with_missing[present] = groups
+    return with_missing
 
 
 def _nest(levels: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int32], ...]:
     """Number the groups of each level densely, leave out repeated levels, and end with one group."""
-    found: list[NDArray[np.int32]] = []
+    nested: list[NDArray[np.int32]] = []
     for level in (*levels, np.zeros(len(levels[0]), dtype=np.int64)):
         dense = np.unique(level, return_inverse=True)[1].astype(np.int32)
-        if not found or int(dense.max(initial=0)) < int(found[-1].max(initial=0)):
-            found.append(dense)
-    return tuple(found)
+        if not nested or int(dense.max(initial=0)) < int(nested[-1].max(initial=0)):
+            nested.append(dense)
+    return tuple(nested)
 
 
 def _ends(groups: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -123,12 +123,12 @@ def _levels(column: SensitiveColumn) -> list[NDArray[np.int64]]:
     if tree is None:
         return [np.arange(size), np.zeros(size, dtype=np.int64)]
     places = tree.positions(column.values, column=column.rule.column)
-    found = []
+    nodes_by_level = []
     for level in range(tree.levels):
         nodes = np.searchsorted(tree.starts[level], places, side="right") - 1
         nodes[places < 0] = 0 if level == tree.levels - 1 else len(tree.names[level])
-        found.append(np.unique(nodes, return_inverse=True)[1])
-    return found
+        nodes_by_level.append(np.unique(nodes, return_inverse=True)[1])
+    return nodes_by_level
 
 
 def _start(columns: Sequence[Groupings], rows: RecodedRows) -> tuple[LinkedGroups, NDArray[np.bool_]]:

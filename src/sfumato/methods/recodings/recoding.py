@@ -207,15 +207,7 @@ class RecodingPlan(Plan):
         return (mixed % np.uint64(self.parts)).astype(np.int64)
 
     def transform(self, block: Table, number: int) -> Outcome:
-        by_name = self._by_name
-        columns: list[Recoded] = []
-        for name in self.columns:
-            if name in by_name:
-                columns += by_name[name].show(by_name[name].codes(block))
-            else:
-                columns.append(Recoded(name, block.arrow.column(name), block.kinds[name]))
-        cells = pa.table({column.name: column.cells for column in columns})
-        released = Table(cells, {column.name: column.kind for column in columns})
+        released = recode_table(block, self.columns, self._by_name)
         kept = np.flatnonzero(self.rows_to_keep(released))
         return Outcome(released if len(kept) == released.rows else released.take(kept), kept)
 
@@ -225,6 +217,18 @@ class RecodingPlan(Plan):
             return np.ones(released.rows, dtype=bool)
         labels = group_labels(released, self.released_names(self.quasi))
         return np.asarray(np.bincount(labels)[labels] >= self.within)
+
+
+def recode_table(table: Table, names: Sequence[str], by_name: Mapping[str, Recoding]) -> Table:
+    """Return these columns of a table; those that have a recoding are recoded."""
+    columns: list[Recoded] = []
+    for name in names:
+        if name in by_name:
+            columns += by_name[name].show(by_name[name].codes(table))
+        else:
+            columns.append(Recoded(name, table.arrow.column(name), table.kinds[name]))
+    cells = pa.table({column.name: column.cells for column in columns})
+    return Table(cells, {column.name: column.kind for column in columns})
 
 
 def released_columns(names: Sequence[str], recodings: Iterable[Released]) -> dict[str, tuple[str, ...]]:

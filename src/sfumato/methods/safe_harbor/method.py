@@ -213,12 +213,12 @@ class SafeHarbor(Method):
 
     def _actions(self, inspection: SafeHarborInspection) -> dict[str, Action]:
         """Return the action for each column that is not kept as it is."""
-        found = {one.column: one.action for one in inspection.findings}
+        actions = {one.column: one.action for one in inspection.findings}
         for column, answer in (self.answers or {}).items():
-            found.pop(column, None)
+            actions.pop(column, None)
             if answer != KEEP:
-                found[column] = Action(answer)
-        return found
+                actions[column] = Action(answer)
+        return actions
 
     def _coarse(self, name: str, action: Action, distinct: Distinct) -> ValueMap:
         if action is Action.THREE_DIGITS:
@@ -278,12 +278,12 @@ class ReleasedCells:
     @property
     def columns(self) -> list[ColumnCells]:
         """What each column is recognised by."""
-        found = []
+        columns = []
         for name, cells in self.cells.items():
             distinct = facts_of(Table(pa.table({name: cells}), {name: self.kinds[name]}), [name], count_distinct=True)
             facts = replace(distinct[name], rows=self.rows, missing=self.missing[name])
-            found.append(_column_cells(name, facts, cells))
-        return found
+            columns.append(_column_cells(name, facts, cells))
+        return columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -393,5 +393,5 @@ def _years(values: pa.Array) -> pa.Array:
         return pc.year(values)
     texts = as_texts(values)
     last = pc.extract_regex(texts, DAY_FIRST)
-    found = pc.extract_regex(texts, r"(?P<year>(?:18|19|20|21)\d{2})")
-    return pc.coalesce(pc.struct_field(last, "year"), pc.struct_field(found, "year")).cast(pa.int64())
+    anywhere = pc.extract_regex(texts, r"(?P<year>(?:18|19|20|21)\d{2})")
+    return pc.coalesce(pc.struct_field(last, "year"), pc.struct_field(anywhere, "year")).cast(pa.int64())

@@ -108,14 +108,10 @@ def unmixing(scores: NDArray[np.float64], generator: np.random.Generator) -> Unm
     for step in range(1, ICA_ROUNDS + 1):
         bent = np.tanh(scores @ rotation)
         slopes = 1.0 - np.einsum("ij,ij->j", bent, bent) / rows
-        turned = _nearest_rotation(scores.T @ bent / rows - rotation * slopes)
+        left, _, right = np.linalg.svd(scores.T @ bent / rows - rotation * slopes)
+        turned = left @ right  # the nearest rotation
         change = float(np.abs(np.abs(np.einsum("ij,ij->j", turned, rotation)) - 1.0).max())
         rotation = turned
         if change < ICA_TOLERANCE:
             return Unmixing(rotation, step, converged=True)
     return Unmixing(rotation, ICA_ROUNDS, converged=False)
-
-
-def _nearest_rotation(square: NDArray[np.float64]) -> NDArray[np.float64]:
-    left, _, right = np.linalg.svd(square)
-    return np.asarray(left @ right)

@@ -139,9 +139,9 @@ def with_moments(numbers: Array, like: Array, low: Array, high: Array, *, tolera
     standard = (numbers - mean) / scale
     bottom, top = (low - mean) / scale, (high - mean) / scale
     wide = like.shape[1] >= len(like)
-    found = (_wide if wide else _narrow)(standard, target, bottom, top, tolerance)
-    exact = np.clip(found.numbers * scale + mean, low, high)  # a zero is zero, without a rounding error
-    return Restored(exact, found.error, found.rounds, found.converged)
+    restored = (_wide if wide else _narrow)(standard, target, bottom, top, tolerance)
+    exact = np.clip(restored.numbers * scale + mean, low, high)  # a zero is zero, without a rounding error
+    return Restored(exact, restored.error, restored.rounds, restored.converged)
 
 
 def _narrow(numbers: Array, target: Array, bottom: Array, top: Array, tolerance: float) -> Restored:
@@ -152,13 +152,13 @@ def _narrow(numbers: Array, target: Array, bottom: Array, top: Array, tolerance:
     errors: list[float] = []
     for step in range(1, ROUNDS + 1):
         inside = np.clip(current, bottom, top, out=current)
-        found = _Moments.of(inside)
-        errors.append(found.error(wanted))
+        moments = _Moments.of(inside)
+        errors.append(moments.error(wanted))
         if errors[-1] < tolerance:
             return Restored(inside, errors[-1], step, converged=True)
         if _too_slow(errors, tolerance):
             break
-        current = _map_to(found, loadings)
+        current = _map_to(moments, loadings)
     return _newton(inside, wanted, bottom, top, tolerance, rounds=len(errors))
 
 
@@ -197,21 +197,21 @@ def _newton(numbers: Array, wanted: Array, bottom: Array, top: Array, tolerance:
 
     Cells that reach the end of their range are clipped, and are not free in the next step.
     """
-    found = Restored(numbers, _Moments.of(numbers).error(wanted), rounds, converged=False)
+    best = Restored(numbers, _Moments.of(numbers).error(wanted), rounds, converged=False)
     for step in range(1, NEWTON_STEPS + 1):
-        current = found.numbers
+        current = best.numbers
         change = smallest_change(current, (current > bottom) & (current < top), wanted)
         for length in STEP_LENGTHS:
             moved = np.clip(current + length * change, bottom, top)
             error = _Moments.of(moved).error(wanted)
-            if error < GAIN * found.error:
+            if error < GAIN * best.error:
                 break
         else:
             break
-        found = Restored(moved, error, rounds + step, converged=error < tolerance)
-        if found.converged:
+        best = Restored(moved, error, rounds + step, converged=error < tolerance)
+        if best.converged:
             break
-    return found
+    return best
 
 
 def column_means(numbers: Array) -> Array:

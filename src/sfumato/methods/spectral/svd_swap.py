@@ -112,14 +112,14 @@ class SvdSwapPlan(ScoreSwapPlan):
         tolerance = EXACT if self.promised else ROUNDED
         every = [place for place, code in enumerate(self.setup.encoder.numbers) if code.missing is None]
         if len(every) == after.shape[1]:  # no column has to be left out, and none is copied
-            found = with_moments(after, before, ranges.low, ranges.high, tolerance=tolerance)
-            finalized = found.numbers
+            restored = with_moments(after, before, ranges.low, ranges.high, tolerance=tolerance)
+            finalized = restored.numbers
         else:
             low, high = ranges.of(every).low, ranges.of(every).high
-            found = with_moments(after[:, every], before[:, every], low, high, tolerance=tolerance)
+            restored = with_moments(after[:, every], before[:, every], low, high, tolerance=tolerance)
             finalized = ranges.clip(after)
-            finalized[:, every] = found.numbers
-        return finalized if found.converged else self.keep_promises(before, finalized, ranges)
+            finalized[:, every] = restored.numbers
+        return finalized if restored.converged else self.keep_promises(before, finalized, ranges)
 
     def keep_promises(
         self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges

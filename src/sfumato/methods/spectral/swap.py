@@ -101,13 +101,13 @@ class ScoreSwap:
         for column in range(1, columns.shape[1]):
             for _ in range(ROUNDS):
                 first, second = generator.integers(rows, size=(2, proposed))
-                found = exchange(columns, column, first, second, bound)
-                if found.largest <= bound or not found.exchanges:
+                exchanged = exchange(columns, column, first, second, bound)
+                if exchanged.largest <= bound or not exchanged.exchanges:
                     break
-            if self.tolerance is not None and found.largest > bound:
+            if self.tolerance is not None and exchanged.largest > bound:
                 raise CannotRelease(
                     f"The correlation of swapped components must be at most {self.tolerance:g}.",
-                    found=f"{found.largest:.3g} at best for component {column + 1}, in {rows:,} rows",
+                    found=f"{exchanged.largest:.3g} at best for component {column + 1}, in {rows:,} rows",
                     fix="a larger tolerance, or repair=True, which makes the correlations zero",
                 )
         return np.asarray(columns * length + mean)

@@ -96,15 +96,15 @@ class PairShares:
 
     def expand(self, drawn: Sequence[NDArray[np.int64]], generator: np.random.Generator) -> list[NDArray[np.int64]]:
         """Return the codes of the table; rare ones are told apart by their shares."""
-        found = []
+        expanded = []
         for one, own, codes in zip(self.codes, self.common, drawn, strict=True):
             values = own[np.minimum(codes, len(own) - 1)]
             rare = np.setdiff1d(np.arange(one.size), own)
             places = np.flatnonzero(codes >= len(own))
             if places.size:
                 values[places] = generator.choice(rare, places.size, p=one.shares[rare] / one.shares[rare].sum())
-            found.append(values)
-        return found
+            expanded.append(values)
+        return expanded
 
     def _fit_pairs(
         self, mean: NDArray[np.float64], wanted: NDArray[np.float64], chains: int, generator: np.random.Generator
@@ -119,27 +119,27 @@ class PairShares:
             drawn = now._sweep(drawn, generator)
             y = now.design(drawn, chains)[:, 1:]
             step = STEP / (1.0 + round_ / HALVED)
-            found = y.mean(axis=0)
+            shares = y.mean(axis=0)
             # covariances about the wanted shares, so that a step of the pairs does not undo that of the codes
-            gap = wanted - y.T @ y / len(y) - np.outer(mean, mean - found) - np.outer(mean - found, mean)
+            gap = wanted - y.T @ y / len(y) - np.outer(mean, mean - shares) - np.outer(mean - shares, mean)
             change = np.where(free, step * gap / np.outer(spread, spread), 0.0)
             pairs = np.clip(now.pairs + change, -LARGEST, LARGEST)
-            linear = now.linear + step * (mean - found) / spread - (pairs - now.pairs) @ mean
+            linear = now.linear + step * (mean - shares) / spread - (pairs - now.pairs) @ mean
             now = PairShares(self.codes, self.common, self.original, linear, pairs)
         return now
 
     def _sweep(self, drawn: Sequence[NDArray[np.int64]], generator: np.random.Generator) -> list[NDArray[np.int64]]:
         """Draw every code once given all others, for all chains at once."""
-        y, found = self.design(drawn, len(drawn[0]))[:, 1:], list(drawn)
+        y, codes = self.design(drawn, len(drawn[0]))[:, 1:], list(drawn)
         for number, place in enumerate(self.places):
             if place.stop == place.start:
                 continue
             odds = np.column_stack([np.zeros(len(y)), self.linear[place] + y @ self.pairs[:, place]])
             cumulative = np.cumsum(np.exp(odds - odds.max(axis=1, keepdims=True)), axis=1)
             share = generator.random((len(y), 1)) * cumulative[:, -1:]
-            found[number] = (share > cumulative[:, :-1]).sum(axis=1)
-            y[:, place] = found[number][:, None] == np.arange(1, place.stop - place.start + 1)
-        return found
+            codes[number] = (share > cumulative[:, :-1]).sum(axis=1)
+            y[:, place] = codes[number][:, None] == np.arange(1, place.stop - place.start + 1)
+        return codes
 
     def _independent(self, rows: int, generator: np.random.Generator) -> list[NDArray[np.int64]]:
         """Return codes that are independent: no chain starts at the row of a person."""

@@ -246,9 +246,9 @@ def _replace_rows(
     labels = np.unique(np.concatenate([before, after]), axis=0, return_inverse=True)[1].ravel()
     chosen = np.arange(table.rows)
     for label in np.unique(labels[: rows.size]):
-        place, found = rows[labels[: rows.size] == label], others[labels[rows.size :] == label]
-        if found.size:
-            chosen[place] = table.rows + np.resize(found, place.size)
+        place, alike_rows = rows[labels[: rows.size] == label], others[labels[rows.size :] == label]
+        if alike_rows.size:
+            chosen[place] = table.rows + np.resize(alike_rows, place.size)
     both = pa.concat_tables([table.arrow, again.arrow]).unify_dictionaries()
     return Table(both.take(pa.array(chosen)), table.kinds)
 

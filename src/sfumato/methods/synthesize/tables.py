@@ -97,11 +97,11 @@ def _bin_numbers(variable: Numbers, place: int, state: Codes | None, k: int) -> 
     bins = max(1, min(BINS, known.size // k))
     edges = np.unique(np.quantile(known, np.arange(1, bins) / bins)) if known.size else np.empty(0)
     edges = edges[edges > known.min()] if known.size else edges  # no bin below the lowest number
-    found = np.searchsorted(edges, known, side="right")
+    bin_of = np.searchsorted(edges, known, side="right")
     codes = np.zeros(len(variable.values), np.int64) if state is None else state.values.copy()
-    codes[variable.known] = states + found
+    codes[variable.known] = states + bin_of
     size = states + len(edges) + 1
-    return CodedField(codes, size, variable.state, place, states, Donors.of(known, found, len(edges) + 1))
+    return CodedField(codes, size, variable.state, place, states, Donors.of(known, bin_of, len(edges) + 1))
 
 
 def network(fields: Sequence[CodedField], order: int, k: int) -> list[tuple[int, tuple[int, ...]]]:
@@ -114,14 +114,14 @@ def network(fields: Sequence[CodedField], order: int, k: int) -> list[tuple[int,
             shared = mutual_information(joint, fields[one].codes, fields[other].codes)
             information[one, other] = information[other, one] = shared
     placed = [int(information.sum(axis=1).argmax())]
-    found = [(placed[0], tuple[int, ...]())]
+    steps = [(placed[0], tuple[int, ...]())]
     while len(placed) < count:
         left = [field for field in range(count) if field not in placed]
         best = information[np.ix_(left, placed)]
         field = left[int(best.max(axis=1).argmax())]
-        found.append((field, _parents(fields, field, placed, information, order, k)))
+        steps.append((field, _parents(fields, field, placed, information, order, k)))
         placed.append(field)
-    return found
+    return steps
 
 
 def _parents(
@@ -181,12 +181,12 @@ def _draw_field(
     generator: np.random.Generator,
 ) -> NDArray[np.int64]:
     """Draw a field given its parents; a combination that is not in the table is looked up in a shorter one."""
-    found, open_rows = np.zeros(rows, np.int64), np.arange(rows)
+    codes_drawn, open_rows = np.zeros(rows, np.int64), np.arange(rows)
     for length, (values, donors) in zip(range(len(step.parents), -1, -1), step.tables, strict=True):
         own = [codes[parent][open_rows] for parent in step.parents]
         key = _key(fields, step.parents[:length], own, len(open_rows))
         place = np.minimum(np.searchsorted(values, key), len(values) - 1)
         known = values[place] == key
-        found[open_rows[known]] = donors.codes(place[known], generator)
+        codes_drawn[open_rows[known]] = donors.codes(place[known], generator)
         open_rows = open_rows[~known]
-    return found
+    return codes_drawn

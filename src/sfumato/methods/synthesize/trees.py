@@ -83,17 +83,17 @@ def choose_predictors(
     variables: Sequence[Variable], levels: Sequence[NDArray[np.int64]], target: Variable, wanted: NDArray[Any]
 ) -> tuple[Predictor, ...]:
     """Return the predictors of a variable: all earlier ones, or those that are most related to it."""
-    found = [
+    predictors = [
         Predictor(place, _scores(one, levels[place], target, wanted) if isinstance(one, Codes) else None)
         for place, one in enumerate(variables)
     ]
-    if len(found) <= MOST:
-        return tuple(found)
+    if len(predictors) <= MOST:
+        return tuple(predictors)
     some = slice(None, None, max(1, len(wanted) // SAMPLE))
     groups = wanted[some]
     groups = groups if isinstance(target, Codes) else np.searchsorted(_edges(groups, GROUPS), groups)
-    strength = correlation_ratios(matrix_of(found, [one[some] for one in levels]), groups)
-    return tuple(found[place] for place in sorted(np.argsort(strength, kind="stable")[-MOST:].tolist()))
+    strength = correlation_ratios(matrix_of(predictors, [one[some] for one in levels]), groups)
+    return tuple(predictors[place] for place in sorted(np.argsort(strength, kind="stable")[-MOST:].tolist()))
 
 
 def correlation_ratios(columns: NDArray[Any], groups: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -145,15 +145,15 @@ def first_axis(table: NDArray[np.float64]) -> NDArray[np.float64]:
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     by_row, by_column = table / np.maximum(rows, 1.0)[:, None], table / np.maximum(columns, 1.0)
     scores = np.arange(len(columns), dtype=np.float64)  # a fixed start, so that the result does not depend on chance
-    found = by_row @ scores
+    axis = by_row @ scores
     for _ in range(ROUNDS):
-        found = by_row @ scores
-        found -= (rows @ found) / max(rows.sum(), 1.0)
-        length = np.sqrt(rows @ found**2)
+        axis = by_row @ scores
+        axis -= (rows @ axis) / max(rows.sum(), 1.0)
+        length = np.sqrt(rows @ axis**2)
         if length <= 1e-12 * np.sqrt(max(rows.sum(), 1.0)):
             break
-        scores = by_column.T @ (found / length)
-    return np.asarray(found)
+        scores = by_column.T @ (axis / length)
+    return np.asarray(axis)
 
 
 DECIDING = 30_000  # rows that decide where a tree is cut

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
     from sfumato.table.encoder import Encoder
 
-
-if TYPE_CHECKING:
-    Drawn = list[NDArray[Any]]  # one array per variable: whole numbers for codes, floats for numbers
-    Sampler = Callable[[int, np.random.Generator], Drawn]  # draws this many rows
+Drawn = list["NDArray[Any]"]  # one array per variable: whole numbers for codes, floats for numbers
+Sampler = Callable[[int, np.random.Generator], Drawn]  # draws this many rows
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,21 +93,21 @@ def variables_of(
     """
     numbers = {number.name: place for place, number in enumerate(encoder.numbers)}
     categories = {category.name: category for category in encoder.categories}
-    found: list[Variable] = []
+    variables: list[Variable] = []
     for name in encoder.names:
         if name in categories:
             category = categories[name]
             codes = matrix[:, category.columns].argmax(axis=1)
-            found.append(Codes(codes, len(category.values), category.kind is Kind.ORDERED, category))
+            variables.append(Codes(codes, len(category.values), category.kind is Kind.ORDERED, category))
             continue
         number, place = encoder.numbers[numbers[name]], numbers[name]
         states, state = number.states(matrix), None
         if number.width > 1:
-            state = len(found)
-            found.append(Codes(states + 1, number.width, False, number))
+            state = len(variables)
+            variables.append(Codes(states + 1, number.width, False, number))
         low, high = (_scale(number, float(end)) for end in limits[place])
-        found.append(Numbers(filled[:, number.position], states == NUMBER, low, high, state, number))
-    return tuple(found)
+        variables.append(Numbers(filled[:, number.position], states == NUMBER, low, high, state, number))
+    return tuple(variables)
 
 
 def _scale(number: NumberEncoding, end: float) -> float:
