@@ -22,14 +22,14 @@ import numpy as np
 from sfumato.errors import CannotRelease
 from sfumato.methods.base import Method
 from sfumato.methods.options import logs_option, reported_option
+from sfumato.methods.permutation_plan import BLOCK_ROWS, RandomBlocks, RandomBlocksPlan, require_enough_rows
 from sfumato.params import Choice
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
-from sfumato.plan.plan import Claim, Outcome, Plan
+from sfumato.plan.plan import Claim, Outcome
 from sfumato.plan.questions import DistinctIn, FactsOf
 from sfumato.plan.survey import Survey, count_blocks
 from sfumato.table.encoded_columns import NUMBER, Logs, NumberEncoding, class_probabilities, shares_of
 from sfumato.table.encoder import Encoder
-from sfumato.table.groups import mix_bits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,8 +45,6 @@ Decoding = Literal["largest", "probability", "drawn"]
 DECODINGS: tuple[Decoding, ...] = ("largest", "probability", "drawn")
 
 CATEGORIES = 1000  # a column with more values than this holds names rather than categories
-FEWEST_ROWS = 3  # two rows can only be exchanged with each other
-BLOCK_ROWS = 100  # smallest average number of rows per block
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,13 +105,11 @@ class Ranges:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class MatrixSetup:
-    """How columns are encoded in the matrix, the ranges of the numbers, and the source of randomness."""
+class MatrixSetup(RandomBlocks):
+    """How columns are encoded in the matrix, and the ranges of the numbers."""
 
     encoder: Encoder
     schema: Schema
-    randomness: Randomness
-    blocks: int
     decoding: Decoding
 
     @cached_property
@@ -168,8 +164,7 @@ def matrix_setup(
     With ``atoms``, values that many rows of a numeric column share are encoded by indicators.
     """
     names = [column.name for column in schema.columns]
-    if survey.rows < FEWEST_ROWS:
-        raise CannotRelease(f"The table must have at least {FEWEST_ROWS} rows.", found=f"{survey.rows}", fix="add rows")
+    require_enough_rows(survey)
     if not names:
         raise CannotRelease("At least one column must remain to be released.", found="none")
     sample = survey.sample.table.select(names)
@@ -200,8 +195,8 @@ def matrix_setup(
 
 
 @dataclass(frozen=True, repr=False)
-class MatrixPlan(Plan):
-    """A plan that perturbs the matrix. If the engine works in blocks, they are random parts of the table."""
+class MatrixPlan(RandomBlocksPlan):
+    """A plan that perturbs the matrix."""
 
     setup: MatrixSetup
 
@@ -214,14 +209,6 @@ class MatrixPlan(Plan):
     ) -> NDArray[np.float64]:
         """Return the released numeric columns, in their units, from the original and the perturbed ones."""
         return ranges.clip(after)
-
-    @property
-    def blocks(self) -> int:
-        return self.setup.blocks
-
-    def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        salt = self.setup.randomness.stream("blocks").integers(2**64, dtype=np.uint64)
-        return (mix_bits(keys ^ salt) % np.uint64(self.blocks)).astype(np.int64)
 
     def transform(self, block: Table, number: int) -> Outcome:
         after = self.perturb(self.setup.encoder.encode(block), number)

@@ -59,24 +59,48 @@ FEWEST_ROWS = 3  # two rows can only be exchanged with each other
 BLOCK_ROWS = 100  # smallest average number of rows per block
 
 
+def require_enough_rows(survey: Survey) -> None:
+    """Raise if there are too few rows to exchange anything between them."""
+    if survey.rows < FEWEST_ROWS:
+        raise CannotRelease(f"The table must have at least {FEWEST_ROWS} rows.", found=f"{survey.rows}", fix="add rows")
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Permutation:
-    """The columns of a release, those whose cells move, and the source of randomness."""
+class RandomBlocks:
+    """The number of blocks, and the source of randomness."""
+
+    blocks: int
+    randomness: Randomness
+
+
+@dataclass(frozen=True, repr=False)
+class RandomBlocksPlan(Plan):
+    """A plan whose blocks, if the engine works in blocks, are random parts of the table."""
+
+    setup: RandomBlocks
+
+    @property
+    def blocks(self) -> int:
+        return self.setup.blocks
+
+    def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        salt = self.setup.randomness.stream("blocks").integers(2**64, dtype=np.uint64)
+        return (mix_bits(keys ^ salt) % np.uint64(self.blocks)).astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Permutation(RandomBlocks):
+    """The columns of a release, and those whose cells move."""
 
     names: tuple[str, ...]
     moving: tuple[str, ...]
-    blocks: int
     rows: int  # of the table
-    randomness: Randomness
 
     @classmethod
     def of(cls, survey: Survey, schema: Schema, randomness: Randomness, *, staying: Sequence[str]) -> Permutation:
         """Check that the table can be released, and that some cells are left to move."""
         names = tuple(column.name for column in schema.columns)
-        if survey.rows < FEWEST_ROWS:
-            raise CannotRelease(
-                f"The table must have at least {FEWEST_ROWS} rows.", found=f"{survey.rows}", fix="add rows"
-            )
+        require_enough_rows(survey)
         absent = [name for name in staying if name not in names]
         if absent:
             raise OptionError(
@@ -106,22 +130,14 @@ class Permutation:
 
 
 @dataclass(frozen=True, repr=False)
-class PermutationPlan(Plan):
-    """Move cells within blocks. If the engine works in blocks, they are random parts of the table."""
+class PermutationPlan(RandomBlocksPlan):
+    """Move cells within blocks."""
 
     setup: Permutation
 
     @abstractmethod
     def sources(self, block: Table, number: int) -> Mapping[str, NDArray[np.int64]]:
         """Return, for each moving column, the row of the block from which each row gets its cell: a permutation."""
-
-    @property
-    def blocks(self) -> int:
-        return self.setup.blocks
-
-    def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        salt = self.setup.randomness.stream("blocks").integers(2**64, dtype=np.uint64)
-        return (mix_bits(keys ^ salt) % np.uint64(self.blocks)).astype(np.int64)
 
     def transform(self, block: Table, number: int) -> Outcome:
         chosen = block.select(self.setup.names)

@@ -123,11 +123,8 @@ class Quantiles(ColumnwiseMethod):
     def questions(self, survey: Survey, name: str) -> Sequence[Question[Any]]:
         if self._cuts_by_rank(survey):
             return ()
-        return (
-            ExtremesOf(name),
-            MissingIn(name),
-            *([PointsOf(name, self.epsilon or 0.0)] if self._asks_points else []),
-        )
+        points = [PointsOf(name, self.epsilon or 0.0)] if self._asks_points else []
+        return (ExtremesOf(name), MissingIn(name), *points)
 
     @property
     def _asks_points(self) -> bool:

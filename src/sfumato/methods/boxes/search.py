@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -239,7 +239,7 @@ class _Islands:
         self.boxes = start
         self.first = self.best = self.latest = judge.measure(start)
         self.start: Any = moves.begin(start)  # a state of the moves
-        self.states = [self.start] * len(generators)
+        self.states: list[Any] = [self.start] * len(generators)
         self.steps = moves.steps(start.count, len(generators))
 
     def warm_up(self) -> None:
@@ -277,7 +277,8 @@ class _Islands:
     def measure(self) -> None:
         """Measure the cheapest partition and keep it if it is the best; return to the best if it is far worse."""
         moves, fitness = self.moves, self.latest.fitness
-        boxes = moves.boxes(min(self.states, key=lambda state: moves.cost(state, fitness)))
+        cheapest: Any = min(self.states, key=lambda state: moves.cost(state, fitness))
+        boxes = moves.boxes(cheapest)
         self.latest = self.judge.measure(boxes, self.latest)
         if self.latest.is_better_than(self.best):
             self.best, self.boxes = self.latest, boxes

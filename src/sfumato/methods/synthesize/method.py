@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
-from sfumato.methods.matrix import BLOCK_ROWS, MatrixPlan, MatrixSetup, impute, matrix_setup
+from sfumato.methods.matrix import MatrixPlan, MatrixSetup, impute, matrix_setup
 from sfumato.methods.options import group_size_option, logs_option, reported_option
+from sfumato.methods.permutation_plan import BLOCK_ROWS
 from sfumato.methods.synthesize.clusters import fit_clusters
 from sfumato.methods.synthesize.max_entropy import fit_max_entropy
 from sfumato.methods.synthesize.ranks import fit_copula, fit_latin_hypercube
