@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.table.table import Table
 
-
 Decoding = Literal["largest", "probability", "drawn"]
 DECODINGS: tuple[Decoding, ...] = ("largest", "probability", "drawn")
 
@@ -171,10 +170,7 @@ def matrix_setup(
     numeric = [name for name in names if sample.kinds[name].is_numeric]
     others = [name for name in names if name not in numeric]
     answers = survey.ask(
-        [
-            *(FactsOf(name) for name in numeric),
-            *(DistinctIn(name, at_most=CATEGORIES) for name in others),
-        ]
+        [*(FactsOf(name) for name in numeric), *(DistinctIn(name, at_most=CATEGORIES) for name in others)]
     )
     encoder = Encoder.fit(
         sample,

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
 
-
 # Rows of noise of mean 0 and a given covariance: normal, without rows near zero, or from a mixture of normals.
-
 
 if TYPE_CHECKING:
     Array = NDArray[np.float64]

@@ -152,8 +152,4 @@ class PermutationPlan(RandomBlocksPlan):
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
-        return (
-            RowsAccountedFor(),
-            ColumnsAllowed(names=self.setup.names),
-            MarginalsKept(columns=self.setup.names),
-        )
+        return (RowsAccountedFor(), ColumnsAllowed(names=self.setup.names), MarginalsKept(columns=self.setup.names))

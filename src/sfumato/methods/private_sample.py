@@ -105,11 +105,7 @@ class PrivateSample(Method):
             quasi=names,
             recodings=tuple(recodings),
             promises=(promise, *promise_containment([one for one in recodings if isinstance(one, ValueMap)])),
-            method_notes={
-                "delta": delta,
-                "sampling probability": sampling.beta,
-                "smallest group": sampling.k,
-            },
+            method_notes={"delta": delta, "sampling probability": sampling.beta, "smallest group": sampling.k},
             within=sampling.k,
             suppressed_at_most=1.0,
             parts=count_blocks(survey),

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from sfumato.randomness import Randomness
     from sfumato.table.table import Table
 
-
 DELTA = 0.01  # default probability that a sample fails to meet epsilon
 
 

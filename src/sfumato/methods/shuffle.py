@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.table.table import Table
 
-
 # Latent normal columns for data shuffling, and the correlations with which ranks keep theirs.
 #
 # Each column of a table is a latent normal column: the rows in its order get the values of the column in their order.
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 # of normal columns with correlation ρ are (6/π)·asin(ρ/2), which gives the first correlations. Ties, missing cells
 # and chance make the result a little different, so that the correlations are then changed by the difference, a few
 # times.
-
 
 if TYPE_CHECKING:
     Array = NDArray[np.float64]

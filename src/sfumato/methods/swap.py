@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.table.table import Table
 
-
 # Permutations of the rows of one column: within groups, between near ranks, and between subsets of equal ranks.
-
 
 if TYPE_CHECKING:
     Rows = NDArray[np.int64]
@@ -156,10 +154,7 @@ class Swap(Method):
         unit="rows",
     )
     subsets: int = reported_option(
-        Whole(at_least=2),
-        'Number of random subsets, for kind="between-subsets".',
-        default=2,
-        unit="subsets",
+        Whole(at_least=2), 'Number of random subsets, for kind="between-subsets".', default=2, unit="subsets"
     )
 
     def __post_init__(self) -> None:

@@ -164,11 +164,7 @@ class DiversityRule:
         """Return the promises about these columns."""
         return tuple(
             Diversity(
-                l=self.l,
-                columns=group,
-                column=name,
-                epsilon=self.epsilon.get(name) or None,
-                hidden=name in axes.names,
+                l=self.l, columns=group, column=name, epsilon=self.epsilon.get(name) or None, hidden=name in axes.names
             )
             for name in self.columns
         )

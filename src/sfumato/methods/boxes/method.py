@@ -173,10 +173,7 @@ class Boxes(Method):
         unit="the weight",
     )
     suppress: float = reported_option(
-        Share(),
-        "Largest share of the rows that may be suppressed to avoid very wide boxes.",
-        default=0.0,
-        unit="rows",
+        Share(), "Largest share of the rows that may be suppressed to avoid very wide boxes.", default=0.0, unit="rows"
     )
     cut: str = reported_option(
         Choice(("width", "median")),

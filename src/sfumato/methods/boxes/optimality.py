@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.sensitivities import Sensitivities
     from sfumato.table.table import Table
 
-
 # A nearest-neighbour estimate of the density of records around a point.
-
 
 NEIGHBOURS = 24
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.diversity import Protected
     from sfumato.methods.boxes.partition_kernels import PartitionProblem
 
-
 SHARE = 6  # cells per core, so that no core waits long for the others
 NEAR, FAR = 8, 32  # a cell of fewer than this × k records tries every cut; small tables use the larger look-ahead
 NEAR_NODES = 4  # the same where axes have trees, whose reachable cost is harder to foresee

@@ -34,12 +34,10 @@ if TYPE_CHECKING:
     from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
 
-
 # Words as fuzzy sets of numbers (Zadeh): how *young*, *high* or *late* a value is, from 0 to 1.
 #
 # By default low, middle and high are placed between the quantiles of the column and overlap so that the memberships
 # of every number sum to 1.
-
 
 LOW, MIDDLE, HIGH = "low", "middle", "high"
 MEANINGS = {

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.partition_kernels import PartitionProblem
     from sfumato.methods.boxes.search_branch_kernels import Fitness
 
-
 NEIGHBOURS = 12  # neighbours of each record, whose groups it may join
 DIMENSIONS = 3  # up to this number of dimensions one tree finds the neighbours of all records
 PORTION = 2048  # with more dimensions, neighbours are found among this many records in the order of the boxes

@@ -27,14 +27,12 @@ from sfumato.methods.recodings.level_search import Levels, SumOfLosses, choose_l
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 # Chains of ever finer recodings, found from the joint counts of the rows (top-down specialization).
 #
 # A chain starts with one group per column. Each step divides the one group, of any column, that saves most loss for
 # the risk that it adds. Neither k nor β has a part in it: a chain is a fixed sequence of candidates, each finer than
 # the one before, and whoever goes down it until a promise breaks gets a result that only improves with a larger β or
 # a smaller k.
-
 
 MOST_STEPS = 400
 HALF = 0.5  # a chain ends when this share of the rows is in small groups

@@ -42,7 +42,6 @@ from sfumato.table.groups import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 NOT_REFUTED = 2.0  # accepted difference to the largest log-likelihood: 95 % confidence, for one parameter
 WEIGHTS_TRIED = 41
 WEIGHTS_COMPARED = 5  # number of accepted weights that are compared for the lower limit

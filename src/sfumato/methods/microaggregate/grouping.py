@@ -24,13 +24,11 @@ if TYPE_CHECKING:
     from sfumato.table.encoder import Encoder
     from sfumato.table.table import Table
 
-
 # Groups by fuzzy c-means, clustered again until they are small (Domingo-Ferrer and Torra 2003).
 #
 # Fuzzy c-means minimises Σ_i Σ_c u_ic^m ‖x_i − v_c‖² over centres v and memberships u that sum to 1 for each row.
 # Rows join the cluster of their largest membership. Clusters of fewer than k rows are dissolved, clusters of 2k rows
 # or more are clustered again.
-
 
 CLUSTERS = 8  # largest number of clusters of one step
 ROUNDS = 20  # updates of centres and memberships
@@ -94,11 +92,7 @@ log = logging.getLogger("sfumato")
 
 
 def search_groups(
-    matrix: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    k: int,
-    budget: SearchBudget,
-    generator: np.random.Generator,
+    matrix: NDArray[np.float64], labels: NDArray[np.int64], k: int, budget: SearchBudget, generator: np.random.Generator
 ) -> tuple[NDArray[np.int64], SearchTrace]:
     """Improve groups until the budget is spent or the user interrupts; the squared error never increases."""
     from sfumato.methods.microaggregate.search_kernels import partition_of, search_groups, squared_errors

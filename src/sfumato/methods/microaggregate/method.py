@@ -42,9 +42,7 @@ if TYPE_CHECKING:
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
 
-
 # The space in which rows are compared: the encoded quasi-identifiers, and routes of rows to blocks of neighbours.
-
 
 CATEGORIES = 1000  # a column with more values than this holds names rather than categories
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from sfumato.methods.recodings.group_rules import GroupRules, SensitiveColumn
     from sfumato.plan.plan import Claim
 
-
 # What a combination of levels would release: which groups, how many suppressed rows, and how much is lost.
 #
 # Losses, from 0 for the original; a suppressed row loses as much as one that tells nothing:
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 #   (non-uniform entropy, Gionis and Tassa 2009);
 # - discernibility: Σ n² over the groups, plus all rows for each suppressed row, ÷ rows² (Bayardo and Agrawal 2005);
 # - class-size: rows ÷ released groups ÷ k (the average class size of LeFevre et al. 2006).
-
 
 Loss = Literal["granularity", "entropy", "discernibility", "class-size"]
 LOSSES: tuple[Loss, ...] = ("granularity", "entropy", "discernibility", "class-size")

@@ -10,13 +10,7 @@ from sfumato.errors import OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.options import group_size_option, importance_option, reported_option, require_rows, search_option
 from sfumato.methods.recode.global_recoding import LOSSES, Loss
-from sfumato.methods.recodings.group_rules import (
-    DISTANCES,
-    DIVERSITY_KINDS,
-    Distance,
-    DiversityKind,
-    make_rules,
-)
+from sfumato.methods.recodings.group_rules import DISTANCES, DIVERSITY_KINDS, Distance, DiversityKind, make_rules
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
 from sfumato.params import Choice, Number, OrNone, Probability, Share, Tabular, Whole, option
 from sfumato.plan.plan import Plan

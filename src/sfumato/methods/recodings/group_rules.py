@@ -209,16 +209,7 @@ def make_rules(
     for name in names if wanted > 1 or t is not None else ():
         order, tree, kind = _find_order(survey, schema, name, distance) if t is not None else ((), None, "equal")
         rules.append(
-            SensitiveRule(
-                column=name,
-                l=wanted,
-                l_kind=l_kind,
-                c=c,
-                t=t,
-                distance=kind,
-                order=order,
-                tree=tree,
-            )
+            SensitiveRule(column=name, l=wanted, l_kind=l_kind, c=c, t=t, distance=kind, order=order, tree=tree)
         )
     return GroupRules(k=k, average_risk=average_risk, sensitive=tuple(rules))
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from sfumato.plan.sketches import WeightedPoints
     from sfumato.schema.hierarchies import Tree
 
-
 HALVINGS = 12  # at most 2¹² groups of numbers below the values themselves
 
 

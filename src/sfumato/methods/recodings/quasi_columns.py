@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from sfumato.randomness import Randomness
     from sfumato.table.facts import ColumnFacts
 
-
 MOST_VALUES = 1_000_000  # largest number of values of a categorical column
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from sfumato.methods.matrix import MatrixPlan, MatrixSetup
     from sfumato.table.table import Table
 
-
 EXACT_ROWS = 3000  # largest number of rows for which all affinities are computed
 PIECE_ROWS = 2000  # largest number of rows of a piece of a larger table
 LANDMARKS = 256

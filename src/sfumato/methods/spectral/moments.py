@@ -21,13 +21,11 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 # The smallest change of some cells of a matrix that gives it mean 0 and a wanted covariance, to first order.
 #
 # With Y the matrix and F the cells that are free to change, the change is F∘(μ + 2YΛ). The vector μ and the symmetric
 # matrix Λ are the multipliers of the means and of the covariances, and solve a linear system of columns² equations.
 # It is never formed: conjugate gradients need only products of the size of Y.
-
 
 GRADIENT_ROUNDS = 40  # largest number of rounds of conjugate gradients
 ENOUGH = 0.01  # share of the residual at which the solution is accurate enough for a Newton step

@@ -67,9 +67,7 @@ class PartitionedIca(SwapMethod):
         unit="rows",
     )
     repair: bool = reported_option(
-        Flag(),
-        "Keep the mean and covariance of every cluster exactly, in the units of the matrix.",
-        default=False,
+        Flag(), "Keep the mean and covariance of every cluster exactly, in the units of the matrix.", default=False
     )
 
     def __post_init__(self) -> None:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sfumato.table.encoder import Encoder
     from sfumato.table.table import Table
 
-
 Marginals = Literal["free", "restored"]
 MARGINALS: tuple[Marginals, ...] = ("free", "restored")
 

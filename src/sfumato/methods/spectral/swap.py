@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from sfumato.plan.plan import Claim, Outcome
     from sfumato.table.table import Table
 
-
 Variant = Literal["permute", "flip", "orthogonal"]
 VARIANTS: tuple[Variant, ...] = ("permute", "flip", "orthogonal")
 

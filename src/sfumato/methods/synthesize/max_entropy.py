@@ -26,12 +26,10 @@ from sfumato.methods.synthesize.variables import Codes, Drawn, Numbers, Problem,
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 # Codes with the largest entropy that the shares of their pairs allow: p(y) ∝ exp(b·y + ½ yᵀW y).
 #
 # The parameters have no closed form. Chains are run by Gibbs sampling: a code given all others is a softmax. After
 # each round the parameters move towards the shares of the table, by ever smaller steps (stochastic approximation).
-
 
 COMMON = 25  # codes of a variable whose pairs are kept; the others are drawn as one and then told apart by their shares
 CHAINS = 3000

@@ -95,11 +95,7 @@ class Synthesize(Method):
         "proper": "whether each synthetic table has parameters of its own",
     }
 
-    kind: Model = reported_option(
-        Choice(tuple(MODELS)),
-        "Model from which the rows are drawn.",
-        default="trees",
-    )
+    kind: Model = reported_option(Choice(tuple(MODELS)), "Model from which the rows are drawn.", default="trees")
     k: int = group_size_option(
         "Smallest number of rows in a leaf of a tree, in a bin of a table and in a cluster. Larger values hide people "
         "better and keep less detail. It is not a guarantee.",
@@ -226,11 +222,7 @@ class SynthesisPlan(MatrixPlan):
 
     @property
     def notes(self) -> Mapping[str, object]:
-        own = {
-            "model": self.method.kind,
-            "imputations": self.method.imputations,
-            "proper": self.method.proper,
-        }
+        own = {"model": self.method.kind, "imputations": self.method.imputations, "proper": self.method.proper}
         return own | {name: note for name, note in super().notes.items() if name in Synthesize.manifest_notes}
 
 

@@ -19,7 +19,6 @@ from sfumato.methods.synthesize.variables import Codes, Donors, Drawn, Numbers, 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 LARGEST = 0.9999  # largest rank correlation between two variables; two equal columns would make the matrix singular
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-
 BINS = 12  # largest number of bins of a numeric column
 
 

@@ -22,7 +22,6 @@ from sfumato.methods.synthesize.variables import Codes, Donors, Drawn, Numbers, 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 # What a tree of one variable is fitted to: earlier variables as numbers, the most related ones if there are many.
 #
 # A nominal predictor with many values makes trees slow or impossible. Its values are put in the order of the variable
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 # therefore uses at most MOST of them: those with the largest correlation ratio η², the share of their variance
 # between groups of rows with similar values of the predicted variable. The distance from the mean counts too, so that
 # a U shape is seen.
-
 
 MOST = 15  # predictors of a tree
 BINS = 1000  # of a number

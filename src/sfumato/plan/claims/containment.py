@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from sfumato.table.coding import Coded
     from sfumato.table.table import Table
 
-
 Members = Mapping[str | None, frozenset[str | None]]  # a released word → the values it stands for; None: missing
 
 

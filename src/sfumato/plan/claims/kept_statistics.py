@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from sfumato.table.table import Table
 
-
 LANES = (b"marginal", b"second marginal")  # salts of two independent sums
 MODULUS = 2**64
 

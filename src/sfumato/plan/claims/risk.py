@@ -15,7 +15,6 @@ from sfumato.table.groups import GroupCounts, KeyedGroups, sum_by_group
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 ROUNDING = 1e-12  # by which a computed number may miss its limit
 
 

@@ -17,7 +17,6 @@ from sfumato.table.kinds import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 ROUNDING = 1e-6  # share of an end of a range by which a single-precision number may miss it; a zero is met exactly
 
 
@@ -241,10 +240,7 @@ class Pseudonyms(Claim[PseudonymCounts]):
 
     def merge(self, one: PseudonymCounts, other: PseudonymCounts) -> PseudonymCounts:
         return PseudonymCounts(
-            one.rows + other.rows,
-            one.missing + other.missing,
-            one.strange + other.strange,
-            one.values | other.values,
+            one.rows + other.rows, one.missing + other.missing, one.strange + other.strange, one.values | other.values
         )
 
     def finding(self, tally: PseudonymCounts) -> Finding:

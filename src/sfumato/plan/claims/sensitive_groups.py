@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from sfumato.schema.hierarchies import Tree
 
-
 DENSE = 8  # up to this number of possible pairs per row, counting all of them is faster than sorting the rows
 
 
