@@ -69,7 +69,7 @@ def test_a_release_has_no_copies_though_the_first_draw_had_some(method, released
     for seed in range(3):
         evidence = released(method, RARE, seed)
         assert find_copies(evidence.released, RARE).size == 0
-    monkeypatch.setattr(swap_method, "copied_rows", lambda *tables: np.empty(0, dtype=np.int64))
+    monkeypatch.setattr(swap_method, "find_copies", lambda *tables: np.empty(0, dtype=np.int64))
     with pytest.raises(AssertionError, match="copies in 1,500 rows"):  # control: the claim counts them
         released(method, RARE)
 
