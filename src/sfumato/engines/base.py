@@ -17,16 +17,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
+import numpy as np
+import pyarrow as pa
+
 from sfumato.engines.machine import available_memory, memory_from
 from sfumato.errors import CannotRelease, OptionError, ReadError
 from sfumato.schema.columns import Role
-from sfumato.sources.base import TableSource
+from sfumato.sources.base import Destination, TableSource
 from sfumato.sources.files import FileSource
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
     from sfumato.plan.answers import ComparedRows
     from sfumato.plan.plan import Claim, Diagnostics, Evidence, Finding, Plan
     from sfumato.plan.survey import Survey
@@ -37,9 +39,6 @@ if TYPE_CHECKING:
     from sfumato.release.verify import ColumnChanges
     from sfumato.risk.safe_shares import SafeShares
     from sfumato.schema.schema import FittedTable, Schema
-    from sfumato.sources.base import Destination
-    from sfumato.table.kinds import Kind
-    from sfumato.table.table import Table
 
 
 class Opened(Protocol):

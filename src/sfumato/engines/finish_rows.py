@@ -5,23 +5,18 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.plan.plan import Evidence
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
-if TYPE_CHECKING:
-    Renumber = Callable[[str, NDArray[np.int64]], NDArray[np.int64]]  # name, group of each row → number of each row
+Renumber = Callable[[str, NDArray[np.int64]], NDArray[np.int64]]  # name, group of each row → number of each row
 
 
 def finish_rows(

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,10 +27,7 @@ from sfumato.formats.workbooks import write_workbook
 from sfumato.params import require_choice
 from sfumato.table.intervals import HIGH, LOW, MISSING_COUNT
 from sfumato.table.kinds import Kind
-
-if TYPE_CHECKING:
-    from sfumato.table.table import Table
-
+from sfumato.table.table import Table
 
 MOST_CATEGORIES = 250  # of a column that is written as codes with labels
 PADDED = (".sav", ".xpt")  # formats that fill text up with spaces, so that those at its end are lost

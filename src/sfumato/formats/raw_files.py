@@ -155,10 +155,7 @@ class BinaryFormat:
 
 
 EXCEL = BinaryFormat(
-    what="Excel",
-    package="python_calamine",
-    extra="excel",
-    suffixes=(".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
+    what="Excel", package="python_calamine", extra="excel", suffixes=(".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 )
 SPSS = BinaryFormat(what="SPSS", package="pyreadstat", extra="stats", suffixes=(".sav", ".zsav"))
 SPSS_PORTABLE = BinaryFormat(what="SPSS", package="pyreadstat", extra="stats", suffixes=(".por",))

@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, groupby, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sfumato.errors import OptionError, TableError
 from sfumato.plan.questions import CombinationsOf, DistinctIn, GroupSizesOf
 from sfumato.plan.sketches import CombinationSketch, CombinationSketches
+from sfumato.plan.survey import Survey
 from sfumato.randomness import Randomness
 from sfumato.risk.anonymity_budget import require_population
 from sfumato.risk.quasi_identifiers import QuasiIdentifiers, SetSearchOptions
@@ -33,12 +34,8 @@ from sfumato.risk.uniqueness import (
     stay_alone,
     unique_bound,
 )
+from sfumato.schema.schema import Schema
 from sfumato.sources.frames import as_table
-
-if TYPE_CHECKING:
-    from sfumato.plan.survey import Survey
-    from sfumato.schema.schema import Schema
-
 
 # The search for quasi-identifiers in a table that is read in parts: one pass per set size, one sketch per set.
 #
@@ -108,8 +105,7 @@ def sketched_quasi_identifiers(
 
 
 def search_sketches(
-    sketched: Callable[[Sequence[tuple[str, ...]]], Sequence[CombinationSketch]],
-    options: SetSearchOptions,
+    sketched: Callable[[Sequence[tuple[str, ...]]], Sequence[CombinationSketch]], options: SetSearchOptions
 ) -> QuasiIdentifiers:
     """Search the sets of the columns in the options; ``sketched`` makes their sketches in one pass over the rows.
 
@@ -123,9 +119,7 @@ class _Search:
     """A search from small to large sets."""
 
     def __init__(
-        self,
-        sketched: Callable[[Sequence[tuple[str, ...]]], Sequence[CombinationSketch]],
-        options: SetSearchOptions,
+        self, sketched: Callable[[Sequence[tuple[str, ...]]], Sequence[CombinationSketch]], options: SetSearchOptions
     ) -> None:
         self.sketched, self.progress, self.alpha, self.by = sketched, options.progress, options.alpha, options.by
         self.columns = tuple(options.columns or ())
@@ -273,11 +267,7 @@ def uniqueness_from_survey(
     )
 
 
-def quasi_identifiers_from_survey(
-    survey: Survey,
-    schema: Schema | None,
-    options: SetSearchOptions,
-) -> QuasiIdentifiers:
+def quasi_identifiers_from_survey(survey: Survey, schema: Schema | None, options: SetSearchOptions) -> QuasiIdentifiers:
     """Find the minimal sets of columns that identify people; each share has the error of its sketch.
 
     The ``sample`` of the options is the number of combinations that are kept of each set of columns.

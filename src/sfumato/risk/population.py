@@ -10,16 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.risk.uniqueness import population_of, require_columns
 from sfumato.sources.frames import as_table
 from sfumato.table.groups import group_sizes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Estimator = Literal["pitman", "zayatz", "snb"]
 

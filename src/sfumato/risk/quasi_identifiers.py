@@ -11,9 +11,10 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import OptionError
 from sfumato.params import require_choice, require_int, require_number, require_probability
@@ -41,9 +42,6 @@ from sfumato.risk.uniqueness import (
 from sfumato.sources.frames import as_table
 from sfumato.table.coding import Coded
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 CODING_SHARE = 0.7  # of the time limit; columns that cannot be read in it are left out
 

@@ -9,20 +9,18 @@ others, because their names are cells.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
     from sfumato.table.table import Table
 
 BINS = 8  # at most about this many bins, or categories

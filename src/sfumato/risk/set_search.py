@@ -16,18 +16,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sfumato.errors import OptionError
 from sfumato.risk.refinement_kernels import count_alone, split_groups
 from sfumato.table.coding import Coded
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # A walk over sets of columns that visits every set after all its subsets and counts it from its parent's groups.
 #

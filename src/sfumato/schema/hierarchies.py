@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.errors import SchemaError
 from sfumato.formats.raw_files import content
@@ -19,8 +20,6 @@ from sfumato.formats.text import Text, TextOptions
 from sfumato.table.kinds import write_numbers
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.schema.columns import Column
 
 

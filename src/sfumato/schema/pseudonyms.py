@@ -15,7 +15,6 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +23,10 @@ import pyarrow.types as pt
 
 from sfumato.errors import GuaranteeNotMet, OptionError, ReadError, SchemaError, warn
 from sfumato.formats.raw_files import content, is_there, shown
-from sfumato.schema.columns import DateShift, Role
+from sfumato.schema.columns import Column, DateShift, Role
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.table.kinds import Kind
-
-if TYPE_CHECKING:
-    from sfumato.schema.columns import Column
-    from sfumato.table.table import Table
-
+from sfumato.table.table import Table
 
 # Secret keys, and what is derived from them: pseudonyms of identifiers, and the shift of each person's dates.
 #

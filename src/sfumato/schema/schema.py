@@ -171,8 +171,7 @@ def _require_weights(name: str, facts: ColumnFacts) -> None:
     wrong += ["weights whose total is too large"] if facts.high > LARGEST_TOTAL / max(1, facts.rows) else []
     if wrong:
         raise SchemaError(
-            f"The weights in column {name!r} must be finite, not negative and not missing.",
-            found=", ".join(wrong),
+            f"The weights in column {name!r} must be finite, not negative and not missing.", found=", ".join(wrong)
         )
 
 

@@ -15,17 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.errors import OptionError, SchemaError
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.hierarchies import ROOT, Tree, step_widths
 from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.schema.schema import Schema
-    from sfumato.table.table import Table
 
 
 def tree_for(column: Column, values: pa.Array) -> Tree | None:

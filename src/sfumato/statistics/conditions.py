@@ -5,17 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.units import Calendar
 from sfumato.table.intervals import ANY, Member
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 OPERATORS = ("<=", ">=", "!=", "==", "=", "<", ">")
 MISSING = "(missing)"

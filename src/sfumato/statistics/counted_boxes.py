@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.types as pt
+from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import StatisticError, TableError
 from sfumato.statistics.conditions import ALWAYS, CategoricalColumn, Condition, MeetingRows, NumericColumn
@@ -30,9 +30,6 @@ from sfumato.table.intervals import (
 )
 from sfumato.table.kinds import MARKS, Kind
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -206,14 +203,10 @@ class CountedBoxes:
         out_most, out_least = self.count - rows.least, self.count - rows.most
         equal_weights = self.lightest == self.heaviest
         least = np.where(
-            out_most == 0,
-            self.weight,
-            np.maximum(self.weight - out_most * self.heaviest, rows.least * self.lightest),
+            out_most == 0, self.weight, np.maximum(self.weight - out_most * self.heaviest, rows.least * self.lightest)
         )
         most = np.where(
-            out_least == 0,
-            self.weight,
-            np.minimum(self.weight - out_least * self.lightest, rows.most * self.heaviest),
+            out_least == 0, self.weight, np.minimum(self.weight - out_least * self.lightest, rows.most * self.heaviest)
         )
         extra = np.where(equal_weights & (rows.least == rows.most), 0.0, np.maximum(most - least, 0.0))
         likely = np.clip(rows.likely * self.weight / self.count, least, least + extra)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.bounds.enclosure import EPS, Enclosure, Factor
+from sfumato.statistics.bounds.enclosure import EPS, Deadline, Enclosure, Factor
 from sfumato.statistics.bounds.one_or_two_columns import (
     enclose_mean,
     enclose_variance,
@@ -25,17 +26,10 @@ from sfumato.statistics.bounds.records import TINY, Records, Scale
 from sfumato.statistics.bounds.scaled_boxes import compile_kernels
 from sfumato.statistics.conditions import quoted
 from sfumato.statistics.estimate import DAYS, SQUARE_DAYS
-from sfumato.statistics.moments import Gradient
+from sfumato.statistics.moments import Gradient, Moments
 from sfumato.statistics.statistic import OneColumn, Statistic
-from sfumato.statistics.units import Dates, Days, Unit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.statistics.bounds.enclosure import Deadline
-    from sfumato.statistics.moments import Moments
-    from sfumato.statistics.units import Calendar
-    from sfumato.statistics.weighted_boxes import WeightedBoxes
+from sfumato.statistics.units import Calendar, Dates, Days, Unit
+from sfumato.statistics.weighted_boxes import WeightedBoxes
 
 
 @dataclass(frozen=True)

@@ -5,27 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.bounds.coefficients import Target, highest_coefficient
-from sfumato.statistics.bounds.enclosure import Enclosure, End
+from sfumato.statistics.bounds.enclosure import Deadline, Enclosure, End
 from sfumato.statistics.bounds.records import TINY, Records, Scale
+from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.conditions import Condition, quoted
 from sfumato.statistics.estimate import DAYS
-from sfumato.statistics.moments import Gradient
+from sfumato.statistics.moments import Gradient, Moments
 from sfumato.statistics.statistic import Statistic
-from sfumato.statistics.units import Days, Unit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.statistics.bounds.enclosure import Deadline
-    from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
-    from sfumato.statistics.moments import Moments
-    from sfumato.statistics.units import Calendar
+from sfumato.statistics.units import Calendar, Days, Unit
 
 INTERCEPT = "intercept"
 SINGULAR = 1e-12  # smallest eigenvalue of the correlation matrix of the regressors that counts as full rank

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.errors import TableError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 TEXT_ROWS = 100  # with fewer cells, the number of distinct values is not informative
 TEXT_SHARE = 0.9  # share of distinct cells from which a string column counts as free text

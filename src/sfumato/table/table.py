@@ -7,20 +7,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.errors import MissingExtra, TableError, printable
 from sfumato.table.coding import Coded, ColumnCoding
 from sfumato.table.kinds import Kind, kind_of, to_plain_type, write_numbers
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 __all__ = ["Coded", "Table"]
 

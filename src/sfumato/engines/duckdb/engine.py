@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from sfumato.engines.base import Engine, Session, Verified
+from sfumato.engines.base import Engine, RowKeys, Session, Verified
 from sfumato.engines.duckdb.blocks import BlockFiles, route_rows
 from sfumato.engines.duckdb.scan import Connection, DuckDBScan, compare_stored_keys, connect
 from sfumato.engines.duckdb.source import relation_of, with_declared_kinds
@@ -17,15 +17,12 @@ from sfumato.engines.out_of_core.blocks import Parts
 from sfumato.engines.out_of_core.engine import OutOfCoreSession, OutOfCoreWork, workspace
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows
 from sfumato.params import require_int
+from sfumato.plan.answers import ComparedRows
+from sfumato.plan.plan import Claim, Plan
 from sfumato.release.verify import ColumnChanges, Recount, require_held
-
-if TYPE_CHECKING:
-    from sfumato.engines.base import RowKeys
-    from sfumato.plan.answers import ComparedRows
-    from sfumato.plan.plan import Claim, Plan
-    from sfumato.schema.columns import Column
-    from sfumato.sources.base import Destination
-    from sfumato.table.table import Table
+from sfumato.schema.columns import Column
+from sfumato.sources.base import Destination
+from sfumato.table.table import Table
 
 T = TypeVar("T")
 Item = TypeVar("Item")

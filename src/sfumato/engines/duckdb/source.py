@@ -8,29 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from sfumato.engines.duckdb.scan import Connection
 from sfumato.engines.out_of_core.source import Relation, StoredRows, quote_text, spool_tables
 from sfumato.errors import ReadError
+from sfumato.formats.dialect import Dialect
 from sfumato.formats.raw_files import file_format
 from sfumato.formats.text import CountedCells, Text, TextColumns, TextOptions, stream_cells, warn_of_cells
 from sfumato.formats.type_inference import Spelling, infer_type, without_marks
+from sfumato.schema.columns import Column
 from sfumato.schema.schema import convert
 from sfumato.sources.base import TableSource
 from sfumato.sources.files import FileSource, matching_files
 from sfumato.sources.frames import as_table
 from sfumato.table.kinds import MARKS
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    from sfumato.engines.duckdb.scan import Connection
-    from sfumato.formats.dialect import Dialect
-    from sfumato.schema.columns import Column
-
 
 # Text files larger than memory: split into cells as a stream, and typed by all of their cells.
 #

@@ -11,33 +11,30 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from sfumato.engines.base import Engine, PairedSample, Session, Verified, nothing_released
+from sfumato.engines.base import Engine, PairedSample, RowKeys, Session, Verified, nothing_released
 from sfumato.engines.finish_rows import finish_rows
 from sfumato.engines.machine import available_memory
 from sfumato.engines.memory.scan import MemorySurvey, MemoryTable
 from sfumato.errors import OutOfMemory
 from sfumato.params import require_int
 from sfumato.plan.answers import ComparedRows, EqualRowCounts, GroupSizes
-from sfumato.plan.plan import Evidence, Trace
+from sfumato.plan.plan import Claim, Diagnostics, Evidence, Plan, Trace
 from sfumato.randomness import Randomness
+from sfumato.release.manifest import Manifest
 from sfumato.release.release import Release
 from sfumato.release.verify import ColumnChanges, verify
+from sfumato.risk.safe_shares import SafeShares
 from sfumato.schema.schema import FittedTable, Schema
+from sfumato.sources.base import Destination
 from sfumato.sources.frames import as_table
 from sfumato.table.groups import KeyedGroups
+from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.engines.base import RowKeys
-    from sfumato.plan.plan import Claim, Diagnostics, Plan
     from sfumato.release.assessment import Assessment
-    from sfumato.release.manifest import Manifest
-    from sfumato.risk.safe_shares import SafeShares
-    from sfumato.sources.base import Destination
-    from sfumato.table.kinds import Kind
 
 
 # Run a plan on a table in memory, in one block or in many.

@@ -9,31 +9,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import BinaryIO, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.engines.base import PairedSample, nothing_released
 from sfumato.engines.finish_rows import RandomNumbering, finish_rows
 from sfumato.engines.out_of_core.source import ordered
 from sfumato.errors import GuaranteeNotMet
 from sfumato.formats.raw_files import write_whole
-from sfumato.plan.plan import Evidence
+from sfumato.plan.plan import Evidence, Plan, Trace
 from sfumato.randomness import Randomness
 from sfumato.release.rows import StoredTable
 from sfumato.release.target import part_name
 from sfumato.table.groups import group_labels
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
-
-    from numpy.typing import NDArray
-
-    from sfumato.plan.plan import Plan, Trace
-    from sfumato.table.kinds import Kind
-    from sfumato.table.table import Table
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
 
 
 class Blocks(Protocol):

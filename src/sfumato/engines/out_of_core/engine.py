@@ -17,36 +17,34 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sfumato.engines.base import Session
+import numpy as np
+import pyarrow as pa
+
+from sfumato.engines.base import PairedSample, RowKeys, Session
 from sfumato.engines.machine import MemoryBudget
 from sfumato.engines.out_of_core.blocks import Blocks, Parts, PartWriter
 from sfumato.engines.out_of_core.scan import OutOfCoreSurvey, Scan
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows, require_finite, rows_of
 from sfumato.errors import OptionError
-from sfumato.plan.plan import Diagnostics, Trace
+from sfumato.plan.plan import Diagnostics, Plan, Trace
 from sfumato.private_folder import is_abandoned, lock, unlock
+from sfumato.randomness import Randomness
 from sfumato.release import target as place
 from sfumato.release.bundle import write_parts
 from sfumato.release.destination import Folder
+from sfumato.release.manifest import Manifest
 from sfumato.release.release import Release
 from sfumato.release.rows import StoredTable
 from sfumato.release.target import PARQUET
+from sfumato.risk.safe_shares import SafeShares
+from sfumato.schema.columns import Column
 from sfumato.schema.schema import FittedTable, Schema
+from sfumato.sources.base import Destination
+from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
-    from sfumato.engines.base import PairedSample, RowKeys
-    from sfumato.plan.plan import Plan
-    from sfumato.randomness import Randomness
     from sfumato.release.assessment import Assessment
-    from sfumato.release.manifest import Manifest
-    from sfumato.risk.safe_shares import SafeShares
-    from sfumato.schema.columns import Column
-    from sfumato.sources.base import Destination
-    from sfumato.table.kinds import Kind
 
 
 ENDING = ".work"

@@ -6,13 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
-from sfumato.engines.out_of_core.source import EXACTLY_COUNTED, column_facts
+from sfumato.engines.machine import MemoryBudget
+from sfumato.engines.out_of_core.source import EXACTLY_COUNTED, StoredRows, column_facts
 from sfumato.plan.answers import Extremes, GroupSizes
 from sfumato.plan.questions import (
     Answers,
@@ -28,15 +30,9 @@ from sfumato.plan.questions import (
 )
 from sfumato.plan.sketches import WeightedPoints
 from sfumato.plan.survey import Sample
+from sfumato.randomness import Randomness
 from sfumato.table.facts import ColumnFacts, is_text
 from sfumato.table.kinds import Kind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.engines.machine import MemoryBudget
-    from sfumato.engines.out_of_core.source import StoredRows
-    from sfumato.randomness import Randomness
 
 FROM_FACTS: dict[type[Question[Any]], Callable[[ColumnFacts], Any]] = {  # questions that facts of a column answer
     FactsOf: lambda facts: facts,

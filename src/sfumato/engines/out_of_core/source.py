@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.engines.base import without_identifiers
 from sfumato.errors import OptionError, ReadError, TableError, items_without_cause, without_cause
@@ -22,10 +23,6 @@ from sfumato.schema.schema import Schema
 from sfumato.table.facts import ColumnFacts, is_text
 from sfumato.table.kinds import TEXT_ROWS, TEXT_SHARE, Kind
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 ERRORS = (pa.ArrowException, OSError)
 

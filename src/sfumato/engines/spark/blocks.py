@@ -5,24 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sfumato.engines.out_of_core.source import StoredRows
-from sfumato.engines.spark.cluster import without_text
+from sfumato.engines.spark.cluster import Cluster, without_text
 from sfumato.engines.spark.scan import NumberedFile, numbered_files
 from sfumato.engines.spark.source import BLOCK, KEY, quote_name
 from sfumato.errors import GuaranteeNotMet, items_without_cause
+from sfumato.plan.plan import Plan
 from sfumato.release.rows import rows_in
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.engines.spark.cluster import Cluster
-    from sfumato.plan.plan import Plan
-    from sfumato.table.table import Table
+from sfumato.table.table import Table
 
 STAGES = 2  # of the routing: route, and bring together
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from sfumato.engines.base import Engine, Session, Verified
+from sfumato.engines.base import Engine, RowKeys, Session, Verified
 from sfumato.engines.duckdb.scan import compare_stored_keys, connect
 from sfumato.engines.machine import MOST_BLOCK, MemoryBudget, processors
+from sfumato.engines.out_of_core.blocks import Parts, ReleasedPart
 from sfumato.engines.out_of_core.engine import OutOfCoreSession, OutOfCoreWork, workspace
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows
 from sfumato.engines.spark.blocks import SparkBlocks, route_rows
@@ -19,18 +20,15 @@ from sfumato.engines.spark.scan import SparkScan
 from sfumato.engines.spark.source import relation_of, with_declared_kinds
 from sfumato.errors import OptionError
 from sfumato.params import require_int
+from sfumato.plan.answers import ComparedRows
+from sfumato.plan.plan import Claim, Plan
 from sfumato.release.verify import ColumnChanges, Recount, require_held
+from sfumato.schema.columns import Column
+from sfumato.sources.base import Destination
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from sfumato.engines.base import RowKeys
-    from sfumato.engines.out_of_core.blocks import Parts, ReleasedPart
-    from sfumato.plan.answers import ComparedRows
-    from sfumato.plan.plan import Claim, Plan
-    from sfumato.schema.columns import Column
-    from sfumato.sources.base import Destination
-    from sfumato.table.table import Table
 
 
 # Verify the written parts on the executors: each task counts its part, and the tallies are merged.

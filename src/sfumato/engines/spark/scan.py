@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sfumato.engines.out_of_core.scan import Scan, SqlDialect
 from sfumato.engines.out_of_core.source import Relation, StoredRows
+from sfumato.engines.spark.cluster import Cluster
 from sfumato.engines.spark.source import quote_name
-from sfumato.plan.questions import PartialAnswers
+from sfumato.plan.questions import PartialAnswers, Question
 from sfumato.release.rows import rows_in
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from pyspark.sql import DataFrame
-
-    from sfumato.engines.spark.cluster import Cluster
-    from sfumato.plan.questions import Question
 
 
 @dataclass(frozen=True)

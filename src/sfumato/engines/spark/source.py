@@ -23,18 +23,17 @@ from sfumato.engines.out_of_core.source import Relation, StoredRows, spool_table
 from sfumato.engines.spark.cluster import Cluster, escape_path
 from sfumato.errors import SchemaError, TableError
 from sfumato.formats.raw_files import file_format
+from sfumato.schema.columns import Column
 from sfumato.schema.schema import convert
 from sfumato.sources.files import FileSource, matching_files
 from sfumato.sources.frames import as_table
 from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField
-
-    from sfumato.schema.columns import Column
-    from sfumato.table.table import Table
 
 BATCH_ROWS = 1 << 17
 REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")

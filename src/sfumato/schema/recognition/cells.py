@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.schema.columns import Role
 from sfumato.schema.recognition.names import divided_words, mentions, topics, without_harmless_phrases, words_of
@@ -17,9 +17,6 @@ from sfumato.schema.recognition.roles import suggest
 from sfumato.table.facts import facts_of
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FEW = 12  # a text column about the kind or the status of something has at most this many values
 SHOWN_AGE = 90  # ages of this and more are released as this

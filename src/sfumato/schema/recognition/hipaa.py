@@ -11,18 +11,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sfumato.schema.recognition.cells import SHOWN_AGE, ColumnCells, read_ages, reveals_ninety, zip_codes
 from sfumato.schema.recognition.names import Identifier, has_phrase, identifier_patterns, topics, words_of
 from sfumato.table.kinds import Kind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 __all__ = ["Action", "Confidence", "Identifier", "IdentifierFinding", "Limits", "find_identifiers"]
 
@@ -290,11 +288,7 @@ def _could_be_names(column: ColumnCells) -> bool:
 
 
 def _report(
-    column: ColumnCells,
-    identifier: Identifier,
-    action: Action,
-    reason: str,
-    confidence: Confidence = Confidence.HIGH,
+    column: ColumnCells, identifier: Identifier, action: Action, reason: str, confidence: Confidence = Confidence.HIGH
 ) -> IdentifierFinding:
     if action is Action.DECIDE:
         confidence = Confidence.LOW
