@@ -1,15 +1,12 @@
-"""A private folder for the rows that do not fit into memory: locked while its run lives, removed at its end.
+"""The base session of the engines for tables larger than memory, DuckDB and Spark, and its private folder.
 
-It holds original rows, so nobody else may read it. What a killed run left is removed at the next start of a run with
-the same target.
+The folder holds original rows, so nobody else may read it. What a killed run left is removed at the next start of a run
+with the same target.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
-import secrets
-import shutil
 import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +24,7 @@ from sfumato.engines.out_of_core.scan import OutOfCoreSurvey, Scan
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows, require_finite, rows_of
 from sfumato.errors import OptionError
 from sfumato.plan.plan import Diagnostics, Plan, Trace
-from sfumato.private_folder import is_abandoned, lock, unlock
+from sfumato.private_folder import PrivateFolder
 from sfumato.randomness import Randomness
 from sfumato.release import target as place
 from sfumato.release.bundle import write_parts
@@ -47,47 +44,25 @@ if TYPE_CHECKING:
     from sfumato.release.assessment import Assessment
 
 
-ENDING = ".work"
-PRIVATE = 0o700
-
-
 @contextlib.contextmanager
 def workspace(into: Destination | None) -> Iterator[Path]:
     """Yield a new private folder on the disk of the target, or of temporary files if nothing is written."""
     temporary = Path(tempfile.gettempdir()).resolve() / "sfumato"
     target = place.resolve_folder(into.path) if isinstance(into, Folder) else temporary
-    _sweep(target)
     with place.parents_of(target):
-        folder, locks = _make_folder(target)
+        private = _make_folder(target)
         try:
-            yield folder
+            yield private.path
         finally:
-            try:
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                if folder.exists():  # a signal during the removal
-                    shutil.rmtree(folder, ignore_errors=True)
-                unlock(locks)
+            private.remove()
 
 
-def _make_folder(target: Path) -> tuple[Path, list[int]]:
-    failure = ""
+def _make_folder(target: Path) -> PrivateFolder:
     try:
-        folder = target.with_name(f"{place.prefix(target)}{secrets.token_hex(8)}{ENDING}")
-        folder.mkdir(PRIVATE)
-        return folder, lock(folder)
+        return PrivateFolder.create(place.prefix(target), target.parent, ".work")
     except OSError as error:
         failure = error.strerror or type(error).__name__
     raise OptionError(f"No folder for temporary rows can be made next to {target.name!r}: {failure}.", fix="another -o")
-
-
-def _sweep(target: Path) -> None:
-    """Remove what killed runs left."""
-    left = re.compile(rf"{re.escape(place.prefix(target))}[0-9a-f]{{16}}{re.escape(ENDING)}")
-    with contextlib.suppress(OSError):  # the parent does not exist yet, or cannot be listed
-        for path in target.parent.iterdir():
-            if left.fullmatch(path.name) and path.is_dir() and not path.is_symlink() and is_abandoned(path):
-                shutil.rmtree(path, ignore_errors=True)
 
 
 # Released rows in parts, from the written files to the release.
