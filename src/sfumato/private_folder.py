@@ -48,7 +48,7 @@ class PrivateFolder:
 
 def _sweep(parent: Path, prefix: str, ending: str) -> None:
     """Remove folders of this user whose processes have ended without removing them."""
-    name = re.compile(rf"{re.escape(prefix)}[0-9a-f]{{16}}{re.escape(ending)}")
+    name = re.compile(rf"{re.escape(prefix)}\w+{re.escape(ending)}")
     with contextlib.suppress(OSError):  # the parent cannot be listed
         for path in parent.iterdir():
             if name.fullmatch(path.name) and _is_ours(path) and is_abandoned(path):

@@ -98,7 +98,7 @@ def test_a_kill_in_any_phase_leaves_the_old_release_and_nothing_to_read(source, 
             os.kill(os.getpid(), signal.SIGKILL)
 
         phases = [(session, "rows_of"), (engine.DuckDBScan, "take"), (blocks._BlockWriter, "close"),
-            (parts, "_write_parquet"), (engine.Recount, "finding"), (session, "write_parts")]
+            (parts, "_write_parquet"), (session.Recount, "finding"), (session, "write_parts")]
         for owner, name in phases:
             child = os.fork()
             if not child:
@@ -128,7 +128,7 @@ def test_a_kill_in_any_phase_leaves_the_old_release_and_nothing_to_read(source, 
 @pytest.mark.parametrize("when", ["survey", "sorting"])
 def test_a_file_that_changes_while_it_is_read(when, source, old, tmp_path, monkeypatch):
     before = contents(old)
-    owner, name = {"survey": (relation.StoredRows, "typed"), "sorting": (blocks._BlockWriter, "add")}[when]
+    owner, name = {"survey": (relation.StoredRows, "to_table"), "sorting": (blocks._BlockWriter, "add")}[when]
     whole = getattr(owner, name)
 
     def changing(*arguments):

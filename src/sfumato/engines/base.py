@@ -173,7 +173,6 @@ class Session(ABC, Generic[Source, Rows]):
     def compare(self, source: Source, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
         """Compare all rows of the source with released rows, by their keys."""
 
-    @abstractmethod
     def write(
         self,
         work: Rows,
@@ -188,6 +187,17 @@ class Session(ABC, Generic[Source, Rows]):
 
         The report shows the ``assessment`` if there is one, and the distributions ``before`` the release.
         """
+        from sfumato.release.release import Release
+
+        table = work.released_table
+        release = Release(table, manifest, diagnostics=diagnostics, assessment=assessment, before=before)
+        return self.place(work, release, into)
+
+    def place(self, work: Rows, release: Release, into: Destination | None) -> Release:
+        """Write the release to ``into``, if it is given, and return it."""
+        if into is not None:
+            into.write(release)
+        return release
 
 
 @dataclass(frozen=True, repr=False)
@@ -214,7 +224,7 @@ class RowKeys(Protocol):
         ...
 
 
-def nothing_released() -> CannotRelease:
+def no_row_error() -> CannotRelease:
     """Return the error for a release without rows, which the engines find in different places."""
     return CannotRelease(
         "At least one row must be released.",
@@ -223,18 +233,12 @@ def nothing_released() -> CannotRelease:
     )
 
 
-# All engines by name. To add an engine, add a file and one line here.
-
-
-# Recognize frames of Spark without importing it.
-
-
 def is_spark_frame(source: Any) -> bool:
-    """Return whether this is a frame of Spark, classic or Connect."""
+    """Return whether this is a frame of Spark, classic or Connect, without importing Spark."""
     return type(source).__module__.startswith("pyspark.sql.") and hasattr(source, "mapInArrow")
 
 
-# name → module and class, imported when used
+# name → module and class, imported when used. To add an engine, add a file and one line here.
 ENGINES: dict[str, tuple[str, str]] = {
     "memory": ("sfumato.engines.memory.engine", "Memory"),
     "duckdb": ("sfumato.engines.duckdb.engine", "DuckDB"),

@@ -30,6 +30,7 @@ from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 MOST_CATEGORIES = 250  # of a column that is written as codes with labels
+ASCII_SIGNS = r"[^A-Za-z0-9_]"  # that a name in Stata or SAS must not contain
 PADDED = (".sav", ".xpt")  # formats that fill text up with spaces, so that those at its end are lost
 EXACT_WHOLE = 2**53  # larger whole numbers are not exact as floating-point numbers
 # words that a column must not be called in SPSS or Stata
@@ -53,45 +54,32 @@ class ExportFormat:
     first_day: datetime.date = datetime.date.min  # of its calendar
 
 
-EXPORTS = {
-    one.suffix: one
-    for one in (
-        ExportFormat(
-            suffix=".sav",
-            program="SPSS",
-            name_bytes=64,
-            label_bytes=256,
-            value_label_bytes=120,
-            first_day=datetime.date(1582, 10, 15),
-        ),
-        ExportFormat(
-            suffix=".dta",
-            program="Stata",
-            name_bytes=32,
-            name_signs=r"[^A-Za-z0-9_]",
-            label_bytes=80,
-            value_label_bytes=32_000,
-            text_bytes=2_045,
-            first_day=datetime.date(100, 1, 1),
-        ),
-        ExportFormat(
-            suffix=".xpt",
-            program="SAS",
-            name_bytes=32,
-            name_signs=r"[^A-Za-z0-9_]",
-            label_bytes=256,
-            first_day=datetime.date(1582, 10, 15),
-        ),
-        ExportFormat(
-            suffix=".xlsx",
-            program="Excel",
-            modules=("xlsxwriter",),
-            extra="excel",
-            label_bytes=32_767,
-            first_day=datetime.date(1900, 3, 1),  # Excel takes 1900 for a leap year
-        ),
-    )
-}
+FIRST_GREGORIAN = datetime.date(1582, 10, 15)
+SPSS = ExportFormat(
+    suffix=".sav", program="SPSS", name_bytes=64, label_bytes=256, value_label_bytes=120, first_day=FIRST_GREGORIAN
+)
+STATA = ExportFormat(
+    suffix=".dta",
+    program="Stata",
+    name_bytes=32,
+    name_signs=ASCII_SIGNS,
+    label_bytes=80,
+    value_label_bytes=32_000,
+    text_bytes=2_045,
+    first_day=datetime.date(100, 1, 1),
+)
+SAS = ExportFormat(
+    suffix=".xpt", program="SAS", name_bytes=32, name_signs=ASCII_SIGNS, label_bytes=256, first_day=FIRST_GREGORIAN
+)
+EXCEL = ExportFormat(
+    suffix=".xlsx",
+    program="Excel",
+    modules=("xlsxwriter",),
+    extra="excel",
+    label_bytes=32_767,
+    first_day=datetime.date(1900, 3, 1),  # Excel takes 1900 for a leap year
+)
+EXPORTS = {one.suffix: one for one in (SPSS, STATA, SAS, EXCEL)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,8 +190,10 @@ def _moments(cells: pa.ChunkedArray, chosen: ExportFormat) -> ExportedColumn:
     """Return dates, or timestamps without a time zone; those outside the calendar of the program are text."""
     notes: tuple[str, ...] = ()
     if pt.is_timestamp(cells.type):
-        notes = ("is in UTC, without a time zone",) if cells.type.tz else ()
-        cells = pc.cast(cells, pa.timestamp("us"), safe=False) if not cells.type.tz else _in_utc(cells)
+        if cells.type.tz:
+            notes = ("is in UTC, without a time zone",)
+            cells = pc.cast(cells, pa.timestamp("us", tz="UTC"), safe=False).cast(pa.int64())
+        cells = pc.cast(cells, pa.timestamp("us"), safe=False)
         thousandths = pc.cast(pc.cast(cells, pa.timestamp("ms"), safe=False), pa.timestamp("us"))
         if chosen.suffix in (".xlsx", ".dta") and not pc.all(pc.equal(cells, thousandths)).as_py():
             notes = (*notes, "is cut to milliseconds")
@@ -216,10 +206,6 @@ def _moments(cells: pa.ChunkedArray, chosen: ExportFormat) -> ExportedColumn:
             notes=(*notes, f"is text, because {chosen.program} has no dates before {chosen.first_day}"),
         )
     return ExportedColumn(cells, notes=notes)
-
-
-def _in_utc(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.cast(cells, pa.timestamp("us", tz="UTC"), safe=False).cast(pa.int64()).cast(pa.timestamp("us"))
 
 
 def file_names(names: Sequence[str], chosen: ExportFormat) -> dict[str, str]:

@@ -151,7 +151,7 @@ class TextColumns:
         return cls(names=tuple(names), has_header=header is not None, spelling=spelling_of(first.dialect, options))
 
 
-def typed_together(texts: Sequence[Text], options: TextOptions) -> pa.Table:
+def concatenate_texts(texts: Sequence[Text], options: TextOptions) -> pa.Table:
     """Concatenate text files that have the same columns, and infer the type of each column from all of them."""
     columns = TextColumns.of(iter(texts), options)
     rows = pa.concat_tables([text.lines.slice(1 if columns.has_header else 0) for text in texts])

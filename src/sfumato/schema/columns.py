@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sfumato.errors import ReadError, SchemaError
-from sfumato.formats.raw_files import content, write_whole
+from sfumato.formats.raw_files import read_bytes, write_whole
 from sfumato.params import is_finite
 from sfumato.table.kinds import Kind
 
@@ -42,7 +42,7 @@ def has_whole_sides(corners: Corners) -> bool:
     return foot == top and end == toe
 
 
-def checked_words(words: Any, column: str) -> dict[str, Corners]:
+def check_words(words: Any, column: str) -> dict[str, Corners]:
     """Return the words of a column with four corners each, or raise if they are invalid."""
     if not isinstance(words, Mapping):
         raise SchemaError(f"The words of column {column!r} must be a table that maps each word to its corners.")
@@ -119,7 +119,7 @@ class Column:
         set_field(self, "role", _member(Role, self.role, what="role", column=self.name))
         if self.kind is not None:
             set_field(self, "kind", _member(Kind, self.kind, what="kind", column=self.name))
-        set_field(self, "order", _checked_order(self.order, self.name))
+        set_field(self, "order", _check_order(self.order, self.name))
         if self.order:
             if self.kind not in (None, Kind.ORDERED):
                 raise SchemaError(
@@ -127,8 +127,8 @@ class Column:
                 )
             set_field(self, "kind", Kind.ORDERED)
         if self.domain is not None:
-            set_field(self, "domain", _checked_domain(self.domain, self.name))
-        set_field(self, "words", checked_words(self.words, self.name))
+            set_field(self, "domain", _check_domain(self.domain, self.name))
+        set_field(self, "words", check_words(self.words, self.name))
         if not isinstance(self.label, str):
             raise SchemaError(f"The label of column {self.name!r} must be a text.", found=type(self.label).__name__)
         if not isinstance(self.pseudonym, bool) or (self.pseudonym and self.role is not Role.IDENTIFIER):
@@ -156,7 +156,7 @@ def _member(members: type[Member], value: Any, *, what: str, column: str) -> Mem
     return members(value)
 
 
-def _checked_order(order: Any, name: str) -> tuple[str, ...]:
+def _check_order(order: Any, name: str) -> tuple[str, ...]:
     if not isinstance(order, list | tuple) or not all(isinstance(value, str) for value in order):
         raise SchemaError(f"The order of column {name!r} must be a list of strings, lowest first.")
     if len(set(order)) < len(order):
@@ -164,7 +164,7 @@ def _checked_order(order: Any, name: str) -> tuple[str, ...]:
     return tuple(order)
 
 
-def _checked_domain(domain: Any, name: str) -> tuple[float, float]:
+def _check_domain(domain: Any, name: str) -> tuple[float, float]:
     ends = tuple(domain) if isinstance(domain, list | tuple) else ()
     numbers = len(ends) == 2 and all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
     if not numbers or not all(is_finite(end) for end in ends) or ends[0] > ends[1]:
@@ -302,7 +302,7 @@ def toml_content(file_path: Path, *, what: str = "schema file") -> dict[str, Any
     """Return the content of a TOML file; errors quote nothing of it."""
     where, refused = "", None
     try:
-        return tomllib.loads(content(file_path).decode("utf-8"))
+        return tomllib.loads(read_bytes(file_path).decode("utf-8"))
     except ReadError as error:
         refused = error
     except UnicodeDecodeError:
@@ -342,7 +342,7 @@ def _column(name: str, entry: Any, folder: Path | None) -> Column:
         kind=entry.get("kind"),
         order=entry.get("order", ()),
         domain=entry.get("domain"),
-        tree=None if tree is None else _resolved_tree(str(tree), folder),
+        tree=None if tree is None else _resolve_tree(str(tree), folder),
         words=entry.get("words", {}),
         label=entry.get("label", ""),
         pseudonym=entry.get("pseudonym", False),
@@ -350,7 +350,7 @@ def _column(name: str, entry: Any, folder: Path | None) -> Column:
     )
 
 
-def _resolved_tree(tree: str, folder: Path | None) -> str:
+def _resolve_tree(tree: str, folder: Path | None) -> str:
     return tree if folder is None or BUILT_IN.match(tree) else str(folder / tree)
 
 

@@ -13,7 +13,7 @@ import pyarrow.types as pt
 
 from sfumato.errors import OptionError, RequestError, TableError, printable
 from sfumato.sources.base import CELL_BYTES, SCHEMES, Destination, TableSource, scheme_of
-from sfumato.sources.database_driver import ColumnTypes, Driver, NewTable, quoted
+from sfumato.sources.database_driver import ColumnTypes, Driver, NewTable, quote_name
 from sfumato.table.intervals import missing_name, original_name
 from sfumato.table.table import Table
 
@@ -126,7 +126,7 @@ class Database(TableSource, Destination):
     @property
     def _select(self) -> str:
         if self.query is None:
-            return f"SELECT * FROM {quoted(self.table or '')}"
+            return f"SELECT * FROM {quote_name(self.table or '')}"
         return self.query.rstrip().rstrip(";") + "\n"  # which ends a comment
 
     @property

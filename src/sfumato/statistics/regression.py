@@ -14,7 +14,7 @@ from sfumato.statistics.bounds.coefficients import Target, highest_coefficient
 from sfumato.statistics.bounds.enclosure import Deadline, Enclosure, End
 from sfumato.statistics.bounds.records import TINY, Records, Scale
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
-from sfumato.statistics.conditions import Condition, quoted
+from sfumato.statistics.conditions import Condition, quote
 from sfumato.statistics.estimate import DAYS
 from sfumato.statistics.moments import Gradient, Moments
 from sfumato.statistics.statistic import Statistic
@@ -69,7 +69,7 @@ class Regression(Statistic):
         return tuple(Coefficient(self, term) for term in (None, *self.regressors))
 
     def __str__(self) -> str:
-        return f"regress({quoted(self.response)} ~ {' + '.join(map(quoted, self.regressors))})"
+        return f"regress({quote(self.response)} ~ {' + '.join(map(quote, self.regressors))})"
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Coefficient(Statistic):
         """The name of the regressor as the language writes it, or "intercept"; a column of that name is quoted."""
         if self.term is None:
             return INTERCEPT
-        return f"`{self.term}`" if self.term.lower() == INTERCEPT else quoted(self.term)
+        return f"`{self.term}`" if self.term.lower() == INTERCEPT else quote(self.term)
 
     def text_under(self, condition: Condition) -> str:
         return f"{self.regression.text_under(condition)}: {self.term_name}"

@@ -278,7 +278,7 @@ class WantedStatistic:
     accuracy: float | None
 
 
-def wanted_statistics(
+def parse_statistics(
     statistics: Sequence[Statistic], importance: Given, accuracy: Given
 ) -> tuple[WantedStatistic, ...]:
     """Return the statistics with importances that sum to 1 and their accuracies, given in order or by statistic."""

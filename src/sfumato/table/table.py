@@ -308,12 +308,12 @@ class CountedRows:
     count: NDArray[np.int64]
 
     @classmethod
-    def grouped(cls, table: Table, names: Sequence[str]) -> CountedRows:
+    def of(cls, table: Table, names: Sequence[str]) -> CountedRows:
         """Return the different rows of these columns with their numbers."""
-        return cls.merged([CountedRows(table.select(names), np.ones(table.rows, dtype=np.int64))], names)
+        return cls.merge([CountedRows(table.select(names), np.ones(table.rows, dtype=np.int64))], names)
 
     @classmethod
-    def merged(cls, groups: Sequence[CountedRows], names: Sequence[str]) -> CountedRows:
+    def merge(cls, groups: Sequence[CountedRows], names: Sequence[str]) -> CountedRows:
         """Return the different rows among all of these, with their numbers added up."""
         kinds = {name: groups[0].table.kinds[name] for name in names}
         rows = pa.concat_tables([one.table.arrow for one in groups]).unify_dictionaries()

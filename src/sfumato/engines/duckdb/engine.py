@@ -8,18 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from sfumato.engines.base import Engine, RowKeys, Session, Verified
+from sfumato.engines.base import Engine, RowKeys, Session
 from sfumato.engines.duckdb.blocks import BlockFiles, route_rows
 from sfumato.engines.duckdb.scan import Connection, DuckDBScan, compare_stored_keys, connect
 from sfumato.engines.duckdb.source import relation_of, with_declared_kinds
 from sfumato.engines.machine import LoggedProgress, MemoryBudget, available_memory, memory_from, processors
 from sfumato.engines.out_of_core.blocks import Parts
-from sfumato.engines.out_of_core.engine import OutOfCoreSession, OutOfCoreWork, workspace
+from sfumato.engines.out_of_core.engine import OutOfCoreSession, PartTallies, workspace
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows
 from sfumato.params import require_int
 from sfumato.plan.answers import ComparedRows
-from sfumato.plan.plan import Claim, Plan
-from sfumato.release.verify import ColumnChanges, Recount, require_held
+from sfumato.plan.plan import Claim, Evidence, Plan
 from sfumato.schema.columns import Column
 from sfumato.sources.base import Destination
 from sfumato.table.table import Table
@@ -95,16 +94,8 @@ class _Session(OutOfCoreSession):
         tables = rows.tables(self.memory_for(rows).batch_rows)
         return route_rows(tables, plan.route, plan.blocks, self.folder / "blocks", progress.add)
 
-    def verify(self, claims: Sequence[Claim[Any]], work: OutOfCoreWork) -> Verified:
-        recounts = [Recount(claim) for claim in claims]
-        seen: list[ColumnChanges] = []
-        for evidence in _prefetch(work.parts):
-            for recount in recounts:
-                recount.add(evidence)
-            seen[:] = [ColumnChanges.of(evidence).merge(seen[0]) if seen else ColumnChanges.of(evidence)]
-        findings = tuple(recount.finding() for recount in recounts)
-        require_held(findings)
-        return Verified.of(findings, seen[0])
+    def tally_parts(self, claims: Sequence[Claim[Any]], parts: Parts) -> Iterator[PartTallies]:
+        return (PartTallies.of(claims, evidence) for evidence in _prefetch(parts))
 
     def compare(self, source: OutOfCoreTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
         return compare_stored_keys(
@@ -125,13 +116,11 @@ class _Session(OutOfCoreSession):
         return done
 
 
-def _prefetch(parts: Parts) -> Iterator[Any]:
-    """Yield evidence while the next one is read."""
+def _prefetch(parts: Parts) -> Iterator[Evidence]:
+    """Yield the evidence of each part while that of the next one is read."""
     with ThreadPoolExecutor(1) as pool:
-        waiting = None
-        for part in parts.parts:
+        waiting = pool.submit(parts.evidence, parts.parts[0])
+        for part in parts.parts[1:]:
             ready, waiting = waiting, pool.submit(parts.evidence, part)
-            if ready is not None:
-                yield ready.result()
-        if waiting is not None:
-            yield waiting.result()
+            yield ready.result()
+        yield waiting.result()

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.engines.base import Engine, PairedSample, RowKeys, Session, Verified, nothing_released
+from sfumato.engines.base import Engine, PairedSample, RowKeys, Session, Verified, no_row_error
 from sfumato.engines.finish_rows import finish_rows
 from sfumato.engines.machine import available_memory
 from sfumato.engines.memory.scan import MemorySurvey, MemoryTable
@@ -22,10 +22,7 @@ from sfumato.params import require_int
 from sfumato.plan.answers import ComparedRows, EqualRowCounts, GroupSizes
 from sfumato.plan.plan import Claim, Diagnostics, Evidence, Plan, Trace
 from sfumato.randomness import Randomness
-from sfumato.release.manifest import Manifest
-from sfumato.release.release import Release
 from sfumato.release.verify import ColumnChanges, verify
-from sfumato.risk.safe_shares import SafeShares
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.sources.base import Destination
 from sfumato.sources.frames import as_table
@@ -34,7 +31,7 @@ from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
-    from sfumato.release.assessment import Assessment
+    pass
 
 
 # Run a plan on a table in memory, in one block or in many.
@@ -109,11 +106,8 @@ def _blocks_of(plan: Plan, table: Table, batch_rows: int | None) -> NDArray[np.i
     if batch_rows is None:
         return plan.route(table, keys)
     parts = [slice(start, start + batch_rows) for start in range(0, table.rows, batch_rows)]
-    return np.concatenate([plan.route(_part(table, part), keys[part]) for part in parts])
-
-
-def _part(table: Table, rows: slice) -> Table:
-    return Table(table.arrow.slice(rows.start, rows.stop - rows.start), table.kinds)
+    tables = (Table(table.arrow.slice(part.start, batch_rows), table.kinds) for part in parts)
+    return np.concatenate([plan.route(rows, keys[part]) for rows, part in zip(tables, parts, strict=True)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,16 +149,13 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
         require_memory(plan, source.rows)
         work = run(plan, source.releasable, batch_rows=self.batch_rows)
         if not work.released_rows:
-            raise nothing_released()
+            raise no_row_error()
         randomness = Randomness()  # never the seed of the release
-        order = randomness.stream("order")
-        return replace(
-            work, evidence=finish_rows(work.evidence, plan.numbered, order, partial(_random_numbers, randomness))
-        )
+        renumber = partial(_random_numbers, randomness)
+        return replace(work, evidence=finish_rows(work.evidence, plan.numbered, randomness.stream("order"), renumber))
 
     def verify(self, claims: Sequence[Claim[Any]], work: MemoryWork) -> Verified:
-        findings = verify(claims, [work.evidence])
-        return Verified.of(findings, ColumnChanges.of(work.evidence))
+        return Verified.of(verify(claims, [work.evidence]), ColumnChanges.of(work.evidence))
 
     def diagnose(self, plan: Plan, work: MemoryWork) -> Diagnostics:
         return plan.diagnostics(work.trace, work.evidence)
@@ -177,22 +168,6 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
 
     def compare(self, source: MemoryTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
         return compare_keys(keys.original(source.fitted.table), pa.concat_tables(map(keys.released, released)))
-
-    def write(
-        self,
-        work: MemoryWork,
-        manifest: Manifest,
-        diagnostics: Diagnostics,
-        into: Destination | None,
-        *,
-        assessment: Assessment | None = None,
-        before: tuple[SafeShares, ...] = (),
-    ) -> Release:
-        released = work.released_table
-        release = Release(released, manifest, diagnostics=diagnostics, assessment=assessment, before=before)
-        if into is not None:
-            into.write(release)
-        return release
 
 
 def _random_numbers(randomness: Randomness, name: str, groups: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from sfumato.engines.base import PairedSample, nothing_released
+from sfumato.engines.base import PairedSample, no_row_error
 from sfumato.engines.finish_rows import RandomNumbering, finish_rows
-from sfumato.engines.out_of_core.source import ordered
+from sfumato.engines.out_of_core.source import order_categories
 from sfumato.errors import GuaranteeNotMet
 from sfumato.formats.raw_files import write_whole
 from sfumato.plan.plan import Evidence, Plan, Trace
@@ -174,7 +174,7 @@ class PartWriter:
         """Return all parts; raise if no row is released."""
         parts = [part for part in written if part is not None]
         if not parts:
-            raise nothing_released()
+            raise no_row_error()
         return Parts(self.blocks, self.folder, self.origins, self._with_equal_types(parts))
 
     def write(self, block: int) -> ReleasedPart | None:
@@ -221,7 +221,7 @@ class PartWriter:
         arrow = next(StoredTable([self.folder / part_name(part.number)], part.kinds, part.rows).parts()).arrow
         for name in columns:
             text = arrow.column(name).cast(pa.string())
-            cells = ordered(text, orders[name]) if name in orders else text
+            cells = order_categories(text, orders[name]) if name in orders else text
             arrow = arrow.set_column(arrow.column_names.index(name), name, cells)
         write_whole(self.folder / part_name(part.number), partial(_write_parquet, arrow))
         kinds = {name: texts.get(name, kind) for name, kind in part.kinds.items()}

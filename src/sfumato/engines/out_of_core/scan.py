@@ -163,7 +163,7 @@ class OutOfCoreSurvey:
             chosen = np.arange(self.rows)
         else:
             chosen = np.sort(self.randomness.stream("sample").choice(self.rows, size, replace=False, shuffle=False))
-        return Sample(self.stored.typed(self.scan.take(chosen)), self.rows)
+        return Sample(self.stored.to_table(self.scan.take(chosen)), self.rows)
 
     def ask(self, questions: Iterable[Question[Any]]) -> Answers:
         """Answer by the shortcuts of the engine where there are some, and the rest in one pass over the rows."""
@@ -192,7 +192,7 @@ class OutOfCoreSurvey:
         counted = self.scan.distinct(question.column, None if limit is None else limit + 1)
         complete = limit is None or counted.num_rows <= limit
         counted = counted if complete else counted.slice(0, limit)
-        coded = self.stored.typed(counted.select([0])).coded(question.column)
+        coded = self.stored.to_table(counted.select([0])).coded(question.column)
         counts = np.zeros(coded.size, dtype=np.int64)
         counts[coded.codes] = counted.column(1).to_numpy()
         return Distinct(coded.values, counts, is_complete=complete)

@@ -39,7 +39,7 @@ class SparkBlocks:
         keys = arrow.column(KEY).to_numpy()
         if np.any(keys[1:] < keys[:-1]):
             arrow = arrow.take(pa.array(np.argsort(keys)))
-        return self.stored.typed(arrow.select(list(self.stored.names)))
+        return self.stored.to_table(arrow.select(list(self.stored.names)))
 
 
 def route_rows(plan: Plan, stored: StoredRows, cluster: Cluster, batch_rows: int) -> SparkBlocks:
@@ -68,15 +68,15 @@ def _router(
     def routed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                rows = _routed(plan, stored, files[number], batch_rows)
+                rows = _route_file(plan, stored, files[number], batch_rows)
                 yield from items_without_cause(rows, Exception, without_text)
 
     return routed
 
 
-def _routed(plan: Plan, stored: StoredRows, file: NumberedFile, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _route_file(plan: Plan, stored: StoredRows, file: NumberedFile, batch_rows: int) -> Iterator[pa.RecordBatch]:
     for keys, arrow in file.batches(stored, stored.names, batch_rows):
-        blocks = plan.route(stored.typed(arrow), keys)
+        blocks = plan.route(stored.to_table(arrow), keys)
         named = {BLOCK: pa.array(blocks, pa.int64()), KEY: pa.array(keys.astype(np.int64))}
         yield from pa.table([*arrow.columns, *named.values()], names=[*arrow.column_names, *named]).to_batches()
 

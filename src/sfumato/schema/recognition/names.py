@@ -101,7 +101,7 @@ def written_words(name: str) -> str:
 
 
 @cache
-def divided_words(name: str) -> str:
+def divide_words(name: str) -> str:
     """Return the same words without digits and plural endings, and with compound words divided.
 
     >>> divided_words("homephones2"), divided_words("DOBDay")
