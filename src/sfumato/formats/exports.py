@@ -22,7 +22,7 @@ from sfumato.errors import OptionError
 from sfumato.formats.arrow_files import write_arrow, write_parquet
 from sfumato.formats.raw_files import require_packages, write_whole
 from sfumato.formats.statistics_files import write_statistics
-from sfumato.formats.text import write_text
+from sfumato.formats.text import as_text, write_text
 from sfumato.formats.workbooks import write_workbook
 from sfumato.params import require_choice
 from sfumato.table.intervals import HIGH, LOW, MISSING_COUNT
@@ -148,7 +148,7 @@ def _fit_column(cells: pa.ChunkedArray, kind: Kind, chosen: ExportFormat) -> Exp
         return ExportedColumn(finite, notes=("is missing where a number is infinite",) if infinite else ())
     if pt.is_boolean(cells.type):
         return ExportedColumn(cells if chosen.suffix == ".xlsx" else cells.cast(pa.int32()))
-    texts = _texts(cells)
+    texts = as_text(cells)
     coded = _code_categories(cells, texts, chosen) if kind in (Kind.NOMINAL, Kind.ORDERED) else None
     if coded is not None:
         return coded
@@ -163,12 +163,6 @@ def _lost_signs(texts: pa.ChunkedArray, chosen: ExportFormat) -> tuple[str, ...]
     spaces = chosen.suffix in PADDED and pc.any(pc.ends_with(texts, " ")).as_py()
     notes = ("is missing where a text is empty",) if empty else ()
     return (*notes, "has no spaces at the end of texts") if spaces else notes
-
-
-def _texts(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pt.is_dictionary(cells.type):
-        cells = cells.cast(cells.type.value_type)
-    return cells.cast(pa.string())
 
 
 def _code_categories(cells: pa.ChunkedArray, texts: pa.ChunkedArray, chosen: ExportFormat) -> ExportedColumn | None:

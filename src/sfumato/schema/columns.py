@@ -197,11 +197,8 @@ def expand_patterns(columns: Sequence[Column], names: Sequence[str]) -> dict[str
     """Return the columns of a table that patterns stand for, by name; patterns that match nothing are left out."""
     exact = {column.name for column in columns if column.name in names}
     patterns = [column for column in columns if column.name not in names and is_pattern(column.name)]
-    return {
-        name: replace(column, name=name)
-        for name in names
-        if name not in exact and (column := _first(patterns, name)) is not None
-    }
+    first = {name: next((one for one in patterns if matches(one.name, name)), None) for name in names}
+    return {name: replace(one, name=name) for name, one in first.items() if one is not None and name not in exact}
 
 
 def role_by_name_or_pattern(name: str, roles: Mapping[str, Role]) -> Role | None:
@@ -215,10 +212,6 @@ def keep_identifier(column: Column, suggested: Column) -> Column:
     if suggested.role is not Role.IDENTIFIER or column.role is Role.IDENTIFIER:
         return column
     return replace(suggested, reason=f"{suggested.reason}; a pattern does not release it, only its full name does")
-
-
-def _first(patterns: Iterable[Column], name: str) -> Column | None:
-    return next((column for column in patterns if matches(column.name, name)), None)
 
 
 # Read and write schema files: TOML with one table, or only a role, per column.
@@ -308,9 +301,8 @@ def toml_content(file_path: Path, *, what: str = "schema file") -> dict[str, Any
     except UnicodeDecodeError:
         where = "text that is not UTF-8"
     except tomllib.TOMLDecodeError as error:
-        where = "a syntax error " + str(error).rpartition("(")[2].strip(
-            ")"
-        )  # "at line 3, column 5", without the text at that place
+        place = str(error).rpartition("(")[2].strip(")")  # "at line 3, column 5", without the text at that place
+        where = f"a syntax error {place}"
     except (ValueError, RecursionError):
         where = "a number with too many digits, or values nested too deeply"
     if refused is not None:
@@ -342,16 +334,12 @@ def _column(name: str, entry: Any, folder: Path | None) -> Column:
         kind=entry.get("kind"),
         order=entry.get("order", ()),
         domain=entry.get("domain"),
-        tree=None if tree is None else _resolve_tree(str(tree), folder),
+        tree=None if tree is None else str(tree if folder is None or BUILT_IN.match(str(tree)) else folder / tree),
         words=entry.get("words", {}),
         label=entry.get("label", ""),
         pseudonym=entry.get("pseudonym", False),
         shift=entry.get("shift"),
     )
-
-
-def _resolve_tree(tree: str, folder: Path | None) -> str:
-    return tree if folder is None or BUILT_IN.match(tree) else str(folder / tree)
 
 
 def _entry(column: Column, folder: Path) -> str:

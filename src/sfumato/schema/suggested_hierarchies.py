@@ -126,7 +126,7 @@ def value_tree(values: pa.Array) -> Tree:
 def suggest_widths(low: float, high: float, *, whole: bool) -> tuple[float, ...]:
     """Return four widths of steps for numbers from low to high: the first is a sixteenth of the range, rounded up.
 
-    >>> suggested_widths(18, 85, whole=True)
+    >>> suggest_widths(18, 85, whole=True)
     (5, 10, 20, 40)
     """
     least = max((high - low) / 16.0, 1.0 if whole else 1e-12)

@@ -165,8 +165,9 @@ def _read_table(path: str | Path, options: TextOptions) -> Table:
             f"There is not enough memory to read {shorten_name(path)}.", fix="--engine duckdb, or more memory"
         )
     if arrow.num_columns == 0 or arrow.num_rows == 0:
-        found = f"{arrow.num_columns} columns without rows"
-        raise TableError(f"A table must have rows; {shorten_name(path)} has none.", found=found)
+        raise TableError(
+            f"A table must have rows; {shorten_name(path)} has none.", found=f"{arrow.num_columns} columns without rows"
+        )
     unnamed = [name for name in arrow.column_names if UNNAMED_INDEX.fullmatch(name)]
     return Table.from_arrow(arrow.drop_columns(unnamed))
 
@@ -188,20 +189,14 @@ def matching_files(path: str | Path) -> list[Path]:
         location = location.expanduser()
     if is_there(location):
         return [location]
-    is_pattern = glob.has_magic(str(location))
-    files = _matching(location) if is_pattern else []
-    if is_pattern and not files:
-        raise ReadError(
-            f"No file matches the pattern {shorten_name(str(path))!r}.", fix="check the folder and the pattern"
-        )
+    name = shorten_name(str(path))
+    if not glob.has_magic(str(location)):
+        raise ReadError(f"There is no file {name!r}.", fix=near_name(location))
+    start = Path(*takewhile(lambda part: not glob.has_magic(part), location.parts))
+    files = sorted(file for file in start.glob(str(location.relative_to(start))) if file.is_file())
     if not files:
-        raise ReadError(f"There is no file {shorten_name(str(path))!r}.", fix=near_name(location))
+        raise ReadError(f"No file matches the pattern {name!r}.", fix="check the folder and the pattern")
     return files
-
-
-def _matching(pattern: Path) -> list[Path]:
-    start = Path(*takewhile(lambda part: not glob.has_magic(part), pattern.parts))
-    return sorted(file for file in start.glob(str(pattern.relative_to(start))) if file.is_file())
 
 
 def _memory_needed(file: Path) -> int:

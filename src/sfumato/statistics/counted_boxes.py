@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -111,7 +111,7 @@ class CountedBoxes:
         read = {name: _read_column(released, name, sets, from_text=from_text) for name in columns}
         row_weight = np.ones(released.rows) if weight is None else _read_weights(released, weight)
         keys = [key for column in read.values() for key in column.keys]
-        by_box = pooled or _counts_missing(read.values())
+        by_box = pooled or any(column.missing is not None for column in read.values())
         boxes = _ReleasedBoxes.of(released, repeats, sets or (), numbered=numbered) if by_box else None
         labels = labels_of([*keys, *(boxes.keys if boxes else ())], released.rows)
         _, first = np.unique(labels, return_index=True)
@@ -250,10 +250,6 @@ def _missing(columns: Sequence[_ReadColumn], first: NDArray[np.int64]) -> NDArra
     return np.column_stack(counts) if counts else np.empty((len(first), 0), dtype=np.int64)
 
 
-def _counts_missing(columns: Iterable[_ReadColumn]) -> bool:
-    return any(column.missing is not None for column in columns)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class _ReleasedBoxes:
     """What tells the boxes of a release apart: ``box``, or what their rows share, in which boxes may look alike."""
@@ -324,8 +320,7 @@ def _read_column(released: Table, name: str, sets: Collection[str] | None, *, fr
     if from_text and is_set:
         members = tuple(map(parse_set_of_text, cells))
     nothing = np.empty(0)
-    plain = cells if sets is None else None
-    return _ReadColumn(nothing, nothing, (coded,), sets=members, plain=plain)
+    return _ReadColumn(nothing, nothing, (coded,), sets=members, plain=cells if sets is None else None)
 
 
 def _cells(released: Table, name: str, coded: Coded) -> tuple[str | None, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -124,6 +125,14 @@ def _plain_dictionary(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
         codes.append(new_codes.take(chunk.indices).combine_chunks())
     parts = [pa.DictionaryArray.from_arrays(part, unique, ordered=kind.ordered) for part in codes]
     return pa.chunked_array(parts, kind)
+
+
+def order_categories(column: pa.ChunkedArray, order: Sequence[str]) -> pa.ChunkedArray:
+    """Return a column of text as categories in this order; text that is not among them becomes missing."""
+    words = pa.array(order, pa.string())
+    codes = pc.index_in(column, value_set=words)
+    parts = [pa.DictionaryArray.from_arrays(chunk, words, ordered=True) for chunk in codes.chunks]
+    return pa.chunked_array(parts, pa.dictionary(pa.int32(), pa.string(), ordered=True))
 
 
 def _without_negative_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:

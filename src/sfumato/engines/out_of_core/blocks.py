@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from sfumato.engines.base import PairedSample, no_row_error
 from sfumato.engines.finish_rows import RandomNumbering, finish_rows
-from sfumato.engines.out_of_core.source import order_categories
 from sfumato.errors import GuaranteeNotMet
 from sfumato.formats.raw_files import write_whole
 from sfumato.plan.plan import Evidence, Plan, Trace
@@ -26,7 +25,7 @@ from sfumato.randomness import Randomness
 from sfumato.release.rows import StoredTable
 from sfumato.release.target import part_name
 from sfumato.table.groups import group_labels
-from sfumato.table.kinds import Kind
+from sfumato.table.kinds import Kind, order_categories
 from sfumato.table.table import Table
 
 
@@ -129,8 +128,6 @@ def draw_groups(labels: NDArray[np.int64], share: float, most: int, generator: n
 
 
 def _join(tables: Sequence[Table]) -> Table:
-    from sfumato.table.table import Table
-
     return Table(pa.concat_tables([table.arrow for table in tables]).unify_dictionaries(), tables[0].kinds)
 
 
@@ -189,7 +186,7 @@ class PartWriter:
         )
         released, number = evidence.released, int(self.file_numbers[block])
         write_whole(self.folder / part_name(number), partial(_write_parquet, released.arrow))
-        write_whole(self.origins / f"{number}.npy", partial(_write_array, evidence.origin))
+        write_whole(self.origins / f"{number}.npy", lambda file: np.save(file, evidence.origin))
         types = {one.name: one.type for one in released.arrow.schema}
         return ReleasedPart(block, number, released.rows, outcome.trace, released.kinds, types, _orders(released.arrow))
 
@@ -209,9 +206,9 @@ class PartWriter:
         if any(set(part.orders[name]) != used[name] for part in parts for name in names):
             known = _orders(self.blocks.read(parts[0].block).arrow)
             orders = {name: tuple(filter(used[name].__contains__, known[name])) for name in names if name in known}
-        return [self._written_again(part, texts, orders) for part in parts]
+        return [self._write_again(part, texts, orders) for part in parts]
 
-    def _written_again(
+    def _write_again(
         self, part: ReleasedPart, texts: Mapping[str, Kind], orders: Mapping[str, tuple[str, ...]]
     ) -> ReleasedPart:
         columns = {name: pa.string() for name in texts if not pt.is_string(part.types[name])}
@@ -241,7 +238,3 @@ def _write_parquet(arrow: pa.Table, file: BinaryIO) -> None:
     import pyarrow.parquet as pq
 
     pq.write_table(arrow, file)
-
-
-def _write_array(values: NDArray[np.int64], file: BinaryIO) -> None:
-    np.save(file, values)

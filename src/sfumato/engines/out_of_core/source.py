@@ -21,7 +21,7 @@ from sfumato.release.rows import rows_in
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
 from sfumato.table.facts import ColumnFacts, is_text
-from sfumato.table.kinds import TEXT_ROWS, TEXT_SHARE, Kind
+from sfumato.table.kinds import TEXT_ROWS, TEXT_SHARE, Kind, order_categories
 from sfumato.table.table import Table
 
 ERRORS = (pa.ArrowException, OSError)
@@ -149,16 +149,6 @@ class StoredRows:
 def quote_text(text: str) -> str:
     """Return a text as SQL."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def order_categories(column: pa.ChunkedArray, order: Sequence[str]) -> pa.ChunkedArray:
-    """Return a column of text as categories in this order."""
-    import pyarrow.compute as pc
-
-    words = pa.array(order, pa.string())
-    codes = pc.index_in(column, value_set=words)
-    parts = [pa.DictionaryArray.from_arrays(chunk, words, ordered=True) for chunk in codes.chunks]
-    return pa.chunked_array(parts, pa.dictionary(pa.int32(), pa.string(), ordered=True))
 
 
 def _schema(file: Path) -> pa.Schema:
