@@ -100,11 +100,9 @@ class Range(Protocol):
 
     def check(self, value: Any, name: str) -> None:
         """Raise unless the value is in the range."""
-        ...
 
     def describe(self, unit: str) -> str:
         """Describe the range and its unit as text."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -47,41 +47,26 @@ class Opened(Protocol):
     @property
     def schema(self) -> Schema:
         """Roles of all columns."""
-        ...
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
         """Kinds of all columns."""
-        ...
 
     @property
     def rows(self) -> int:
         """Number of rows."""
-        ...
 
     @property
     def with_all_columns(self) -> Self:
         """The same table with no column as an identifier, so that a survey sees all columns."""
-        ...
 
 
 class Work(Protocol):
     """Rows that a plan has transformed, wherever the engine keeps them."""
 
     @property
-    def released_kinds(self) -> Mapping[str, Kind]:
-        """Names and kinds of the released columns."""
-        ...
-
-    @property
-    def released_rows(self) -> int:
-        """Number of released rows."""
-        ...
-
-    @property
-    def released_table(self) -> Table:
+    def released(self) -> Table:
         """The released rows; those in files are read when they are asked for."""
-        ...
 
 
 def without_identifiers(schema: Schema) -> Schema:
@@ -189,7 +174,7 @@ class Session(ABC, Generic[Source, Rows]):
         """
         from sfumato.release.release import Release
 
-        table = work.released_table
+        table = work.released
         release = Release(table, manifest, diagnostics=diagnostics, assessment=assessment, before=before)
         return self.place(work, release, into)
 
@@ -217,11 +202,9 @@ class RowKeys(Protocol):
 
     def original(self, rows: Table) -> pa.Table:
         """Return the keys of original rows."""
-        ...
 
     def released(self, rows: Table) -> pa.Table:
         """Return the keys of released rows."""
-        ...
 
 
 def no_row_error() -> CannotRelease:

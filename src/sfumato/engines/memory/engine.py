@@ -27,7 +27,6 @@ from sfumato.schema.schema import FittedTable, Schema
 from sfumato.sources.base import Destination
 from sfumato.sources.frames import as_table
 from sfumato.table.groups import KeyedGroups
-from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -53,18 +52,6 @@ class MemoryWork:
     def origin(self) -> NDArray[np.int64]:
         """Index of the original row that each released row comes from."""
         return self.evidence.origin
-
-    @property
-    def released_kinds(self) -> Mapping[str, Kind]:
-        return self.evidence.released.kinds
-
-    @property
-    def released_rows(self) -> int:
-        return self.evidence.released.rows
-
-    @property
-    def released_table(self) -> Table:
-        return self.evidence.released
 
 
 SURELY_THERE = 1 << 26  # bytes; less is not worth a look at the machine
@@ -148,7 +135,7 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
     def run(self, plan: Plan, source: MemoryTable) -> MemoryWork:
         require_memory(plan, source.rows)
         work = run(plan, source.releasable, batch_rows=self.batch_rows)
-        if not work.released_rows:
+        if not work.released.rows:
             raise no_row_error()
         randomness = Randomness()  # never the seed of the release
         renumber = partial(_random_numbers, randomness)

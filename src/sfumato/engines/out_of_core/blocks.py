@@ -35,11 +35,9 @@ class Blocks(Protocol):
     @property
     def rows(self) -> NDArray[np.int64]:
         """Number of rows of each block."""
-        ...
 
     def read(self, number: int) -> Table:
         """Return the original rows of a block, in the same order each time."""
-        ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,10 +71,6 @@ class Parts:
     def kinds(self) -> Mapping[str, Kind]:
         """Kinds of the released columns."""
         return self.parts[0].kinds
-
-    def table(self) -> StoredTable:
-        """Return the released rows as they are in their files."""
-        return StoredTable.of(self.folder, self.kinds)
 
     def evidence(self, part: ReleasedPart) -> Evidence:
         """Return the rows of a part as they were written, with the original rows of its block."""

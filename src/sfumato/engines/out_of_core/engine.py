@@ -11,6 +11,7 @@ import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,7 +37,6 @@ from sfumato.release.verify import ColumnChanges, Recount, require_held
 from sfumato.schema.columns import Column
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.sources.base import Destination
-from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -73,18 +73,10 @@ class OutOfCoreWork:
 
     parts: Parts
 
-    @property
-    def released_kinds(self) -> Mapping[str, Kind]:
-        return self.parts.kinds
-
-    @property
-    def released_rows(self) -> int:
-        return self.parts.rows
-
-    @property
-    def released_table(self) -> StoredTable:
+    @cached_property
+    def released(self) -> StoredTable:
         """The released rows, in their files."""
-        return self.parts.table()
+        return StoredTable.of(self.parts.folder, self.parts.kinds)
 
 
 @dataclass(frozen=True, repr=False)
