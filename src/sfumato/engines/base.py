@@ -200,10 +200,10 @@ class RowKeys(Protocol):
     ``shown_a`` and ``shown_b``, which are equal if the columns that others know are released alike.
     """
 
-    def original(self, rows: Table) -> pa.Table:
+    def key_original(self, rows: Table) -> pa.Table:
         """Return the keys of original rows."""
 
-    def released(self, rows: Table) -> pa.Table:
+    def key_released(self, rows: Table) -> pa.Table:
         """Return the keys of released rows."""
 
 

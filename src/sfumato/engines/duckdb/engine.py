@@ -99,7 +99,7 @@ class _Session(OutOfCoreSession):
 
     def compare(self, source: OutOfCoreTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
         return compare_stored_keys(
-            self.keys_of(source, keys), map(keys.released, released), self.folder, self.connection
+            self.keys_of(source, keys), map(keys.key_released, released), self.folder, self.connection
         )
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:

@@ -154,7 +154,7 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
         return PairedSample(work.evidence, None)
 
     def compare(self, source: MemoryTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
-        return compare_keys(keys.original(source.fitted.table), pa.concat_tables(map(keys.released, released)))
+        return compare_keys(keys.key_original(source.fitted.table), pa.concat_tables(map(keys.key_released, released)))
 
 
 def _random_numbers(randomness: Randomness, name: str, groups: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -186,7 +186,7 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
     def keys_of(self, source: OutOfCoreTable, keys: RowKeys) -> Iterator[pa.Table]:
         """Yield the keys of all original rows, which are read in batches."""
         for _, rows in source.stored.tables(self.memory_for(source.stored).batch_rows):
-            yield keys.original(rows)
+            yield keys.key_original(rows)
 
     def memory_for(self, rows: StoredRows) -> MemoryBudget:
         """Return how the memory is divided for these columns."""

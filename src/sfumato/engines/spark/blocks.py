@@ -65,13 +65,13 @@ def route_rows(plan: Plan, stored: StoredRows, cluster: Cluster, batch_rows: int
 def _router(
     plan: Plan, stored: StoredRows, files: Sequence[NumberedFile], batch_rows: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def routed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 rows = _route_file(plan, stored, files[number], batch_rows)
                 yield from items_without_cause(rows, Exception, without_text)
 
-    return routed
+    return route
 
 
 def _route_file(plan: Plan, stored: StoredRows, file: NumberedFile, batch_rows: int) -> Iterator[pa.RecordBatch]:

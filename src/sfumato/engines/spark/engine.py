@@ -123,7 +123,7 @@ class _Session(OutOfCoreSession):
         """Compare the rows on the driver, which reads them from the shared files."""
         with connect(self.folder, self.memory.database, processors()) as connection:
             return compare_stored_keys(
-                self.keys_of(source, keys), map(keys.released, released), self.folder, connection
+                self.keys_of(source, keys), map(keys.key_released, released), self.folder, connection
             )
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
