@@ -27,9 +27,9 @@ from sfumato.statistics.wide_boxes import (
     WIDE_BOXES,
     Given,
     apply_effect,
+    parse_statistics,
     reweight,
     reweight_jointly,
-    wanted_statistics,
 )
 from sfumato.table.intervals import BOX
 from sfumato.table.kinds import Kind
@@ -245,7 +245,7 @@ class Analysis:
         self, statistics: Sequence[Statistic], importance: Given, accuracy: Given
     ) -> list[tuple[Estimate, ...]]:
         """Return the estimates of each statistic, all with the same weights."""
-        wanted = wanted_statistics(statistics, importance, accuracy)
+        wanted = parse_statistics(statistics, importance, accuracy)
         intervals = self._count_boxes(tuple(dict.fromkeys(name for one in statistics for name in one.columns)))
         count = sum(len(one.parts()) for one in statistics)
         deadlines = self._start_halves(statistics, count)

@@ -89,8 +89,8 @@ class StoredTable(Table):
     def counted(self, names: Sequence[str]) -> CountedRows:
         """Group each part by these columns, and then the groups of all parts."""
         self.require(names)
-        groups = [CountedRows.grouped(part, names) for part in self.parts(names)]
-        return CountedRows.merged(groups, names)
+        groups = [CountedRows.of(part, names) for part in self.parts(names)]
+        return CountedRows.merge(groups, names)
 
 
 def rows_in(file: Path) -> int:

@@ -15,17 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.errors import OptionError, SchemaError
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.hierarchies import ROOT, Tree, step_widths
 from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.schema.schema import Schema
-    from sfumato.table.table import Table
 
 
 def tree_for(column: Column, values: pa.Array) -> Tree | None:
@@ -127,7 +126,7 @@ def value_tree(values: pa.Array) -> Tree:
 def suggest_widths(low: float, high: float, *, whole: bool) -> tuple[float, ...]:
     """Return four widths of steps for numbers from low to high: the first is a sixteenth of the range, rounded up.
 
-    >>> suggested_widths(18, 85, whole=True)
+    >>> suggest_widths(18, 85, whole=True)
     (5, 10, 20, 40)
     """
     least = max((high - low) / 16.0, 1.0 if whole else 1e-12)

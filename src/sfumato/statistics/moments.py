@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import StatisticError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
 
 CHUNK = 1 << 15  # number of rows of a few columns that fit into the cache of a processor
 NEARLY_CONSTANT = 1e-24  # variance ÷ mean² that can be due to rounding

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,13 +22,8 @@ from sfumato.statistics.conditions import ALWAYS, Condition
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate
 from sfumato.statistics.moments import Gradient, Moments, derivatives, sensitivities
-from sfumato.statistics.units import Days, Unit
-from sfumato.statistics.weighted_boxes import WeightedBoxes
-
-if TYPE_CHECKING:
-    from sfumato.statistics.units import Calendar
-    from sfumato.statistics.weighted_boxes import Unseen
-
+from sfumato.statistics.units import Calendar, Days, Unit
+from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
 
 MOST_STEPS = 60  # along the gradient; a statistic that still grows is left at the value that it has reached
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.errors import TableError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 TEXT_ROWS = 100  # with fewer cells, the number of distinct values is not informative
 TEXT_SHARE = 0.9  # share of distinct cells from which a string column counts as free text
@@ -128,6 +125,14 @@ def _plain_dictionary(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
         codes.append(new_codes.take(chunk.indices).combine_chunks())
     parts = [pa.DictionaryArray.from_arrays(part, unique, ordered=kind.ordered) for part in codes]
     return pa.chunked_array(parts, kind)
+
+
+def order_categories(column: pa.ChunkedArray, order: Sequence[str]) -> pa.ChunkedArray:
+    """Return a column of text as categories in this order; text that is not among them becomes missing."""
+    words = pa.array(order, pa.string())
+    codes = pc.index_in(column, value_set=words)
+    parts = [pa.DictionaryArray.from_arrays(chunk, words, ordered=True) for chunk in codes.chunks]
+    return pa.chunked_array(parts, pa.dictionary(pa.int32(), pa.string(), ordered=True))
 
 
 def _without_negative_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -8,22 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sfumato.engines.out_of_core.scan import Scan, SqlDialect, histogram_of
-from sfumato.engines.out_of_core.source import Relation, spool_tables
+from sfumato.engines.out_of_core.source import Relation, StoredRows, spool_tables
 from sfumato.errors import OutOfMemory, ReadError
 from sfumato.plan.answers import ComparedRows, EqualRowCounts
-from sfumato.plan.questions import PartialAnswers
+from sfumato.plan.questions import PartialAnswers, Question
 from sfumato.table.table import chosen_within
 
 if TYPE_CHECKING:
     import duckdb
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sfumato.engines.out_of_core.source import StoredRows
-    from sfumato.plan.questions import Question
 
 
 @contextlib.contextmanager

@@ -163,7 +163,7 @@ class Cluster:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        return without_cause(work, (PySparkException, Py4JError), _named)
+        return without_cause(work, (PySparkException, Py4JError), _translate_error)
 
 
 def escape_path(file: Path) -> str:
@@ -197,7 +197,7 @@ def without_text(error: Exception) -> Exception:
     return TaskFailure(f"{type(error).__name__} {reason}".strip())
 
 
-def _named(error: Exception) -> SfumatoError:
+def _translate_error(error: Exception) -> SfumatoError:
     text = str(error)
     for reason, fix in REASONS.items():
         if reason in text:

@@ -122,12 +122,12 @@ class CellKeys:
         shown += [name for name in known if name in kinds]
         return cls(subject.names, known, tuple(shown), subject.original.kinds)
 
-    def original(self, rows: Table) -> pa.Table:
+    def key_original(self, rows: Table) -> pa.Table:
         """Return the keys of original rows."""
         cells = self._cells(rows)
         return _keyed(known=cells.select(self.known), whole=cells)
 
-    def released(self, rows: Table) -> pa.Table:
+    def key_released(self, rows: Table) -> pa.Table:
         """Return the keys of released rows."""
         cells = self._cells(rows)
         return _keyed(known=cells.select(self.known), whole=cells, shown=rows.select(self.shown))

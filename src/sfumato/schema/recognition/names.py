@@ -101,10 +101,10 @@ def written_words(name: str) -> str:
 
 
 @cache
-def divided_words(name: str) -> str:
+def divide_words(name: str) -> str:
     """Return the same words without digits and plural endings, and with compound words divided.
 
-    >>> divided_words("homephones2"), divided_words("DOBDay")
+    >>> divide_words("homephones2"), divide_words("DOBDay")
     ('home_phone', 'dob_day')
     """
     tokens = re.findall(r"[^\W\d_]+", written_words(_ABBREVIATION.sub("_", without_accents(name))))

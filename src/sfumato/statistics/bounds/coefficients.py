@@ -12,21 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sfumato.statistics.bounds.attain import Candidate, LocalSearch, UpperBound, tighten
+from sfumato.statistics.bounds.attain import Candidate, Lines, LocalSearch, UpperBound, tighten
 from sfumato.statistics.bounds.cones import Cones, second_moments
 from sfumato.statistics.bounds.enclosure import EPS, Deadline, End
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.bounds.supremum import LinearPair, supremum
 from sfumato.statistics.moments import Moments
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.statistics.bounds.attain import Lines
 
 
 @dataclass(frozen=True, eq=False)

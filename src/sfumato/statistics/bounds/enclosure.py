@@ -6,16 +6,12 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.params import require_number
 from sfumato.statistics.moments import Moments
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 EPS = float(np.finfo(np.float64).eps)
 

@@ -6,11 +6,11 @@ import functools
 import heapq
 import itertools
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sfumato.statistics.bounds.attain import Candidate, LocalSearch, UpperBound, tighten
+from sfumato.statistics.bounds.attain import Candidate, Lines, LocalSearch, UpperBound, tighten
 from sfumato.statistics.bounds.enclosure import EPS, Deadline, Enclosure, End, Witness, largest_mean
 from sfumato.statistics.bounds.scaled_boxes import (
     ScaledBoxes,
@@ -28,12 +28,6 @@ from sfumato.statistics.bounds.supremum import (
 )
 from sfumato.statistics.moments import Moments, infinite_squares
 from sfumato.statistics.weighted_boxes import WeightedBoxes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.statistics.bounds.attain import Lines
-
 
 # Highest covariance and correlation of two columns.
 #
