@@ -210,9 +210,9 @@ MOST_NAMED = 6  # methods that the first sentence names
 
 def render(comparison: Comparison) -> str:
     """Render the page; it shows scores, options and names of methods, and no cell."""
-    made = environment()
-    made.filters.update(share=partial(decimals, unknown="not measured"))
-    return made.get_template("comparison.html.j2").render(**map_context(comparison))
+    templates = environment()
+    templates.filters.update(share=partial(decimals, unknown="not measured"))
+    return templates.get_template("comparison.html.j2").render(**map_context(comparison))
 
 
 def map_context(comparison: Comparison, numbers: Sequence[int] | None = None) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Prepared(Preparation):
             )
 
 
-def prepared_source(
+def prepare_source(
     method: Method, opened: Any, key: str | Path | None, change: Callable[[Any, Callable[..., FittedTable]], Any]
 ) -> tuple[Any, Prepared]:
     """Return the opened source with pseudonyms and shifted dates, if its schema asks for them, and what was done.
@@ -234,9 +234,9 @@ def release_and_assess(
         require=require,
     )
     job = Job.of(table, schema=schema, method=method, engine=engine, into=into, assessment=wishes, key=key, seed=seed)
-    made = make_release(job)
-    assert made.assessment is not None
-    return AssessedRelease(made, made.assessment)
+    release = make_release(job)
+    assert release.assessment is not None
+    return AssessedRelease(release, release.assessment)
 
 
 def make_release(job: Job) -> Release:
@@ -260,7 +260,7 @@ def make_release(job: Job) -> Release:
 def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomness: Randomness) -> Release:
     method = job.method
     assert method is not None
-    source, prepared = prepared_source(method, opened, job.key, session.replace_table)
+    source, prepared = prepare_source(method, opened, job.key, session.replace_table)
     protected = source.schema.without(Role.IDENTIFIER)
     _require_workable(source.rows, source.schema)
     survey = session.survey(source, randomness)

@@ -39,19 +39,23 @@ class Reading:
     names: str | None = None  # separated by commas; quotes enclose a name with a comma
     sheet: str | None = None  # of a workbook
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """What was given, as :func:`sfumato.read` takes it; the rest is detected."""
+        names = None if self.names is None else split_names(self.names)
+        given = vars(self) | {"missing": tuple(self.missing) or None, "names": names}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def to_arguments(self) -> list[str]:
+        """Return what was given as arguments of a command."""
+        given = [("--separator", self.separator), ("--encoding", self.encoding), ("--decimal", self.decimal)]
+        given += [("--missing", text) for text in self.missing]
+        given += [("--names", self.names), ("--sheet", self.sheet)]
+        header = [] if self.header is None else ["--header" if self.header else "--no-header"]
+        return [word for flag, value in given if value is not None for word in (flag, value)] + header
+
 
 READING = Reading()  # everything is detected
-
-
-def reading_words(reading: Reading | None) -> list[str]:
-    """Return how to read a text file as arguments of a command."""
-    if reading is None:
-        return []
-    given = [("--separator", reading.separator), ("--encoding", reading.encoding), ("--decimal", reading.decimal)]
-    given += [("--missing", text) for text in reading.missing]
-    given += [("--names", reading.names), ("--sheet", reading.sheet)]
-    header = [] if reading.header is None else ["--header" if reading.header else "--no-header"]
-    return [word for flag, value in given if value is not None for word in (flag, value)] + header
 
 
 def is_url(text: str) -> bool:
@@ -87,19 +91,10 @@ def file_source(file: str, reading: Reading) -> FileSource:
     from sfumato.formats.text import TextOptions
     from sfumato.sources.files import FileSource
 
-    options = TextOptions(
-        separator=reading.separator,
-        encoding=reading.encoding,
-        decimal=reading.decimal,
-        missing=tuple(reading.missing),
-        header=reading.header,
-        names=None if reading.names is None else listed(reading.names),
-        sheet=reading.sheet,
-    )
-    return FileSource(file, options)
+    return FileSource(file, TextOptions(**reading.options))
 
 
-def listed(names: str) -> tuple[str, ...]:
+def split_names(names: str) -> tuple[str, ...]:
     """Split names that are separated by commas; quotes enclose a name with a comma."""
     return tuple(next(csv.reader([names], skipinitialspace=True), []))
 

@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from sfumato.formats.exports import EXPORTS, file_names
 from sfumato.params import plain
 from sfumato.release.bundle import released_labels
-from sfumato.report.contents import Contents, contents
+from sfumato.report.contents import contents
 from sfumato.report.picture import HEIGHT, WIDTH
 from sfumato.report.summary import MOST_ROWS, number, percent, quantity_text, treatment
 from sfumato.table.intervals import original_name, original_names
@@ -73,12 +73,11 @@ class Report:
     @classmethod
     def of(cls, release: Release, summary: Summary | None = None) -> Report:
         """Compute and render the report; ``summary`` if it has been computed already."""
-        return cls.showing(contents(release, summary))
-
-    @classmethod
-    def showing(cls, shown: Contents) -> Report:
-        """Render contents that were computed already."""
-        return cls(page=_page(shown), numbers=to_json(_numbers(shown)) + "\n")
+        shown = contents(release, summary)
+        template = environment().get_template("release.html.j2")
+        page = template.render(report=shown, picture=shown._picture, width=WIDTH, height=HEIGHT)
+        assessment = None if shown.assessment is None else shown.assessment.to_plain()
+        return cls(page=page, numbers=to_json({**as_plain(shown), "assessment": assessment}) + "\n")
 
 
 def environment(*others: jinja2.BaseLoader, **options: Any) -> jinja2.Environment:
@@ -125,19 +124,6 @@ def code(text: object) -> Markup:
 
 def _is_long(part: object) -> bool:
     return max(map(len, str(part).split() or [""])) > LONGEST
-
-
-def _page(shown: Contents) -> str:
-    return (
-        environment()
-        .get_template("release.html.j2")
-        .render(report=shown, picture=shown._picture, width=WIDTH, height=HEIGHT)
-    )
-
-
-def _numbers(shown: Contents) -> dict[str, Any]:
-    assessment = None if shown.assessment is None else shown.assessment.to_plain()
-    return {**as_plain(shown), "assessment": assessment}
 
 
 # The codebook of a release: what each released column means, as a CSV file. It contains no cell.

@@ -185,13 +185,13 @@ def _boxes(
 def _paths(
     corners: NDArray[np.int64], sizes: NDArray[np.int64], shade: NDArray[np.int64]
 ) -> tuple[tuple[int, str], ...]:
-    made = []
+    paths = []
     for position in range(len(SHADES)):
         mine = shade == position
         rectangles = np.column_stack([corners[mine], sizes[mine]]).tolist()
         if rectangles:
-            made.append((position, "".join(f"M{x} {y}h{w}v{h}h-{w}z" for x, y, w, h in rectangles)))
-    return tuple(made)
+            paths.append((position, "".join(f"M{x} {y}h{w}v{h}h-{w}z" for x, y, w, h in rectangles)))
+    return tuple(paths)
 
 
 def _texts(start: float, end: float, calendar: Calendar | None) -> tuple[str, str]:

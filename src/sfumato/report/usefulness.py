@@ -54,10 +54,10 @@ def usefulness(release: Release, estimates: Sequence[Estimate]) -> Usefulness:
     """
     spreads, kept = column_spreads(release), _kept_columns(release)
     wide = {name: spread for name, spread in spreads.items() if spread > LITTLE_USE and (name in kept or not kept)}
-    concerns = [
-        Concern(about=name, found=f"a released cell covers {spread:.0%} of the {_extent(name, release)} on average")
-        for name, spread in wide.items()
-    ]
+    concerns = []
+    for name, spread in wide.items():
+        extent = "range of the column" if is_interval(name, release.table.kinds) else "categories"
+        concerns.append(Concern(about=name, found=f"a released cell covers {spread:.0%} of the {extent} on average"))
     concerns += _statistics(release, estimates)
     if not concerns:
         return NO_CONCERN
@@ -94,10 +94,6 @@ def _kept_columns(release: Release) -> frozenset[str]:
         with contextlib.suppress(StatisticError):  # of a column that was not released
             columns |= set(parse(statistic, names=release.names).columns)
     return frozenset(columns)
-
-
-def _extent(name: str, release: Release) -> str:
-    return "range of the column" if is_interval(name, release.table.kinds) else "categories"
 
 
 def _sets(manifest: Manifest | None) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def moment_changes(original: NDArray[np.float64], released: NDArray[np.float64])
 
 def moment_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Yield the four medians; the notes give those of the reference, if there is one."""
-    found = moment_changes(subject.original_matrix, subject.released_matrix)
+    changes = moment_changes(subject.original_matrix, subject.released_matrix)
     usual = (
         None if subject.reference_matrix is None else moment_changes(subject.original_matrix, subject.reference_matrix)
     )
@@ -65,7 +65,7 @@ def moment_scores(subject: MeasuredRelease) -> Iterator[Score]:
         yield Score(
             name=name,
             family="utility",
-            value=getattr(found, field),
+            value=getattr(changes, field),
             better="lower",
             rows=subject.released.rows,
             note=f"{unit}{other}",
@@ -122,9 +122,9 @@ def marginals(subject: MeasuredRelease, matrix: NDArray[np.float64]) -> tuple[Ma
 
 def marginal_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Yield the median and the largest change over the columns."""
-    found = marginals(subject, subject.released_matrix)
-    changes = np.array([marginal.change for marginal in found])
-    worst = found[int(np.argmax(changes))].column
+    distances = marginals(subject, subject.released_matrix)
+    changes = np.array([marginal.change for marginal in distances])
+    worst = distances[int(np.argmax(changes))].column
     usual = ""
     if subject.reference_matrix is not None:
         others = [marginal.change for marginal in marginals(subject, subject.reference_matrix)]

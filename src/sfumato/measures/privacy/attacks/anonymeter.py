@@ -49,15 +49,13 @@ def singling_out_scores(subject: MeasuredRelease) -> Iterator[Score]:
     for row in rows:
         columns = generator.permutation(len(subject.names))[: int(generator.integers(1, len(subject.names) + 1))]
         described.append(_fitting(subject, everyone, row, medians, columns))
-    singled = _singled_out(described, people, generator)
+    singled = _single_out(described, people, generator)
     risk = AttackRisk.of(int(singled[0, 0]), attacks, int(singled[0, 1]), attacks)
     p_value = float(adjust_p_values((singled[:, 0] - singled[:, 1])[:, None])[0])
     yield risk.score("singling out", "descriptions taken from the release that fit exactly one person", p_value)
 
 
-def _singled_out(
-    described: list[NDArray[np.int64]], people: int, generator: np.random.Generator
-) -> NDArray[np.float64]:
+def _single_out(described: list[NDArray[np.int64]], people: int, generator: np.random.Generator) -> NDArray[np.float64]:
     """Count the descriptions that fit exactly one person inside, and outside (columns), for each exchange (row).
 
     ``people`` is the number of people inside, and outside as well.
@@ -163,16 +161,16 @@ def inferences(subject: MeasuredRelease) -> tuple[Inference, ...]:
 
 def inference_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Yield the risk over all columns, and that of the worst column."""
-    found = inferences(subject)
-    if not found:
+    risks = inferences(subject)
+    if not risks:
         return
-    attacks = found[0].risk.attacks
-    inside, outside = (np.sum([getattr(one, side) for one in found], axis=0) for side in ("inside", "outside"))
+    attacks = risks[0].risk.attacks
+    inside, outside = (np.sum([getattr(one, side) for one in risks], axis=0) for side in ("inside", "outside"))
     p_value = excess_p_value(inside, outside, subject.generator("inference of a column"))
-    yield _together(inside, outside, len(found)).score(
-        "inference of a column", f"over {len(found)} columns, {attacks} people each", p_value
+    yield _together(inside, outside, len(risks)).score(
+        "inference of a column", f"over {len(risks)} columns, {attacks} people each", p_value
     )
-    worst = max(found, key=lambda one: one.risk.low)
+    worst = max(risks, key=lambda one: one.risk.low)
     # the largest of many intervals is sometimes above 0 by chance, so it has no test
     yield worst.risk.score("inference of a column, largest", f"column {worst.column!r}")
 
