@@ -1,4 +1,4 @@
-"""What is compared: methods, each at several strengths that its class declares."""
+"""Try methods, each at several strengths that its class declares, in several processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The risk–utility map: where each method and strength lies, where its label has room, and what the axes show.
+"""The page of a comparison: the risk–utility maps, with labels where there is room, and a table of all methods.
 
 Positions are in units of the picture, whose size is fixed; the page scales it.
 """

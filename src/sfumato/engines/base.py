@@ -1,4 +1,4 @@
-"""The interface of all engines.
+"""The interface of all engines, and their registry: an engine is one folder and one line of ``ENGINES``.
 
     open → survey → (Method.plan) → run → verify → diagnose → write
 
@@ -222,12 +222,6 @@ def nothing_released() -> CannotRelease:
         found="all rows suppressed",
         fix="a smaller k (or larger epsilon), or fewer protected columns",
     )
-
-
-# All engines by name. To add an engine, add a file and one line here.
-
-
-# Recognize frames of Spark without importing it.
 
 
 def is_spark_frame(source: Any) -> bool:

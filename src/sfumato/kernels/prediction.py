@@ -1,4 +1,4 @@
-"""How well an intruder can predict a person from the released rows: distance, ambiguity, uncertainty (TL §3.1)."""
+"""How well an intruder can predict a person: distance, ambiguity, uncertainty (TL §3.1), also for halves of a pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Confidence intervals of measures, all of 95 %, and a test that compares two samples."""
+"""How certain a measure is: 95 % confidence intervals, permutation tests, and risk relative to a control group."""
 
 from __future__ import annotations
 

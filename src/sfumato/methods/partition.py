@@ -1,4 +1,4 @@
-"""The boxes of a partition: runs of rows."""
+"""Partitions of rows, shared by several methods: their groups, the sets that are released for them, and routes."""
 
 from __future__ import annotations
 
@@ -34,9 +34,6 @@ class Leaves:
     def sizes(self) -> NDArray[np.int64]:
         """Number of records in each box."""
         return np.diff(self.starts)
-
-
-# The released labels of categorical columns: the set of the values in a group of rows.
 
 
 WORD = 64  # bits of a word
@@ -90,9 +87,6 @@ def _many(leaves: Leaves, ranks: NDArray[np.int64], size: int) -> tuple[list[lis
         if len(number) > len(distinct):
             distinct.append(run.tolist())
     return distinct, label_of
-
-
-# Routing of rows to blocks by a tree of cuts, which is grown on a sample.
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,4 +1,4 @@
-"""Statistics of a release that contains synthetic tables, with standard errors that include the synthesis."""
+"""Statistics of a release of synthetic tables, combined into one, with standard errors that include the synthesis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that the report of a release shows, as one record: the page and its JSON twin are made of it."""
+"""Everything that the report of a release shows, as one record, with verdict, promises and decisions in sentences."""
 
 from __future__ import annotations
 

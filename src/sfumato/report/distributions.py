@@ -1,4 +1,4 @@
-"""Distributions of columns before and after a release, as shares of people in bins; no cell and no small count.
+"""Distributions before and after a release, group sizes, and attacks as gauges: shares of people, no cell.
 
 Names of categories are cells, so categories are numbered: by frequency, or in their order if they have one.
 """

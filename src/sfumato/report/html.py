@@ -1,4 +1,4 @@
-"""The HTML report of a release: one self-contained page that loads no other file, and its JSON twin."""
+"""The report of a release as one self-contained HTML page, its JSON twin, and the codebook of its columns."""
 
 from __future__ import annotations
 
@@ -27,9 +27,6 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.report.summary import Summary
-
-
-# Records as JSON, for programs that read the output of the commands.
 
 
 def to_json(record: Any) -> str:
@@ -138,9 +135,6 @@ def _page(shown: Contents) -> str:
 def _numbers(shown: Contents) -> dict[str, Any]:
     assessment = None if shown.assessment is None else shown.assessment.to_plain()
     return {**as_plain(shown), "assessment": assessment}
-
-
-# The codebook of a release: what each released column means, as a CSV file. It contains no cell.
 
 
 HEADER = ("column", "label", "kind", "made from", "role", "what was done", "categories")

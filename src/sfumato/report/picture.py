@@ -1,4 +1,4 @@
-"""The picture of two columns: the boxes themselves, or where boxes overlap too much, how many people are where."""
+"""The picture of two columns, boxes or a map of where people are, and the colours of all pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warn about statistics that the release barely preserves, with the cause and what to try."""
+"""Warn about statistics that the release barely preserves, judged by the widths of their intervals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Concern:
 
 @dataclass(frozen=True, kw_only=True)
 class Usefulness:
-    """What a release is of little use for; nothing by default."""
+    """The statistics that a release barely preserves; none by default."""
 
     concerns: tuple[Concern, ...] = ()
     cause: str = ""  # the column or the option that costs most

@@ -1,4 +1,4 @@
-"""Generalization trees: every value has one node on each level, up to a single root."""
+"""Generalization trees: every value has one node on each level, up to a root; and the intervals of their nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles for all columns of a table, and conversion of the table to the declared kinds."""
+"""Roles for all columns of a table, checks that they fit it, and conversion of the table to the declared kinds."""
 
 from __future__ import annotations
 

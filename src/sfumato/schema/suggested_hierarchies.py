@@ -200,9 +200,6 @@ def _share_prefixes(values: pa.Array) -> bool:
     return any(1 < count <= SHARED * len(values) for count in counts)
 
 
-# Suggest generalization trees: which kind of tree fits a column, and how wide its steps are.
-
-
 TREE_KINDS = ("steps", "prefix", "calendar", "frequencies", "values")
 USUAL_NUMBERS = (0.01, 0.99)  # quantiles between which numbers decide on the widths of steps, so that no outlier does
 RARE = (0.01, 0.05, 0.2)  # shares of the rows below which a value is rare, on each level

@@ -1,4 +1,4 @@
-"""Results of an estimate: a value, and intervals that state how precisely it is known."""
+"""Results of an estimate: a value, and intervals that state how precisely it is known; and their numbers as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weighted means and covariances, computed in one pass over parts that can be merged."""
+"""Weighted means and covariances, merged over parts, and how much each record changes a function of them."""
 
 from __future__ import annotations
 

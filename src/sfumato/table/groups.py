@@ -1,4 +1,4 @@
-"""Groups of rows that are equal in some columns, compared cell by cell."""
+"""Groups of rows that are equal in some columns: compared cell by cell, or by hashes that merge over parts."""
 
 from __future__ import annotations
 

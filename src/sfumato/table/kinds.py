@@ -1,4 +1,4 @@
-"""Kinds of columns in the statistical sense, and the few Arrow types that columns are stored as."""
+"""Kinds of columns, the few Arrow types that they are stored as, and exact conversion of cells to and from numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections to DuckDB with bounded memory, and queries whose errors quote no cell."""
+"""DuckDB with bounded memory and errors that quote no cell: connections, survey questions, and comparison of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory engine: it holds the whole table and answers exactly. All other engines are compared with it."""
+"""The memory engine: it holds the whole table, answers exactly, and is the reference for all other engines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A private folder for the rows that do not fit into memory: locked while its run lives, removed at its end.
+"""The base of the engines for tables larger than memory: their workspace, their work and their session.
 
-It holds original rows, so nobody else may read it. What a killed run left is removed at the next start of a run with
-the same target.
+The workspace is a private folder: it holds original rows, so nobody else may read it. It is locked while its run lives
+and removed at its end. What a killed run left is removed at the next start of a run with the same target.
 """
 
 from __future__ import annotations
@@ -130,9 +130,6 @@ class OutOfCoreWork:
         folder = write_parts(self.parts.folder, manifest, release.report_files(), into.path)
         kinds = {column.name: column.kind for column in manifest.released}
         return replace(release, table=StoredTable.of(folder / PARQUET, kinds))
-
-
-# The base session of the engines for tables larger than memory, DuckDB and Spark.
 
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Rows in Parquet files as a relation of DuckDB, and the same rows as a stream of batches."""
+"""Rows in Parquet files: as a relation of DuckDB, as batches, as they are written, and the kinds of their columns."""
 
 from __future__ import annotations
 

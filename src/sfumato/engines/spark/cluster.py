@@ -1,4 +1,4 @@
-"""Work on a cluster: queries, and Python functions that run on the executors, with errors that quote no cell."""
+"""Work on a cluster: sessions, queries and functions on the executors, progress, and errors that quote no cell."""
 
 from __future__ import annotations
 
@@ -24,9 +24,6 @@ from sfumato.errors import MissingExtra, OptionError, OutOfMemory, ReadError, Sf
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-# Log the progress of Spark stages.
 
 
 PAUSE = 1.0  # seconds between looks

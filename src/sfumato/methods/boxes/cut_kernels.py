@@ -1,4 +1,4 @@
-"""The faces of boxes: at their records, or at the cuts between them."""
+"""Where cells are cut and boxes end: faces, cuts along trees and along one axis, and the axes that matter in a cell."""
 
 from __future__ import annotations
 

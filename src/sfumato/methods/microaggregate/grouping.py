@@ -1,4 +1,4 @@
-"""Groups of at least k rows, by all columns together or by one column alone."""
+"""Groups of at least k rows: how they are made, searched for less squared error, and what is released for them."""
 
 from __future__ import annotations
 

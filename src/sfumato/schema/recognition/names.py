@@ -1,4 +1,4 @@
-"""The words of a column's name: homePhone, home_phone, HOME-PHONE and homephone are all home_phone."""
+"""The words of a column's name (homePhone, home_phone and HOME-PHONE are all home_phone), and the vocabulary."""
 
 from __future__ import annotations
 
