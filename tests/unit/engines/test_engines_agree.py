@@ -91,7 +91,7 @@ class Running:
 
     draws: int | None
     rows: int
-    pair_release: object
+    compared: object
 
 
 @pytest.fixture(scope="module")
