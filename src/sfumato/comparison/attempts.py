@@ -105,9 +105,6 @@ def _text(name: str, value: object) -> str:
     return f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
 
 
-# Try one method: release the people, assess the release against the others, and keep the reason if it fails.
-
-
 @dataclass(frozen=True, repr=False)
 class Split:
     """The people whose rows are released, and the people who never took part."""

@@ -202,9 +202,6 @@ def _distance(box: Box, x: float, y: float) -> float:
     return math.hypot(max(box[0] - x, x - box[2], 0.0), max(box[1] - y, y - box[3], 0.0))
 
 
-# The page of a comparison: the risk–utility maps and a table of all methods, in one file that loads no other.
-
-
 MOST_NAMED = 6  # methods that the first sentence names
 
 

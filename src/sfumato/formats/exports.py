@@ -292,9 +292,6 @@ def _write_file(arrow: pa.Table, path: Path, labels: Mapping[str, str], codes: M
         raise OptionError(f"The rows cannot be written as {path.name}.", fix="the formats csv and parquet")
 
 
-# Write an Arrow table as a text file, a Parquet file or an Arrow file.
-
-
 FORMULAS = ("keep", "escape")
 
 

@@ -69,9 +69,6 @@ def downward_shift(numbers: NDArray[np.float64], reference: NDArray[np.float64])
     return max(0.0, float((below - expected).max()))
 
 
-# Prediction distance, ambiguity and uncertainty from either half of a pool, for many ways to halve it.
-
-
 def measure_halves(
     distance: NDArray[np.float64],
     index: NDArray[np.int64],

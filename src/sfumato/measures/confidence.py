@@ -189,9 +189,6 @@ def largest_gaps(labels: NDArray[np.bool_], numbers: NDArray[np.float64]) -> NDA
     return np.asarray(np.abs(np.cumsum(steps, axis=1, dtype=np.int32)[:, ends]).max(axis=1) / (labels.shape[1] / 2.0))
 
 
-# Risk relative to a control group: how much more often an attack succeeds on people inside than on people outside.
-
-
 @dataclass(frozen=True, kw_only=True)
 class AttackRisk:
     """The success rates of an attack inside and outside, and the risk that the release causes (Giomi et al., 2023).

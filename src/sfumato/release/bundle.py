@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 
-# What the released columns mean, in words: labels for codebooks and for files of statistics packages.
-
-
 def released_labels(manifest: Manifest, released: Sequence[str]) -> dict[str, str]:
     """Return the labels of the released columns that have one; the ends of ranges say what they are."""
     known = {column.name: column.label for column in manifest.columns}

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from sfumato.statistics.statistic import Statistic
 
 
-# Combine the estimates of several synthetic tables into one, with an error that includes that of the synthesis.
-
-
 Rule = Literal["partial", "full", "simple"]
 RULES: tuple[Rule, ...] = ("partial", "full", "simple")
 CONFIDENCE = 0.95

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from sfumato.statistics.estimate import RecoveredEstimate
 
 
-# The result of a release in plain sentences: the verdict, how promises were verified, and what people must decide.
-
-
 Tone = Literal["good", "caution", "bad"]
 PASSED = {
     "privacy": "it reveals no more about its people than a sample of other people would",

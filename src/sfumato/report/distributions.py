@@ -200,9 +200,6 @@ def _category_shares(release: Release, rows: Table, name: str) -> dict[str, floa
     return {label: share * (1.0 + spread / total) for label, share in found.items()} if total else found
 
 
-# Risk in a form that people understand: groups by size, and attacks as gauges with the reference beside them.
-
-
 GROUPED_ROWS = (
     5_000_000  # rows up to which groups are counted by all their cells; groups with a number are always counted
 )

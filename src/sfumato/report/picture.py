@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 
-# Colours of all pictures and reports, and figures and axes that use them.
-
-
 PAPER, INK, MUTED, PALE, ACCENT = "#fbf8f2", "#2b2119", "#8a7a68", "#cbbda8", "#1f5a6b"
 
 # from few rows in a large area to many rows in a small area

@@ -161,9 +161,6 @@ def _groups(release: Release) -> int:
     return int(box_labels(release.table).max(initial=-1)) + 1 if BOX in release.table.kinds else 0
 
 
-# Statistics of a release with the width of their intervals measured against the spread of the columns.
-
-
 NARROW, USABLE, WIDE = 0.1, 0.25, 0.5  # half-width of an interval ÷ spread, up to which it is called so
 TAIL = 0.05  # share of people trimmed at each end before measuring spread, because a few wide boxes are no spread
 MOST_ROWS = 1_000_000  # released rows from which the spread is computed; of more, every n-th

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 
-# The records of the privacy models that a table satisfies, for each sensitive column and for all of them.
-
-
 Distance = Literal["auto", "equal", "ordered", "tree"]
 Missing = Literal["value", "any"]
 MISSING: tuple[Missing, ...] = ("value", "any")

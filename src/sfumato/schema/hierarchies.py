@@ -196,9 +196,6 @@ def _build(lines: Sequence[Sequence[str]]) -> Tree:
     return Tree(tuple(names), tuple(starts))
 
 
-# The interval of each node of a tree over numbers or dates: the smallest and the largest number that it stands for.
-
-
 PERIODS = (1, 3, 6, 12, 120)  # months of the levels of a calendar tree: month, quarter, half-year, year, decade
 DAY = 86_400_000_000  # in microseconds
 

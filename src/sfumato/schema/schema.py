@@ -37,9 +37,6 @@ from sfumato.table.facts import ColumnFacts, facts_of
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
-# Check a schema against a table, and convert the table to the kinds that the schema declares.
-
-
 LARGEST_TOTAL = 1e150  # of weights: statistics square it
 
 

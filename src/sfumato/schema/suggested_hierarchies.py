@@ -152,9 +152,6 @@ def _step_names(steps: NDArray[np.float64], width: float, *, whole: bool) -> lis
     return [f"[{step * width:.12g}, {(step + 1) * width:.12g})" for step in steps]
 
 
-# Suggest generalization trees: the calendar for dates, and prefixes for codes such as postal codes and ICD-10.
-
-
 # 01067, E11.9, M54.16, S72.00XA: digits, or letters and digits, without a space
 CODE = r"^(\d{3,10}|[A-Za-z]{1,3}\d{2,8}([.-][A-Za-z0-9]{1,5})?)$"
 NEARLY_ALL = 0.95  # share of the values that must be codes

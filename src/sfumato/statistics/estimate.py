@@ -45,9 +45,6 @@ def write_html_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 
-# The result of an estimate that undoes the known effect of noise: a value and a standard error, and no guarantee.
-
-
 NO_GUARANTEE = "an estimate, no guarantee"
 
 

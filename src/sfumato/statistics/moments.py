@@ -136,9 +136,6 @@ def _moments_of_chunk(
         return Moments(total, mean, covariance, len(kept), names)
 
 
-# Covariances of columns with missing numbers: each from the rows that have a number in both columns.
-
-
 def pairwise_covariance(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the population covariances of the columns; NaN is missing, and 0 stands for pairs without common rows."""
     present = ~np.isnan(matrix)

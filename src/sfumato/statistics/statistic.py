@@ -245,9 +245,6 @@ class ConditionalStatistic(Statistic):
         return self.statistic.text_under(self.condition)
 
 
-# Compute estimates and enclosures of a statistic from counted boxes.
-
-
 def estimate(
     statistic: Statistic, intervals: CountedBoxes, budget: EstimateBudget | None = None
 ) -> tuple[Estimate, ...]:

@@ -268,9 +268,6 @@ def _dense(keys: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.int64]:
     return labels
 
 
-# Groups of equal rows identified by 128-bit keys, so that groups of several parts of a table can be merged.
-
-
 LARGE = 1 << 22  # number of keys from which on a hash table of all of them would take too much memory
 PARTS = 64  # in which so many keys are encoded
 

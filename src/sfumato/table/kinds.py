@@ -241,9 +241,6 @@ def _require_few_digits(texts: pa.Array, name: str) -> None:
         )
 
 
-# Numbers as cells of a column: floats, whole numbers, dates or times.
-
-
 def number_column(numbers: NDArray[np.float64], kind: Kind, type: pa.DataType) -> pa.Array:
     """Return numbers as a column of this kind, dates in this type; NaN becomes missing.
 

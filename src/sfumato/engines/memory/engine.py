@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from sfumato.table.kinds import Kind
 
 
-# Run a plan on a table in memory, in one block or in many.
-
-
 @dataclass(frozen=True, repr=False)
 class MemoryWork:
     """Released rows with the original rows they come from, and what the blocks reported."""

@@ -92,9 +92,6 @@ def _sweep(target: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-# Released rows in parts, from the written files to the release.
-
-
 @dataclass(frozen=True, repr=False)
 class OutOfCoreWork:
     """Rows that were written in parts."""

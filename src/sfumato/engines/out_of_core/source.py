@@ -185,9 +185,6 @@ def _broken(file: Path, error: Exception) -> ReadError:
     return ReadError(f"{file.name} is a broken Parquet file.", fix="write the file again")
 
 
-# Write a stream of tables into one Parquet file of the workspace.
-
-
 def spool_tables(tables: Iterable[pa.Table], folder: Path, name: str) -> Relation:
     """Write tables with the same columns into one Parquet file; ordered columns are stored as text."""
     import pyarrow.parquet as pq
@@ -224,9 +221,6 @@ def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pt.is_dictionary(column.type):
         return column.cast(column.type.value_type)
     return column.cast(pa.string()) if pt.is_null(column.type) or pt.is_large_string(column.type) else column
-
-
-# Open rows in files: the kinds of their columns, and the schema that fits them.
 
 
 EXACTLY_COUNTED = 5_000_000  # rows up to which distinct values are counted exactly; more are estimated within about 3 %

@@ -217,9 +217,6 @@ def _named(error: Exception) -> SfumatoError:
     )
 
 
-# Spark sessions: the one that is given or active, or a new one for a master.
-
-
 PANDAS_WARNING = "PySpark does not yet fully support pandas"  # which is not used here
 SHARE = 0.5  # share of the free memory that blocks may take if the master is this machine
 EXECUTOR_MEMORY = "1g"  # Spark's own default

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 
-# Verify the written parts on the executors: each task counts its part, and the tallies are merged.
-
-
 @dataclass(frozen=True, repr=False)
 class PartTallies:
     """The tallies of all claims on one part, and its comparison with the original rows."""

@@ -28,7 +28,7 @@ def hulls(values, order, starts):
 
 
 class CellFaces(NamedTuple):
-    """Where boxes may end along each numeric axis, if they are cells; see ``methods.boxes.cell_faces``.
+    """Where boxes may end along each numeric axis, if they are cells; see ``edges.cell_faces``.
 
     All arrays but ``offset`` and ``first_number`` have one entry per value that occurs, axis by axis in increasing
     order: axis i has the entries offset[i] to offset[i + 1]. They are empty if boxes are hulls.

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 
-# A nearest-neighbour estimate of the density of records around a point.
-
-
 NEIGHBOURS = 24
 
 

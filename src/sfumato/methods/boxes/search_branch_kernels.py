@@ -197,7 +197,7 @@ NOISE = 0.1  # largest relative noise of the estimated cost of a cut, so that si
 
 
 class CutBranch(NamedTuple):
-    """A run of boxes and the cuts between them, in the format of ``kernels.partition.split``."""
+    """A run of boxes and the cuts between them, in the format of ``partition_kernels.split``."""
 
     order: NDArray[np.int64]
     begins: NDArray[np.bool_]

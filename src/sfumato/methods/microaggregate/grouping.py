@@ -83,9 +83,6 @@ def _memberships(matrix: NDArray[np.float64], centres: NDArray[np.float64]) -> N
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-# A search for groups with less squared error, with a budget.
-
-
 STEPS = 500  # windows of one round, which takes well below a second
 NEIGHBOURS = 30  # smallest number of neighbours of a row through which groups are neighbours
 FEW = 20_000  # rows up to which neighbours are exact

@@ -135,9 +135,6 @@ def lowest_cut(counted: CountedTree, k: int) -> list[TreeBranch]:
     return cut
 
 
-# Recodings that generalize categories: by a tree, by pooling rare values, or by joining neighbours (LT §4.2).
-
-
 # a pool gets the first of these names that is not a value of the column, or the last one with a number
 POOL = ("other", "any other", "all others")
 

@@ -183,9 +183,6 @@ def _unless_unchanged(
     return lambda groups: None if len(groups) == int(groups.max(initial=-1)) + 1 else recode(groups)
 
 
-# The distinct combinations of values of the quasi-identifiers, which the searches of recodings count.
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class JointCounts:
     """The distinct combinations of values, and how many rows have each."""

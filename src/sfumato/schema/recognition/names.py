@@ -11,8 +11,6 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-# The words and patterns by which columns are recognised, read once from ``vocabulary.toml``.
-
 
 class Identifier(StrEnum):
     """The kinds of identifiers of the HIPAA safe harbor rule, with the letters of the rule."""
