@@ -1,4 +1,4 @@
-"""The exception tree.
+"""The exceptions and warnings of the package.
 
     SfumatoError
     ├── RequestError       the request is invalid                              exit code 2

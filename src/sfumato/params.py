@@ -1,4 +1,4 @@
-"""Declaration of options, and checks of their values.
+"""Declare options and check their values.
 
 An option is a field of a frozen dataclass, created by :func:`option`. It declares its meaning, unit, range and default,
 and whether a manifest may show its value. ``help()``, the command line, the manifest and the reference pages all use

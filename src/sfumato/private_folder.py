@@ -1,4 +1,7 @@
-"""Folders that only this user can read: locked while their process lives, and swept after a crash."""
+"""Folders that only this user can read.
+
+They are locked while their process lives, and swept after a crash.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of all engines.
+"""The interface of all engines, and their registry: an engine is one folder and one line of ``ENGINES``.
 
     open → survey → (Method.plan) → run → verify → diagnose → write
 

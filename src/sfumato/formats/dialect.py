@@ -1,4 +1,4 @@
-"""Detect how a text file is written: encoding, separator, quote and padding. The caller can override the first two."""
+"""Detect how a text file is written: encoding, separator, quote, padding, and whether its first line has names."""
 
 from __future__ import annotations
 

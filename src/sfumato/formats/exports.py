@@ -1,4 +1,4 @@
-"""Write a table for SPSS (.sav), Stata (.dta), SAS (.xpt) and Excel (.xlsx), and say what a format cannot hold.
+"""Write a table: text, Parquet and Arrow, and for SPSS (.sav), Stata (.dta), SAS (.xpt) and Excel (.xlsx).
 
 Categories are written as codes 1, 2, … with their names as value labels, where the format has such labels. Nothing is
 lost in silence: whatever a format cannot hold is named in the notes that are returned.
@@ -267,9 +267,6 @@ def _write_file(arrow: pa.Table, path: Path, labels: Mapping[str, str], codes: M
         failed = True
     if failed:
         raise OptionError(f"The rows cannot be written as {path.name}.", fix="the formats csv and parquet")
-
-
-# Write an Arrow table as a text file, a Parquet file or an Arrow file.
 
 
 FORMULAS = ("keep", "escape")

@@ -1,4 +1,4 @@
-"""Read the bytes of regular files, and write files completely or not at all.
+"""Read the bytes of regular files, recognise their format, and write files completely or not at all.
 
 Pipes, devices and folders are refused before anything is read from them. A file is first written under a temporary name
 and then moved, so that a partial file is never left.

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
 
 
-# Pseudonyms and shifted dates in a release: when they are possible, and what is promised about them.
-
-
 @dataclass(frozen=True, repr=False)
 class Prepared(Preparation):
     """What was done to a table before its method saw it, and the promises about it."""

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from sfumato.sources.files import FileSource
 
 
-# How the table of a request is read, and the roles that are given for its columns.
-
-
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """How to read a file, as given on the command line."""

@@ -1,4 +1,4 @@
-"""Partitions of the rows into boxes or groups, the labels of their sets, and routes of rows to blocks."""
+"""Partitions of rows, shared by several methods: their groups, the sets that are released for them, and routes."""
 
 from __future__ import annotations
 
@@ -39,9 +39,6 @@ class BoxPartition:
     def numbers(self) -> NDArray[np.int64]:
         """The box of each row, in the order of the rows in ``order``."""
         return np.repeat(np.arange(self.count), self.sizes)
-
-
-# The released labels of categorical columns: the set of the values in a group of rows.
 
 
 WORD = 64  # bits of a word
@@ -95,9 +92,6 @@ def _many(boxes: BoxPartition, ranks: NDArray[np.int64], size: int) -> tuple[lis
         if len(number) > len(distinct):
             distinct.append(run.tolist())
     return distinct, label_of
-
-
-# Routing of rows to blocks by a tree of cuts, which is grown on a sample.
 
 
 @dataclass(frozen=True, repr=False)

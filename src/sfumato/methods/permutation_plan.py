@@ -1,4 +1,4 @@
-"""Columns of any kind by the ranks of their cells: missing cells come last, and equal cells are in random order."""
+"""Plans that move cells between the rows of a column, and the ranks of cells that they use."""
 
 from __future__ import annotations
 
@@ -50,9 +50,6 @@ def missing_cells(table: Table, name: str) -> NDArray[np.bool_]:
     """Return which cells of a column are missing."""
     column = table.arrow.column(name)
     return np.asarray(column.is_null(nan_is_null=True).to_numpy())
-
-
-# Plans that move cells between the rows of a column, so that its values and their frequencies stay the same.
 
 
 FEWEST_ROWS = 3  # two rows can only be exchanged with each other

@@ -1,8 +1,12 @@
-"""What a method decides and an engine carries out: a plan, and the outcome of each of its blocks.
+"""Plans and claims: what a method decides and an engine carries out, and promises that are recounted.
 
     survey → Method.plan → Plan.route → Plan.transform → rows
+    evidence of a block → Claim.tally → merge with the tallies of other blocks → finding
 
-A plan routes rows to blocks and transforms each block independently. No engine depends on a method.
+A plan routes rows to blocks and transforms each block independently. No engine depends on a method. A tally is counted
+from the released cells themselves, never from the labels of the method. A finding speaks of columns and counts and
+quotes no cell. What a method reports about its work (searches, expert rules, the distance to the optimum) is for the
+custodian and never written to a release.
 """
 
 from __future__ import annotations
@@ -24,11 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.table.table import Table
-
-
-# What a method reports about its work to the custodian: searches, expert rules, and the distance to the optimum.
-#
-# None of this is written to a release. Each block reports a trace, and traces can be merged.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,14 +260,6 @@ class RowwisePlan(Plan):
 
     def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         return (keys % np.uint64(self.parts)).astype(np.int64)
-
-
-# What a claim is: a promise about a release that is recounted on its rows, in one block or in many.
-#
-#     evidence of a block → tally → merge with the tallies of other blocks → finding
-#
-# A tally is counted from the released cells themselves, never from the labels of the method. A finding speaks of
-# columns and counts and quotes no cell.
 
 
 ClaimKind = Literal["privacy", "integrity"]

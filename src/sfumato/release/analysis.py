@@ -1,4 +1,4 @@
-"""Statistics of a release, with what its manifest knows: sampling weights, sets, suppressed and altered rows."""
+"""Statistics of a release, with what its manifest knows: weights, sets, suppressed and altered rows, and noise."""
 
 from __future__ import annotations
 
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from sfumato.statistics.estimate import Estimate, Reweighting
     from sfumato.statistics.statistic import Statistic
     from sfumato.table.table import Table
-
-
-# Statistics of columns with noise, recovered from what the manifest reports about the noise.
 
 
 # Statistics of a table from its rows with additive noise of known variance (TL §2.3.1; Kim 1986; Fuller 1993).

@@ -1,4 +1,4 @@
-"""Distributions of columns before and after a release, as shares of people in bins; no cell and no small count.
+"""Distributions before and after a release, group sizes, and attacks as gauges: shares of people, no cell.
 
 Names of categories are cells, so categories are numbered: by frequency, or in their order if they have one.
 """
@@ -198,9 +198,6 @@ def _category_shares(release: Release, rows: Table, name: str) -> dict[str, floa
                 totals[str(member)] = totals.get(str(member), 0.0) + share / len(members)
     total = sum(totals.values())
     return {label: share * (1.0 + spread / total) for label, share in totals.items()} if total else totals
-
-
-# Risk in a form that people understand: groups by size, and attacks as gauges with the reference beside them.
 
 
 GROUPED_ROWS = (

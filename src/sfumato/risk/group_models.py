@@ -36,9 +36,6 @@ from sfumato.table.groups import group_labels
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
-# The records of the privacy models that a table satisfies, for each sensitive column and for all of them.
-
-
 Distance = Literal["auto", "equal", "ordered", "tree"]
 Missing = Literal["value", "any"]
 MISSING: tuple[Missing, ...] = ("value", "any")

@@ -1,4 +1,4 @@
-"""The probability that each row is linked to the right person, from sampling weights (Benedetti and Franconi 1998).
+"""The risk of each row: linkage from sampling weights (Benedetti and Franconi 1998), and special uniques (SUDA).
 
 An intruder knows that a person of the population has certain values, and f rows of the sample have them. The number of
 people of the population with them, F, is not known. Its estimate is the sum of the weights of the f rows, so that

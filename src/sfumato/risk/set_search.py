@@ -1,4 +1,4 @@
-"""The search for minimal sets of columns, complete or within a given time.
+"""The search for minimal sets of columns, complete or within a given time, and the walk over all sets.
 
 A complete search visits every set after its subsets in one walk. A search within a given time visits all sets of one
 column, then all sets of two columns, and so on: whenever it ends, all sets of up to some number of columns are covered.

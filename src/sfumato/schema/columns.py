@@ -1,4 +1,4 @@
-"""The schema of one column: its role, its kind, and what the user declares about its values."""
+"""The schema of a column: its role and what is declared about its values; patterns of names; and schema files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generalization trees: every value has one node on each level, up to a single root."""
+"""Generalization trees: every value has one node on each level, up to a root; and the intervals of their nodes."""
 
 from __future__ import annotations
 
@@ -193,9 +193,6 @@ def _build(lines: Sequence[Sequence[str]]) -> Tree:
         names.append(tuple(lines[row][level] for row in begins))
         starts.append(np.array([*begins, len(lines)], dtype=np.int64))
     return Tree(tuple(names), tuple(starts))
-
-
-# The interval of each node of a tree over numbers or dates: the smallest and the largest number that it stands for.
 
 
 PERIODS = (1, 3, 6, 12, 120)  # months of the levels of a calendar tree: month, quarter, half-year, year, decade

@@ -1,4 +1,4 @@
-"""What is done to a table before its method sees it: identifiers become pseudonyms, and dates are shifted by person.
+"""Pseudonyms, shifted dates and their secret keys: what is done to a table before its method sees it.
 
 Neither protects by itself: the promises of the method hold for the prepared table, and the report says what was done.
 """

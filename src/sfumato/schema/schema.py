@@ -1,4 +1,4 @@
-"""Roles for all columns of a table, and conversion of the table to the declared kinds."""
+"""Roles for all columns of a table, checks that they fit it, and conversion of the table to the declared kinds."""
 
 from __future__ import annotations
 
@@ -36,9 +36,6 @@ from sfumato.sources.frames import as_table
 from sfumato.table.facts import ColumnFacts, facts_of
 from sfumato.table.kinds import Kind, order_categories
 from sfumato.table.table import Table
-
-# Check a schema against a table, and convert the table to the kinds that the schema declares.
-
 
 LARGEST_TOTAL = 1e150  # of weights: statistics square it
 

@@ -151,9 +151,6 @@ def _step_names(steps: NDArray[np.float64], width: float, *, whole: bool) -> lis
     return [f"[{step * width:.12g}, {(step + 1) * width:.12g})" for step in steps]
 
 
-# Suggest generalization trees: the calendar for dates, and prefixes for codes such as postal codes and ICD-10.
-
-
 # 01067, E11.9, M54.16, S72.00XA: digits, or letters and digits, without a space
 CODE = r"^(\d{3,10}|[A-Za-z]{1,3}\d{2,8}([.-][A-Za-z0-9]{1,5})?)$"
 NEARLY_ALL = 0.95  # share of the values that must be codes
@@ -197,9 +194,6 @@ def _share_prefixes(values: pa.Array) -> bool:
     longest = int(pc.max(pc.utf8_length(values)).as_py())
     counts = [len(pc.unique(pc.utf8_slice_codeunits(values, 0, kept))) for kept in range(1, longest)]
     return any(1 < count <= SHARED * len(values) for count in counts)
-
-
-# Suggest generalization trees: which kind of tree fits a column, and how wide its steps are.
 
 
 TREE_KINDS = ("steps", "prefix", "calendar", "frequencies", "values")

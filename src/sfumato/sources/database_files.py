@@ -1,4 +1,4 @@
-"""Databases in files: a new file appears only with the table that was to be written into it."""
+"""Databases in files, SQLite and DuckDB: a new file appears only with the table that was to be written into it."""
 
 from __future__ import annotations
 
@@ -83,9 +83,6 @@ class DatabaseFile(Driver):
                 found="a file that was not there at the start",
                 fix="try again",
             )
-
-
-# Tables in a SQLite file.
 
 
 COMMENTS = "sfumato_comments"  # SQLite has no comments on tables, so they are in a table of their own
@@ -195,9 +192,6 @@ def _cells(column: pa.ChunkedArray) -> list[object]:
     return list(
         plain.cast(pa.string()).to_pylist() if pt.is_temporal(kind) or pt.is_decimal(kind) else plain.to_pylist()
     )
-
-
-# Tables in a DuckDB file.
 
 
 @dataclass(frozen=True, repr=False)

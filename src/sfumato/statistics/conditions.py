@@ -1,4 +1,4 @@
-"""Conditions on records: ``sex = F and age >= 65``."""
+"""Conditions on records, ``sex = F and age >= 65``, and the number of rows that meet them."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class CountedBoxes:
         Rows are grouped by equal boxes. ``sets`` are the columns whose cells are sets; None if that is not known.
         ``numbered`` says whether a column ``box`` numbers the boxes. If a column has missing cells and the boxes are
         not numbered, it is open how many boxes look alike. ``pooled`` says that only the total weight of each box is
-        that of the original (:mod:`.pooled_weights`). ``from_text`` says that the rows are those of a text file, which
+        that of the original (:mod:`.weighted_boxes`). ``from_text`` says that the rows are those of a text file, which
         does not tell a category such as NA from a missing one.
         """
         rows = released.counted(_find_needed(released, columns, sets or (), weight, pooled=pooled))
@@ -172,7 +172,7 @@ class CountedBoxes:
         return NumericColumn(*ends, self.box_rows, self.count, self.missing_most[:, at], self.calendars.get(name))
 
     def meeting(self, columns: Sequence[str], condition: Condition = ALWAYS) -> WeightedBoxes:
-        """Return the records that are complete in these columns and meet the condition (:mod:`.condition_counts`)."""
+        """Return the records that are complete in these columns and meet the condition (:mod:`.conditions`)."""
         rows, groups = MeetingRows.every_row(self.count), len(self.count)
         boxes: list[NumericColumn] = []
         for name in columns:

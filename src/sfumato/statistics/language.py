@@ -23,9 +23,6 @@ from sfumato.statistics.regression import INTERCEPT, Regression
 from sfumato.statistics.statistic import ConditionalStatistic, Statistic
 from sfumato.statistics.tallies import Count, Quantile, Sum
 
-# Parse the text of a statistic from left to right: names, numbers, quoted text and symbols.
-
-
 QUOTES = "`\"'"
 MOST_NAMED = 30  # columns that an error lists
 

@@ -1,6 +1,6 @@
-"""The characteristics of XK and XF: each is defined by its value and its gradient, and encloses itself.
+"""The characteristics of XK and XF, and statistics that a user defines: each has a value, a gradient and enclosures.
 
-Sensitivities, sampling errors and linear intervals follow from value and gradient; see :mod:`.influence`.
+Sensitivities, sampling errors and linear intervals follow from value and gradient; see :mod:`.moments`.
 """
 
 from __future__ import annotations
@@ -328,9 +328,6 @@ class Correlation(_TwoColumns):
 
     def __str__(self) -> str:
         return f"corr({quote(self.first)}, {quote(self.second)})"
-
-
-# A statistic that the user defines as a function of mean and covariance.
 
 
 @dataclass(frozen=True)

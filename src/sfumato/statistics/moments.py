@@ -1,4 +1,4 @@
-"""Weighted means and covariances, computed in one pass over parts that can be merged."""
+"""Weighted means and covariances, merged over parts, and how much each record changes a function of them."""
 
 from __future__ import annotations
 
@@ -131,9 +131,6 @@ def _moments_of_chunk(
             if (kept[:, column] == kept[0, column]).all():  # the spread of equal numbers is 0, not a rounding error
                 mean[column], covariance[column], covariance[:, column] = kept[0, column], 0.0, 0.0
         return Moments(total, mean, covariance, len(kept), names)
-
-
-# Covariances of columns with missing numbers: each from the rows that have a number in both columns.
 
 
 def pairwise_covariance(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

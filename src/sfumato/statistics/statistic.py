@@ -1,4 +1,4 @@
-"""The base class of all statistics, and a statistic under a condition.
+"""The base class of all statistics, a statistic under a condition, and their estimates from counted boxes.
 
 A statistic knows the records that it needs, its best guess and its intervals, and its unit. A new one is a subclass in
 one file and a line in :mod:`.language`; nothing else asks which statistic it has before it.
@@ -238,9 +238,6 @@ class ConditionalStatistic(Statistic):
 
     def __str__(self) -> str:
         return self.statistic.text_under(self.condition)
-
-
-# Compute estimates and enclosures of a statistic from counted boxes.
 
 
 def estimate(

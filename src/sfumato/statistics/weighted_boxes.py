@@ -1,4 +1,4 @@
-"""The records that a statistic uses, as boxes with weights. Every bound is computed from these."""
+"""The records that a statistic uses, as boxes with weights, of which only the total of each box may be known."""
 
 from __future__ import annotations
 

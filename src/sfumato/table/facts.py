@@ -1,4 +1,4 @@
-"""Counts and extremes of a column, which can be merged over parts of a table."""
+"""Counts and extremes of a column, merged over parts of a table, and values that many of its rows share."""
 
 from __future__ import annotations
 

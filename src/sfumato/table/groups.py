@@ -1,4 +1,4 @@
-"""Groups of rows that are equal in some columns, compared cell by cell."""
+"""Groups of rows that are equal in some columns: compared cell by cell, or by hashes that merge over parts."""
 
 from __future__ import annotations
 
@@ -262,9 +262,6 @@ def _dense(keys: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.int64]:
     """Return labels 0, 1, … of equal keys, in the order of first appearance."""
     labels: NDArray[np.int64] = pa.array(keys).dictionary_encode().indices.to_numpy().astype(np.int64)
     return labels
-
-
-# Groups of equal rows identified by 128-bit keys, so that groups of several parts of a table can be merged.
 
 
 LARGE = 1 << 22  # number of keys from which on a hash table of all of them would take too much memory

@@ -1,4 +1,4 @@
-"""Kinds of columns in the statistical sense, and the few Arrow types that columns are stored as."""
+"""Kinds of columns, the few Arrow types that they are stored as, and exact conversion of cells to and from numbers."""
 
 from __future__ import annotations
 
@@ -244,9 +244,6 @@ def _require_few_digits(texts: pa.Array, name: str) -> None:
             found=f"{longest} digits",
             fix="round them, declare the kind nominal or the role identifier, or express them in a larger unit",
         )
-
-
-# Numbers as cells of a column: floats, whole numbers, dates or times.
 
 
 def number_column(numbers: NDArray[np.float64], kind: Kind, type: pa.DataType) -> pa.Array:

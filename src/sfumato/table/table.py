@@ -379,9 +379,6 @@ def _library(name: str) -> Any:
     raise MissingExtra(f"{name} is not installed.", fix=f"pip install {name}")
 
 
-# Positions of chosen rows in a table that is read in parts.
-
-
 def chosen_within(chosen: NDArray[np.int64], start: int, rows: int) -> NDArray[np.int64]:
     """Return where the chosen rows are in a part of ``rows`` rows from row ``start`` on; ``chosen`` ascends.
 

@@ -1,4 +1,4 @@
-"""The fifth step: the recommended method with its reasons, or another one with its options explained."""
+"""The fourth and the fifth step: what should stay accurate, and the method with its options explained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections to DuckDB with bounded memory, and queries whose errors quote no cell."""
+"""DuckDB with bounded memory and errors that quote no cell: connections, survey questions, and comparison of rows."""
 
 from __future__ import annotations
 
@@ -70,9 +70,6 @@ class Connection:
         return row
 
 
-# Questions about rows in files, answered by SQL or in one pass over batches.
-
-
 @dataclass(frozen=True, repr=False)
 class DuckDBScan(Scan):
     """Reads stored rows, and counts them by SQL."""
@@ -125,9 +122,6 @@ class DuckDBScan(Scan):
             if here.size:
                 parts.append(batch.take(pa.array(here)))
         return pa.concat_tables(parts)
-
-
-# Compare all rows of two tables: keys of the rows go to disk, and DuckDB groups and joins them.
 
 
 def compare_stored_keys(

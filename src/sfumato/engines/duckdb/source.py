@@ -1,4 +1,4 @@
-"""Bring any source into Parquet files that DuckDB and Arrow read alike.
+"""Bring any source into Parquet files that DuckDB and Arrow read alike; text files are typed as a stream.
 
 Parquet files with ordinary types are used where they are. Everything else is written once into the workspace.
 """

@@ -1,4 +1,4 @@
-"""The memory engine: it holds the whole table and answers exactly. All other engines are compared with it."""
+"""The memory engine: it holds the whole table, answers exactly, and is the reference for all other engines."""
 
 from __future__ import annotations
 
@@ -31,9 +31,6 @@ from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     pass
-
-
-# Run a plan on a table in memory, in one block or in many.
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,7 +1,7 @@
-"""The base session of the engines for tables larger than memory, DuckDB and Spark, and its private folder.
+"""The base of the engines for tables larger than memory: their workspace, their work and their session.
 
-The folder holds original rows, so nobody else may read it. What a killed run left is removed at the next start of a run
-with the same target.
+The workspace is a private folder: it holds original rows, so nobody else may read it. It is locked while its run lives
+and removed at its end. What a killed run left is removed at the next start of a run with the same target.
 """
 
 from __future__ import annotations
@@ -62,9 +62,6 @@ def _make_folder(target: Path) -> PrivateFolder:
     except OSError as error:
         failure = error.strerror or type(error).__name__
     raise OptionError(f"No folder for temporary rows can be made next to {target.name!r}: {failure}.", fix="another -o")
-
-
-# Released rows in parts, from the written files to the release.
 
 
 @dataclass(frozen=True, repr=False)

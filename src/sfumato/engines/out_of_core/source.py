@@ -1,4 +1,4 @@
-"""Rows in Parquet files as a relation of DuckDB, and the same rows as a stream of batches."""
+"""Rows in Parquet files: as a relation of DuckDB, as batches, as they are written, and the kinds of their columns."""
 
 from __future__ import annotations
 
@@ -168,9 +168,6 @@ def _broken(file: Path, error: Exception) -> ReadError:
     return ReadError(f"{file.name} is a broken Parquet file.", fix="write the file again")
 
 
-# Write a stream of tables into one Parquet file of the workspace.
-
-
 def spool_tables(tables: Iterable[pa.Table], folder: Path, name: str) -> Relation:
     """Write tables with the same columns into one Parquet file; ordered columns are stored as text."""
     import pyarrow.parquet as pq
@@ -207,9 +204,6 @@ def _as_plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pt.is_dictionary(column.type):
         return column.cast(column.type.value_type)
     return column.cast(pa.string()) if pt.is_null(column.type) or pt.is_large_string(column.type) else column
-
-
-# Open rows in files: the kinds of their columns, and the schema that fits them.
 
 
 EXACTLY_COUNTED = 5_000_000  # rows up to which distinct values are counted exactly; more are estimated within about 3 %

@@ -1,4 +1,4 @@
-"""The files of a relation with the numbers of their rows: what one task reads."""
+"""Questions about rows on a cluster: counts by aggregation, the rest by partial answers that executors make."""
 
 from __future__ import annotations
 
@@ -48,9 +48,6 @@ def numbered_files(relation: Relation) -> list[NumberedFile]:
             numbered.append(NumberedFile(file, first))
         first += rows
     return numbered
-
-
-# Questions about rows on a cluster: counts by aggregation, the rest by partial answers that executors make.
 
 
 @dataclass(frozen=True, repr=False)

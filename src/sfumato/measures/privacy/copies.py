@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from sfumato.table.kinds import Kind
 
 
-# Which rows of original, release and reference are equal, cell by cell, whatever types the tables use.
-
-
 LANES = ((0, "a"), (1, "b"))  # the two halves of a key
 NO_VALUE = np.inf  # a released cell that is not one number, so that it equals no original cell
 

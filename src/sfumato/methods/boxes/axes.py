@@ -307,9 +307,6 @@ def _cut_by_tree(axis: SetAxis) -> SetAxis:
     return axis if axis.tree is None else replace(axis, steps=steps_of_categories(axis.tree, axis.values, axis.name))
 
 
-# The widths of boxes along all axes, with and without trees.
-
-
 def box_widths(axes: Axes, low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the widths of boxes from their lowest and highest coordinates, one column per axis.
 

@@ -2,7 +2,7 @@
 
 *Hulls* are shrunk to the records: they are as narrow as possible, but each face is the value of a record. *Cells*
 subdivide the space: their faces lie between records, at values that at least k records share, or at the declared domain
-(see :mod:`sfumato.methods.boxes.edges`). Both can be rounded outward to a given precision.
+(see ``cell_faces``). Both can be rounded outward to a given precision.
 """
 
 from __future__ import annotations

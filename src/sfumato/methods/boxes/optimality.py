@@ -1,4 +1,4 @@
-"""How close the boxes come to the theoretical optimum (XK §II)."""
+"""How close the boxes come to the theoretical optimum (XK §II): the density of records, and the best boxes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.sensitivities import Sensitivities
     from sfumato.table.table import Table
 
-# A nearest-neighbour estimate of the density of records around a point.
 
 NEIGHBOURS = 24
 

@@ -1,4 +1,4 @@
-"""The partition of the space into boxes of at least k records: the kernel, run on all cores."""
+"""The partition of the space into boxes of at least k records: run on all cores, with trees, and in blocks."""
 
 from __future__ import annotations
 

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from sfumato.table.groups import GroupCounts
 
 
-# The released labels of categorical columns that have a tree: the node that covers the values in a box.
-
-
 def nodes(boxes: BoxPartition, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
     """Return the lowest node of the column's tree that covers each box; the root also covers a missing value."""
     assert axis.tree is not None

@@ -1,4 +1,4 @@
-"""Expert rules in words, which multiply the sensitivities by factors (XK §V).
+"""Expert rules in words, which multiply the sensitivities by factors (XK §V), and the fuzzy sets of their words.
 
     income matters most when age is young
     age matters little when income is high and bmi is low

@@ -1,4 +1,4 @@
-"""The changes that a search may make to boxes: replace cuts within their tree, or exchange records between them.
+"""The search for better boxes: islands that replace cuts within their tree, or exchange records between boxes.
 
 With *CutMoves* the boxes remain a true subdivision: only cuts change. With *ExchangeMoves* boxes may overlap, which
 gives narrower boxes that are no longer a subdivision. Both preserve k and ℓ at every step.

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from sfumato.statistics.moments import Moments
     from sfumato.statistics.statistic import Statistic
 
-# The moments of the columns of a statistic, from as few survey questions as possible.
 
 FEW = 24  # up to this number of columns, one question about all of them is cheaper than one about each
 

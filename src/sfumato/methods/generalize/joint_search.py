@@ -1,4 +1,4 @@
-"""The search for the recoding that loses least, given the joint counts of the rows.
+"""The search for the recoding that loses least, by chains of ever finer recodings and the joint counts of the rows.
 
 The product of the numbers of values is the number of combinations in the worst case. The joint counts show how many
 rows really are in small groups, and often allow many more combinations. The candidates depend neither on k nor on β:
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 #
 # A chain starts with one group per column. Each step divides the one group, of any column, that saves most loss for
 # the risk that it adds. Neither k nor β has a part in it: a chain is a fixed sequence of candidates, each finer than
-# the one before, and whoever goes down it until a promise breaks gets a result that only improves with a larger β or
-# a smaller k.
+# the one before. Stopping at the first violation makes the result monotone in β and k.
 
 MOST_STEPS = 400
 HALF = 0.5  # a chain ends when this share of the rows is in small groups

@@ -1,4 +1,4 @@
-"""The share of rows of a release that match at least k people of a population, if the table is a random sample of it.
+"""The share of released rows that match at least k people of a population, and the claim that it is large enough.
 
 LT assumes that all D' combinations are equally likely and that their shares in the population are known. Here both
 are estimated from the released rows. The probability p of a combination (cell) with c of the m rows has a gamma prior
@@ -182,9 +182,6 @@ class _CellModel:
             shown = np.maximum(np.bincount(codes, weights=self.counts), 1.0)
             variance += float((np.bincount(codes, weights=slope) ** 2 * (1.0 / shown - 1.0 / self.rows)).sum())
         return math.sqrt(variance)
-
-
-# The claim of probabilistic anonymity: enough people of the population look like each released row.
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,4 +1,4 @@
-"""What a plan knows about the quasi-identifiers, and the recodings that it can choose for them."""
+"""What a plan knows about the quasi-identifiers, and the recodings that it can choose within a budget (LT §3.1)."""
 
 from __future__ import annotations
 

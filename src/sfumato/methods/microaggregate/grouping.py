@@ -1,4 +1,4 @@
-"""Groups of at least k rows, by all columns together or by one column alone."""
+"""Groups of at least k rows: how they are made, searched for less squared error, and what is released for them."""
 
 from __future__ import annotations
 
@@ -78,9 +78,6 @@ def _memberships(matrix: NDArray[np.float64], centres: NDArray[np.float64]) -> N
     ratio = np.where(squared > nearest, nearest / np.where(squared > 0.0, squared, 1.0), 1.0)
     weights = ratio ** (1.0 / (FUZZINESS - 1.0))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
-# A search for groups with less squared error, with a budget.
 
 
 STEPS = 500  # windows of one round, which takes well below a second

@@ -1,4 +1,4 @@
-"""The method Microaggregate: its options and its plan (TL §2.3)."""
+"""The method Microaggregate: its options, its plan, and the space in which rows are compared (TL §2.3)."""
 
 from __future__ import annotations
 

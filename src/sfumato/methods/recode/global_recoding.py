@@ -1,4 +1,4 @@
-"""Global recoding: one level per column, found by a search of the combinations of levels."""
+"""Global recoding: one level per column, and what a combination of levels releases and loses."""
 
 from __future__ import annotations
 

@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from sfumato.randomness import Randomness
 
 
-# A column for local recoding: its values, the node of each value on each level, and what is released for a node.
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LocalColumn:
     """A quasi-identifier and its nested groups of values."""

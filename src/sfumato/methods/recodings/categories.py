@@ -1,4 +1,4 @@
-"""Cuts of a generalization tree: as low as the promise allows, and not necessarily at one level (LT §4.2).
+"""Recodings of categories: by a cut of their tree, by pooling rare values, or by joining neighbours (LT §4.2).
 
 A cut is a set of nodes that covers every value once. The loss of a row is (leaves of its node − 1)/(leaves of the
 tree − 1): 0 for a value released as it is, 1 for the root.
@@ -133,9 +133,6 @@ def lowest_cut(counted: CountedTree, k: int) -> list[TreeBranch]:
         else:
             cut.append(branch)
     return cut
-
-
-# Recodings that generalize categories: by a tree, by pooling rare values, or by joining neighbours (LT §4.2).
 
 
 # a pool gets the first of these names that is not a value of the column, or the last one with a number

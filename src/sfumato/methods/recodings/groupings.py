@@ -1,4 +1,4 @@
-"""Nested groupings of the values of a column, between which the joint search chooses.
+"""Nested groupings of the values of a column, and the joint counts by which a search chooses between them.
 
 Level 0 has every value in a group of its own, each level joins groups of the level below, and the highest level has
 one group. A tree gives its levels; numbers and ordered categories are halved at their quantiles; of other categories
@@ -180,9 +180,6 @@ def _skip_unchanged(
 ) -> Callable[[NDArray[np.int32]], Recoding | None]:
     """Return None instead of a recoding if every value is in a group of its own."""
     return lambda groups: None if len(groups) == int(groups.max(initial=-1)) + 1 else recode(groups)
-
-
-# The distinct combinations of values of the quasi-identifiers, which the searches of recodings count.
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,4 +1,4 @@
-"""What a survey tells about the quasi-identifiers, and the nested groupings of their values."""
+"""What recodings share: the surveyed quasi-identifiers, their promise, and the base of column-wise methods."""
 
 from __future__ import annotations
 
@@ -123,9 +123,6 @@ class QuasiColumns:
             return group_by_tree(name, values, distinct, tree)
         is_ordered = self.sample.table.kinds[name] is Kind.ORDERED
         return (group_by_order if is_ordered else group_by_pooling)(name, values, distinct)
-
-
-# The promise that all methods of recoding share.
 
 
 def promise_containment(recodings: Sequence[Recoding]) -> tuple[Containment, ...]:

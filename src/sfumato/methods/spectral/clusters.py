@@ -1,4 +1,4 @@
-"""Spectral clustering of the rows of a matrix into clusters of about a given size (TL §5.1, equations 5.1–5.4).
+"""Spectral clustering of rows into clusters of about a given size (TL §5.1), and the smallest size that is private.
 
 A few thousand rows are clustered exactly: affinities, their normalised matrix, its leading eigenvectors, and k-means
 on the normalised rows of these. More rows are first divided into pieces by eigenvectors that are computed from the

@@ -1,4 +1,4 @@
-"""Restoration of what a swap loses in single columns: the distributions of numbers and the shares of categories.
+"""Restoration of what a swap loses in single columns: distributions and shares; and the removal of copies.
 
 The moments of the columns are restored in :mod:`sfumato.methods.spectral.moments`.
 """

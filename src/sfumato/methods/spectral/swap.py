@@ -1,4 +1,4 @@
-"""Swapping of white scores: every column independently, so that no row of scores belongs to one person.
+"""The base of the methods that swap components: white scores, swapped in every column independently.
 
 The basic swap permutes (TL Figure 4-1). Two variants are by Perkonoja and Virta (2024): random signs, and a random
 direction in place of the column. Permuted columns are no longer exactly uncorrelated, which costs half of the
@@ -142,9 +142,6 @@ def winsorise(scores: NDArray[np.float64], share: float) -> NDArray[np.float64]:
         return scores
     low, high = np.quantile(scores, [min(share, 0.5), max(1.0 - share, 0.5)], axis=0)
     return np.clip(scores, low, high)
-
-
-# The base of the methods that swap components: their options, the restoration of columns, and no copies of people.
 
 
 @dataclass(frozen=True, kw_only=True)

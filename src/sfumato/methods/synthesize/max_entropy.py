@@ -6,7 +6,7 @@ density with the largest entropy (Polettini, 2003)
 
     p(y, x) ∝ exp(b·y + ½ yᵀW y + yᵀV x − ½ xᵀK x),   y = indicators of the codes,   x = numbers
 
-has two factors. The codes have the largest entropy that their pairs allow (:mod:`pair_shares`), and given them the
+has two factors. The codes have the largest entropy that their pairs allow (``PairShares``), and given them the
 numbers are normal: their mean is the linear regression on y, and their covariance that of its residuals. The numbers
 are cut to their ranges. This changes their moments, so that the normal distribution is moved until the numbers within
 the ranges have the wanted ones.

@@ -4,7 +4,7 @@ A tree of the original rows predicts the variable from the variables before it. 
 what was drawn for it so far, and its value is drawn from the rows of this leaf: a code as it is, a number between two
 neighbouring ones. So the relations between all columns are kept, as far as leaves of k rows show them.
 
-Which variables a tree uses, and as which numbers, is told in :mod:`.predictors`. Of a long table, a random part of
+Of a long table, a random part of
 the rows decides where the tree is cut, because sorting all of them on every level would take more than proportional
 time. Values are drawn from all rows of a leaf.
 """

@@ -1,4 +1,4 @@
-"""The variables that a model of a table describes, and how drawn values become rows of a matrix.
+"""The variables that a model of a table describes, how values are drawn, and how they become rows of a matrix.
 
 A column of categories is one variable of codes. A numeric column is one variable of numbers; if some rows have an
 atom or no value (:mod:`sfumato.table.encoded_columns`), a variable of codes before it tells which: code 0 is a
@@ -130,9 +130,6 @@ def matrix_of(drawn: Sequence[NDArray[Any]], variables: Sequence[Variable], widt
         else:
             matrix[rows, variable.column.columns.start + values] = 1.0
     return matrix
-
-
-# Values drawn from groups of rows, so that no drawn number is exactly the number of one person.
 
 
 @dataclass(frozen=True, repr=False)

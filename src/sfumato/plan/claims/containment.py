@@ -1,4 +1,4 @@
-"""The claim that what is released is true: every original value lies inside its released cell."""
+"""Claims about released cells: they contain the original values, and their sets are short enough to be read."""
 
 from __future__ import annotations
 
@@ -169,9 +169,6 @@ def _outside_set(original: Coded, released: Coded, covers: Members) -> int:
         for pair, count in zip(distinct.tolist(), counts.tolist(), strict=True)
         if not is_member(values[pair // released.size], members[pair % released.size])
     )
-
-
-# The claim that released sets are short enough to be read.
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,4 +1,4 @@
-"""The claim that nobody who is unique in the original has their own row in the release."""
+"""Claims about copies: no unique person's row is released, or few rows are released nearly unaltered."""
 
 from __future__ import annotations
 
@@ -147,9 +147,6 @@ def round_numbers(table: Table) -> Table:
 def _single(numbers: NDArray[np.float64]) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):  # too large for single precision: equal to all numbers that are
         return numbers.astype(np.float32) + np.float32(0.0)  # −0 becomes 0
-
-
-# The claim that few people have their own row in the release, alone and nearly unaltered.
 
 
 SAME_CELLS = 0.9  # share of the cells from which on a row is nearly unaltered

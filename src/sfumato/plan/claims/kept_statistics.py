@@ -1,4 +1,4 @@
-"""The claim that every column has the values of the original, each as often: cells only moved between rows."""
+"""Claims about what is kept: the values of each column, means and covariances, and the total of the weights."""
 
 from __future__ import annotations
 
@@ -73,9 +73,6 @@ def _sum(table: Table, name: str, lane: bytes) -> int:
     return int(column_hashes(table, name, lane).sum(dtype=np.uint64))
 
 
-# The claim that means and covariances are those of the original.
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class BothMoments:
     """Moments before and after, of numbers from which ``shift`` was subtracted.
@@ -148,9 +145,6 @@ class MomentsKept(Claim[BothMoments]):
             found=f"largest relative error {error:.1e}",
             fix="repair=False, which promises nothing of the moments",
         )
-
-
-# The claim that boxes keep the total of the sampling weights.
 
 
 TOLERANCE = 1e-9  # relative error of a total that counts as rounding

@@ -1,4 +1,4 @@
-"""Claims about the risk of rows to be recognised, from the sizes of their groups in the release or in a population."""
+"""Claims about the risk of rows: group sizes in the release or in a population, and privacy by sampling."""
 
 from __future__ import annotations
 
@@ -106,9 +106,6 @@ class KMap(Claim[GroupCounts]):
     @property
     def protects(self) -> tuple[str, ...]:
         return self.columns if self.k > 1 else ()
-
-
-# The claim of differential privacy by random sampling and data-independent generalization.
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,4 +1,4 @@
-"""Claims about the rows, the columns and the cells as such: none lost, none added, none of a wrong kind."""
+"""Claims about rows, columns and cells as such, and about pseudonyms and dates that were shifted before the method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often each value of a sensitive column occurs in each group of rows: the input of ℓ-diversity, t-closeness, ….
+"""Counts of a sensitive column in each group, and what follows from them: ℓ-diversity and t-closeness.
 
 Only pairs of group and value that occur are listed, so the counts never take more memory than the column. Counts of
 several parts of a table can be merged.

@@ -3,7 +3,7 @@
 Write the regressors, including the constant, as functions z_j (the one with the coefficient c in question) and f (the
 others). The slope of a single regressor is bounded like a covariance: with z̃ = z_j − η, the regressor minus its mean,
 for every κ and γ, (c − κ) Σ w z̃² = Σ w (y − κ z_j − γ)(z_j − η). This is a sum of products as in :mod:`.supremum`, and
-c ≤ κ + bound / (least Σ w z̃²). Every other coefficient is bounded by :mod:`.cones`, and by :mod:`.perturbation` where
+c ≤ κ + bound / (least Σ w z̃²). Every other coefficient is bounded by :mod:`.cones`, and by ``Perturbation`` where
 the cones have not come near an attained value in time.
 """
 

@@ -1,4 +1,4 @@
-"""Enclosures of the mean and the variance of one column."""
+"""Enclosures of the mean and variance of one column, and of the covariance and correlation of two."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def enclose_variance(boxes: WeightedBoxes, deadline: Deadline) -> Enclosure:
 
 
 def _certain_variance(boxes: WeightedBoxes, problem: ScaledBoxes) -> Enclosure:
-    """Enclose the variance in scaled units for known weights, with the sorting algorithms of :mod:`.spread`."""
+    """Enclose the variance in scaled units for known weights, with the sorting algorithms of :mod:`.scaled_boxes`."""
     low, high, weight = problem.low[:, 0], problem.high[:, 0], problem.weight
     total = float(weight.sum())
     least, most = least_sum_of_squares(low, high, weight), largest_sum_of_squares(low, high, weight)

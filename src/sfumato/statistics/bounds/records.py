@@ -79,7 +79,7 @@ class Scale:
 class Records:
     """The records of a statistic, split and scaled once for all its parts.
 
-    ``rows`` are the released rows, if only weight totals per box are known (:mod:`.attained_rows`).
+    ``rows`` are the released rows, if only weight totals per box are known.
     """
 
     boxes: WeightedBoxes

@@ -1,4 +1,4 @@
-"""Boxes in units in which rounding can be bounded: centred, scaled by powers of two, weights with a sum of about 1."""
+"""Boxes in units in which rounding can be bounded, and the least and largest sums of squares of their values."""
 
 from __future__ import annotations
 
