@@ -113,10 +113,10 @@ class Guard:
 
     def _session(self, headers: Headers) -> str:
         try:
-            found = SimpleCookie(headers.one("cookie")).get(self.cookie)
+            cookie = SimpleCookie(headers.one("cookie")).get(self.cookie)
         except CookieError:
             return ""
-        return found.value if found else ""
+        return cookie.value if cookie else ""
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application answer, with our headers; what it raises was answered already and is not logged."""
@@ -156,8 +156,8 @@ class Headers:
 
     def one(self, name: str) -> str:
         """Return the header if there is exactly one, otherwise an empty text."""
-        found = self.all(name)
-        return found[0] if len(found) == 1 else ""
+        values = self.all(name)
+        return values[0] if len(values) == 1 else ""
 
     def __contains__(self, name: str) -> bool:
         return bool(self.all(name))

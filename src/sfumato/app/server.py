@@ -1,4 +1,4 @@
-"""Start the server on the loopback, tell its address, and remove everything when it ends."""
+"""The server: its addresses, its start on the loopback, and the removal of everything when it ends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from sfumato.app.pages.table import (
     close_table,
     open_demo,
     open_path,
-    read_again,
+    reread_table,
     show_columns,
     show_risks,
     show_tables,
@@ -67,7 +67,7 @@ ROUTES = [
     Route("/open/upload", upload_table, methods=["POST"]),
     Route("/open/path", open_path, methods=["POST"]),
     Route("/open/demo", open_demo, methods=["POST"]),
-    Route("/open/again", read_again, methods=["POST"]),
+    Route("/open/again", reread_table, methods=["POST"]),
     Route("/close", close_table, methods=["POST"]),
     Route("/columns", show_columns),
     Route("/columns", change_roles, methods=["POST"]),
@@ -119,8 +119,8 @@ async def _send_static(request: Request) -> Response:
 @cache
 def _assets() -> dict[str, bytes]:
     folder = files("sfumato.app") / "static"
-    found = {file.name: file.read_bytes() for file in folder.iterdir() if "." + file.name.rpartition(".")[2] in KINDS}
-    return found | {"look.css": stylesheet().encode()}
+    assets = {file.name: file.read_bytes() for file in folder.iterdir() if "." + file.name.rpartition(".")[2] in KINDS}
+    return assets | {"look.css": stylesheet().encode()}
 
 
 async def _show_error(request: Request, error: Exception) -> Response:
@@ -136,8 +136,8 @@ async def _show_not_found(request: Request, error: Exception) -> Response:
 async def _show_unexpected(request: Request, error: Exception) -> Response:
     """Show the type and the place of an error; its message may quote a cell."""
     last = traceback.extract_tb(error.__traceback__)[-1]
-    found = f"{type(error).__name__} in {last.name}, line {last.lineno}"
-    return show_failure(request, SfumatoError("An unexpected error occurred.", found=found), 500)
+    place = f"{type(error).__name__} in {last.name}, line {last.lineno}"
+    return show_failure(request, SfumatoError("An unexpected error occurred.", found=place), 500)
 
 
 LOOPBACK = "127.0.0.1"
@@ -183,17 +183,17 @@ def _open(address: str) -> None:
 
 def _listening(port: int) -> socket.socket:
     """Return a socket on the loopback, which no other machine reaches."""
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     reason = ""
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((LOOPBACK, port))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((LOOPBACK, port))
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or "it must be from 0 to 65535"
     if reason:
-        made.close()
+        listening.close()
         raise OptionError(f"Port {port} cannot be used: {reason}.", fix="--port 0, which takes any that is free")
-    return made
+    return listening
 
 
 def _server(guard: Guard) -> uvicorn.Server:

@@ -52,7 +52,7 @@ class TableCache:
             self._table = source, _read(source)
         return self._table[1]
 
-    def fitted(self, source: Source, schema: Schema) -> FittedTable:
+    def fit(self, source: Source, schema: Schema) -> FittedTable:
         """Return the table with a role for every column."""
         from sfumato.schema.schema import FittedTable
 
@@ -120,7 +120,7 @@ class Examine(Task):
         from sfumato.risk.inspection import inspect
         from sfumato.risk.safe_shares import WITHOUT_K
 
-        fitted = held.fitted(self.source, self.schema)
+        fitted = held.fit(self.source, self.schema)
         return TableOverview(
             inspection=inspect(MemorySurvey(fitted.table), fitted.schema, seconds=INSPECTION_SECONDS),
             schema=fitted.schema,
@@ -167,7 +167,7 @@ class MeasureRisks(Task):
         from sfumato.risk.quasi_identifiers import SetSearchOptions, count_quasi_identifiers
         from sfumato.schema.columns import Role
 
-        fitted = held.fitted(self.source, self.schema)
+        fitted = held.fit(self.source, self.schema)
         quasi, sensitive = fitted.schema.names(Role.QUASI), fitted.schema.names(Role.SENSITIVE)
         if not quasi:
             raise SchemaError("Risks need at least one quasi-identifier.", found="none", fix="give columns this role")
@@ -208,14 +208,14 @@ class Recommend(Task):
     def perform(self, held: TableCache) -> Recommendation:
         from sfumato.recommendation.recommend import recommend
 
-        fitted = held.fitted(self.source, self.schema)
+        fitted = held.fit(self.source, self.schema)
         return recommend(
             fitted.table, self.keep, schema=fitted.schema, population=self.population, file=self.source.name
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class RunResult:
     """A release that was written: what the page shows of it, and its place on the risk–utility map."""
 
     contents: Contents  # those of its report, and attacks
@@ -235,7 +235,7 @@ class MakeRelease(Task):
     seed: int | None = None
     attacked: bool = True
 
-    def perform(self, held: TableCache) -> Made:
+    def perform(self, held: TableCache) -> RunResult:
         from sfumato.comparison.compare import compare
         from sfumato.job.job import Job
         from sfumato.job.release import make_release, report_search
@@ -243,34 +243,22 @@ class MakeRelease(Task):
         from sfumato.release.destination import Folder
         from sfumato.report.contents import contents
         from sfumato.report.html import Report
+        from sfumato.report.summary import Summary, summarize
 
-        fitted = held.fitted(self.source, self.schema)
+        fitted = held.fit(self.source, self.schema)
         method = make_method(self.method, **self.options)
-        shown: list[Contents] = []
+        summaries: list[Summary] = []  # computed once, for the report and for the page
 
         def make_report(release: Release) -> Report:
-            shown.append(contents(release))
-            return Report.showing(shown[0])
+            summaries.append(summarize(release))
+            return Report.of(release, summaries[0])
 
         searching = report_search(method, lambda now: held.report(now.share))
         folder = Folder(self.folder, make_report=make_report)
         release = make_release(Job.of(fitted, method=searching, engine="memory", into=folder, seed=self.seed))
-        if not self.attacked:
-            return Made(contents=shown[0], schema=fitted.schema, trial=None)
-        trial = compare(fitted, [method], strengths=1, jobs=1, seed=self.seed)
-        return Made(contents=_with_attacks(shown[0], release, trial), schema=fitted.schema, trial=trial)
-
-
-def _with_attacks(shown: Contents, release: Release, trial: Comparison) -> Contents:
-    """Return what the page shows of a release with the attacks on one of a part of the table."""
-    from sfumato.report.contents import utility_changes, verdict
-    from sfumato.report.distributions import gauges
-
-    found = trial.rows[0].assessment
-    if found is None:  # the trial made no release, and says why
-        return shown
-    judged = verdict(replace(release, assessment=found))
-    return replace(shown, verdict=judged, assessment=found, gauges=gauges(found), changes=utility_changes(found))
+        trial = compare(fitted, [method], strengths=1, jobs=1, seed=self.seed) if self.attacked else None
+        assessed = replace(release, assessment=trial.rows[0].assessment if trial else None)
+        return RunResult(contents=contents(assessed, summaries[0]), schema=fitted.schema, trial=trial)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,7 +292,7 @@ class ShowTree(Task):
     def perform(self, held: TableCache) -> ShownTree:
         from sfumato.schema.suggested_hierarchies import build_tree, default_tree_kind, tree_for
 
-        fitted = held.fitted(self.source, self.schema)
+        fitted = held.fit(self.source, self.schema)
         chosen = fitted.schema[self.column]
         if chosen.tree and not self.way:
             tree = tree_for(chosen, fitted.table.coded(self.column).values)

@@ -1,4 +1,4 @@
-"""Files that visitors send: counted while they arrive, stored under a safe name, and never expanded blindly."""
+"""Files of visitors: sent ones, counted while they arrive and never expanded blindly, and those of the named folder."""
 
 from __future__ import annotations
 
@@ -136,19 +136,19 @@ class NamedFolder:
 
     def find(self, given: str) -> Path:
         """Return the file at a path relative to the folder; raise if it leads outside, or if there is no file."""
-        found: Path | None = None
+        file: Path | None = None
         try:
             root = self.path.resolve(strict=True)
-            found = (root / given).resolve(strict=True)
-            inside = found.is_relative_to(root) and found.is_file()
+            file = (root / given).resolve(strict=True)
+            inside = file.is_relative_to(root) and file.is_file()
         except (OSError, ValueError, RuntimeError):  # it does not exist, its name is not valid, or links in a circle
             inside = False
-        if found is None or not inside:
+        if file is None or not inside:
             raise ReadError(
                 "The path must lead to a file below the folder that the command names.",
                 fix="choose one of the listed files",
             )
-        return found
+        return file
 
     def _is_inside(self, file: Path) -> bool:
         """Whether a file of the folder may be opened: a link must not lead outside."""
@@ -156,15 +156,15 @@ class NamedFolder:
 
     def tables(self) -> list[str]:
         """Return the relative paths of files that may be tables."""
-        found: list[str] = []
+        paths: list[str] = []
         for folder, folders, files in os.walk(self.path):
             here = Path(folder).relative_to(self.path)
             folders[:] = sorted(one for one in folders if not one.startswith(".")) if len(here.parts) < DEEPEST else []
-            found += [
+            paths += [
                 (here / one).as_posix()
                 for one in sorted(files)
                 if one.lower().endswith(ENDINGS) and not one.startswith(".") and self._is_inside(Path(folder, one))
             ]
-            if len(found) >= MOST:
+            if len(paths) >= MOST:
                 break
-        return found[:MOST]
+        return paths[:MOST]

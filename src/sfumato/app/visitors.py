@@ -6,18 +6,16 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.app.choices import Choices, History, Source
 from sfumato.app.jobs import BackgroundJob, JobQueue
-from sfumato.app.texts import preferred
+from sfumato.app.texts import choose_language
 
 if TYPE_CHECKING:
-    from sfumato.app.tasks import Made
-    from sfumato.schema.schema import Schema
+    from sfumato.app.tasks import MakeRelease, RunResult
 
 MOST = 20  # sessions at a time
 
@@ -26,21 +24,16 @@ MOST = 20  # sessions at a time
 class Run:
     """A release that was made, or that is being made, with the choices that made it."""
 
-    number: int
     folder: Path  # of the run; the bundle is in its folder "out"
-    source: Source
     choices: Choices
-    schema: Schema  # with a role for every column
-    method: str
-    options: Mapping[str, Any]
-    seed: int | None
+    task: MakeRelease  # its schema has a role for every column
     job: BackgroundJob
 
     @property
-    def made(self) -> Made | None:
+    def result(self) -> RunResult | None:
         """What was made; None if it is not complete, or failed."""
-        made: Made | None = self.job.result
-        return made
+        result: RunResult | None = self.job.result
+        return result
 
     @property
     def bundle(self) -> Path:
@@ -108,7 +101,7 @@ class Visitor:
 
     def run(self, number: int) -> Run | None:
         """Return the run with this number."""
-        return next((run for run in self.runs if run.number == number), None)
+        return next((run for run in self.runs if run.task.number == number), None)
 
     def _clear(self, kept: Path | None) -> None:
         self.jobs.close()
@@ -147,10 +140,10 @@ class Visitors:
 
     def find(self, session: str) -> Visitor | None:
         """Return the visitor of a session, and remember that it was here."""
-        found = self._by_session.get(session)
-        if found is not None:
-            self.seen = found.seen = time.monotonic()
-        return found
+        visitor = self._by_session.get(session)
+        if visitor is not None:
+            self.seen = visitor.seen = time.monotonic()
+        return visitor
 
     def welcome(self, accepted_languages: str) -> Visitor | None:
         """Make a session; sessions without a table make room for it. None if there are too many with one."""
@@ -165,7 +158,7 @@ class Visitors:
         folder = self._folder / secrets.token_hex(8)
         folder.mkdir(mode=0o700)
         self.seen = time.monotonic()
-        self._by_session[session] = Visitor(session, folder, preferred(accepted_languages))
+        self._by_session[session] = Visitor(session, folder, choose_language(accepted_languages))
         return self._by_session[session]
 
     def leave(self) -> None:

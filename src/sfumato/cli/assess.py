@@ -85,7 +85,7 @@ def _show(assessment: Assessment, exposed: Sequence[Exposed], *, as_json: bool) 
         console.show_json(assessment.to_plain() | {"most_exposed": exposed})
     else:
         console.show_text(f"{printable(str(assessment))}\n")
-        console.show(*(["", terminal.exposed(exposed)] if exposed else []))
+        console.show(*(["", terminal.exposed_rows(exposed)] if exposed else []))
 
 
 def _require_no_pictures(asked: bool, engine: str) -> None:

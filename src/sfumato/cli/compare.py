@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from sfumato.cli import console, options
-from sfumato.job.request import listed
+from sfumato.job.request import split_names
 
 
 @options.with_groups
@@ -43,7 +43,7 @@ def compare(
     from sfumato.comparison.attempts import trials_of
     from sfumato.comparison.compare import REPORT, require_folder
 
-    chosen = None if methods is None else list(listed(methods))
+    chosen = None if methods is None else list(split_names(methods))
     trials_of(chosen, strengths)  # validate before the table is read
     require_folder(out)
     fitted = options.job_of(file, reading, place, schema=roles.given).fitted

@@ -102,7 +102,7 @@ def estimate(
     if json:
         console.show_json(results)
     else:
-        console.show(*([terminal.recovered(recovered)] if recovered else []))
+        console.show(*([terminal.recovered_estimates(recovered)] if recovered else []))
         console.show(*([terminal.estimates(estimates)] if estimates else []))
         useful = usefulness(read, estimates)
         if any(concern.about in {estimate.name for estimate in estimates} for concern in useful.concerns):

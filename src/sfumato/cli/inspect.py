@@ -10,7 +10,7 @@ import typer
 
 from sfumato.cli import console, options
 from sfumato.errors import OptionError
-from sfumato.job.request import listed, schema_of
+from sfumato.job.request import schema_of, split_names
 from sfumato.params import require_number
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def inspect(
     limit = require_number(seconds, name="--seconds", at_least=0.0) or None
     end = start + (limit or 0.0) - SHOWING_SECONDS
     named = (
-        *(f"{name}=quasi" for name in listed(quasi)),
-        *(f"{name}=sensitive" for name in listed(sensitive)),
+        *(f"{name}=quasi" for name in split_names(quasi)),
+        *(f"{name}=sensitive" for name in split_names(sensitive)),
     )
     if models or named:
         fitted = options.job_of(file, reading, place, schema=schema_of(schema, (*role, *named))).fitted
@@ -137,8 +137,8 @@ def _show_models(
     from sfumato.risk.population import population_uniqueness
     from sfumato.schema.columns import Role
 
-    known = listed(quasi) or schema.names(Role.QUASI)
-    others = listed(sensitive) or schema.names(Role.SENSITIVE)
+    known = split_names(quasi) or schema.names(Role.QUASI)
+    others = split_names(sensitive) or schema.names(Role.SENSITIVE)
     if not known:
         raise OptionError("Groups need at least one quasi-identifier.", found="none", fix="--quasi age,zip")
     groups = group_models(table, known, others, schema=schema)

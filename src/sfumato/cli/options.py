@@ -12,7 +12,7 @@ import typer
 
 from sfumato.cli import console
 from sfumato.errors import OptionError
-from sfumato.job.request import READING, Reading, listed, option_value, schema_of, source_of
+from sfumato.job.request import READING, Reading, option_value, schema_of, source_of, split_names
 from sfumato.methods.command_flags import COMMAND_FLAGS
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class RoleOptions:
         lists = {"quasi": self.quasi, "sensitive": self.sensitive, "other": self.other}
         return [
             *self.role,
-            *(f"{name}={word}" for word, given in lists.items() for names in given for name in listed(names)),
+            *(f"{name}={word}" for word, given in lists.items() for names in given for name in split_names(names)),
         ]
 
     @property

@@ -8,7 +8,6 @@ from typing import Any
 import typer
 
 from sfumato.cli import console, options
-from sfumato.job.request import reading_words
 
 
 @options.with_groups
@@ -52,7 +51,7 @@ def recommend(
             *(word for one in roles.roles for word in ("--role", one)),
             *_words("--table", place.table),
             *_words("--query", place.query),
-            *reading_words(reading.given),
+            *reading.given.to_arguments(),
         ],
     )
     if json:

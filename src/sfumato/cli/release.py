@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato.cli import console, options
-from sfumato.job.request import Request, listed
+from sfumato.job.request import Request, split_names
 
 if TYPE_CHECKING:
     from sfumato.job.job import Job
@@ -128,7 +128,7 @@ class ReleaseOptions:
 
 
 def _columns(given: list[str]) -> tuple[str, ...]:
-    return tuple(name for names in given for name in listed(names))
+    return tuple(name for names in given for name in split_names(names))
 
 
 @options.with_groups
@@ -297,7 +297,7 @@ def _show_text(released: Release, summary: Summary, place: dict[str, str]) -> No
     diagnostics = released.diagnostics
     parts = [terminal.treatments(released.manifest), terminal.findings(released.findings)]
     parts += [terminal.estimates(summary.estimates)] if summary.estimates else []
-    parts += [terminal.recovered(summary.recovered)] if summary.recovered else []
+    parts += [terminal.recovered_estimates(summary.recovered)] if summary.recovered else []
     parts += [terminal.usefulness(summary.usefulness)] if summary.usefulness.concerns else []
     parts += [terminal.searches(diagnostics.searches)] if diagnostics.searches else []
     parts += [terminal.rules(diagnostics.rules)] if diagnostics.rules else []

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from sfumato.sources.files import FileSource
 
 
-# How the table of a request is read, and the roles that are given for its columns.
-
-
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """How to read a file, as given on the command line."""
@@ -39,19 +36,23 @@ class Reading:
     names: str | None = None  # separated by commas; quotes enclose a name with a comma
     sheet: str | None = None  # of a workbook
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """What was given, as :func:`sfumato.read` takes it; the rest is detected."""
+        names = None if self.names is None else split_names(self.names)
+        given = vars(self) | {"missing": tuple(self.missing) or None, "names": names}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def to_arguments(self) -> list[str]:
+        """Return what was given as arguments of a command."""
+        given = [("--separator", self.separator), ("--encoding", self.encoding), ("--decimal", self.decimal)]
+        given += [("--missing", text) for text in self.missing]
+        given += [("--names", self.names), ("--sheet", self.sheet)]
+        header = [] if self.header is None else ["--header" if self.header else "--no-header"]
+        return [word for flag, value in given if value is not None for word in (flag, value)] + header
+
 
 READING = Reading()  # everything is detected
-
-
-def reading_words(reading: Reading | None) -> list[str]:
-    """Return how to read a text file as arguments of a command."""
-    if reading is None:
-        return []
-    given = [("--separator", reading.separator), ("--encoding", reading.encoding), ("--decimal", reading.decimal)]
-    given += [("--missing", text) for text in reading.missing]
-    given += [("--names", reading.names), ("--sheet", reading.sheet)]
-    header = [] if reading.header is None else ["--header" if reading.header else "--no-header"]
-    return [word for flag, value in given if value is not None for word in (flag, value)] + header
 
 
 def is_url(text: str) -> bool:
@@ -87,19 +88,10 @@ def file_source(file: str, reading: Reading) -> FileSource:
     from sfumato.formats.text import TextOptions
     from sfumato.sources.files import FileSource
 
-    options = TextOptions(
-        separator=reading.separator,
-        encoding=reading.encoding,
-        decimal=reading.decimal,
-        missing=tuple(reading.missing),
-        header=reading.header,
-        names=None if reading.names is None else listed(reading.names),
-        sheet=reading.sheet,
-    )
-    return FileSource(file, options)
+    return FileSource(file, TextOptions(**reading.options))
 
 
-def listed(names: str) -> tuple[str, ...]:
+def split_names(names: str) -> tuple[str, ...]:
     """Split names that are separated by commas; quotes enclose a name with a comma."""
     return tuple(next(csv.reader([names], skipinitialspace=True), []))
 
@@ -320,14 +312,14 @@ def option_value(text: str) -> Any:
 
 def _require_original(file: Path) -> None:
     """Raise if the input is a release, or the rows of one."""
-    from sfumato.formats.raw_files import shown
+    from sfumato.formats.raw_files import shorten_name
     from sfumato.release.target import MANIFEST, PARQUET
 
     folder = file if file.is_dir() else file.parent
     is_rows = file.is_dir() or file.stem == Path(PARQUET).stem
     if is_rows and (folder / MANIFEST).is_file() and (folder / PARQUET).exists():
         raise OptionError(
-            f"{shown(file)} is a release already.",
+            f"{shorten_name(file)} is a release already.",
             found=f"{MANIFEST} of a release",
             fix="give the table that it was made from; `sfumato estimate` and `sfumato assess` read releases",
         )

@@ -1,4 +1,4 @@
-"""Take all measures that apply to a release."""
+"""Take all measures that apply to a release, and split off the holdout that some of them need."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def pair_release(
 ) -> MeasuredRelease:
     """Return the rows in the form that single measures and their pictures use."""
     manifest = release.manifest if isinstance(release, Release) else None
-    table = _as_released(original, manifest)
+    table = _with_released_kinds(original, manifest)
     return MeasuredRelease(
         original=table,
         released=_without_pseudonyms(release) if isinstance(release, Release) else as_table(release),
-        reference=None if reference is None else _as_released(reference, manifest),
+        reference=None if reference is None else _with_released_kinds(reference, manifest),
         origin=origin,
         columns=None if options.columns is None else tuple(options.columns),
         quasi=manifest.names(Role.QUASI) if manifest else None,
@@ -153,7 +153,7 @@ def _without_pseudonyms(release: Release) -> Table:
     return release.table.select([name for name in release.table.names if name not in pseudonyms])
 
 
-def _as_released(source: Any, manifest: Manifest | None) -> Table:
+def _with_released_kinds(source: Any, manifest: Manifest | None) -> Table:
     """Return a table in which columns have the roles and kinds that they had when the release was made."""
     table = as_table(source)
     if manifest is None:
@@ -177,9 +177,6 @@ def _trees(schema: Schema | None, table: Table) -> dict[str, Tree]:
     declared = [column for column in schema.columns if column.tree and column.name in table.kinds] if schema else []
     trees = {column.name: tree_for(column, table.coded(column.name).values) for column in declared}
     return {name: tree for name, tree in trees.items() if tree is not None}
-
-
-# A random split of a table into rows to release and a holdout.
 
 
 class Holdout(NamedTuple):

@@ -1,4 +1,4 @@
-"""Confidence intervals of measures, all of 95 %, and a test that compares two samples."""
+"""How certain a measure is: 95 % confidence intervals, permutation tests, and risk relative to a control group."""
 
 from __future__ import annotations
 
@@ -27,29 +27,10 @@ class Interval:
     low: float
     high: float
 
-    def score(
-        self,
-        name: str,
-        *,
-        rows: int,
-        note: str,
-        better: Better = "lower",
-        p_value: float | None = None,
-        gain: float | None = None,
-    ) -> Score:
-        """Return it as a score of privacy."""
-        return Score(
-            name=name,
-            family="privacy",
-            value=self.value,
-            low=self.low,
-            high=self.high,
-            better=better,
-            rows=rows,
-            p_value=p_value,
-            gain=gain,
-            note=note,
-        )
+    def score(self, name: str, *, better: Better = "lower", **others: Any) -> Score:
+        """Return it as a score of privacy; ``others`` are fields of the score."""
+        ends: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
+        return Score(name=name, family="privacy", better=better, **ends, **others)
 
 
 def share(successes: int, trials: int) -> Interval:
@@ -60,6 +41,12 @@ def share(successes: int, trials: int) -> Interval:
     margin = Z / (trials + Z**2) * np.sqrt(successes * (trials - successes) / trials + Z**2 / 4.0)
     value = successes / trials  # rounding must not put it outside its interval
     return Interval(value, min(value, max(0.0, float(centre - margin))), max(value, min(1.0, float(centre + margin))))
+
+
+def guess_score(name: str, correct: int, guesses: int, cells: int, note: str) -> Score:
+    """Return the share of hidden cells that were guessed; guesses of which most are wrong tell an intruder nothing."""
+    rate = share(correct, cells)
+    return rate.score(name, rows=cells, gain=rate.low if share(correct, guesses).low > 0.5 else 0.0, note=note)
 
 
 def area_under_curve(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> Interval:
@@ -187,9 +174,6 @@ def largest_gaps(labels: NDArray[np.bool_], numbers: NDArray[np.float64]) -> NDA
     ends = np.flatnonzero(np.append(np.diff(numbers[order]) > 0.0, True))  # equal numbers are one step
     steps = np.where(labels[:, order], np.int8(1), np.int8(-1))
     return np.asarray(np.abs(np.cumsum(steps, axis=1, dtype=np.int32)[:, ends]).max(axis=1) / (labels.shape[1] / 2.0))
-
-
-# Risk relative to a control group: how much more often an attack succeeds on people inside than on people outside.
 
 
 @dataclass(frozen=True, kw_only=True)

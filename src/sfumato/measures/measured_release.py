@@ -132,8 +132,8 @@ class MeasuredRelease:
         """Return the result of ``compute``, which is computed once and shared by several measures."""
         if compute not in self._computed:
             self._computed[compute] = compute(self)
-        found: Result = self._computed[compute]
-        return found
+        result: Result = self._computed[compute]
+        return result
 
     def generator(self, name: str) -> np.random.Generator:
         """Return the random generator of one measure."""

@@ -214,7 +214,7 @@ class Assessment:
         )
         parts = [self.verdict, head, *([self.sample_note] if self.sample_note else [])]
         for family in ("privacy", "utility"):
-            parts += ["", family.capitalize(), *_aligned([s for s in self.scores if s.family == family])]
+            parts += ["", family.capitalize(), *_align_scores([s for s in self.scores if s.family == family])]
         if self.worst_attack is not None:
             gain = f"gain over guessing at least {self.worst_attack.gain:.3f} (95 % confidence)"
             parts += ["", f"Worst attack: {self.worst_attack.name}, {gain}"]
@@ -242,7 +242,7 @@ def _cells(score: Score) -> tuple[str, ...]:
     return score.name, f"{score.value:.3f}", interval, score.better, f"{score.rows:,}", result
 
 
-def _aligned(scores: Sequence[Score]) -> list[str]:
+def _align_scores(scores: Sequence[Score]) -> list[str]:
     """Return one line per score: name, value, interval, direction, rows and result, without the note."""
     width = max((len(score.name) for score in scores), default=0)
     return [

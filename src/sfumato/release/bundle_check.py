@@ -105,7 +105,7 @@ def check_rows(manifest: Manifest, released: Table) -> BundleCheck:
     )
 
 
-def as_recounted(manifest: Manifest, checked: BundleCheck) -> Manifest:
+def replace_findings(manifest: Manifest, checked: BundleCheck) -> Manifest:
     """Return the manifest with the promises as they were recounted: a text of another version may say anything."""
     recounted, others = iter(checked.recounted), iter(checked.not_recounted)
     findings = tuple(next(recounted if record.is_recounted else others) for record in manifest.claims)

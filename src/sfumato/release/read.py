@@ -15,7 +15,7 @@ from sfumato.errors import ReadError, TableError, wrap_memory_errors
 from sfumato.formats.raw_files import file_format
 from sfumato.formats.text import TextOptions
 from sfumato.formats.type_inference import without_marks
-from sfumato.release.bundle_check import BundleCheck, as_recounted, check_bundle, check_rows
+from sfumato.release.bundle_check import BundleCheck, check_bundle, check_rows, replace_findings
 from sfumato.release.manifest import Manifest, is_manifest, is_sealed
 from sfumato.release.release import Release
 from sfumato.release.rows import StoredTable
@@ -82,7 +82,7 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
             if verify:
                 checked = _check(source, release)
                 checked.require_held(may_be_absent=True)
-                return _as_recounted(release, checked)
+                return _replace_findings(release, checked)
             return release
     is_file = isinstance(source, Path)
     table = as_table(FileSource(source, TextOptions(marks_are_text=True)) if is_file else source)
@@ -143,13 +143,13 @@ def _with_manifest(table: Table, text: str, *, verify: bool) -> Release:
         checked = check_rows(manifest, release.table)
         faults = checked.faults if is_sealed(text) else ("the manifest changed", *checked.faults)
         replace(checked, faults=faults).require_held()
-        return _as_recounted(release, checked)
+        return _replace_findings(release, checked)
     return release
 
 
-def _as_recounted(release: Release, checked: BundleCheck) -> Release:
+def _replace_findings(release: Release, checked: BundleCheck) -> Release:
     assert release.manifest is not None
-    return replace(release, manifest=as_recounted(release.manifest, checked))
+    return replace(release, manifest=replace_findings(release.manifest, checked))
 
 
 def _with_empty_ends(table: Table) -> Table:

@@ -234,8 +234,8 @@ class Release:
         analysis = self._analysis(
             wide_boxes=wide_boxes, objective=objective, unweighted=unweighted, domain=domain, budget=budget
         )
-        found = analysis.joint_estimates(wanted, by_text(importance), by_text(accuracy))
-        return tuple(as_record(one, own) for one, own in zip(wanted, found, strict=True))
+        estimates = analysis.joint_estimates(wanted, by_text(importance), by_text(accuracy))
+        return tuple(as_record(one, own) for one, own in zip(wanted, estimates, strict=True))
 
     def _analysis(self, *, domain: Mapping[str, tuple[Any, Any]] | None = None, **options: Any) -> Analysis:
         for name in domain or ():
@@ -407,5 +407,5 @@ class Release:
         return f"<div><p>{escape(repr(self))}</p>{promises}{columns}</div>"
 
     def __repr__(self) -> str:
-        made = f"{self.manifest.method}; {self.manifest.guarantee}" if self.manifest else "without a manifest"
-        return f"Release({self.table.rows:,} rows × {len(self.table.names)} columns, {made})"
+        origin = f"{self.manifest.method}; {self.manifest.guarantee}" if self.manifest else "without a manifest"
+        return f"Release({self.table.rows:,} rows × {len(self.table.names)} columns, {origin})"

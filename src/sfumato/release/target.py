@@ -76,15 +76,15 @@ def require_writable(target: Path) -> None:
 @contextlib.contextmanager
 def parents_of(target: Path) -> Iterator[None]:
     """Create missing parent folders of the target; remove them again on failure."""
-    made = []
+    created = []
     try:
         for folder in reversed(target.parents):
             if not folder.exists():
                 folder.mkdir()
-                made.append(folder)
+                created.append(folder)
         yield
     except BaseException:
-        for folder in reversed(made):
+        for folder in reversed(created):
             with contextlib.suppress(OSError):
                 folder.rmdir()
         raise

@@ -1,4 +1,4 @@
-"""Everything that the report of a release shows, as one record: the page and its JSON twin are made of it."""
+"""Everything that the report of a release shows, as one record, with verdict, promises and decisions in sentences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sfumato.report.distributions import Distribution, Gauge, ReleasedGroups, distributions, gauges, groups
 from sfumato.report.picture import Picture, draw
-from sfumato.report.reproduction import Reproduction, listed, reproduction
+from sfumato.report.reproduction import Reproduction, describe_value, reproduction
 from sfumato.report.summary import MOST_ROWS, Summary, summarize, treatment
 from sfumato.report.usefulness import ShownStatistic, Usefulness, column_spreads, measure_widths
 from sfumato.schema.columns import Role
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from sfumato.release.manifest import ClaimRecord, Manifest
     from sfumato.release.release import Release
     from sfumato.statistics.estimate import RecoveredEstimate
-
-
-# The result of a release in plain sentences: the verdict, how promises were verified, and what people must decide.
 
 
 Tone = Literal["good", "caution", "bad"]
@@ -89,17 +86,17 @@ def promises(release: Release) -> tuple[Promise, ...]:
     if manifest is None:
         return ()
     records: Sequence[ClaimRecord | None] = manifest.claims or (None,) * len(manifest.findings)
-    made = [
+    promises_made = [
         Promise(
             kind=finding.kind,
             claim=finding.claim,
             found=finding.found,
             held=finding.held,
-            verified=_how_verified(record, finding.kind),
+            verified=_describe_verification(record, finding.kind),
         )
         for finding, record in zip(manifest.findings, records, strict=False)
     ]
-    return tuple(sorted(made, key=lambda promise: promise.kind != "privacy"))
+    return tuple(sorted(promises_made, key=lambda promise: promise.kind != "privacy"))
 
 
 def decisions(release: Release, statistics: Sequence[ShownStatistic], usefulness: Usefulness) -> tuple[str, ...]:
@@ -149,7 +146,7 @@ def _describe_tests(assessment: Assessment | None) -> Iterator[str]:
         yield "Measures were taken, but none of them is a test: tests need people who are not in the table."
 
 
-def _how_verified(record: ClaimRecord | None, kind: str) -> str:
+def _describe_verification(record: ClaimRecord | None, kind: str) -> str:
     claim = record.to_claim() if record else None
     if claim is None and kind == "privacy":
         return "stated when the release was made; its rows alone do not show it"
@@ -274,8 +271,8 @@ class Contents:
     @property
     def least(self) -> int | None:
         """Option k of the method, if it has one."""
-        found = [option.value for option in (self.made_by.options if self.made_by else ()) if option.name == "k"]
-        return int(found[0]) if found and found[0].isdigit() else None
+        values = [option.value for option in (self.made_by.options if self.made_by else ()) if option.name == "k"]
+        return int(values[0]) if values and values[0].isdigit() else None
 
 
 def contents(release: Release, summary: Summary | None = None) -> Contents:
@@ -303,7 +300,7 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
         usefulness=shown.usefulness,
         changes=utility_changes(assessment),
         decisions=decisions(release, statistics, shown.usefulness),
-        notes=tuple((name, listed(value)) for name, value in manifest.notes.items()) if manifest else (),
+        notes=tuple((name, describe_value(value)) for name, value in manifest.notes.items()) if manifest else (),
         _picture=draw(release.table, *shown.pictured) if shown.pictured else None,
     )
 

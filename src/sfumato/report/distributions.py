@@ -1,4 +1,4 @@
-"""Distributions of columns before and after a release, as shares of people in bins; no cell and no small count.
+"""Distributions before and after a release, group sizes, and attacks as gauges: shares of people, no cell.
 
 Names of categories are cells, so categories are numbered: by frequency, or in their order if they have one.
 """
@@ -18,7 +18,7 @@ from sfumato.risk.safe_shares import (
     category_names,
     least_people,
     per_day,
-    rounded,
+    round_shares,
     safe_shares,
     step_for,
 )
@@ -63,7 +63,7 @@ class Distribution:
         cls, labels: tuple[str, ...], before: tuple[float, ...] | None, after: NDArray[np.float64], step: float
     ) -> Distribution:
         """Put labels and shares together, and round the shares after the release."""
-        shown = rounded(after, step)
+        shown = round_shares(after, step)
         known = before or (None,) * len(labels)
         bins = tuple(Bin(label=a, before=b, after=c) for a, b, c in zip(labels, known, shown, strict=True))
         return cls(bins=bins, step=step, largest=max((*shown, *(before or ()), step)))
@@ -83,18 +83,18 @@ def distributions(release: Release) -> dict[str, Distribution]:
     before = {one.column: one for one in release.before}
     names = list(before) or [name for name in release.names if name != "box"][: 5 * BINS]
     rows = release.table.thinned(_columns(release, names), COUNTED_ROWS)  # they are in random order
-    found = {name: _distribution(release, rows, name, before.get(name), least, step) for name in names}
-    return {name: one for name, one in found.items() if one is not None}
+    shapes = {name: _distribution(release, rows, name, before.get(name), least, step) for name in names}
+    return {name: one for name, one in shapes.items() if one is not None}
 
 
 def original_distributions(table: Table, least: int) -> dict[str, Distribution]:
     """Return the distributions of a table that is not released yet, in the form in which a report shows them."""
     shown = table.thinned(table.names, COUNTED_ROWS)
-    found = {}
+    shapes = {}
     for one in safe_shares(shown, shown.names, least):
         shape = Distribution.of(one.labels, None, np.array(one.shares), one.step)
-        found[one.column] = shape if one.bins is not None else _numbered(shape, table.kinds[one.column])
-    return found
+        shapes[one.column] = shape if one.bins is not None else _number_categories(shape, table.kinds[one.column])
+    return shapes
 
 
 def _columns(release: Release, names: list[str]) -> list[str]:
@@ -111,20 +111,20 @@ def _distribution(
         return _of_numbers(rows, name, before, least, step)
     if rows.kinds[name] is Kind.TEXT:
         return None
-    found = _of_categories(release, rows, name, before, least, step)
-    return None if found is None else _numbered(found, rows.kinds[name])
+    shape = _of_categories(release, rows, name, before, least, step)
+    return None if shape is None else _number_categories(shape, rows.kinds[name])
 
 
-def _numbered(found: Distribution, kind: Kind) -> Distribution:
+def _number_categories(shape: Distribution, kind: Kind) -> Distribution:
     """Return the distribution with numbers in place of the names of categories; those of booleans are no secret."""
     if kind is Kind.BOOLEAN:
-        return found
-    labels = (one.label if one.label == OTHERS else _ordinal(place) for place, one in enumerate(found.bins, 1))
+        return shape
+    labels = (one.label if one.label == OTHERS else _ordinal(place) for place, one in enumerate(shape.bins, 1))
     numbered = "in their order" if kind is Kind.ORDERED else "by frequency"
     return replace(
-        found,
+        shape,
         numbered=numbered,
-        bins=tuple(replace(one, label=label) for one, label in zip(found.bins, labels, strict=True)),
+        bins=tuple(replace(one, label=label) for one, label in zip(shape.bins, labels, strict=True)),
     )
 
 
@@ -177,7 +177,7 @@ def _with_others(
     labels = tuple(shown)
     if others > step / 2.0 or theirs > step / 2.0:
         labels, shares = (*shown, OTHERS), [*shares, others]
-        known = None if known is None else [*known, *rounded(np.array([theirs]), step)]
+        known = None if known is None else [*known, *round_shares(np.array([theirs]), step)]
     return Distribution.of(labels, None if known is None else tuple(known), np.array(shares), step)
 
 
@@ -186,7 +186,7 @@ def _category_shares(release: Release, rows: Table, name: str) -> dict[str, floa
     coded = rows.coded(name)
     counts = np.bincount(coded.codes, minlength=coded.size) / rows.rows
     is_set = release.manifest is not None and name in release.manifest.sets
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     spread = 0.0  # of sets that stand for any value
     for value, share in zip(category_names(coded.values), counts.tolist(), strict=True):
         members = parse_set(value) if is_set and value is not None else (value,)
@@ -195,12 +195,9 @@ def _category_shares(release: Release, rows: Table, name: str) -> dict[str, floa
             continue
         for member in members:
             if member is not None:
-                found[str(member)] = found.get(str(member), 0.0) + share / len(members)
-    total = sum(found.values())
-    return {label: share * (1.0 + spread / total) for label, share in found.items()} if total else found
-
-
-# Risk in a form that people understand: groups by size, and attacks as gauges with the reference beside them.
+                totals[str(member)] = totals.get(str(member), 0.0) + share / len(members)
+    total = sum(totals.values())
+    return {label: share * (1.0 + spread / total) for label, share in totals.items()} if total else totals
 
 
 GROUPED_ROWS = (
@@ -293,9 +290,9 @@ QUESTIONS: dict[str, tuple[str, float | None, str]] = {
 
 def gauges(assessment: Assessment) -> tuple[Gauge, ...]:
     """Return the gauges of an assessment, failed tests first, then tests, then attacks without a test."""
-    found = [_gauge(score) for score in assessment.scores if score.name in QUESTIONS]
+    shown = [_gauge(score) for score in assessment.scores if score.name in QUESTIONS]
     order = {False: 0, True: 1, None: 2}
-    return tuple(sorted(found, key=lambda gauge: order[gauge.passed]))
+    return tuple(sorted(shown, key=lambda gauge: order[gauge.passed]))
 
 
 def _gauge(score: Score) -> Gauge:
@@ -324,7 +321,7 @@ def groups(release: Release) -> ReleasedGroups | None:
     numbered = BOX in released and BOX not in known  # rows of one box are equal in all protected columns
     if not columns or not release.table.rows or (release.table.rows > GROUPED_ROWS and not numbered):
         return None
-    sizes = CountedRows.merged([release.table.counted([BOX])], [BOX]).count if numbered else _sizes(release, columns)
+    sizes = CountedRows.merge([release.table.counted([BOX])], [BOX]).count if numbered else _sizes(release, columns)
     shown = tuple(dict.fromkeys(original_name(name, released, known) for name in columns if name != BOX))
     return ReleasedGroups(
         columns=shown,

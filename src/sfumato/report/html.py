@@ -1,4 +1,4 @@
-"""The HTML report of a release: one self-contained page that loads no other file, and its JSON twin."""
+"""The report of a release as one self-contained HTML page, its JSON twin, and the codebook of its columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from sfumato.formats.exports import EXPORTS, file_names
 from sfumato.params import plain
 from sfumato.release.bundle import released_labels
-from sfumato.report.contents import Contents, contents
+from sfumato.report.contents import contents
 from sfumato.report.picture import HEIGHT, WIDTH
 from sfumato.report.summary import MOST_ROWS, number, percent, quantity_text, treatment
 from sfumato.table.intervals import original_name, original_names
@@ -27,9 +27,6 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.report.summary import Summary
-
-
-# Records as JSON, for programs that read the output of the commands.
 
 
 def to_json(record: Any) -> str:
@@ -73,12 +70,11 @@ class Report:
     @classmethod
     def of(cls, release: Release, summary: Summary | None = None) -> Report:
         """Compute and render the report; ``summary`` if it has been computed already."""
-        return cls.showing(contents(release, summary))
-
-    @classmethod
-    def showing(cls, shown: Contents) -> Report:
-        """Render contents that were computed already."""
-        return cls(page=_page(shown), numbers=to_json(_numbers(shown)) + "\n")
+        shown = contents(release, summary)
+        template = environment().get_template("release.html.j2")
+        page = template.render(report=shown, picture=shown._picture, width=WIDTH, height=HEIGHT)
+        assessment = None if shown.assessment is None else shown.assessment.to_plain()
+        return cls(page=page, numbers=to_json({**as_plain(shown), "assessment": assessment}) + "\n")
 
 
 def environment(*others: jinja2.BaseLoader, **options: Any) -> jinja2.Environment:
@@ -125,22 +121,6 @@ def code(text: object) -> Markup:
 
 def _is_long(part: object) -> bool:
     return max(map(len, str(part).split() or [""])) > LONGEST
-
-
-def _page(shown: Contents) -> str:
-    return (
-        environment()
-        .get_template("release.html.j2")
-        .render(report=shown, picture=shown._picture, width=WIDTH, height=HEIGHT)
-    )
-
-
-def _numbers(shown: Contents) -> dict[str, Any]:
-    assessment = None if shown.assessment is None else shown.assessment.to_plain()
-    return {**as_plain(shown), "assessment": assessment}
-
-
-# The codebook of a release: what each released column means, as a CSV file. It contains no cell.
 
 
 HEADER = ("column", "label", "kind", "made from", "role", "what was done", "categories")

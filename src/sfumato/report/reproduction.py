@@ -62,7 +62,7 @@ def reproduction(manifest: Manifest) -> Reproduction:
         options=tuple(
             ShownOption(
                 name=name,
-                value=listed(value),
+                value=describe_value(value),
                 is_default=name not in chosen,
                 meaning=declared[name].declared.meaning if name in declared else "",
             )
@@ -81,16 +81,16 @@ def summary_of(kind: type[Method]) -> str:
     return " ".join((kind.__doc__ or "").partition("\n\n")[0].replace("``", "`").split())
 
 
-def listed(value: object) -> str:
+def describe_value(value: object) -> str:
     """Return lists and mappings of a manifest as text, without the signs of a program.
 
     >>> listed({"columns": ["age", "sex"], "kept": [], "exact": True, "share": 0.5})
     'columns: age, sex; kept: none; exact: yes; share: 0.5'
     """
     if isinstance(value, Mapping):
-        return "; ".join(f"{name}: {listed(item)}" for name, item in value.items()) or "none"
+        return "; ".join(f"{name}: {describe_value(item)}" for name, item in value.items()) or "none"
     if isinstance(value, list | tuple):
-        return ", ".join(map(listed, value)) or "none"
+        return ", ".join(map(describe_value, value)) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "none" if value is None else str(value)
@@ -156,9 +156,9 @@ def python_text(
     schema.
     """
     options = ", ".join(f"{option}={value!r}" for option, value in chosen.items())
-    given = table or _quoted(file)
-    return f'sf.{name}({options}).release({given}, schema="schema.toml"{arguments}).write({_quoted(folder)})'
+    given = table or _quote(file)
+    return f'sf.{name}({options}).release({given}, schema="schema.toml"{arguments}).write({_quote(folder)})'
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)

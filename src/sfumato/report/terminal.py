@@ -42,13 +42,13 @@ ROLE_STYLE = {
 MOST_COLUMNS = 200  # more are hard to read and slow to print
 
 
-def inspection(found: Inspection, *, at_most: int = MOST_COLUMNS) -> RenderableType:
+def inspection(table: Inspection, *, at_most: int = MOST_COLUMNS) -> RenderableType:
     """Show kinds, roles with reasons, missing, distinct and unique values, and how many rows are unique in all.
 
     Only the first ``at_most`` columns are shown.
     """
     grid = _grid("column", "kind", "role", ">missing", ">distinct", ">unique", "reason for the role")
-    for column in found.columns[:at_most]:
+    for column in table.columns[:at_most]:
         grid.add_row(
             Text(column.name, style="bold"),
             str(column.kind),
@@ -59,60 +59,60 @@ def inspection(found: Inspection, *, at_most: int = MOST_COLUMNS) -> RenderableT
             ),
             Text(column.reason, style="dim"),
         )
-    lines = [Text(f"… and {len(found.columns) - at_most:,} more columns (--json lists them)", style="dim")]
-    lines = lines if len(found.columns) > at_most else []
-    if found.not_counted:
-        lines.append(Text(f"{len(found.not_counted):,} columns were not counted because the time was up (--seconds)."))
-    return Group(grid, *lines, Text(_together(found)))
+    lines = [Text(f"… and {len(table.columns) - at_most:,} more columns (--json lists them)", style="dim")]
+    lines = lines if len(table.columns) > at_most else []
+    if table.not_counted:
+        lines.append(Text(f"{len(table.not_counted):,} columns were not counted because the time was up (--seconds)."))
+    return Group(grid, *lines, Text(_together(table)))
 
 
-def _together(found: Inspection) -> str:
-    if not found.quasi:
+def _together(table: Inspection) -> str:
+    if not table.quasi:
         return "No column is a quasi-identifier."
-    if found.unique_rows is None:
-        return f"{len(found.quasi):,} quasi-identifiers; how many rows they make unique was not counted in time."
+    if table.unique_rows is None:
+        return f"{len(table.quasi):,} quasi-identifiers; how many rows they make unique was not counted in time."
     return (
-        f"{len(found.quasi)} quasi-identifiers together: {found.unique_rows:,} of {found.rows:,} rows are unique "
-        f"({found.unique_share:.1%}); {found.groups:,} combinations, smallest group {found.smallest_group:,}."
+        f"{len(table.quasi)} quasi-identifiers together: {table.unique_rows:,} of {table.rows:,} rows are unique "
+        f"({table.unique_share:.1%}); {table.groups:,} combinations, smallest group {table.smallest_group:,}."
     )
 
 
-def identifying(found: QuasiIdentifiers, *, at_most: int = 12) -> RenderableType:
+def identifying(sets: QuasiIdentifiers, *, at_most: int = 12) -> RenderableType:
     """Show the first ``at_most`` minimal sets of columns that identify people, with reasons, and what was searched."""
-    size = found.max_size if found.complete else max(found.covered_size, *(len(one.columns) for one in found), 0)
-    if found.found:
-        sets = "1 minimal set" if len(found) == 1 else f"{len(found):,} minimal sets"
+    size = sets.max_size if sets.complete else max(sets.covered_size, *(len(one.columns) for one in sets), 0)
+    if sets.found:
+        count = "1 minimal set" if len(sets) == 1 else f"{len(sets):,} minimal sets"
         columns = "1 column singles" if size == 1 else f"{size} columns single"
-        head = f"\n{sets} of up to {columns} out {found.alpha:.0%} of people:"
-    elif found.complete:
-        head = f"\nNo set of up to {size} quasi-identifiers singles out {found.alpha:.0%} of people."
+        head = f"\n{count} of up to {columns} out {sets.alpha:.0%} of people:"
+    elif sets.complete:
+        head = f"\nNo set of up to {size} quasi-identifiers singles out {sets.alpha:.0%} of people."
     else:
-        head = f"\nNo set that was searched singles out {found.alpha:.0%} of people."
-    shown = [found[position].reason(found.alpha, found.by) for position in range(min(at_most, len(found)))]
+        head = f"\nNo set that was searched singles out {sets.alpha:.0%} of people."
+    shown = [sets[position].reason(sets.alpha, sets.by) for position in range(min(at_most, len(sets)))]
     lines = [Text(head), *(Text(f"· {reason}") for reason in shown)]
-    if len(found) > at_most:
-        lines.append(Text(f"… and {len(found) - at_most:,} more (--json lists them)", style="dim"))
-    if not found.complete:
-        lines.append(Text(f"{found.coverage} --seconds gives more time; --max-size limits the size of the sets."))
+    if len(sets) > at_most:
+        lines.append(Text(f"… and {len(sets) - at_most:,} more (--json lists them)", style="dim"))
+    if not sets.complete:
+        lines.append(Text(f"{sets.coverage} --seconds gives more time; --max-size limits the size of the sets."))
     return Group(*lines)
 
 
-def group_models(found: GroupModels, people: PopulationUniqueness | None = None) -> RenderableType:
+def group_models(risks: GroupModels, people: PopulationUniqueness | None = None) -> RenderableType:
     """Show which privacy models a table satisfies, and how many people of a population are unique."""
-    k = f"k-anonymous up to k = {found.k:,}: {found.rows:,} rows in {found.groups:,} groups, {len(found.quasi)} columns"
-    below = ", ".join(f"{found.rows_failing(k=size):,} below {size}" for size in (2, 5, 10))
+    k = f"k-anonymous up to k = {risks.k:,}: {risks.rows:,} rows in {risks.groups:,} groups, {len(risks.quasi)} columns"
+    below = ", ".join(f"{risks.rows_failing(k=size):,} below {size}" for size in (2, 5, 10))
     lines: list[RenderableType] = [Text(k, style="bold"), Text(f"Rows in groups {below}.")]
     if people is not None:
         share = f"{people.unique_share:.2%} of {people.population:,} people"
         lines.append(
             Text(f"About {people.unique_people:,.0f} people are unique, {share} (estimator: {people.estimator}).")
         )
-    if not found.columns:
+    if not risks.columns:
         return Group(*lines, Text("No sensitive column: --sensitive names those that an intruder wants to learn."))
     grid = _grid(
         "sensitive", ">values", ">ℓ", ">entropy ℓ", ">c, ℓ = 2", ">t", "distance", ">α", ">β", ">δ", ">disclosed rows"
     )
-    for one in found.columns:
+    for one in risks.columns:
         numbers = (one.entropy_l, one.recursive_cl.get(2, math.inf), one.t, one.alpha, one.beta, one.delta)
         entropy, c, t, alpha, beta, delta = (f"{number:.3g}" for number in numbers)
         alike = f"{one.disclosed_rows:,}"
@@ -120,8 +120,8 @@ def group_models(found: GroupModels, people: PopulationUniqueness | None = None)
         grid.add_row(
             name, f"{one.values:,}", str(one.distinct_l), entropy, c, t, one.distance, alpha, beta, delta, alike
         )
-    l = f"distinct ℓ-diverse up to ℓ = {found.distinct_l}, entropy ℓ-diverse up to ℓ = {found.entropy_l:.3g}, "
-    return Group(*lines, Text(f"{l}t-close from t = {found.t:.3g} on", style="bold"), grid)
+    l = f"distinct ℓ-diverse up to ℓ = {risks.distinct_l}, entropy ℓ-diverse up to ℓ = {risks.entropy_l:.3g}, "
+    return Group(*lines, Text(f"{l}t-close from t = {risks.t:.3g} on", style="bold"), grid)
 
 
 def methods(classes: Sequence[type[Method]]) -> RenderableType:
@@ -211,7 +211,7 @@ def estimates(estimated: Sequence[Estimate], truths: Mapping[str, float] | None 
     return Group(grid, *(Text(line, style="dim") for line in _remarks(estimated)))
 
 
-def recovered(estimated: Sequence[RecoveredEstimate]) -> RenderableType:
+def recovered_estimates(estimated: Sequence[RecoveredEstimate]) -> RenderableType:
     """Show statistics that were recovered from noisy columns, with their standard errors and their notes."""
     grid = _grid("statistic", ">recovered value", ">standard error", ">as released", ">rows", "guarantee")
     for one in estimated:
@@ -242,14 +242,14 @@ def _remarks(estimated: Sequence[Estimate]) -> list[str]:
     return lines
 
 
-def usefulness(found: Usefulness, *, at_most: int = 12) -> RenderableType:
-    """Show what the release is of little use for, what costs most, and what to try."""
+def usefulness(useful: Usefulness, *, at_most: int = 12) -> RenderableType:
+    """Show the statistics that the release barely preserves, what costs most, and what to try."""
     lines = [Text("Of little use:", style="bold yellow")]
-    lines += [Text(f"· {concern.about}: {concern.found}") for concern in found.concerns[:at_most]]
-    if len(found.concerns) > at_most:
-        lines.append(Text(f"… and {len(found.concerns) - at_most:,} more (the report lists them)", style="dim"))
-    lines += [Text(f"costs most: {found.cause}")] if found.cause else []
-    lines += [Text(f"try: {found.fix}")] if found.fix else []
+    lines += [Text(f"· {concern.about}: {concern.found}") for concern in useful.concerns[:at_most]]
+    if len(useful.concerns) > at_most:
+        lines.append(Text(f"… and {len(useful.concerns) - at_most:,} more (the report lists them)", style="dim"))
+    lines += [Text(f"costs most: {useful.cause}")] if useful.cause else []
+    lines += [Text(f"try: {useful.fix}")] if useful.fix else []
     return Group(*lines)
 
 
@@ -314,7 +314,7 @@ def assessment(judged: Assessment) -> RenderableType:
     return Text(str(judged), no_wrap=True, overflow="ignore")
 
 
-def exposed(people: Sequence[Exposed]) -> RenderableType:
+def exposed_rows(people: Sequence[Exposed]) -> RenderableType:
     """Show the rows of the original that the release comes closest to."""
     distances = (">distance to release", ">to other people", ">ratio")
     grid = _grid(">row of the original", *distances, ">ambiguity", ">uncertainty")

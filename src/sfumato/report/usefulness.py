@@ -1,4 +1,4 @@
-"""Warn about statistics that the release barely preserves, with the cause and what to try."""
+"""Warn about statistics that the release barely preserves, judged by the widths of their intervals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Concern:
 
 @dataclass(frozen=True, kw_only=True)
 class Usefulness:
-    """What a release is of little use for; nothing by default."""
+    """The statistics that a release barely preserves; none by default."""
 
     concerns: tuple[Concern, ...] = ()
     cause: str = ""  # the column or the option that costs most
@@ -54,10 +54,10 @@ def usefulness(release: Release, estimates: Sequence[Estimate]) -> Usefulness:
     """
     spreads, kept = column_spreads(release), _kept_columns(release)
     wide = {name: spread for name, spread in spreads.items() if spread > LITTLE_USE and (name in kept or not kept)}
-    concerns = [
-        Concern(about=name, found=f"a released cell covers {spread:.0%} of the {_extent(name, release)} on average")
-        for name, spread in wide.items()
-    ]
+    concerns = []
+    for name, spread in wide.items():
+        extent = "range of the column" if is_interval(name, release.table.kinds) else "categories"
+        concerns.append(Concern(about=name, found=f"a released cell covers {spread:.0%} of the {extent} on average"))
     concerns += _statistics(release, estimates)
     if not concerns:
         return NO_CONCERN
@@ -94,10 +94,6 @@ def _kept_columns(release: Release) -> frozenset[str]:
         with contextlib.suppress(StatisticError):  # of a column that was not released
             columns |= set(parse(statistic, names=release.names).columns)
     return frozenset(columns)
-
-
-def _extent(name: str, release: Release) -> str:
-    return "range of the column" if is_interval(name, release.table.kinds) else "categories"
 
 
 def _sets(manifest: Manifest | None) -> tuple[str, ...]:
@@ -159,9 +155,6 @@ def _cause(release: Release, fine: dict[str, float]) -> tuple[str, str]:
 def _groups(release: Release) -> int:
     """Return the number of boxes; 0 if the release has none."""
     return int(box_labels(release.table).max(initial=-1)) + 1 if BOX in release.table.kinds else 0
-
-
-# Statistics of a release with the width of their intervals measured against the spread of the columns.
 
 
 NARROW, USABLE, WIDE = 0.1, 0.25, 0.5  # half-width of an interval ÷ spread, up to which it is called so

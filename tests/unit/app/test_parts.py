@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sfumato.app.choices import Choices, History, Message
 from sfumato.app.guard import Guard, Headers
 from sfumato.app.pages.frame import Form
-from sfumato.app.pages.method import fields_of, given_options, takes_statistics
+from sfumato.app.pages.method import fields_of, read_options, takes_statistics
 from sfumato.app.pages.table import draw_branches, group_values
 from sfumato.app.uploads import NamedFolder, require_expandable, safe_name, shown_name
 from sfumato.app.visitors import MOST, Visitors
@@ -184,7 +184,7 @@ class TestFields:
     def test_untouched_fields_give_the_defaults(self, name):
         kind = method_class(name)
         form = Form({f"option-{one.name}": [one.value] for one in fields_of(kind, {})})
-        chosen = given_options(kind, form)
+        chosen = read_options(kind, form)
         required = {one.name for one in options_of(kind) if one.is_required}
         assert required <= set(chosen) <= {"k"}, "a size of groups is suggested"
         assert make_method(name, **chosen) == make_method(name, **dict.fromkeys(chosen, 5))
@@ -202,7 +202,7 @@ class TestFields:
         for one in options_of(method_class(name)):
             form = Form({"option-k": ["5"], f"option-{one.name}": [str(tmp_path / "secret.csv")]})
             with contextlib.suppress(SfumatoError):
-                make_method(name, **given_options(method_class(name), form))
+                make_method(name, **read_options(method_class(name), form))
         assert opened == []
 
 
@@ -247,7 +247,7 @@ class TestShownName:
 
 class TestOptionFields:
     def test_an_emptied_field_is_no_value_and_not_the_default(self):
-        assert given_options(method_class("boxes"), Form({"option-k": ["5"], "option-set_names": [""]})) == {
+        assert read_options(method_class("boxes"), Form({"option-k": ["5"], "option-set_names": [""]})) == {
             "k": 5,
             "set_names": None,
         }
@@ -256,4 +256,4 @@ class TestOptionFields:
         chosen = {"level": 0.123456789}
         fields = fields_of(method_class("noise"), chosen)
         form = Form({f"option-{one.name}": [one.value] for one in fields})
-        assert given_options(method_class("noise"), form) == chosen
+        assert read_options(method_class("noise"), form) == chosen

@@ -11,7 +11,7 @@ from tests.unit.app.texts_of_the_page import HOME, texts_of_the_methods, texts_o
 
 from sfumato.app.choices import Message
 from sfumato.app.rendering import GLOSSARY
-from sfumato.app.texts import Texts, languages, preferred, read_catalogue
+from sfumato.app.texts import Texts, choose_language, languages, read_catalogue
 
 CATALOGUES = sorted(HOME.glob("texts/*.po"))
 DOCS = Path(__file__).parents[3] / "docs"
@@ -41,7 +41,7 @@ class TestCatalogue:
         assert wrong == []
 
     def test_no_text_is_left_that_nobody_shows(self, file):
-        suggested = (HOME.parent / "schema" / "suggest.py").read_text()
+        suggested = (HOME.parent / "schema" / "recognition" / "roles.py").read_text()
         known = texts_of_the_page() | texts_of_the_methods()
         unused = [text for text in read_catalogue(file) if text not in known and text not in suggested]
         assert len(unused) <= 10, unused  # explanations of options may have changed meanwhile
@@ -50,8 +50,8 @@ class TestCatalogue:
 def test_german_is_among_the_languages():
     assert list(languages()) == ["en", "de"]
     assert languages()["de"]("Cancel") == "Abbrechen"
-    assert preferred("de-AT,en;q=0.7") == "de"
-    assert preferred("fr, es") == "en"
+    assert choose_language("de-AT,en;q=0.7") == "de"
+    assert choose_language("fr, es") == "en"
 
 
 class TestTexts:

@@ -9,7 +9,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.memory.scan import MemorySurvey
-from sfumato.measures.privacy.attacks.noise_stripping import stripped, without_noise
+from sfumato.measures.privacy.attacks.noise_stripping import strip_noise, without_noise
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
@@ -50,7 +50,7 @@ def test_cells_of_other_people_are_no_noise(people, method):
 def test_columns_without_relations_hide_noise():
     draw = np.random.default_rng(1)
     rows = draw.normal(size=(2000, 6))
-    assert stripped(rows, rows + 0.3 * draw.normal(size=rows.shape), draw).share < 0.05
+    assert strip_noise(rows, rows + 0.3 * draw.normal(size=rows.shape), draw).share < 0.05
 
 
 def test_the_guess_is_the_wiener_filter():
@@ -66,9 +66,9 @@ def test_the_guess_is_the_wiener_filter():
 def test_it_needs_two_altered_columns_and_some_rows():
     rows = np.random.default_rng(3).normal(size=(100, 3))
     draw = np.random.default_rng(4)
-    assert stripped(rows, rows, draw) is None
-    assert stripped(rows, rows + np.array([1.0, 0.0, 0.0]), draw) is None
-    assert stripped(rows[:5], rows[:5] + 1.0, draw) is None
+    assert strip_noise(rows, rows, draw) is None
+    assert strip_noise(rows, rows + np.array([1.0, 0.0, 0.0]), draw) is None
+    assert strip_noise(rows[:5], rows[:5] + 1.0, draw) is None
 
 
 def lines_of_two_kinds(draw, rows=1500):
@@ -104,5 +104,5 @@ def test_the_mixture_finds_the_true_normals():
 def test_of_noise_is_the_share_of_the_noise_itself(people):
     draw = np.random.default_rng(7)
     rows = people.to_numpy()
-    found = stripped(rows, rows + 0.5 * draw.normal(size=rows.shape), draw)
+    found = strip_noise(rows, rows + 0.5 * draw.normal(size=rows.shape), draw)
     assert found.share < found.of_noise < 1.0

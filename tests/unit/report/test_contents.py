@@ -17,7 +17,7 @@ from sfumato.report import html
 from sfumato.report.contents import contents, decisions, verdict
 from sfumato.report.distributions import distributions, gauges, groups
 from sfumato.report.html import Report
-from sfumato.report.reproduction import listed, reproduction
+from sfumato.report.reproduction import describe_value, reproduction
 from sfumato.report.summary import quantity_text
 from sfumato.report.usefulness import measure_widths
 from sfumato.schema.schema import Schema
@@ -237,7 +237,7 @@ class TestReproduction:
         assert {column.name: str(column.role) for column in read.columns} == ROLES
 
     def test_notes_are_shown_without_the_signs_of_a_program(self):
-        assert listed({"columns": ["age", "sex"], "kept": [], "x": {"how": None}, "y": True}) == (
+        assert describe_value({"columns": ["age", "sex"], "kept": [], "x": {"how": None}, "y": True}) == (
             "columns: age, sex; kept: none; x: how: none; y: yes"
         )
 

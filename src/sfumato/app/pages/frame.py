@@ -1,4 +1,4 @@
-"""What all pages share: the visitor of a request, forms, answers of the worker, and rendering."""
+"""What all pages share: the visitor of a request, forms, answers of the worker, rendering, undo and the language."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Settings:
 
 def visitor_of(request: Request) -> Visitor:
     """Return the visitor, whom the guard has found."""
-    found: Visitor = request.scope["visitor"]
-    return found
+    visitor: Visitor = request.scope["visitor"]
+    return visitor
 
 
 def settings_of(request: Request) -> Settings:
     """Return what the command gave to the server."""
-    found: Settings = request.app.state.settings
-    return found
+    settings: Settings = request.app.state.settings
+    return settings
 
 
 def source_of(request: Request) -> Source:
@@ -68,10 +68,10 @@ def redirect_to(path: str) -> Response:
 
 def page_of_form(request: Request) -> str:
     """Return the page that a form was on; only one of ours, so that nothing leads to another site."""
-    found = urlsplit(request.headers.get("referer", ""))
-    if not PAGE.fullmatch(found.path):
+    address = urlsplit(request.headers.get("referer", ""))
+    if not PAGE.fullmatch(address.path):
         return "/"
-    return found.path + (f"?{found.query}" if found.query else "")
+    return address.path + (f"?{address.query}" if address.query else "")
 
 
 def show_failure(request: Request, error: SfumatoError, status: int = 400) -> Response:
@@ -109,12 +109,12 @@ class Form:
         text = self.one(name)
         if not text:
             return None
-        found = position(re.sub(r"\D", "", text) if GROUPED.fullmatch(text) else text, 10**LONGEST_NUMBER)
-        if found is None:
+        number = position(re.sub(r"\D", "", text) if GROUPED.fullmatch(text) else text, 10**LONGEST_NUMBER)
+        if number is None:
             raise RequestError(
                 f"{name} must be a whole number.", found="something else", fix="only digits, such as 83000000"
             )
-        return found
+        return number
 
     def positions(self, name: str, size: int) -> list[int]:
         """Return a field with positions of columns; those that do not exist are left out."""
@@ -172,11 +172,8 @@ async def ask_for_columns(request: Request, choices: Choices | None = None) -> B
 
 def columns_of(job: BackgroundJob) -> TableOverview:
     """Return the columns that a finished job found."""
-    found: TableOverview = job.result
-    return found
-
-
-# What every page offers: undo, redo and the language.
+    overview: TableOverview = job.result
+    return overview
 
 
 async def go_home(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""The fifth step: the recommended method with its reasons, or another one with its options explained."""
+"""The fourth and the fifth step: what should stay accurate, and the method with its options explained."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sfumato.params import Checked, Choice, Flag, NamedOption, OrNone, Range, Ta
 from sfumato.recommendation.records import Recommendation
 from sfumato.report.reproduction import summary_of
 from sfumato.schema.columns import Role
-from sfumato.statistics.conditions import quoted
+from sfumato.statistics.conditions import quote
 from sfumato.statistics.language import parse
 
 FIRST = ("k", "l", "population", "beta", "level", "epsilon", "kind", "search", "suppress")  # seen at once
@@ -58,18 +58,18 @@ class OptionField:
 async def show_method(request: Request) -> Response:
     """Show the recommendation, all methods, and the options of one."""
     choices = visitor_of(request).choices
-    job = await _recommended(request)
+    job = await _ask_recommendation(request)
     if job.state != "done" and job.failure is None:
         return show_progress(request, job)
-    found: Recommendation | None = job.result
-    name = request.query_params.get("name") or choices.method or (found.method if found else "boxes")
+    advice: Recommendation | None = job.result
+    name = request.query_params.get("name") or choices.method or (advice.method if advice else "boxes")
     kind = method_class(name)
     same = kind.name == choices.method
-    given = choices.options if same else found.options if found and found.method == kind.name else {}
+    given = choices.options if same else advice.options if advice and advice.method == kind.name else {}
     return render_page(
         request,
         "method.html.j2",
-        recommended=found,
+        recommended=advice,
         failure=job.failure,
         methods={one: summary_of(method_class(one)) for one in METHODS},
         kind=kind,
@@ -83,9 +83,9 @@ async def choose_method(request: Request) -> Response:
     """Choose a method with its options, or the recommended one."""
     form, visitor = await form_of(request), visitor_of(request)
     kind = method_class(form.one("method"))
-    found: Recommendation | None = (await _recommended(request)).result
-    is_recommended = form.one("action") == "recommended" and found is not None and found.method == kind.name
-    given = found.options if found is not None and is_recommended else given_options(kind, form)
+    advice: Recommendation | None = (await _ask_recommendation(request)).result
+    is_recommended = form.one("action") == "recommended" and advice is not None and advice.method == kind.name
+    given = advice.options if advice is not None and is_recommended else read_options(kind, form)
     chosen = {name: value for name, value in given.items() if name != FROM_STATISTICS or not takes_statistics(kind)}
     make_method(kind.name, **chosen)  # validate
     message = Message("method {method}", {"method": kind.name})
@@ -93,7 +93,7 @@ async def choose_method(request: Request) -> Response:
     return redirect_to("/run")
 
 
-async def _recommended(request: Request) -> BackgroundJob:
+async def _ask_recommendation(request: Request) -> BackgroundJob:
     choices = visitor_of(request).choices
     return await ask_worker(
         request,
@@ -111,16 +111,16 @@ def options_for(choices: Choices) -> dict[str, Any]:
 def takes_statistics(kind: type[Method]) -> bool:
     """Return whether a method can be told which statistics to keep; the option of this name may be another one."""
     ranges = {one.name: one.declared.range for one in options_of(kind)}
-    found = ranges.get(FROM_STATISTICS)
-    return isinstance(found, OrNone) and isinstance(found.range, Checked)
+    declared = ranges.get(FROM_STATISTICS)
+    return isinstance(declared, OrNone) and isinstance(declared.range, Checked)
 
 
 def fields_of(kind: type[Method], given: Mapping[str, Any]) -> list[OptionField]:
     """Return the options of a method as fields, those that matter most first."""
-    return [_field(one, given) for one in _offered(kind)]
+    return [_field(one, given) for one in _offered_options(kind)]
 
 
-def _offered(kind: type[Method]) -> list[NamedOption]:
+def _offered_options(kind: type[Method]) -> list[NamedOption]:
     """Return the options that can be chosen here: not the statistics, and no table, which would open a path."""
     hidden = {FROM_STATISTICS} if takes_statistics(kind) else set()
     return [one for one in options_of(kind) if one.name not in hidden and not isinstance(_inner(one), Tabular)]
@@ -149,19 +149,19 @@ def _field(one: NamedOption, given: Mapping[str, Any]) -> OptionField:
     )
 
 
-def given_options(kind: type[Method], form: Form) -> dict[str, Any]:
+def read_options(kind: type[Method], form: Form) -> dict[str, Any]:
     """Return the options of a form that differ from their defaults."""
-    found: dict[str, Any] = {}
-    for one in _offered(kind):
+    options: dict[str, Any] = {}
+    for one in _offered_options(kind):
         text = form.one(f"option-{one.name}")
         default = "" if one.default is MISSING else _text(one.default)
         if f"option-{one.name}" not in form.fields or text == default:
             continue
         if text:
-            found[one.name] = option_value(text)
+            options[one.name] = option_value(text)
         elif isinstance(one.declared.range, OrNone):  # emptied: without it, and not the default
-            found[one.name] = None
-    return found
+            options[one.name] = None
+    return options
 
 
 def _text(value: Any) -> str:
@@ -191,13 +191,13 @@ async def show_statistics(request: Request) -> Response:
         return show_progress(request, job)
     numeric = _numeric_columns(columns_of(job))
     keep = visitor_of(request).choices.keep
-    singles = {f"{word}({quoted(name)})" for word in OF_ONE for _, name in numeric}
+    singles = {f"{word}({quote(name)})" for word in OF_ONE for _, name in numeric}
     return render_page(
         request,
         "statistics.html.j2",
         numeric=numeric,
         of_one=OF_ONE,
-        written={(word, name): f"{word}({quoted(name)})" in keep for word in OF_ONE for _, name in numeric},
+        written={(word, name): f"{word}({quote(name)})" in keep for word in OF_ONE for _, name in numeric},
         singles=[one for one in keep if one in singles],
         others=[one for one in keep if one not in singles],
     )
@@ -226,8 +226,8 @@ def _change_keep(keep: tuple[str, ...], form: Form, names: dict[str, str]) -> tu
         gone = "" if place is None else keep[place]
         return tuple(one for one in keep if one != gone), Message("not {statistic}", {"statistic": gone})
     if action == "singles":
-        known = {f"{word}({quoted(name)})" for word in OF_ONE for name in names.values()}
-        wanted = [f"{word}({quoted(names[place])})" for word in OF_ONE for place in form.all(word) if place in names]
+        known = {f"{word}({quote(name)})" for word in OF_ONE for name in names.values()}
+        wanted = [f"{word}({quote(names[place])})" for word in OF_ONE for place in form.all(word) if place in names]
         others = [one for one in keep if one not in known]
         return (*wanted, *others), Message("statistics of single columns")
     new = _read_statistic(action, form, names)
@@ -240,17 +240,17 @@ def _read_statistic(action: str, form: Form, names: dict[str, str]) -> str:
         return form.one("text")
     first, second = names.get(form.one("first")), names.get(form.one("second"))
     if action == "corr" and first and second:
-        return f"corr({quoted(first)}, {quoted(second)})"
+        return f"corr({quote(first)}, {quote(second)})"
     outcome, regressors = names.get(form.one("outcome")), [names[one] for one in form.all("by") if one in names]
     if action == "regress" and outcome and regressors:
-        return f"regress({quoted(outcome)} ~ {' + '.join(map(quoted, regressors))})"
+        return f"regress({quote(outcome)} ~ {' + '.join(map(quote, regressors))})"
     raise RequestError("The statistic needs its columns.", found="too few", fix="choose them in the lists")
 
 
-def _numeric_columns(found: TableOverview) -> list[tuple[int, str]]:
+def _numeric_columns(overview: TableOverview) -> list[tuple[int, str]]:
     """Return the columns that have means, with their positions."""
     return [
         (place, column.name)
-        for place, column in enumerate(found.inspection.columns)
+        for place, column in enumerate(overview.inspection.columns)
         if column.kind.is_numeric and column.role not in (Role.IDENTIFIER, Role.WEIGHT)
     ]

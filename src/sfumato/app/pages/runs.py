@@ -1,4 +1,4 @@
-"""The sixth step: make the release, with progress, and cancel it."""
+"""The sixth and the seventh step: make a release, show and compare the runs, and download what they made."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sfumato.app.visitors import Run
 from sfumato.comparison.page import map_context
 from sfumato.errors import RequestError
 from sfumato.job.project_files import project_text
-from sfumato.job.request import READING, listed, reading_words
+from sfumato.job.request import READING
 from sfumato.job.request import Request as ReleaseRequest
 from sfumato.methods.base import make_method, method_class
 from sfumato.report.picture import HEIGHT, WIDTH
@@ -54,14 +54,14 @@ async def show_run(request: Request) -> Response:
     job = await ask_for_columns(request)
     if job.state != "done":
         return show_progress(request, job)
-    found = columns_of(job)
+    overview = columns_of(job)
     return render_page(
         request,
         "run.html.j2",
-        found=found,
+        found=overview,
         options=options_for(choices),
         summary=summary_of(method_class(choices.method)),
-        attacked=found.inspection.rows <= ATTACKED,
+        attacked=overview.inspection.rows <= ATTACKED,
         last=visitor.runs[-1] if visitor.runs else None,
     )
 
@@ -77,7 +77,7 @@ async def start_run(request: Request) -> Response:
     choices, job = visitor.choices, await ask_for_columns(request)
     if choices.method is None or job.state != "done" or any(not run.job.is_over for run in visitor.runs):
         return redirect_to("/run")
-    options, seed, schema = options_for(choices), form.number("seed"), columns_of(job).schema
+    options = options_for(choices)
     make_method(choices.method, **options)  # validate before any work
     visitor.made_runs += 1
     folder = visitor.room(f"run-{visitor.made_runs}")
@@ -85,10 +85,10 @@ async def start_run(request: Request) -> Response:
         source=source_of(request),
         number=visitor.made_runs,
         folder=str(folder / "out"),
-        schema=schema,
+        schema=columns_of(job).schema,
         method=choices.method,
         options=options,
-        seed=seed,
+        seed=form.number("seed"),
         attacked=bool(form.one("attacked")),
     )
 
@@ -96,18 +96,7 @@ async def start_run(request: Request) -> Response:
         if ended.state != "done":
             shutil.rmtree(folder, ignore_errors=True)
 
-    made = Run(
-        number=task.number,
-        folder=folder,
-        source=task.source,
-        choices=choices,
-        schema=schema,
-        method=choices.method,
-        options=options,
-        seed=seed,
-        job=visitor.jobs.ask(task, clear_away),
-    )
-    visitor.runs.append(made)
+    visitor.runs.append(Run(folder=folder, choices=choices, task=task, job=visitor.jobs.ask(task, clear_away)))
     return redirect_to("/run")
 
 
@@ -130,7 +119,7 @@ async def send_state(request: Request) -> Response:
         return JSONResponse({"over": True})
     run = next((one for one in visitor.runs if one.job is job), None)
     is_there = run is not None and job.state in ("done", "failed")  # the page of a run that failed says why
-    made = f"/runs/{run.number}" if run is not None and is_there else None
+    address = f"/runs/{run.task.number}" if run is not None and is_there else None
     return JSONResponse(
         {
             "over": job.is_over,
@@ -138,7 +127,7 @@ async def send_state(request: Request) -> Response:
             "said": job.said[-12:],
             "share": job.share,
             "seconds": round(job.elapsed, 1),
-            "next": made,
+            "next": address,
         }
     )
 
@@ -152,57 +141,60 @@ TREES = "trees"  # folder of edited trees, beside the schema file
 
 def command_of(run: Run) -> str:
     """Return the command; it is given in the folder that holds the table and ``schema.toml``."""
-    seed = [] if run.seed is None else ["--seed", str(run.seed)]
-    name = run.source.name
+    seed = [] if run.task.seed is None else ["--seed", str(run.task.seed)]
+    name = run.task.source.name
     file = f"./{name}" if name.startswith("-") else name  # it would be read as an option
     return command_text(
-        run.method, run.options, file=file, folder=OUT, arguments=[*reading_words(run.source.reading), *seed]
+        run.task.method,
+        run.task.options,
+        file=file,
+        folder=OUT,
+        arguments=[*run.task.source.reading.to_arguments(), *seed],
     )
 
 
 def python_of(run: Run) -> str:
     """Return the same in Python."""
-    reading = run.source.reading
     given = {
-        "separator": reading.separator,
-        "encoding": reading.encoding,
-        "decimal": reading.decimal,
-        "missing": list(reading.missing) or None,
-        "header": reading.header,
-        "names": None if reading.names is None else list(listed(reading.names)),
-        "sheet": reading.sheet,
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in run.task.source.reading.options.items()
     }
-    options = "".join(f", {name}={value!r}" for name, value in given.items() if value is not None)
-    file = f"sf.read({run.source.name!r}{options})" if options else None
-    seed = "" if run.seed is None else f", seed={run.seed}"
-    made = python_text(
-        method_class(run.method).__name__, run.options, file=run.source.name, folder=OUT, arguments=seed, table=file
+    options = "".join(f", {name}={value!r}" for name, value in given.items())
+    file = f"sf.read({run.task.source.name!r}{options})" if options else None
+    seed = "" if run.task.seed is None else f", seed={run.task.seed}"
+    expression = python_text(
+        method_class(run.task.method).__name__,
+        run.task.options,
+        file=run.task.source.name,
+        folder=OUT,
+        arguments=seed,
+        table=file,
     )
-    return f"import sfumato as sf\n\n{made}\n"
+    return f"import sfumato as sf\n\n{expression}\n"
 
 
 def tree_files(run: Run) -> dict[str, Path]:
     """Return the trees that the visitor edited, by their paths beside the schema file."""
-    paths = [Path(column.tree) for column in run.schema.columns if column.tree and os.sep in column.tree]
+    paths = [Path(column.tree) for column in run.task.schema.columns if column.tree and os.sep in column.tree]
     return {f"{TREES}/{path.name}": path for path in paths}
 
 
 def schema_of(run: Run) -> str:
     """Return the schema file, which names edited trees in a folder beside it."""
-    return run.schema.to_toml(_home(run))
+    return run.task.schema.to_toml(_home(run))
 
 
 def project_of(run: Run) -> str:
     """Return the project file; ``sfumato run`` makes the release again. There is no seed in it."""
     home = _home(run)
-    reading = run.source.reading
+    reading = run.task.source.reading
     return project_text(
         ReleaseRequest(
-            input=str(home / run.source.name),
+            input=str(home / run.task.source.name),
             target=str(home / OUT),
-            method=run.method,
-            options=run.options,
-            columns=run.schema,
+            method=run.task.method,
+            options=run.task.options,
+            columns=run.task.schema,
             reading=None if reading == READING else reading,
         ),
         home,
@@ -223,17 +215,17 @@ MOST_RUNS = 10**9  # numbers that an address may name
 async def show_result(request: Request) -> Response:
     """Show the result of a run."""
     run = run_of(request)
-    if run.made is None:
+    if run.result is None:
         return render_page(
             request, "failed_run.html.j2", 200 if run.job.failure else 404, run=run, failure=run.job.failure
         )
-    contents = run.made.contents
+    contents = run.result.contents
     return render_page(
         request,
         "result.html.j2",
         run=run,
         report=contents,
-        reason=run.made.trial.rows[0].reason if run.made.trial else "",
+        reason=run.result.trial.rows[0].reason if run.result.trial else "",
         picture=contents._picture,
         width=WIDTH,
         height=HEIGHT,
@@ -248,18 +240,18 @@ async def compare_runs(request: Request) -> Response:
     from sfumato.comparison.records import Comparison  # slow to import
 
     visitor = visitor_of(request)
-    runs = [run for run in visitor.runs if run.made is not None]
-    placed = [run for run in runs if run.made and run.made.trial and not run.made.trial.rows[0].reason]
+    runs = [run for run in visitor.runs if run.result is not None]
+    placed = [run for run in runs if run.result and run.result.trial and not run.result.trial.rows[0].reason]
     context: dict[str, Any] = {}
     if placed:
-        trials = [run.made.trial for run in placed if run.made and run.made.trial]
+        trials = [run.result.trial for run in placed if run.result and run.result.trial]
         whole = Comparison(
             rows=tuple(trial.rows[0] for trial in trials),
             original_rows=trials[0].original_rows,
             reference_rows=trials[0].reference_rows,
         )
-        context = map_context(whole, numbers=[run.number for run in placed])
-        context["marked"] = {run.number: row for run, row in zip(placed, whole.rows, strict=True)}
+        context = map_context(whole, numbers=[run.task.number for run in placed])
+        context["marked"] = {run.task.number: row for run, row in zip(placed, whole.rows, strict=True)}
     return render_page(
         request, "runs.html.j2", runs=runs, failed=[run for run in visitor.runs if run.job.failure], **context
     )
@@ -271,7 +263,7 @@ async def restore_choices(request: Request) -> Response:
     run = run_of(request)
     chosen = run.choices
     visitor_of(request).history.change(
-        Message("back to run {run}", {"run": run.number}),
+        Message("back to run {run}", {"run": run.task.number}),
         schema=chosen.schema,
         population=chosen.population,
         keep=chosen.keep,
@@ -299,7 +291,7 @@ REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 
 async def send_report(request: Request) -> Response:
     """Show the report, or save it: ``?save=1``."""
     run = _complete_run(request)
-    name = f"report-run-{run.number}.html" if request.query_params.get("save") else None
+    name = f"report-run-{run.task.number}.html" if request.query_params.get("save") else None
     answer = FileResponse(run.bundle / "report.html", media_type="text/html", filename=name)
     answer.headers["content-security-policy"] = REPORT_POLICY
     return answer
@@ -311,7 +303,7 @@ async def send_bundle(request: Request) -> Response:
     archive = run.folder / "bundle.zip"
     if not archive.exists():
         await run_in_threadpool(_pack, run.bundle, archive)
-    return FileResponse(archive, media_type="application/zip", filename=f"sfumato-run-{run.number}.zip")
+    return FileResponse(archive, media_type="application/zip", filename=f"sfumato-run-{run.task.number}.zip")
 
 
 async def send_recipe(request: Request) -> Response:
@@ -329,16 +321,16 @@ async def send_recipe(request: Request) -> Response:
         raise HTTPException(404)
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file, made in texts.items():
-            archive.writestr(file, made(run))
+        for file, write in texts.items():
+            archive.writestr(file, write(run))
         for file, path in tree_files(run).items():
             archive.write(path, file)
-    return _save(out.getvalue(), f"sfumato-project-{run.number}.zip", "application/zip")
+    return _save(out.getvalue(), f"sfumato-project-{run.task.number}.zip", "application/zip")
 
 
 def _complete_run(request: Request) -> Run:
     run = run_of(request)
-    if run.made is None:
+    if run.result is None:
         raise HTTPException(404)
     return run
 

@@ -1,4 +1,4 @@
-"""The first step: upload a table, open one below the named folder, or try the demo."""
+"""The first three steps: open a table, choose the roles and trees of its columns, and see its risks."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ async def open_path(request: Request) -> Response:
     folder, form = settings_of(request).folder, await form_of(request)
     if folder is None:
         raise OptionError("The command must name a folder to open files by path.", fix="sfumato app --folder DIR")
-    found = await run_in_threadpool(folder.find, form.one("path"))
-    await run_in_threadpool(require_expandable, found, EXPANDED * settings_of(request).most_upload)
-    source = Source(path=str(found), name=found.name, reading=_reading(form), below=str(folder.path.resolve()))
+    path = await run_in_threadpool(folder.find, form.one("path"))
+    await run_in_threadpool(require_expandable, path, EXPANDED * settings_of(request).most_upload)
+    source = Source(path=str(path), name=path.name, reading=_reading(form), below=str(folder.path.resolve()))
     await run_in_threadpool(visitor_of(request).open, source)
     return redirect_to("/columns")
 
@@ -98,7 +98,7 @@ async def open_demo(request: Request) -> Response:
     return redirect_to("/columns")
 
 
-async def read_again(request: Request) -> Response:
+async def reread_table(request: Request) -> Response:
     """Read the same table in another way."""
     visitor, form = visitor_of(request), await form_of(request)
     if visitor.source is not None:
@@ -242,7 +242,7 @@ async def change_tree(request: Request) -> Response:
         if action == "group":
             tree = group_values(tree, form.positions("value", tree.size), form.one("group"), form.number("level") or 1)
         message = Message("tree for {column}", {"column": column.name})
-    chosen = replace(column, tree=None if tree is None else _stored(request, column.name, tree))
+    chosen = replace(column, tree=None if tree is None else _store_tree(request, column.name, tree))
     schema = history.now.schema
     others = tuple(one for one in schema.columns if one.name != column.name)
     history.change(message, schema=replace(schema, columns=(*others, chosen)))
@@ -268,10 +268,10 @@ def group_values(tree: Tree, values: Sequence[int], name: str, level: int) -> Tr
 def draw_branches(lines: Sequence[Sequence[str]], level: int | None = None, first: int = 0) -> tuple[DrawnBranch, ...]:
     """Return the nodes of a tree from its lines, the highest level first; subtrees are contiguous."""
     level = len(lines[0]) - 1 if level is None else level
-    found, start = [], 0
+    branches, start = [], 0
     for row in range(1, len(lines) + 1):
         if row == len(lines) or lines[row][level] != lines[start][level]:
-            found.append(
+            branches.append(
                 DrawnBranch(
                     name=lines[start][level],
                     level=level,
@@ -280,16 +280,16 @@ def draw_branches(lines: Sequence[Sequence[str]], level: int | None = None, firs
                 )
             )
             start = row
-    return tuple(found)
+    return tuple(branches)
 
 
 def _column(columns: Sequence[Column], given: str) -> Column:
-    found = position(given, len(columns))
-    if found is None:
+    place = position(given, len(columns))
+    if place is None:
         raise RequestError(
             "There is no such column.", found=f"{len(columns)} columns", fix="a link on the page of columns"
         )
-    return columns[found]
+    return columns[place]
 
 
 def _levels(text: str) -> tuple[float, ...]:
@@ -313,7 +313,7 @@ def _lines(text: str) -> list[tuple[str, ...]]:
     return lines
 
 
-def _stored(request: Request, column: str, tree: Tree) -> str:
+def _store_tree(request: Request, column: str, tree: Tree) -> str:
     """Store a tree under a name made of its content, so that undo finds the one before."""
     out = io.StringIO()
     tree.write(out)

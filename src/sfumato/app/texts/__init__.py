@@ -32,13 +32,13 @@ class Texts:
 
     def __call__(self, text: str, **values: object) -> str:
         """Return a text in this language, with values in its placeholders; whole numbers get separators."""
-        found = self.catalogue.get(text) or text
+        translation = self.catalogue.get(text) or text
         if not values:
-            return found
+            return translation
         shown = {name: self.count(value) if isinstance(value, int) else value for name, value in values.items()}
         if any(isinstance(value, Markup) for value in shown.values()):
-            return escape(found).format(**shown)  # all other values are escaped
-        return found.format(**shown)
+            return escape(translation).format(**shown)  # all other values are escaped
+        return translation.format(**shown)
 
     def message(self, one: Message) -> str:
         """Return a remembered text in this language; texts of the catalogue in its placeholders are translated too."""
@@ -63,7 +63,7 @@ def languages() -> dict[str, Texts]:
     return {ENGLISH: Texts(ENGLISH)} | {file.stem: Texts(file.stem, read_catalogue(file)) for file in files}
 
 
-def preferred(accepted: str) -> str:
+def choose_language(accepted: str) -> str:
     """Return the first known language of an Accept-Language header.
 
     >>> preferred("fr-FR, de;q=0.8, en;q=0.5"), preferred("")
@@ -75,13 +75,13 @@ def preferred(accepted: str) -> str:
 
 def read_catalogue(file: Path) -> dict[str, str]:
     """Read the pairs of a .po file; comments, contexts and empty translations are ignored."""
-    found: dict[str, str] = {}
+    catalogue: dict[str, str] = {}
     key, texts = "", {"msgid": "", "msgstr": ""}
     for line in [*file.read_text(encoding="utf-8").splitlines(), "msgid"]:
         word, _, quoted = line.strip().partition(" ")
         if word == "msgid":
             if texts["msgid"] and texts["msgstr"]:
-                found[texts["msgid"]] = texts["msgstr"]
+                catalogue[texts["msgid"]] = texts["msgstr"]
             texts = {"msgid": "", "msgstr": ""}
         if word in texts:
             key = word
@@ -90,4 +90,4 @@ def read_catalogue(file: Path) -> dict[str, str]:
         else:
             quoted = line.strip()
         texts[key] += ast.literal_eval(quoted) if quoted else ""
-    return found
+    return catalogue

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from sfumato.table.kinds import Kind
 
 
-# Which rows of original, release and reference are equal, cell by cell, whatever types the tables use.
-
-
 LANES = ((0, "a"), (1, "b"))  # the two halves of a key
 NO_VALUE = np.inf  # a released cell that is not one number, so that it equals no original cell
 
@@ -73,10 +70,10 @@ class ColumnCodes:
 
 def cells_of(subject: MeasuredRelease) -> tuple[ColumnCodes, ...]:
     """Return the compared columns as codes, in the order of ``subject.names``."""
-    return tuple(_coded(subject, name) for name in subject.names)
+    return tuple(_encode(subject, name) for name in subject.names)
 
 
-def _coded(subject: MeasuredRelease, name: str) -> ColumnCodes:
+def _encode(subject: MeasuredRelease, name: str) -> ColumnCodes:
     tables = [subject.original, subject.released] + ([] if subject.reference is None else [subject.reference])
     if subject.original.kinds[name].is_numeric:
         cells = np.concatenate([_numbers(table, name) for table in tables])
@@ -122,15 +119,15 @@ class CellKeys:
         shown += [name for name in known if name in kinds]
         return cls(subject.names, known, tuple(shown), subject.original.kinds)
 
-    def original(self, rows: Table) -> pa.Table:
+    def key_original(self, rows: Table) -> pa.Table:
         """Return the keys of original rows."""
         cells = self._cells(rows)
-        return _keyed(known=cells.select(self.known), whole=cells)
+        return _make_keys(known=cells.select(self.known), whole=cells)
 
-    def released(self, rows: Table) -> pa.Table:
+    def key_released(self, rows: Table) -> pa.Table:
         """Return the keys of released rows."""
         cells = self._cells(rows)
-        return _keyed(known=cells.select(self.known), whole=cells, shown=rows.select(self.shown))
+        return _make_keys(known=cells.select(self.known), whole=cells, shown=rows.select(self.shown))
 
     def _cells(self, table: Table) -> Table:
         """Return the compared columns with the same types for all tables."""
@@ -143,7 +140,7 @@ class CellKeys:
         return Table(pa.table(columns), {name: self.kinds[name] for name in self.names})
 
 
-def _keyed(**tables: Table) -> pa.Table:
+def _make_keys(**tables: Table) -> pa.Table:
     keys = {name: row_keys(table) for name, table in tables.items()}
     return pa.table({f"{name}_{lane}": key[:, place] for name, key in keys.items() for place, lane in LANES})
 
@@ -217,12 +214,12 @@ def copy_scores(subject: MeasuredRelease) -> Iterator[Score]:
     rows = (subject.original.rows, subject.released.rows, 0 if subject.reference is None else subject.reference.rows)
     whole, partly = RowMatches.of(cells, rows), RowMatches.of(known, rows)
     unique = partly.counts(partly.original)[partly.original] == 1
-    found: list[tuple[str, RowMatches, Sequence[ColumnCodes]]] = [("copies, all columns", whole, cells)]
-    found += [("copies, quasi-identifiers", partly, known)] if 0 < len(known) < len(cells) else []
+    matches: list[tuple[str, RowMatches, Sequence[ColumnCodes]]] = [("copies, all columns", whole, cells)]
+    matches += [("copies, quasi-identifiers", partly, known)] if 0 < len(known) < len(cells) else []
     boxed = any(is_interval(name, subject.released.kinds) for name in subject.names)
     near = subject.original.rows > 1 and not boxed
-    tests = len(found) + near
-    for name, equal, columns in found:
+    tests = len(matches) + near
+    for name, equal, columns in matches:
         expected = float(unique.sum()) * rows[1] * equal_by_chance(subject, columns)
         copies = count_copies(equal, unique, expected, reference=rows[2], original=rows[0])
         yield _score(name, copies, rows[1], tests)
@@ -237,12 +234,12 @@ def counted_copy_scores(subject: MeasuredRelease, counted: ComparedRows) -> Iter
     """
     cells = cells_of(subject)
     known = [column for column in cells if subject.quasi is None or column.name in subject.quasi]
-    found = [("copies, all columns", counted.whole, cells)]
-    found += [("copies, quasi-identifiers", counted.known, tuple(known))] if 0 < len(known) < len(cells) else []
+    matches = [("copies, all columns", counted.whole, cells)]
+    matches += [("copies, quasi-identifiers", counted.known, tuple(known))] if 0 < len(known) < len(cells) else []
     boxed = any(is_interval(name, subject.released.kinds) for name in subject.names)
     near = subject.original.rows > 1 and not boxed and subject.origin is not None
-    tests, rows = len(found) + near, counted.released_rows
-    for name, equal, columns in found:
+    tests, rows = len(matches) + near, counted.released_rows
+    for name, equal, columns in matches:
         by_columns = float(counted.known.unique) * rows * equal_by_chance(subject, columns)
         ratio = 2.0 * rows / counted.original_rows
         copies = Copies(
@@ -336,7 +333,7 @@ def _near_score(subject: MeasuredRelease, equal: RowMatches, tests: int) -> Scor
         near = find(subject.people[people.chosen], subject.others, 1, _generator(subject)).neighbours
         other, apart, tried = near.distance[:, 0], people.others.distance, float(len(subject.others))
     ratio, dimension = subject.released.rows / tried, _dimension(people)
-    found = []
+    shares = []
     for share in NEAR:
         copied = int((alone & _is_near(people.released.distance, people.others.distance, share)).sum())
         seen = int(_is_near(other, apart, share).sum())
@@ -348,8 +345,8 @@ def _near_score(subject: MeasuredRelease, equal: RowMatches, tests: int) -> Scor
             expected=expected_copies(expected, seen, ratio),
             p_value=min(1.0, len(NEAR) * chance_of(copied, expected, seen, ratio)),
         )
-        found.append((copies, share))
-    copies, share = min(found, key=lambda one: one[0].p_value)  # the first of equal ones: it counts most
+        shares.append((copies, share))
+    copies, share = min(shares, key=lambda one: one[0].p_value)  # the first of equal ones: it counts most
     note = f"released row closer than {share:.0%} " if share >= 0.01 else f"released row closer than {share:g} "
     note += "of the distance to the nearest other person, and not equal; "
     return _score("copies, nearly equal", copies, subject.released.rows, tests, note)

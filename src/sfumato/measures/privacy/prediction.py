@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Nearest rows in tables of any size: exact if that is affordable, else approximate with a measured recall.
-
-
 EXACT_PAIRS = 2 * 10**10  # largest number of pairs for an exact search: some minutes on two processors
 CELL_ROWS = 1000  # average number of points per cell
 PROBED = 24  # cells that are searched for each query
@@ -128,8 +125,8 @@ def predict(
     pair = MeasuredRelease(
         original=as_table(original), released=as_table(released), metric=metric, randomness=Randomness(seed)
     )
-    found = find(pair.people, pair.rows, min(k, len(pair.rows)), pair.generator("prediction"))
-    return measure_prediction(found.neighbours, pair.rows)
+    prediction = find(pair.people, pair.rows, min(k, len(pair.rows)), pair.generator("prediction"))
+    return measure_prediction(prediction.neighbours, pair.rows)
 
 
 @dataclass(frozen=True, repr=False)
@@ -183,8 +180,8 @@ def uncertainty_by_column(
     columns = [pair.code.columns(name) for name in pair.code.names]
     variance = np.zeros((len(index), len(columns)))
     for start in range(0, len(index) if index.shape[1] > 1 else 0, BLOCK):
-        found = pair.released_matrix[index[start : start + BLOCK]].var(axis=1, ddof=1)
-        variance[start : start + BLOCK] = np.column_stack([found[:, own].mean(axis=1) for own in columns])
+        variances = pair.released_matrix[index[start : start + BLOCK]].var(axis=1, ddof=1)
+        variance[start : start + BLOCK] = np.column_stack([variances[:, own].mean(axis=1) for own in columns])
     variance[variance < ROUNDING] = 0.0
     return ColumnUncertainty(tuple(pair.code.names), variance)
 
@@ -256,6 +253,6 @@ def prediction_scores(subject: MeasuredRelease) -> Iterator[Score]:
         numbers = getattr(people.released, name)
         typical = float(np.median(getattr(people.others, name)))
         for label, at in (("median", 0.5), ("worst 1 %", WORST)):
-            found = quantile(numbers, at)
+            level = quantile(numbers, at)
             note = f"{meaning}; median {typical:.3g} from the table without the person{recall}"
-            yield found.score(f"prediction {name}, {label}", rows=len(numbers), note=note, better="higher")
+            yield level.score(f"prediction {name}, {label}", rows=len(numbers), note=note, better="higher")

@@ -9,7 +9,7 @@ split off before anything was anonymized (:func:`sfumato.split_holdout`). By def
 person, which for that person is a sample of the same population.
 
 In an assessment the p-values come from exchanges of released rows and rows of the reference
-(`measures/permutation.py`): the same people are compared with both, so that the two sides depend on each other. Both
+(`measures/confidence.py`): the same people are compared with both, so that the two sides depend on each other. Both
 sides have the same number of rows. ``compare_with_reference`` is TL's test, for two samples that do not depend.
 """
 
@@ -103,8 +103,8 @@ def reference_prediction(subject: MeasuredRelease) -> Prediction:
     if subject.others is None:
         return people_of(subject).others
     people = subject.people[people_of(subject).chosen]
-    found = find(people, subject.others, min(NEIGHBOURS, len(subject.others)), subject.generator("reference"))
-    return measure_prediction(found.neighbours, subject.others)
+    prediction = find(people, subject.others, min(NEIGHBOURS, len(subject.others)), subject.generator("reference"))
+    return measure_prediction(prediction.neighbours, subject.others)
 
 
 def reference_scores(subject: MeasuredRelease) -> Iterator[Score]:
@@ -150,10 +150,10 @@ class Pool:
         """Draw ``rows`` rows of each kind and the people, and find the nearest rows of each person."""
         generator = subject.generator("test")
         others = subject.people if subject.others is None else subject.others
-        points = np.concatenate([_drawn(side, rows, generator) for side in (subject.rows, others)])
+        points = np.concatenate([_draw(side, rows, generator) for side in (subject.rows, others)])
         most = rows_planned(min(SHIFTS.values()))
         if subject.others is not None:
-            near = _nearest(_drawn(subject.people, most, generator), points, POOLED, generator)
+            near = _nearest(_draw(subject.people, most, generator), points, POOLED, generator)
             return cls(points, near.distance, near.index, None)
         few = min(most, rows)
         own = np.concatenate([generator.permutation(rows)[:few], rows + generator.permutation(rows)[:few]])
@@ -170,10 +170,10 @@ class Pool:
         least = 1e-24 * float(self.points.var(axis=0).sum())  # rounding among equal rows is no spread
         for place, released in enumerate(labels):
             asked = self.is_query(released)
-            found = measure_halves(self.distance[asked], self.index[asked], self.points, released, NEIGHBOURS)
-            found[:, :, 2][found[:, :, 2] < least] = 0.0
-            for column in range(len(SHIFTS) if len(found) else 0):
-                shifts[place, column] = downward_shift(found[:, 0, column], found[:, 1, column])
+            halves = measure_halves(self.distance[asked], self.index[asked], self.points, released, NEIGHBOURS)
+            halves[:, :, 2][halves[:, :, 2] < least] = 0.0
+            for column in range(len(SHIFTS) if len(halves) else 0):
+                shifts[place, column] = downward_shift(halves[:, 0, column], halves[:, 1, column])
         return shifts
 
 
@@ -185,11 +185,11 @@ def _nearest(
     The search prefers the first of them, which are released rows: the test would reject any table with many equal rows.
     """
     order = generator.permutation(len(points))
-    found = find(queries, points[order], min(k, len(points)), generator).neighbours
-    return Neighbours(found.distance, np.where(found.index >= 0, order[found.index], -1))
+    nearest = find(queries, points[order], min(k, len(points)), generator).neighbours
+    return Neighbours(nearest.distance, np.where(nearest.index >= 0, order[nearest.index], -1))
 
 
-def _drawn(rows: NDArray[np.float64], most: int, generator: np.random.Generator) -> NDArray[np.float64]:
+def _draw(rows: NDArray[np.float64], most: int, generator: np.random.Generator) -> NDArray[np.float64]:
     """Return ``most`` random rows, or all if there are fewer."""
     return rows if len(rows) <= most else rows[generator.choice(len(rows), most, replace=False)]
 

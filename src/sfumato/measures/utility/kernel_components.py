@@ -106,9 +106,9 @@ class KernelComponents:
         centred = similar - similar.mean(axis=0) - similar.mean(axis=1)[:, None] + similar.mean()
         if np.abs(centred).max() <= 1e-12 * np.abs(similar).max():  # all rows are equal: nothing varies
             return cls(rows, np.zeros((len(rows), 0)), np.zeros(0), 0.0, kernel)
-        found = leading_eigenpairs(centred, min(components, len(rows)), generator)
-        real = found.values > 1e-12 * max(found.values.max(initial=0.0), np.finfo(float).tiny)
-        values, weights = found.values[real], found.vectors[:, real] / np.sqrt(found.values[real])
+        eigenpairs = leading_eigenpairs(centred, min(components, len(rows)), generator)
+        real = eigenpairs.values > 1e-12 * max(eigenpairs.values.max(initial=0.0), np.finfo(float).tiny)
+        values, weights = eigenpairs.values[real], eigenpairs.vectors[:, real] / np.sqrt(eigenpairs.values[real])
         return cls(rows, weights - weights.mean(axis=0), values / len(rows), np.trace(centred) / len(rows), kernel)
 
     def project(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -197,8 +197,8 @@ def compare_components(
     pair = MeasuredRelease(original=as_table(original), released=as_table(released), randomness=Randomness(seed))
     generator = pair.generator("kernel components")
     chosen = Kernel(name=kernel, degree=degree, width=width)
-    found = KernelComponents.of(pair.original_matrix, generator=generator, kernel=chosen, components=components)
-    return component_tests(found, pair.original_matrix, pair.released_matrix, generator)
+    kernel_pca = KernelComponents.of(pair.original_matrix, generator=generator, kernel=chosen, components=components)
+    return component_tests(kernel_pca, pair.original_matrix, pair.released_matrix, generator)
 
 
 def component_scores(subject: MeasuredRelease) -> Iterator[Score]:

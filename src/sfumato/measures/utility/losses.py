@@ -64,14 +64,14 @@ def mean_shares(subject: MeasuredRelease) -> MeanShares:
     A released label that is neither a value nor a set of values covers what the original rows show, if these are known.
     The cells of a row that is not released cover everything.
     """
-    found = {name: _mean_share(subject, name) for name in subject.names}
-    known = [name for name, one in found.items() if one is not None]
+    shares = {name: _mean_share(subject, name) for name in subject.names}
+    known = [name for name, one in shares.items() if one is not None]
     gone = rows_not_released(subject) / max(subject.original.rows, subject.released.rows)
     return MeanShares(
         known=tuple(known),
-        unknown=tuple(name for name in found if name not in known),
-        shares=tuple((1.0 - gone) * one[0] + gone for one in found.values() if one is not None),
-        domains=tuple(one[1] for one in found.values() if one is not None),
+        unknown=tuple(name for name in shares if name not in known),
+        shares=tuple((1.0 - gone) * one[0] + gone for one in shares.values() if one is not None),
+        domains=tuple(one[1] for one in shares.values() if one is not None),
     )
 
 
@@ -86,9 +86,9 @@ def entropy_lost(subject: MeasuredRelease) -> float:
     A row that is not released loses everything.
     """
     lost = most = 0.0
-    gone = _suppressed(subject)
+    gone = _find_suppressed(subject)
     for name in subject.names:
-        own, covered, total = _rows_covered(subject, name)
+        own, covered, total = _count_covered_rows(subject, name)
         left_out = _rows_with_value(subject, name)[gone]
         hidden = non_uniform_entropy(left_out[left_out > 0], np.full(int((left_out > 0).sum()), total))
         lost += non_uniform_entropy(own, covered) + hidden
@@ -96,7 +96,7 @@ def entropy_lost(subject: MeasuredRelease) -> float:
     return lost / most if most else 0.0
 
 
-def _suppressed(subject: MeasuredRelease) -> NDArray[np.int64]:
+def _find_suppressed(subject: MeasuredRelease) -> NDArray[np.int64]:
     """Return the original rows that are not released; none if some released row has no original."""
     assert subject.origin is not None
     if not rows_not_released(subject) or (subject.origin < 0).any():
@@ -120,10 +120,10 @@ def _mean_share(subject: MeasuredRelease, name: str) -> tuple[float, float] | No
         widths = np.clip((ends.high - ends.low) / span, 0.0, 1.0) if span else np.zeros(subject.released.rows)
         return float(np.where(np.isnan(widths), _missing_share(numbers), widths).mean()), np.inf
     coded = subject.original.coded(name)
-    found = _covered(subject, name, coded)
-    if found is None:
+    covered = _count_covered(subject, name, coded)
+    if covered is None:
         return None
-    return mean_covered(found.values[subject.released.coded(name).codes], coded.size), coded.size
+    return mean_covered(covered.values[subject.released.coded(name).codes], coded.size), coded.size
 
 
 def _missing_share(numbers: NDArray[np.float64]) -> float:
@@ -136,7 +136,7 @@ def _has_ends(subject: MeasuredRelease, name: str) -> bool:
     return is_interval(name, released) or (name in released and released[name].is_numeric)
 
 
-def _covered(subject: MeasuredRelease, name: str, coded: Coded) -> Covered | None:
+def _count_covered(subject: MeasuredRelease, name: str, coded: Coded) -> Covered | None:
     """Return how many original values, and how many rows with them, each released cell covers; None if not known."""
     shown, counts = subject.released.coded(name), np.bincount(coded.codes, minlength=coded.size)
     places = {value: place for place, value in enumerate(pc.cast(coded.values, pa.string()).to_pylist())}
@@ -159,7 +159,7 @@ def _covered(subject: MeasuredRelease, name: str, coded: Coded) -> Covered | Non
     return Covered(values, rows)
 
 
-def _rows_covered(subject: MeasuredRelease, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+def _count_covered_rows(subject: MeasuredRelease, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Return, for each released row with an original: the rows with its original value, and those that its cell covers.
 
     Also the number of rows with a value. Rows without one are left out.
@@ -176,10 +176,10 @@ def _rows_covered(subject: MeasuredRelease, name: str) -> tuple[NDArray[np.int64
         last, first = np.searchsorted(ordered, ends.high[place], "right"), np.searchsorted(ordered, ends.low[place])
         return own, np.maximum(last - first, own), len(ordered)
     coded, shown = subject.original.coded(name), subject.released.coded(name)
-    found = _covered(subject, name, coded)
-    assert found is not None
+    counts = _count_covered(subject, name, coded)
+    assert counts is not None
     own = np.bincount(coded.codes)[coded.codes[origin]]
-    return own, np.maximum(found.rows[shown.codes[placed]], own), len(coded.codes)
+    return own, np.maximum(counts.rows[shown.codes[placed]], own), len(coded.codes)
 
 
 def squared_error_share(original: NDArray[np.float64], released: NDArray[np.float64]) -> float:

@@ -1,4 +1,4 @@
-"""Models that analysts fit: do regressions give the same coefficients, and do classifiers predict as well?"""
+"""Models of a release: those that analysts fit, and one that tells released rows from original ones."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ def interval_overlap(one: Coefficients, other: Coefficients) -> float:
 
 
 def model_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Yield the overlap of regression intervals and the accuracy that classifiers keep."""
+    """Measure models that analysts fit: do regressions give the same coefficients, do classifiers predict as well?
+
+    The scores are the overlap of the confidence intervals of regressions, and the accuracy that classifiers keep.
+    """
     generator = subject.generator("models")
     original, released = (
         matrix[_draw_positions(len(matrix), REGRESSION_ROWS, generator)]
@@ -91,10 +94,10 @@ def _classifier_scores(subject: MeasuredRelease, places: list[NDArray[np.int64]]
     """Train on half of the original and on the release, and predict the other half of the original."""
     half = len(places[0]) // 2
     train, test = places[0][:half], places[0][half:]
-    found: list[tuple[float, float, float]] = []
+    overlaps: list[tuple[float, float, float]] = []
     for category in subject.code.categories:
         labels = _labels(subject, category.name)
-        if labels is None or len(found) == TARGETS:
+        if labels is None or len(overlaps) == TARGETS:
             continue
         others = np.delete(np.arange(subject.code.width), np.arange(category.columns.start, category.columns.stop))
         if not len(others):
@@ -104,17 +107,17 @@ def _classifier_scores(subject: MeasuredRelease, places: list[NDArray[np.int64]]
         rows = places[1][labels[1][places[1]] >= 0][: max(half, 1)]
         kept = _accuracy(subject.released_matrix[np.ix_(rows, others)], labels[1][rows], subject, others, test, truth)
         usual = float(np.bincount(truth).max() / len(truth))
-        found.append((ours, kept, usual))
-    if not found:
+        overlaps.append((ours, kept, usual))
+    if not overlaps:
         return
-    ours, kept, usual = np.mean(found, axis=0)
+    ours, kept, usual = np.mean(overlaps, axis=0)
     yield Score(
         name="accuracy of classifiers",
         family="utility",
         value=float(kept),
         better="higher",
         rows=len(test),
-        note=f"trained on the release, predicting original rows; mean of {len(found)} columns. Trained on other "
+        note=f"trained on the release, predicting original rows; mean of {len(overlaps)} columns. Trained on other "
         f"original rows: {ours:.3f}; always the most frequent value: {usual:.3f}",
     )
 
@@ -159,13 +162,6 @@ def _predictors(
 
 def _draw_positions(rows: int, at_most: int, generator: np.random.Generator) -> NDArray[np.int64]:
     return generator.permutation(rows)[:at_most]
-
-
-# Propensity-score utility: can a model tell released rows from original ones?.
-#
-# A logistic regression predicts from a row whether it was released. If release and original have the same
-# distribution, its probabilities are all c, the share of released rows, up to chance (Woo et al. 2009; Snoke et al.
-# 2018).
 
 
 PROPENSITY_ROWS = 10_000  # largest number of rows of each table that are used
@@ -216,23 +212,28 @@ def propensity(
 
 
 def propensity_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Yield how well a model tells released rows from original ones, compared with chance and with the reference."""
+    """Measure propensity-score utility: can a model tell released rows from original ones?
+
+    A logistic regression predicts from a row whether it was released. If release and original have the same
+    distribution, its probabilities are all c, the share of released rows, up to chance (Woo et al. 2009; Snoke et al.
+    2018). The note compares the score with chance and with the reference.
+    """
     generator = subject.generator("propensity")
     original, released = (
         _draw_rows(matrix, generator) for matrix in (subject.original_matrix, subject.released_matrix)
     )
     numbers = [number.position for number in subject.code.numbers]
-    found = propensity(original, released, numbers)
-    note = f"pMSE / (c (1 − c)); {found.by_chance:.3g} is expected of a sample of the same population"
+    difference = propensity(original, released, numbers)
+    note = f"pMSE / (c (1 − c)); {difference.by_chance:.3g} is expected of a sample of the same population"
     if subject.reference_matrix is not None:
         usual = propensity(original, _draw_rows(subject.reference_matrix, generator), numbers)
         note += f"; the reference has {usual.separated:.3g}"
     yield Score(
         name="propensity (0: like the original)",
         family="utility",
-        value=found.separated,
+        value=difference.separated,
         better="lower",
-        rows=found.rows,
+        rows=difference.rows,
         note=note,
     )
 

@@ -1,4 +1,4 @@
-"""The cheapest strips of a cell: runs of neighbouring records along one axis, each large and diverse enough.
+"""Boxes that must be diverse: a kd partition, and the cheapest strips of its small cells (XK §IV).
 
 The cost of a strip is Σ_i (Σ a_i) · width_i, as in ``partition_kernels``. Two neighbouring strips never cost
 more than the strip that contains both, so strips that contain no two others are sufficient. Dynamic programming over

@@ -1,4 +1,4 @@
-"""The width of the tree node that covers a range of values, in constant time.
+"""The width and the cost of a set of records while a cell is cut: tree nodes, running extents, cuts beside an atom.
 
 The values of a column with a generalization tree are ranked depth-first, so each node covers a range of ranks. The node
 that covers the ranks from ``low`` to ``high`` is the widest of the nodes that cover two neighbouring ranks between

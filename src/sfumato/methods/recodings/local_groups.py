@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import CannotRelease
-from sfumato.methods.recodings.groupings import JointCounts
+from sfumato.methods.recodings.groupings import Groupings, JointCounts
 from sfumato.methods.recodings.level_search import Clock
 from sfumato.table.groups import refine
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.recodings.group_rules import GroupRules, SensitiveColumn
-    from sfumato.methods.recodings.groupings import Groupings
     from sfumato.methods.recodings.row_group_kernels import LinkedGroups, RecodedRows
 
 MERGING = 24  # rounds in which the cost that a merge may add grows up to the largest
@@ -63,8 +62,7 @@ def local_groups(
         allowed = 0.0 if is_cold else heat * (1.0 - number / ROUNDS) ** 2
         kernel.improve_once(rows, groups, is_complete, _order(columns, steps, generator), WINDOW, allowed, False)
         number, cold = number + 1, cold + is_cold
-    found: NDArray[np.int64] = groups.level[groups.of]
-    return found
+    return np.asarray(groups.level[groups.of])
 
 
 def _rows(
@@ -115,12 +113,12 @@ def _levels(column: SensitiveColumn) -> list[NDArray[np.int64]]:
     if tree is None:
         return [np.arange(size), np.zeros(size, dtype=np.int64)]
     places = tree.positions(column.values, column=column.rule.column)
-    found = []
+    nodes_by_level = []
     for level in range(tree.levels):
         nodes = np.searchsorted(tree.starts[level], places, side="right") - 1
         nodes[places < 0] = 0 if level == tree.levels - 1 else len(tree.names[level])
-        found.append(np.unique(nodes, return_inverse=True)[1])
-    return found
+        nodes_by_level.append(np.unique(nodes, return_inverse=True)[1])
+    return nodes_by_level
 
 
 def _start(columns: Sequence[Groupings], rows: RecodedRows) -> tuple[LinkedGroups, NDArray[np.bool_]]:

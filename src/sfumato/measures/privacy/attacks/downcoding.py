@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.measures.confidence import share
+from sfumato.measures.confidence import guess_score
 from sfumato.release.assessment import Score
 from sfumato.table.groups import group_labels
 from sfumato.table.intervals import BOX, Intervals, box_columns, is_interval, parse_set
@@ -122,16 +122,11 @@ def downcoding_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Yield the share of generalized cells that are undone; nothing if no cell is generalized."""
     if subject.origin is None or (subject.origin < 0).any():
         return
-    found = downcode(subject.original, subject.released, subject.origin, subject.names, subject.trees)
-    if not found.cells:
+    undone = downcode(subject.original, subject.released, subject.origin, subject.names, subject.trees)
+    if not undone.cells:
         return
-    rate, right = share(found.true, found.cells), share(found.true, found.statements)
-    yield rate.score(
-        "generalized cells undone",
-        rows=found.cells,
-        gain=rate.low if right.low > 0.5 else 0.0,  # statements of which most are wrong tell nothing
-        note=f"share of generalized cells; {found.true:,} of {found.statements:,} statements are true",
-    )
+    note = f"share of generalized cells; {undone.true:,} of {undone.statements:,} statements are true"
+    yield guess_score("generalized cells undone", undone.true, undone.statements, undone.cells, note)
 
 
 def downcode(
@@ -152,11 +147,11 @@ def downcode(
             truth = original.numbers(name)[origin]
             total += downcode_ranges(ends.low, ends.high, truth, labels)
         elif name in words:
-            total += _downcoded_words(original, released, origin, name, trees.get(name), labels)
+            total += _downcode_column(original, released, origin, name, trees.get(name), labels)
     return total
 
 
-def _downcoded_words(
+def _downcode_column(
     original: Table,
     released: Table,
     origin: NDArray[np.int64],
@@ -170,5 +165,5 @@ def _downcoded_words(
     cells = after.values.cast(pa.string()).to_pylist()
     parts = [minimal_parts(word, known, tree) for word in cells]
     coarse = np.array([word is not None and word not in known for word in cells])
-    found = downcode_words(after.codes.astype(np.int64), parts, before.codes[origin].astype(np.int64), values, labels)
-    return found + Downcoding(cells=int(coarse[after.codes].sum()), statements=0, true=0)
+    undone = downcode_words(after.codes.astype(np.int64), parts, before.codes[origin].astype(np.int64), values, labels)
+    return undone + Downcoding(cells=int(coarse[after.codes].sum()), statements=0, true=0)

@@ -84,8 +84,8 @@ def _indicators(levels: NDArray[np.int64]) -> Any:
 
 def _shares(indicators: Any, counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the share of each level in each column, with a little of every level."""
-    found = 0.01 + (counts @ indicators).reshape(-1, LEVELS)
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
+    chances = 0.01 + (counts @ indicators).reshape(-1, LEVELS)
+    return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
 
 def fellegi_sunter_scores(subject: MeasuredRelease) -> Iterator[Score]:
@@ -99,31 +99,27 @@ def fellegi_sunter_scores(subject: MeasuredRelease) -> Iterator[Score]:
     if not targets.size or rows < 2:
         return
     patterns, place = np.unique(_patterns(subject, targets), return_inverse=True)
-    levels = (patterns[:, None] // LEVELS ** np.arange(_compared(subject))) % LEVELS
+    levels = (patterns[:, None] // LEVELS ** np.arange(min(COLUMNS, len(subject.names)))) % LEVELS
     weights = learn_weights(levels, np.bincount(place).astype(np.float64), 1.0 / rows)
     weight = weights.logs[np.arange(levels.shape[1]), levels].sum(axis=1)[place].reshape(len(targets), rows)
     best = weight >= weight.max(axis=1, keepdims=True) - 1e-9
     own = subject.origin[None, :] == targets[:, None]
     hits = float(((best & own).sum(axis=1) / best.sum(axis=1)).sum())  # one of several equal rows is a guess
-    found = share(round(hits), len(targets))
+    rate = share(round(hits), len(targets))
     sure = (weight.max(axis=1) > np.log(rows)) & (best.sum(axis=1) == 1)
     right = int((best & own)[sure].any(axis=1).sum())
-    yield replace(found, value=hits / len(targets)).score(
+    yield replace(rate, value=hits / len(targets)).score(
         "correct Fellegi–Sunter links",
         rows=len(targets),
-        gain=found.low,
+        gain=rate.low,
         note=f"share of people; {1.0 / rows:.2g} by chance; {right} of {int(sure.sum())} links are correct for which "
         "the weights say that they are more likely true than not",
     )
 
 
-def _compared(subject: MeasuredRelease) -> int:
-    return min(COLUMNS, len(subject.names))
-
-
 def _patterns(subject: MeasuredRelease, targets: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the pattern of each pair, people by rows, as one number: a digit of base LEVELS per column."""
-    found = np.zeros((len(targets), subject.released.rows), dtype=np.int64)
+    patterns = np.zeros((len(targets), subject.released.rows), dtype=np.int64)
     code = subject.code
     categories = {category.name: category for category in code.categories}
     numbers = {number.name: number for number in code.numbers}
@@ -132,8 +128,8 @@ def _patterns(subject: MeasuredRelease, targets: NDArray[np.int64]) -> NDArray[n
             level = _category_levels(subject, categories[name], targets)
         else:
             level = _number_levels(subject, numbers[name], targets)
-        found += level * LEVELS**place
-    return found.ravel()
+        patterns += level * LEVELS**place
+    return patterns.ravel()
 
 
 def _category_levels(

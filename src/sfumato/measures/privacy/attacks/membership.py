@@ -58,7 +58,7 @@ def membership(
     )
 
 
-def exchanged(
+def exchange_members(
     labels: NDArray[np.bool_], score: NDArray[np.float64], unusual: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return area, area among the hardest to hide, and share detected (columns) for each exchange of members (row)."""
@@ -94,11 +94,11 @@ def membership_scores(subject: MeasuredRelease) -> Iterator[Score]:
     unusual = around.mean(axis=1)
     scores = {"nearest row": -in_release[:, 0], "density ratio": _emptiness(around) - _emptiness(in_release)}
     labels = exchanges(len(members), len(outsiders), generator)
-    p_values = adjust_p_values(np.column_stack([exchanged(labels, score, unusual) for score in scores.values()]))
+    p_values = adjust_p_values(np.column_stack([exchange_members(labels, score, unusual) for score in scores.values()]))
     for (name, score), p_value in zip(scores.items(), p_values.reshape(len(scores), -1), strict=True):
         inside, outside = score[: len(members)], score[len(members) :]
-        found = membership(inside, outside, unusual[: len(members)], unusual[len(members) :])
-        yield from _as_scores(name, found, p_value)
+        attack = membership(inside, outside, unusual[: len(members)], unusual[len(members) :])
+        yield from _as_scores(name, attack, p_value)
 
 
 def _emptiness(distances: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -107,14 +107,14 @@ def _emptiness(distances: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(logarithms.sum(axis=1))
 
 
-def _as_scores(name: str, found: Membership, p_values: NDArray[np.float64]) -> Iterator[Score]:
-    rows = found.members + found.outsiders
+def _as_scores(name: str, attack: Membership, p_values: NDArray[np.float64]) -> Iterator[Score]:
+    rows = attack.members + attack.outsiders
     area = "area under the ROC curve; 0.5 is guessing"
     rate = f"share of members detected at a false-positive rate of {FALSE_POSITIVES:.0%}"
     parts = (
-        (f"membership by {name}", found.area, area, 0.5),
-        (f"membership by {name}, hardest to hide", found.worst_area, area, 0.5),
-        (f"members detected by {name}", found.detected, rate, FALSE_POSITIVES),
+        (f"membership by {name}", attack.area, area, 0.5),
+        (f"membership by {name}, hardest to hide", attack.worst_area, area, 0.5),
+        (f"members detected by {name}", attack.detected, rate, FALSE_POSITIVES),
     )
     for (label, value, note, by_guessing), p_value in zip(parts, p_values, strict=True):
         gain = max(0.0, (value.low - by_guessing) / (1.0 - by_guessing))

@@ -90,11 +90,11 @@ class NormalMixture:
 def without_noise(rows: Array, generator: np.random.Generator) -> Array:
     """Return the best guess of the rows without independent noise of variance 1 in each column."""
     chosen = rows if len(rows) <= FITTED else rows[generator.choice(len(rows), FITTED, replace=False)]
-    candidates = [[_fitted(chosen, 1, generator)]]
+    candidates = [[_fit_mixture(chosen, 1, generator)]]
     for size in SIZES:
         enough = len(chosen) >= ROWS_PER_PARAMETER * _parameters(size, rows.shape[1])
         if enough and rows.shape[1] <= MOST_COLUMNS:
-            candidates.append([_fitted(chosen, size, generator) for _ in range(STARTS)])
+            candidates.append([_fit_mixture(chosen, size, generator) for _ in range(STARTS)])
     best = min(candidates, key=lambda mixtures: min(_criterion(one, chosen) for one in mixtures))
     return np.asarray(np.mean([one.guess(rows) for one in best], axis=0))
 
@@ -108,7 +108,7 @@ def _criterion(mixture: NormalMixture, rows: Array) -> float:
     return _parameters(*mixture.means.shape) - mixture.weights(rows)[1]
 
 
-def _fitted(rows: Array, size: int, generator: np.random.Generator) -> NormalMixture:
+def _fit_mixture(rows: Array, size: int, generator: np.random.Generator) -> NormalMixture:
     """Fit a mixture, from the nearest of some random rows on."""
     weights = _start(rows, size, generator)
     mixture = _moments(rows, weights)
@@ -161,7 +161,7 @@ FEWEST_ROWS = 20  # rows from which the variances of components are estimated
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stripped:
+class StrippedNoise:
     """The share of the noise that was removed: 1 is all, 0 none; below 0 the guess is worse than each column alone."""
 
     share: float
@@ -171,9 +171,9 @@ class Stripped:
     columns: int
 
 
-def stripped(
+def strip_noise(
     original: NDArray[np.float64], released: NDArray[np.float64], generator: np.random.Generator
-) -> Stripped | None:
+) -> StrippedNoise | None:
     """Attack released numbers whose originals are in the same rows; None if less than two columns were changed.
 
     The share is 1 − Σ(guess − original)² ÷ Σ(guess from one column − original)², over columns in units of their noise.
@@ -192,7 +192,7 @@ def stripped(
         return None
     ratio = after.mean() / alone.mean()
     error = (after - ratio * alone).std() / alone.mean() / np.sqrt(len(alone))
-    return Stripped(
+    return StrippedNoise(
         share=float(1.0 - ratio),
         error=float(error),
         of_noise=float(1.0 - after.sum() / ((scaled - true) ** 2).sum()),
@@ -220,18 +220,18 @@ def noise_stripping_scores(subject: MeasuredRelease) -> Iterator[Score]:
         return
     original = original[np.maximum(subject.origin, 0)]
     known = (subject.origin >= 0) & ~np.isnan(released).any(axis=1) & ~np.isnan(original).any(axis=1)
-    found = stripped(original[known], released[known], subject.generator("noise stripping"))
-    if found is None:
+    stripped = strip_noise(original[known], released[known], subject.generator("noise stripping"))
+    if stripped is None:
         return
-    low, high = found.share - Z * found.error, found.share + Z * found.error
+    low, high = stripped.share - Z * stripped.error, stripped.share + Z * stripped.error
     yield Score(
         name="noise stripped by SVD",
         family="privacy",
-        value=max(0.0, found.share),
+        value=max(0.0, stripped.share),
         low=min(1.0, max(0.0, low)),
         high=min(1.0, max(0.0, high)),
         better="lower",
-        rows=found.rows,
-        note=f"share of the squared error of guesses from single columns that is removed, in {found.columns} columns; "
-        f"{max(0.0, found.of_noise):.0%} of the noise itself",
+        rows=stripped.rows,
+        note=f"share of the squared error of guesses from single columns that is removed, in {stripped.columns} "
+        f"columns; {max(0.0, stripped.of_noise):.0%} of the noise itself",
     )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.measures.confidence import share
+from sfumato.measures.confidence import guess_score
 from sfumato.release.assessment import Score
 from sfumato.table.groups import group_labels
 from sfumato.table.intervals import is_interval
@@ -46,16 +46,16 @@ def reconstruct(original: Table, released: Table, origin: NDArray[np.int64], nam
     pattern = np.column_stack([hidden[name] for name in names] or [np.empty((released.rows, 0), bool)])
     k = max(2, int(np.bincount(group_labels(released, names)).min())) if names else 2
     kinds, which, counts = np.unique(pattern, axis=0, return_inverse=True, return_counts=True)
-    found = [0, 0]
+    guessed = correct = 0
     for number in np.argsort(-counts, kind="stable")[:PATTERNS]:
         rows = np.flatnonzero(which.ravel() == number)
         for place in np.flatnonzero(kinds[number]):
             shown = [name for other, name in enumerate(names) if not kinds[number][other]]
             guesses = _values_left(original, released, rows, names[place], shown, k)
             truth = original.coded(names[place]).codes[origin[rows]]
-            found[0] += int((guesses >= 0).sum())
-            found[1] += int((guesses == truth).sum())
-    return Reconstruction(suppressed=int(pattern.sum()), guessed=found[0], correct=found[1])
+            guessed += int((guesses >= 0).sum())
+            correct += int((guesses == truth).sum())
+    return Reconstruction(suppressed=int(pattern.sum()), guessed=guessed, correct=correct)
 
 
 def _hidden(original: Table, released: Table, origin: NDArray[np.int64], name: str) -> NDArray[np.bool_]:
@@ -102,14 +102,8 @@ def suppression_scores(subject: MeasuredRelease) -> Iterator[Score]:
     protected = subject.names if subject.quasi is None else subject.quasi
     kinds = subject.released.kinds
     names = tuple(name for name in protected if name in kinds and not is_interval(name, kinds))
-    found = reconstruct(subject.original, subject.released, subject.origin, names)
-    if not found.suppressed:
+    attack = reconstruct(subject.original, subject.released, subject.origin, names)
+    if not attack.suppressed:
         return
-    rate = share(found.correct, found.suppressed)
-    right = share(found.correct, found.guessed)
-    yield rate.score(
-        "suppressed cells reconstructed",
-        rows=found.suppressed,
-        gain=rate.low if right.low > 0.5 else 0.0,  # guesses of which most are wrong tell nothing
-        note=f"share of suppressed cells; {found.correct:,} of {found.guessed:,} guesses are correct",
-    )
+    note = f"share of suppressed cells; {attack.correct:,} of {attack.guessed:,} guesses are correct"
+    yield guess_score("suppressed cells reconstructed", attack.correct, attack.guessed, attack.suppressed, note)
