@@ -6,7 +6,7 @@ import inspect
 import re
 from importlib import import_module
 
-from sfumato.measures.registry import MEASURES, REASONS
+from sfumato.measures.registry import MEASURES, REASONS, Measure
 from sfumato.methods.base import BUILT_IN, method_class
 from sfumato.params import options_of
 
@@ -89,16 +89,22 @@ def measures_page() -> str:
 def measure_page(name: str) -> str:
     """Return the page of one measure: what it measures, and what it needs."""
     measure = MEASURES[name]
-    module = import_module(f"sfumato.measures.{measure.module}")
     needs = f"It {REASONS[measure.needs]}." if measure.needs and measure.needs != "boxes" else ""
     if measure.needs == "boxes":
         needs = "It needs a release with boxes."
     test = "It has a test, which a release passes or fails." if measure.tests else "It has no test."
     theory = f"[Theory and sources](../../theory/{MEASURE_THEORY[name]}), [all measures](../measures.md)."
     lines = [f"# {name}", "", f'A measure of {measure.module.partition(".")[0]}: `measures=["{name}"]`. {theory}', ""]
-    lines += [markdown(inspect.getdoc(module) or ""), "", f"{needs} {test}".strip()]
+    lines += [markdown(_explanation(measure)), "", f"{needs} {test}".strip()]
     lines += ["", f"Code: `sfumato.measures.{measure.module}.{measure.function}`.", "", WRITTEN]
     return "\n".join(lines) + "\n"
+
+
+def _explanation(measure: Measure) -> str:
+    """Return the docstring of the measure's module or, where several measures share one, of its function."""
+    module = import_module(f"sfumato.measures.{measure.module}")
+    is_alone = sum(other.module == measure.module for other in MEASURES.values()) == 1
+    return inspect.getdoc(module if is_alone else getattr(module, measure.function)) or ""
 
 
 def _navigation(folder: str) -> list[str]:

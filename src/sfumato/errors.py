@@ -1,4 +1,4 @@
-"""The exception tree.
+"""The exceptions and warnings of the package.
 
     SfumatoError
     ├── RequestError       the request is invalid                              exit code 2
@@ -162,7 +162,7 @@ def without_cause(
 def items_without_cause(
     items: Iterator[R], kinds: type[Exception] | tuple[type[Exception], ...], named: Callable[[Exception], Exception]
 ) -> Iterator[R]:
-    """Yield the items of an iterator of a library, with errors as in :func:`translated`."""
+    """Yield the items of an iterator of a library, with errors as in :func:`without_cause`."""
     while True:
         item = without_cause(lambda: list(islice(items, 1)), kinds, named)
         if not item:

@@ -1,4 +1,4 @@
-"""Declaration of options, and checks of their values.
+"""Declare options and check their values.
 
 An option is a field of a frozen dataclass, created by :func:`option`. It declares its meaning, unit, range and default,
 and whether a manifest may show its value. ``help()``, the command line, the manifest and the reference pages all use
@@ -100,11 +100,9 @@ class Range(Protocol):
 
     def check(self, value: Any, name: str) -> None:
         """Raise unless the value is in the range."""
-        ...
 
     def describe(self, unit: str) -> str:
         """Describe the range and its unit as text."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -275,14 +273,14 @@ class NamedOption:
 
 def options_of(kind: type) -> tuple[NamedOption, ...]:
     """Return the options of a class, even while it is being created: its own first, then those of its base classes."""
-    found: dict[str, NamedOption] = {}
+    options: dict[str, NamedOption] = {}
     for base in kind.__mro__:
         fields = base.__dict__.get("__dataclass_fields__", {})  # does not exist while the class is being created
         for name in inspect.get_annotations(base):
             field = fields.get(name, base.__dict__.get(name))
-            if isinstance(field, dataclasses.Field) and KEY in field.metadata and name not in found:
-                found[name] = NamedOption(name=name, declared=field.metadata[KEY], default=field.default)
-    return tuple(found.values())
+            if isinstance(field, dataclasses.Field) and KEY in field.metadata and name not in options:
+                options[name] = NamedOption(name=name, declared=field.metadata[KEY], default=field.default)
+    return tuple(options.values())
 
 
 def strength_of(kind: type) -> NamedOption | None:

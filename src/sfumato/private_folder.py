@@ -1,12 +1,18 @@
-"""Folders that only this user can read: locked while their process lives, and swept after a crash."""
+"""Folders that only this user can read.
+
+They are locked while their process lives, and swept after a crash.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import secrets
 import shutil
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,31 +24,37 @@ class PrivateFolder:
     """A folder with mode 0700, which is removed at the end, or by the next process if this one crashes."""
 
     path: Path
-    locks: tuple[int, ...]
+    locks: Sequence[int]
 
     @classmethod
-    def create(cls, prefix: str, parent: Path | None = None) -> PrivateFolder:
-        """Remove what crashed processes left under this prefix, and create a new folder."""
-        where = parent or Path(tempfile.gettempdir())
-        sweep(where, prefix)
+    def create(cls, prefix: str, parent: Path | None = None, ending: str = "") -> PrivateFolder:
+        """Remove what crashed processes left under such names, and create a new folder with a random name."""
+        parent = parent or Path(tempfile.gettempdir())
+        _sweep(parent, prefix, ending)
         while True:
-            path = Path(tempfile.mkdtemp(prefix=prefix, dir=where))  # mode 0700
+            path = parent / f"{prefix}{secrets.token_hex(8)}{ending}"
+            path.mkdir(0o700)
             locks = lock(path)
             if path.exists():  # not swept by another process before it was locked
-                return cls(path, tuple(locks))
+                return cls(path, locks)
             unlock(locks)
 
     def remove(self) -> None:
         """Remove the folder and everything in it."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        unlock(list(self.locks))
+        try:
+            shutil.rmtree(self.path, ignore_errors=True)
+        finally:
+            if self.path.exists():  # a signal during the removal
+                shutil.rmtree(self.path, ignore_errors=True)
+            unlock(self.locks)
 
 
-def sweep(where: Path, prefix: str) -> None:
+def _sweep(parent: Path, prefix: str, ending: str) -> None:
     """Remove folders of this user whose processes have ended without removing them."""
-    with contextlib.suppress(OSError):
-        for path in where.iterdir():
-            if path.name.startswith(prefix) and _is_ours(path) and is_abandoned(path):
+    name = re.compile(rf"{re.escape(prefix)}\w+{re.escape(ending)}")
+    with contextlib.suppress(OSError):  # the parent cannot be listed
+        for path in parent.iterdir():
+            if name.fullmatch(path.name) and _is_ours(path) and is_abandoned(path):
                 shutil.rmtree(path, ignore_errors=True)
 
 
@@ -58,7 +70,7 @@ def lock(folder: Path) -> list[int]:
     return [descriptor]
 
 
-def unlock(locks: list[int]) -> None:
+def unlock(locks: Sequence[int]) -> None:
     """Give the locks of :func:`lock` back."""
     for descriptor in locks:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Child processes that work for this one, and exchange pickled messages with it over pipes.
+"""Child processes, and messages with them over pipes.
 
 A child runs one function of this package, ``python -m sfumato.processes MODULE FUNCTION``. No cell is written to a
 disk: messages go through its standard input and output, and what a library prints goes to standard error. It imports

@@ -92,13 +92,13 @@ def test_a_kill_in_any_phase_leaves_the_old_release_and_nothing_to_read(source, 
         warnings.simplefilter("ignore")
         import sfumato as sf
         from sfumato.engines.duckdb import blocks, engine
-        from sfumato.engines.out_of_core import parts, released, session
+        from sfumato.engines.out_of_core import blocks as parts, engine as session
 
         def die(*arguments, **options):
             os.kill(os.getpid(), signal.SIGKILL)
 
         phases = [(session, "rows_of"), (engine.DuckDBScan, "take"), (blocks._BlockWriter, "close"),
-            (parts, "_write_parquet"), (engine.Recount, "finding"), (released, "write_parts")]
+            (parts, "_write_parquet"), (session.Recount, "finding"), (session, "write_parts")]
         for owner, name in phases:
             child = os.fork()
             if not child:
@@ -128,7 +128,7 @@ def test_a_kill_in_any_phase_leaves_the_old_release_and_nothing_to_read(source, 
 @pytest.mark.parametrize("when", ["survey", "sorting"])
 def test_a_file_that_changes_while_it_is_read(when, source, old, tmp_path, monkeypatch):
     before = contents(old)
-    owner, name = {"survey": (relation.StoredRows, "typed"), "sorting": (blocks._BlockWriter, "add")}[when]
+    owner, name = {"survey": (relation.StoredRows, "to_table"), "sorting": (blocks._BlockWriter, "add")}[when]
     whole = getattr(owner, name)
 
     def changing(*arguments):
@@ -267,9 +267,9 @@ def test_temporary_rows_of_an_examination_are_private(source, monkeypatch):
     made = workspace._make_folder
 
     def watched(target):
-        folder, locks = made(target)
-        seen.append((folder, stat.S_IMODE(folder.stat().st_mode)))
-        return folder, locks
+        private = made(target)
+        seen.append((private.path, stat.S_IMODE(private.path.stat().st_mode)))
+        return private
 
     monkeypatch.setattr(workspace, "_make_folder", watched)
     sf.uniqueness(source, ["age"], engine=SMALL)

@@ -1,4 +1,4 @@
-"""Background jobs: one worker process per session."""
+"""Background jobs: one worker process per session, the worker's side and the queue on the server's side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages as text: templates, in which every value is escaped, with the texts of the visitor's language."""
+"""Pages as text: templates, in which every value is escaped, the visitor's language, and terms that are explained."""
 
 from __future__ import annotations
 

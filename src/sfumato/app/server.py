@@ -1,4 +1,4 @@
-"""Start the server on the loopback, tell its address, and remove everything when it ends."""
+"""The server: its addresses, its start on the loopback, and the removal of everything when it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that visitors send: counted while they arrive, stored under a safe name, and never expanded blindly."""
+"""Files of visitors: sent ones, counted while they arrive and never expanded blindly, and those of the named folder."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""The command line: one file per command, and the options that they share."""
+"""The command line: reads options, runs a job and prints the result."""
 
 from sfumato.cli.commands import main as main

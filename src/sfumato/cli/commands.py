@@ -2,8 +2,8 @@
 
 Exit codes: 0 success, 1 a promise could not be kept (nothing was written), 2 the request is wrong, 3 the input cannot
 be read. A user's mistake ends with a message and no traceback. No message quotes a cell: of an unexpected error only
-the type and the location are printed, because messages of other libraries may contain cells. If the reader of a pipe
-stops reading, that is no failure. SIGTERM and SIGHUP end a command as Ctrl-C does: unfinished files are removed.
+the type and the location are printed, because messages of other libraries may contain cells. A closed
+pipe is not an error. SIGTERM and SIGHUP end a command as Ctrl-C does: unfinished files are removed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Output of the commands: results to standard output, everything else to standard error.
 
-If the reader of a pipe stops reading, the rest is not printed, and that is no failure. A result that cannot be printed
+A closed pipe is not an error: the rest is not printed. A result that cannot be printed
 for another reason, such as a full disk, is a :class:`CannotPrint`. A terminal that does not know a character gets a
 similar one.
 """

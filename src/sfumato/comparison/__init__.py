@@ -1,1 +1,4 @@
-"""Compare methods and strengths on one table: each releases the same people and is assessed against the same others."""
+"""Try methods at several strengths on one table, and show them on a map.
+
+Each method releases the same people and is assessed against the same others.
+"""

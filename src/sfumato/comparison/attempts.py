@@ -1,4 +1,4 @@
-"""What is compared: methods, each at several strengths that its class declares."""
+"""Try methods, each at several strengths that its class declares, in several processes."""
 
 from __future__ import annotations
 
@@ -103,9 +103,6 @@ def _as_given(method: Method) -> Trial:
 
 def _text(name: str, value: object) -> str:
     return f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
-
-
-# Try one method: release the people, assess the release against the others, and keep the reason if it fails.
 
 
 @dataclass(frozen=True, repr=False)

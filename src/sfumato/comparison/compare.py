@@ -1,4 +1,4 @@
-"""Compare methods: split the table, try every method at every strength, and put the results together."""
+"""Compare methods: split the table, try every method at every strength, and keep finished trials in a folder."""
 
 from __future__ import annotations
 

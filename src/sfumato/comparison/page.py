@@ -1,4 +1,4 @@
-"""The risk–utility map: where each method and strength lies, where its label has room, and what the axes show.
+"""The page of a comparison: the risk–utility maps, with labels where there is room, and a table of all methods.
 
 Positions are in units of the picture, whose size is fixed; the page scales it.
 """
@@ -200,9 +200,6 @@ def _crowding(box: Box, taken: Sequence[Box]) -> float:
 
 def _distance(box: Box, x: float, y: float) -> float:
     return math.hypot(max(box[0] - x, x - box[2], 0.0), max(box[1] - y, y - box[3], 0.0))
-
-
-# The page of a comparison: the risk–utility maps and a table of all methods, in one file that loads no other.
 
 
 MOST_NAMED = 6  # methods that the first sentence names

@@ -1,1 +1,4 @@
-"""Engines: each answers surveys and carries out plans. The memory engine is the reference for all others."""
+"""Hold the rows, answer surveys and run plans: in memory, with DuckDB or on Spark.
+
+Memory is the reference for all others.
+"""

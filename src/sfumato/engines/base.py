@@ -1,4 +1,4 @@
-"""The interface of all engines.
+"""The interface of all engines, and their registry: an engine is one folder and one line of ``ENGINES``.
 
     open → survey → (Method.plan) → run → verify → diagnose → write
 
@@ -17,16 +17,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
+import numpy as np
+import pyarrow as pa
+
 from sfumato.engines.machine import available_memory, memory_from
 from sfumato.errors import CannotRelease, OptionError, ReadError
 from sfumato.schema.columns import Role
-from sfumato.sources.base import TableSource
+from sfumato.sources.base import Destination, TableSource
 from sfumato.sources.files import FileSource
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
     from sfumato.plan.answers import ComparedRows
     from sfumato.plan.plan import Claim, Diagnostics, Evidence, Finding, Plan
     from sfumato.plan.survey import Survey
@@ -37,9 +39,6 @@ if TYPE_CHECKING:
     from sfumato.release.verify import ColumnChanges
     from sfumato.risk.safe_shares import SafeShares
     from sfumato.schema.schema import FittedTable, Schema
-    from sfumato.sources.base import Destination
-    from sfumato.table.kinds import Kind
-    from sfumato.table.table import Table
 
 
 class Opened(Protocol):
@@ -48,41 +47,26 @@ class Opened(Protocol):
     @property
     def schema(self) -> Schema:
         """Roles of all columns."""
-        ...
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
         """Kinds of all columns."""
-        ...
 
     @property
     def rows(self) -> int:
         """Number of rows."""
-        ...
 
     @property
     def with_all_columns(self) -> Self:
         """The same table with no column as an identifier, so that a survey sees all columns."""
-        ...
 
 
 class Work(Protocol):
     """Rows that a plan has transformed, wherever the engine keeps them."""
 
     @property
-    def released_kinds(self) -> Mapping[str, Kind]:
-        """Names and kinds of the released columns."""
-        ...
-
-    @property
-    def released_rows(self) -> int:
-        """Number of released rows."""
-        ...
-
-    @property
-    def released_table(self) -> Table:
+    def released(self) -> Table:
         """The released rows; those in files are read when they are asked for."""
-        ...
 
 
 def without_identifiers(schema: Schema) -> Schema:
@@ -174,7 +158,6 @@ class Session(ABC, Generic[Source, Rows]):
     def compare(self, source: Source, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
         """Compare all rows of the source with released rows, by their keys."""
 
-    @abstractmethod
     def write(
         self,
         work: Rows,
@@ -189,6 +172,17 @@ class Session(ABC, Generic[Source, Rows]):
 
         The report shows the ``assessment`` if there is one, and the distributions ``before`` the release.
         """
+        from sfumato.release.release import Release
+
+        table = work.released
+        release = Release(table, manifest, diagnostics=diagnostics, assessment=assessment, before=before)
+        return self.place(work, release, into)
+
+    def place(self, work: Rows, release: Release, into: Destination | None) -> Release:
+        """Write the release to ``into``, if it is given, and return it."""
+        if into is not None:
+            into.write(release)
+        return release
 
 
 @dataclass(frozen=True, repr=False)
@@ -206,16 +200,14 @@ class RowKeys(Protocol):
     ``shown_a`` and ``shown_b``, which are equal if the columns that others know are released alike.
     """
 
-    def original(self, rows: Table) -> pa.Table:
+    def key_original(self, rows: Table) -> pa.Table:
         """Return the keys of original rows."""
-        ...
 
-    def released(self, rows: Table) -> pa.Table:
+    def key_released(self, rows: Table) -> pa.Table:
         """Return the keys of released rows."""
-        ...
 
 
-def nothing_released() -> CannotRelease:
+def no_row_error() -> CannotRelease:
     """Return the error for a release without rows, which the engines find in different places."""
     return CannotRelease(
         "At least one row must be released.",
@@ -224,18 +216,12 @@ def nothing_released() -> CannotRelease:
     )
 
 
-# All engines by name. To add an engine, add a file and one line here.
-
-
-# Recognize frames of Spark without importing it.
-
-
 def is_spark_frame(source: Any) -> bool:
-    """Return whether this is a frame of Spark, classic or Connect."""
+    """Return whether this is a frame of Spark, classic or Connect, without importing Spark."""
     return type(source).__module__.startswith("pyspark.sql.") and hasattr(source, "mapInArrow")
 
 
-# name → module and class, imported when used
+# name → module and class, imported when used. To add an engine, add a file and one line here.
 ENGINES: dict[str, tuple[str, str]] = {
     "memory": ("sfumato.engines.memory.engine", "Memory"),
     "duckdb": ("sfumato.engines.duckdb.engine", "DuckDB"),

@@ -5,23 +5,19 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.plan.plan import Evidence
+from sfumato.table.groups import mix_bits
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
-if TYPE_CHECKING:
-    Renumber = Callable[[str, NDArray[np.int64]], NDArray[np.int64]]  # name, group of each row → number of each row
+Renumber = Callable[[str, NDArray[np.int64]], NDArray[np.int64]]  # name, group of each row → number of each row
 
 
 def finish_rows(
@@ -52,7 +48,7 @@ def with_original_types(released: Table, original: Table) -> Table:
         column = columns[one.name] = released.arrow.column(one.name)
         kind = original.kinds.get(one.name)
         if kind in (Kind.ORDERED, Kind.BOOLEAN) and pt.is_string(one.type):
-            typed = _typed(column, _possible_values(original, one.name), kind)
+            typed = _cast_back(column, _possible_values(original, one.name), kind)
             if typed is not None:
                 columns[one.name], kinds[one.name] = typed, kind
     return Table(pa.table(columns), kinds)
@@ -70,7 +66,7 @@ def _possible_values(original: Table, name: str) -> pa.Array:
     return original.coded(name).values.drop_null()
 
 
-def _typed(column: pa.ChunkedArray, values: pa.Array, kind: Kind) -> pa.ChunkedArray | pa.Array | None:
+def _cast_back(column: pa.ChunkedArray, values: pa.Array, kind: Kind) -> pa.ChunkedArray | pa.Array | None:
     """Return the column with the type of the original, or None if a cell is not one of its values."""
     words = values.cast(pa.string())
     codes = pc.index_in(column, value_set=words)
@@ -83,18 +79,14 @@ def _typed(column: pa.ChunkedArray, values: pa.Array, kind: Kind) -> pa.ChunkedA
 
 def cells_only(released: Table) -> Table:
     """Drop metadata and unused dictionary values, which may come from suppressed rows."""
-    columns = {
-        field.name: _tight_dictionary(released, field) if pt.is_dictionary(field.type) else column
-        for field, column in zip(released.arrow.schema, released.arrow.columns, strict=True)
-    }
+    columns = dict(zip(released.names, released.arrow.columns, strict=True))
+    for one in released.arrow.schema:
+        if pt.is_dictionary(one.type):
+            coded = released.coded(one.name)
+            values = coded.values.drop_null()
+            codes = pa.array(coded.codes, mask=coded.codes == len(values))
+            columns[one.name] = pa.DictionaryArray.from_arrays(codes, values, ordered=one.type.ordered)
     return Table(pa.table(columns), released.kinds)
-
-
-def _tight_dictionary(released: Table, field: pa.Field) -> pa.DictionaryArray:
-    coded = released.coded(field.name)
-    values = coded.values.drop_null()
-    codes = pa.array(coded.codes, mask=coded.codes == len(values))
-    return pa.DictionaryArray.from_arrays(codes, values, ordered=field.type.ordered)
 
 
 # Random numbers for groups that are made in separate blocks: a random permutation that is never written down.
@@ -124,21 +116,13 @@ class RandomNumbering:
         exchanged = numbers.astype(np.uint64)
         outside = np.arange(len(exchanged))
         while outside.size:
-            exchanged[outside] = self._exchanged(exchanged[outside], half)
+            exchanged[outside] = self._exchange(exchanged[outside], half)
             outside = outside[exchanged[outside] >= self.size]
         return exchanged.astype(np.int64)
 
-    def _exchanged(self, numbers: NDArray[np.uint64], half: int) -> NDArray[np.uint64]:
+    def _exchange(self, numbers: NDArray[np.uint64], half: int) -> NDArray[np.uint64]:
         mask, shift = np.uint64((1 << half) - 1), np.uint64(half)
         left, right = numbers >> shift, numbers & mask
         for key in self.keys:
-            left, right = right, left ^ (_mixed(right ^ np.uint64(key)) & mask)
+            left, right = right, left ^ (mix_bits(right ^ np.uint64(key)) & mask)
         return (left << shift) | right
-
-
-def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Mix all bits (the finaliser of SplitMix64)."""
-    mixed = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    result: NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(31))
-    return result

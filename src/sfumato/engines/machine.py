@@ -1,4 +1,4 @@
-"""What this machine has: memory that may be used, and processors."""
+"""The machine: its memory and processors, how a run divides the memory, and the progress of long work."""
 
 from __future__ import annotations
 
@@ -111,9 +111,6 @@ class MemoryBudget:
     def batch_rows(self) -> int:
         """Rows that are read together."""
         return max(BATCH_CELLS // max(self.columns, 1), 1024)
-
-
-# Progress of long work: its share and the time to go, in the log.
 
 
 log = logging.getLogger("sfumato")

@@ -1,1 +1,1 @@
-"""Formats of files: text, Parquet, Arrow, JSON Lines, workbooks and files of statistics packages, read and written."""
+"""File formats: text, Parquet, Arrow, JSON Lines, Excel and files of statistics packages."""

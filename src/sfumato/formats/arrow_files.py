@@ -29,7 +29,7 @@ def read_parquet(raw: bytes, file: str) -> pa.Table:
 
     table, names = None, []
     try:
-        table = pq.read_table(pa.BufferReader(_owned(raw)))
+        table = pq.read_table(pa.BufferReader(_copy_buffers(raw)))
         names = invalid_columns(table)
     except (pa.ArrowException, OSError, ValueError):
         table = None
@@ -40,7 +40,7 @@ def read_parquet(raw: bytes, file: str) -> pa.Table:
     return table
 
 
-def _owned(raw: bytes) -> pa.Buffer:
+def _copy_buffers(raw: bytes) -> pa.Buffer:
     """Copy bytes into memory of Arrow: its threads may free a buffer of Python's after Python has ended, and abort."""
     buffer = pa.allocate_buffer(len(raw))
     memoryview(buffer).cast("B")[:] = raw

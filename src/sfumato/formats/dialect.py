@@ -1,4 +1,4 @@
-"""Detect how a text file is written: encoding, separator, quote and padding. The caller can override the first two."""
+"""Detect how a text file is written: encoding, separator, quote, padding, and whether its first line has names."""
 
 from __future__ import annotations
 
@@ -312,11 +312,5 @@ def _looks_alike(cell: str, column: pa.ChunkedArray) -> bool:
 def _appearance(cell: str) -> tuple[bool, ...]:
     """Return how a text looks: how it begins, whether it is in capitals, and whether it has spaces and digits."""
     start = cell[:1]
-    return (
-        start.isupper(),
-        start.islower(),
-        cell.isupper(),
-        " " in cell,
-        any(sign.isdigit() for sign in cell),
-        "_" in cell,
-    )
+    has_digits = any(sign.isdigit() for sign in cell)
+    return start.isupper(), start.islower(), cell.isupper(), " " in cell, has_digits, "_" in cell

@@ -1,4 +1,4 @@
-"""Write a table for SPSS (.sav), Stata (.dta), SAS (.xpt) and Excel (.xlsx), and say what a format cannot hold.
+"""Write a table: text, Parquet and Arrow, and for SPSS (.sav), Stata (.dta), SAS (.xpt) and Excel (.xlsx).
 
 Categories are written as codes 1, 2, … with their names as value labels, where the format has such labels. Nothing is
 lost in silence: whatever a format cannot hold is named in the notes that are returned.
@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,17 +22,15 @@ from sfumato.errors import OptionError
 from sfumato.formats.arrow_files import write_arrow, write_parquet
 from sfumato.formats.raw_files import require_packages, write_whole
 from sfumato.formats.statistics_files import write_statistics
-from sfumato.formats.text import write_text
+from sfumato.formats.text import as_text, write_text
 from sfumato.formats.workbooks import write_workbook
 from sfumato.params import require_choice
 from sfumato.table.intervals import HIGH, LOW, MISSING_COUNT
 from sfumato.table.kinds import Kind
-
-if TYPE_CHECKING:
-    from sfumato.table.table import Table
-
+from sfumato.table.table import Table
 
 MOST_CATEGORIES = 250  # of a column that is written as codes with labels
+ASCII_SIGNS = r"[^A-Za-z0-9_]"  # that a name in Stata or SAS must not contain
 PADDED = (".sav", ".xpt")  # formats that fill text up with spaces, so that those at its end are lost
 EXACT_WHOLE = 2**53  # larger whole numbers are not exact as floating-point numbers
 # words that a column must not be called in SPSS or Stata
@@ -56,45 +54,32 @@ class ExportFormat:
     first_day: datetime.date = datetime.date.min  # of its calendar
 
 
-EXPORTS = {
-    one.suffix: one
-    for one in (
-        ExportFormat(
-            suffix=".sav",
-            program="SPSS",
-            name_bytes=64,
-            label_bytes=256,
-            value_label_bytes=120,
-            first_day=datetime.date(1582, 10, 15),
-        ),
-        ExportFormat(
-            suffix=".dta",
-            program="Stata",
-            name_bytes=32,
-            name_signs=r"[^A-Za-z0-9_]",
-            label_bytes=80,
-            value_label_bytes=32_000,
-            text_bytes=2_045,
-            first_day=datetime.date(100, 1, 1),
-        ),
-        ExportFormat(
-            suffix=".xpt",
-            program="SAS",
-            name_bytes=32,
-            name_signs=r"[^A-Za-z0-9_]",
-            label_bytes=256,
-            first_day=datetime.date(1582, 10, 15),
-        ),
-        ExportFormat(
-            suffix=".xlsx",
-            program="Excel",
-            modules=("xlsxwriter",),
-            extra="excel",
-            label_bytes=32_767,
-            first_day=datetime.date(1900, 3, 1),  # Excel takes 1900 for a leap year
-        ),
-    )
-}
+FIRST_GREGORIAN = datetime.date(1582, 10, 15)
+SPSS = ExportFormat(
+    suffix=".sav", program="SPSS", name_bytes=64, label_bytes=256, value_label_bytes=120, first_day=FIRST_GREGORIAN
+)
+STATA = ExportFormat(
+    suffix=".dta",
+    program="Stata",
+    name_bytes=32,
+    name_signs=ASCII_SIGNS,
+    label_bytes=80,
+    value_label_bytes=32_000,
+    text_bytes=2_045,
+    first_day=datetime.date(100, 1, 1),
+)
+SAS = ExportFormat(
+    suffix=".xpt", program="SAS", name_bytes=32, name_signs=ASCII_SIGNS, label_bytes=256, first_day=FIRST_GREGORIAN
+)
+EXCEL = ExportFormat(
+    suffix=".xlsx",
+    program="Excel",
+    modules=("xlsxwriter",),
+    extra="excel",
+    label_bytes=32_767,
+    first_day=datetime.date(1900, 3, 1),  # Excel takes 1900 for a leap year
+)
+EXPORTS = {one.suffix: one for one in (SPSS, STATA, SAS, EXCEL)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +148,7 @@ def _fit_column(cells: pa.ChunkedArray, kind: Kind, chosen: ExportFormat) -> Exp
         return ExportedColumn(finite, notes=("is missing where a number is infinite",) if infinite else ())
     if pt.is_boolean(cells.type):
         return ExportedColumn(cells if chosen.suffix == ".xlsx" else cells.cast(pa.int32()))
-    texts = _texts(cells)
+    texts = as_text(cells)
     coded = _code_categories(cells, texts, chosen) if kind in (Kind.NOMINAL, Kind.ORDERED) else None
     if coded is not None:
         return coded
@@ -178,12 +163,6 @@ def _lost_signs(texts: pa.ChunkedArray, chosen: ExportFormat) -> tuple[str, ...]
     spaces = chosen.suffix in PADDED and pc.any(pc.ends_with(texts, " ")).as_py()
     notes = ("is missing where a text is empty",) if empty else ()
     return (*notes, "has no spaces at the end of texts") if spaces else notes
-
-
-def _texts(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pt.is_dictionary(cells.type):
-        cells = cells.cast(cells.type.value_type)
-    return cells.cast(pa.string())
 
 
 def _code_categories(cells: pa.ChunkedArray, texts: pa.ChunkedArray, chosen: ExportFormat) -> ExportedColumn | None:
@@ -205,8 +184,10 @@ def _moments(cells: pa.ChunkedArray, chosen: ExportFormat) -> ExportedColumn:
     """Return dates, or timestamps without a time zone; those outside the calendar of the program are text."""
     notes: tuple[str, ...] = ()
     if pt.is_timestamp(cells.type):
-        notes = ("is in UTC, without a time zone",) if cells.type.tz else ()
-        cells = pc.cast(cells, pa.timestamp("us"), safe=False) if not cells.type.tz else _in_utc(cells)
+        if cells.type.tz:
+            notes = ("is in UTC, without a time zone",)
+            cells = pc.cast(cells, pa.timestamp("us", tz="UTC"), safe=False).cast(pa.int64())
+        cells = pc.cast(cells, pa.timestamp("us"), safe=False)
         thousandths = pc.cast(pc.cast(cells, pa.timestamp("ms"), safe=False), pa.timestamp("us"))
         if chosen.suffix in (".xlsx", ".dta") and not pc.all(pc.equal(cells, thousandths)).as_py():
             notes = (*notes, "is cut to milliseconds")
@@ -219,10 +200,6 @@ def _moments(cells: pa.ChunkedArray, chosen: ExportFormat) -> ExportedColumn:
             notes=(*notes, f"is text, because {chosen.program} has no dates before {chosen.first_day}"),
         )
     return ExportedColumn(cells, notes=notes)
-
-
-def _in_utc(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.cast(cells, pa.timestamp("us", tz="UTC"), safe=False).cast(pa.int64()).cast(pa.timestamp("us"))
 
 
 def file_names(names: Sequence[str], chosen: ExportFormat) -> dict[str, str]:
@@ -290,9 +267,6 @@ def _write_file(arrow: pa.Table, path: Path, labels: Mapping[str, str], codes: M
         failed = True
     if failed:
         raise OptionError(f"The rows cannot be written as {path.name}.", fix="the formats csv and parquet")
-
-
-# Write an Arrow table as a text file, a Parquet file or an Arrow file.
 
 
 FORMULAS = ("keep", "escape")

@@ -1,4 +1,4 @@
-"""Read the bytes of regular files, and write files completely or not at all.
+"""Read the bytes of regular files, recognise their format, and write files completely or not at all.
 
 Pipes, devices and folders are refused before anything is read from them. A file is first written under a temporary name
 and then moved, so that a partial file is never left.
@@ -47,11 +47,11 @@ def is_there(path: Path) -> bool:
     except ValueError:  # a zero byte, or half of a character
         reason = "its name is not valid"
     if reason:
-        raise ReadError(f"{shown(path)} cannot be read: {reason}.", fix="check the path")
+        raise ReadError(f"{shorten_name(path)} cannot be read: {reason}.", fix="check the path")
     what, fix = NOT_REGULAR.get(stat.S_IFMT(mode), ("", ""))
     if what:
         fix = _table_in(path) or fix
-        raise ReadError(f"{shown(path)} is {what}, not a file.", fix=fix)
+        raise ReadError(f"{shorten_name(path)} is {what}, not a file.", fix=fix)
     return True
 
 
@@ -75,7 +75,7 @@ def _table_in(folder: Path) -> str:
     return ""
 
 
-def content(file: Path) -> bytes:
+def read_bytes(file: Path) -> bytes:
     """Return all bytes of a regular file."""
     reason, fix = "", "check the path"
     try:
@@ -86,10 +86,10 @@ def content(file: Path) -> bytes:
         reason, fix = error.strerror or "it cannot be opened", "check its permissions"
     except MemoryError:
         reason, fix = "there is not enough memory", "a smaller file, or a machine with more memory"
-    raise ReadError(f"{shown(file)} cannot be read: {reason}.", fix=fix)
+    raise ReadError(f"{shorten_name(file)} cannot be read: {reason}.", fix=fix)
 
 
-def shown(path: Path | str) -> str:
+def shorten_name(path: Path | str) -> str:
     """Return the name of a file for a message, shortened if it is very long."""
     name = Path(path).name or str(path)
     return name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]}…"
@@ -155,10 +155,7 @@ class BinaryFormat:
 
 
 EXCEL = BinaryFormat(
-    what="Excel",
-    package="python_calamine",
-    extra="excel",
-    suffixes=(".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
+    what="Excel", package="python_calamine", extra="excel", suffixes=(".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 )
 SPSS = BinaryFormat(what="SPSS", package="pyreadstat", extra="stats", suffixes=(".sav", ".zsav"))
 SPSS_PORTABLE = BinaryFormat(what="SPSS", package="pyreadstat", extra="stats", suffixes=(".por",))
@@ -213,7 +210,7 @@ def file_format(file: Path) -> str:
     except OSError as error:
         reason = error.strerror or "it cannot be opened"
     if reason:
-        raise ReadError(f"{shown(file)} cannot be read: {reason}.", fix="check its permissions")
+        raise ReadError(f"{shorten_name(file)} cannot be read: {reason}.", fix="check its permissions")
     if not start:
         raise ReadError(f"{file.name} is empty.")
     if start.startswith(b"PAR1"):

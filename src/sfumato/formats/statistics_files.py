@@ -117,14 +117,8 @@ def _label_codes(column: pa.Array, labels: Mapping[Any, str], *, ordered: bool) 
 
 def _distinct(names: list[str], codes: list[Any]) -> list[str]:
     """Return the labels with their code if several codes share one, so that categories are not merged."""
-    return [
-        name
-        if names.count(name) == 1
-        else f"{name} ({code:g})"
-        if isinstance(code, float | int)
-        else f"{name} ({code})"
-        for name, code in zip(names, codes, strict=True)
-    ]
+    texts = [f"{code:g}" if isinstance(code, float | int) else code for code in codes]
+    return [name if names.count(name) == 1 else f"{name} ({text})" for name, text in zip(names, texts, strict=True)]
 
 
 def write_statistics(arrow: pa.Table, path: Path, labels: Mapping[str, str], codes: Mapping[str, Any]) -> None:

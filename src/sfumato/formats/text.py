@@ -24,6 +24,7 @@ from sfumato.table.intervals import FORMULA
 
 BLOCK_BYTES = 1 << 23  # longest possible line
 HEAD_BYTES = 1 << 20  # from which it is detected how a file that is larger than memory is written
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # which comes from bytes that were not decoded
 MOST_CATEGORIES = 50  # different texts of a column whose spellings are compared
 CODES_OF_MISSING = frozenset(sign * (10**digits - 1) for sign in (-1, 1) for digits in range(1, 8))  # 9, -99, 999 …
 FEWEST_CODES = 2  # a number that occurs once may be a value
@@ -50,7 +51,7 @@ class TextOptions:
         if self.header not in (None, True, False):
             raise OptionError("header must be True, False or None.", found=type(self.header).__name__)
         for option, texts in (("missing", self.missing), ("names", self.names or ())):
-            if not all(isinstance(text, str) and _is_unicode(text) for text in texts):
+            if not all(isinstance(text, str) and not HALF_CHARACTER.search(text) for text in texts):
                 raise OptionError(f"{option} must be texts of valid characters.")
 
     def require_no_header(self, file: str) -> None:
@@ -151,7 +152,7 @@ class TextColumns:
         return cls(names=tuple(names), has_header=header is not None, spelling=spelling_of(first.dialect, options))
 
 
-def typed_together(texts: Sequence[Text], options: TextOptions) -> pa.Table:
+def concatenate_texts(texts: Sequence[Text], options: TextOptions) -> pa.Table:
     """Concatenate text files that have the same columns, and infer the type of each column from all of them."""
     columns = TextColumns.of(iter(texts), options)
     rows = pa.concat_tables([text.lines.slice(1 if columns.has_header else 0) for text in texts])
@@ -242,11 +243,6 @@ def _spellings(name: str, cells: pa.ChunkedArray) -> list[str]:
     merged = len(pc.unique(pc.utf8_lower(pc.utf8_trim_whitespace(values))))
     is_written_differently = merged < len(values) <= MOST_CATEGORIES
     return [f"{name!r} ({len(values)} values, {merged} if they are merged)"] if is_written_differently else []
-
-
-def _is_unicode(text: str) -> bool:
-    """Return whether a text has no halves of characters, which come from bytes that were not decoded."""
-    return re.search("[\ud800-\udfff]", text) is None
 
 
 def spelling_of(dialect: Dialect, options: TextOptions) -> Spelling:
@@ -343,26 +339,23 @@ def write_text(arrow: pa.Table, file: BinaryIO, separator: str, formulas: str) -
     from pyarrow import csv
 
     names = arrow.column_names
-    columns = [_as_text(column) if _needs_text_cast(column.type) else column for column in arrow.columns]
+    uncommon = (pt.is_dictionary, pt.is_decimal, pt.is_null)  # types that Arrow does not write
+    columns = [as_text(cells) if any(test(cells.type) for test in uncommon) else cells for cells in arrow.columns]
     if len(columns) == 1 and columns[0].null_count:  # an empty line would not be read as a row
         columns = [pc.fill_null(columns[0].cast(pa.string()), "NA")]
     if formulas == "escape":
         names = [f"'{name}" if FORMULA.match(name) else name for name in names]
-        columns = [_without_formulas(cells) if is_text(cells.type) else cells for cells in columns]
+        begins = f"^({FORMULA.pattern})"
+        columns = [
+            pc.replace_substring_regex(cells, begins, r"'\1") if is_text(cells.type) else cells for cells in columns
+        ]
     text = pa.table(columns, names=names)
     batches = [batch for batch in text.to_batches() if batch.num_rows]  # Arrow 17 repeats the header for an empty one
     csv.write_csv(pa.Table.from_batches(batches, text.schema), file, csv.WriteOptions(delimiter=separator))
 
 
-def _without_formulas(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.replace_substring_regex(cells, f"^({FORMULA.pattern})", r"'\1")
-
-
-def _needs_text_cast(kind: pa.DataType) -> bool:
-    return any(test(kind) for test in (pt.is_dictionary, pt.is_decimal, pt.is_null))
-
-
-def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the cells of any column as text."""
     if pt.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pa.string())

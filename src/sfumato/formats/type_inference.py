@@ -31,6 +31,7 @@ UNGROUPED = r"[+-]?(0|[1-9]\d{{0,2}})?({1}\d+)?"  # a number below 1000 in a col
 NUMBER_OR_DATE = rf"{NUMBER.pattern}|\d{{4}}-\d\d?-\d\d?([ T]\d.*)?|{DATE}"
 VALUE = re.compile(NUMBER_OR_DATE)
 Attempt = Callable[[pa.ChunkedArray], pa.ChunkedArray | None]  # converts a column, or returns None
+ZERO_ONE = pa.array(["0", "1"])
 PROBE = 100  # number of cells that are converted before the whole column is
 LONGEST_WHOLE = 18  # number of digits that always fit into 64 bits
 
@@ -111,7 +112,7 @@ def _plain(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
             converted = _continuous(cells)
         if converted is None and first[:1].isdigit():
             converted = _timestamp(cells)
-    elif first.lower() in ("true", "false") and not _contains_any(cells, ["0", "1"]):
+    elif first.lower() in ("true", "false") and not pc.any(pc.is_in(cells, value_set=ZERO_ONE)).as_py():
         converted = _attempt(cells, pa.bool_())
     return converted
 
@@ -134,10 +135,6 @@ def _continuous(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
 def _has_code(cells: pa.ChunkedArray) -> bool:
     """Return whether some cell is a code: digits with a leading zero, or more digits than 64 bits can hold."""
     return bool(pc.any(pc.match_substring_regex(cells, rf"^-?(0\d+|\d{{{LONGEST_WHOLE + 1},}})$")).as_py())
-
-
-def _contains_any(cells: pa.ChunkedArray, values: Collection[str]) -> bool:
-    return bool(pc.any(pc.is_in(cells, value_set=pa.array(list(values), cells.type))).as_py())
 
 
 def _timestamp(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:

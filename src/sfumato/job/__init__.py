@@ -1,1 +1,1 @@
-"""A job: what is done with a table, checked once at the door. Everything that makes or judges a release runs one."""
+"""A request from start to end: whatever makes or judges a release runs here."""

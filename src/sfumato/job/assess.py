@@ -157,7 +157,7 @@ def assess_in_session(job: Job, session: Session[Any, Any], source: Any, work: A
     wishes, in_memory = job.assessment, job.engine.in_memory
     assert wishes is not None
     randomness = Randomness(wishes.options.seed)
-    quasi, released = manifest.names(Role.QUASI), work.released_kinds
+    quasi, released = manifest.names(Role.QUASI), work.released.kinds
     together = [name for name in released if original_name(name, released) in quasi]
     sample = session.sample(work, SAMPLED, together, randomness.stream("sampled people"))
     subject = pair_release(
@@ -171,7 +171,7 @@ def assess_in_session(job: Job, session: Session[Any, Any], source: Any, work: A
     if in_memory:
         assessment = take_measures(subject, manifest=manifest)
     else:
-        counted = session.compare(source, work.released_table.parts(), CellKeys.of(subject))
+        counted = session.compare(source, work.released.parts(), CellKeys.of(subject))
         assessment = take_measures(subject, manifest=manifest, counted=counted, draws=sample.draws)
     if wishes.require:
         _require_passed(assessment)

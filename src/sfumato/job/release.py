@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
 
 
-# Pseudonyms and shifted dates in a release: when they are possible, and what is promised about them.
-
-
 @dataclass(frozen=True, repr=False)
 class Prepared(Preparation):
     """What was done to a table before its method saw it, and the promises about it."""
@@ -271,7 +268,7 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
     log.info("transforming %s", "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks")
     require_one_row_each(prepared, plan.claims)
     work = session.run(plan, source)
-    log.info("verifying %s released rows", f"{work.released_rows:,}")
+    log.info("verifying %s released rows", f"{work.released.rows:,}")
     claims = (*plan.claims, *prepared.claims)
     verified = session.verify(claims, work)
     _require_protected(plan, protected, work, verified)
@@ -282,9 +279,9 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
         method=method,
         schema=opened.schema,
         kinds=opened.kinds,
-        released=work.released_kinds,
+        released=work.released.kinds,
         rows_in=source.rows,
-        rows_out=work.released_rows,
+        rows_out=work.released.rows,
         findings=verified.findings,
         claims=claims,
         altered=tuple(dict.fromkeys((*verified.altered, *prepared.shifted_columns))),
@@ -372,7 +369,7 @@ def _require_whole(what: Method | Plan, survey: Survey, engine: Session[Any, Any
 
 def _require_protected(plan: Plan, schema: Schema, work: Work, verified: Verified) -> None:
     """Raise if all quasi-identifiers are released unaltered and no promise about groups covers any of them."""
-    released = work.released_kinds
+    released = work.released.kinds
     covered = {original_name(name, released) for claim in plan.claims for name in claim.protects}
     quasi = schema.names(Role.QUASI)
     exposed = [name for name in quasi if name in verified.unaltered and name not in covered]

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from sfumato.sources.files import FileSource
 
 
-# How the table of a request is read, and the roles that are given for its columns.
-
-
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """How to read a file, as given on the command line."""
@@ -315,14 +312,14 @@ def option_value(text: str) -> Any:
 
 def _require_original(file: Path) -> None:
     """Raise if the input is a release, or the rows of one."""
-    from sfumato.formats.raw_files import shown
+    from sfumato.formats.raw_files import shorten_name
     from sfumato.release.target import MANIFEST, PARQUET
 
     folder = file if file.is_dir() else file.parent
     is_rows = file.is_dir() or file.stem == Path(PARQUET).stem
     if is_rows and (folder / MANIFEST).is_file() and (folder / PARQUET).exists():
         raise OptionError(
-            f"{shown(file)} is a release already.",
+            f"{shorten_name(file)} is a release already.",
             found=f"{MANIFEST} of a release",
             fix="give the table that it was made from; `sfumato estimate` and `sfumato assess` read releases",
         )

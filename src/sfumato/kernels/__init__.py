@@ -1,1 +1,1 @@
-"""Numeric kernels: plain loops over arrays, compiled by numba."""
+"""Numeric kernels that several rooms share: plain loops over arrays, compiled by numba."""

@@ -102,11 +102,13 @@ class LoopKernel:
 
     def _is_kept(self, arguments: tuple[Any, ...]) -> bool:
         """Whether a version for arguments of these types is in the cache."""
-        kept: Any = self.compiled._cache if self._may_be_kept else None
-        if not hasattr(kept, "_cache_file"):  # also if no folder can be written
+        if not self._may_be_kept:
             return False
-        types = tuple(map(self.compiled.typeof_pyval, arguments))
-        return kept._index_key(types, self.compiled.targetctx.codegen()) in kept._cache_file._load_index()
+        types, kept = tuple(map(self.compiled.typeof_pyval, arguments)), self.compiled._cache
+        try:
+            return kept._index_key(types, self.compiled.targetctx.codegen()) in kept._cache_file._load_index()
+        except AttributeError:  # no folder can be written, or another version of numba
+            return False
 
     @cached_property
     def _may_be_kept(self) -> bool:
@@ -161,14 +163,22 @@ class LoopKernel:
 def _dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     from numba import njit
 
-    return njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=_outermost_compiler(), **options)(function)
+    try:
+        compiler = {"pipeline_class": _outermost_compiler()}
+    except (ImportError, AttributeError):  # another version of numba: kernels are compiled one by one, which is slower
+        compiler = {}
+    return njit(nogil=True, no_cfunc_wrapper=True, **compiler, **options)(function)
 
 
 @cache
 def _outermost_compiler() -> Any:
     """Return a compiler that links all code that a kernel calls into it before anything is optimized."""
-    from numba.core.codegen import JITCodeLibrary
+    from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
     from numba.core.compiler import Compiler
+
+    replaced = ("get_pointer_to_function", "_optimize_functions", "_optimize_final_module", "_finalize_final_module")
+    if JITCPUCodegen._library_class is not JITCodeLibrary or not all(hasattr(JITCodeLibrary, one) for one in replaced):
+        raise AttributeError("this version of numba makes machine code in another way")
 
     class Linked(JITCodeLibrary):  # type: ignore[misc]
         """Code that is linked, but neither optimized by itself nor turned into machine code."""

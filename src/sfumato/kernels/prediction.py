@@ -1,4 +1,4 @@
-"""How well an intruder can predict a person from the released rows: distance, ambiguity, uncertainty (TL §3.1)."""
+"""How well an intruder can predict a person: distance, ambiguity, uncertainty (TL §3.1), also for halves of a pool."""
 
 from __future__ import annotations
 
@@ -67,9 +67,6 @@ def downward_shift(numbers: NDArray[np.float64], reference: NDArray[np.float64])
     below = np.searchsorted(places, places, side="right") / len(numbers)
     expected = np.searchsorted(np.sort(reference), places, side="right") / len(reference)
     return max(0.0, float((below - expected).max()))
-
-
-# Prediction distance, ambiguity and uncertainty from either half of a pool, for many ways to halve it.
 
 
 def measure_halves(

@@ -1,1 +1,4 @@
-"""Measures of the privacy and utility of a release: scores with intervals, directions and numbers of rows."""
+"""Measure the privacy and the utility of a release, by attacks and by comparisons.
+
+Every score has a direction, a number of rows and, where possible, an interval.
+"""

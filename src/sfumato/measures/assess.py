@@ -1,4 +1,4 @@
-"""Take all measures that apply to a release."""
+"""Take all measures that apply to a release, and split off the holdout that some of them need."""
 
 from __future__ import annotations
 
@@ -177,9 +177,6 @@ def _trees(schema: Schema | None, table: Table) -> dict[str, Tree]:
     declared = [column for column in schema.columns if column.tree and column.name in table.kinds] if schema else []
     trees = {column.name: tree_for(column, table.coded(column.name).values) for column in declared}
     return {name: tree for name, tree in trees.items() if tree is not None}
-
-
-# A random split of a table into rows to release and a holdout.
 
 
 class Holdout(NamedTuple):

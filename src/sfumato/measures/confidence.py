@@ -1,4 +1,4 @@
-"""Confidence intervals of measures, all of 95 %, and a test that compares two samples."""
+"""How certain a measure is: 95 % confidence intervals, permutation tests, and risk relative to a control group."""
 
 from __future__ import annotations
 
@@ -174,9 +174,6 @@ def largest_gaps(labels: NDArray[np.bool_], numbers: NDArray[np.float64]) -> NDA
     ends = np.flatnonzero(np.append(np.diff(numbers[order]) > 0.0, True))  # equal numbers are one step
     steps = np.where(labels[:, order], np.int8(1), np.int8(-1))
     return np.asarray(np.abs(np.cumsum(steps, axis=1, dtype=np.int32)[:, ends]).max(axis=1) / (labels.shape[1] / 2.0))
-
-
-# Risk relative to a control group: how much more often an attack succeeds on people inside than on people outside.
 
 
 @dataclass(frozen=True, kw_only=True)

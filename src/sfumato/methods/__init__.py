@@ -1,1 +1,1 @@
-"""Methods of anonymization, their plans and their claims."""
+"""The anonymization methods: each turns its options and a survey into a plan."""

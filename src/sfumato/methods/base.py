@@ -1,9 +1,10 @@
-"""The base classes of all methods: options with one verb, ``release``, and a plan that any engine can run.
+"""The base class of all methods, options with one verb, ``release``, and the registry of all methods.
 
     survey → Method.plan → Plan.route → Plan.transform → rows
 
-A method asks a survey and makes a plan. The plan routes rows to blocks and transforms each block independently.
-Therefore a method is written once and does not depend on an engine, and no engine depends on a method.
+A method asks a survey and makes a plan. It is written once and does not depend on an engine. A method of this package
+is one line in ``BUILT_IN``; another package adds one by an entry point of the group ``sfumato.methods``, whose name is
+the method's and whose object is its class. Nothing is imported before it is used.
 """
 
 from __future__ import annotations
@@ -103,13 +104,6 @@ class Method(ABC):
         from sfumato.job.release import release
 
         return release(self, table, schema=schema, seed=seed, engine=engine, into=into, key=key)
-
-
-# All methods by name: those of this package, and those that other packages declare as entry points.
-#
-# A method of this package is one line in ``BUILT_IN``. Another package adds one by an entry point of the group
-# ``sfumato.methods``, whose name is the method's and whose object is its class. Nothing is imported before it is
-# used.
 
 
 GROUP = "sfumato.methods"  # of entry points

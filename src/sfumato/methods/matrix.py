@@ -21,35 +21,29 @@ import numpy as np
 
 from sfumato.errors import CannotRelease
 from sfumato.methods.base import Method
-from sfumato.methods.options import logs_option
-from sfumato.params import Choice, option
+from sfumato.methods.options import logs_option, reported_option
+from sfumato.methods.permutation_plan import BLOCK_ROWS, RandomBlocks, RandomBlocksPlan, require_enough_rows
+from sfumato.params import Choice
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
-from sfumato.plan.plan import Outcome, Plan
+from sfumato.plan.plan import Claim, Outcome
 from sfumato.plan.questions import DistinctIn, FactsOf
-from sfumato.plan.survey import blocks_wanted
-from sfumato.table.encoded_columns import NUMBER, Logs, class_probabilities, shares_of
+from sfumato.plan.survey import Survey, count_blocks
+from sfumato.table.encoded_columns import NUMBER, Logs, NumberEncoding, class_probabilities, shares_of
 from sfumato.table.encoder import Encoder
-from sfumato.table.groups import mix_bits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from sfumato.plan.plan import Claim
-    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
-    from sfumato.table.encoded_columns import NumberEncoding
     from sfumato.table.table import Table
-
 
 Decoding = Literal["largest", "probability", "drawn"]
 DECODINGS: tuple[Decoding, ...] = ("largest", "probability", "drawn")
 
 CATEGORIES = 1000  # a column with more values than this holds names rather than categories
-FEWEST_ROWS = 3  # two rows can only be exchanged with each other
-BLOCK_ROWS = 100  # smallest average number of rows per block
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +61,11 @@ class MatrixMethod(Method):
     splits_mixtures: ClassVar[bool] = False  # whether values that many rows share are encoded by indicators
 
     logs: Logs = logs_option()
-    decoding: Decoding = option(
+    decoding: Decoding = reported_option(
         Choice(DECODINGS),
         'How a category is chosen from its perturbed indicators: the "largest" indicator; or at random, with '
         'probabilities from the inverse logit of the indicators ("probability") or proportional to them ("drawn").',
         default="largest",
-        reported=True,
     )
 
     def setup(
@@ -111,13 +104,11 @@ class Ranges:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class MatrixSetup:
-    """How columns are encoded in the matrix, the ranges of the numbers, and the source of randomness."""
+class MatrixSetup(RandomBlocks):
+    """How columns are encoded in the matrix, and the ranges of the numbers."""
 
     encoder: Encoder
     schema: Schema
-    randomness: Randomness
-    blocks: int
     decoding: Decoding
 
     @cached_property
@@ -172,18 +163,14 @@ def matrix_setup(
     With ``atoms``, values that many rows of a numeric column share are encoded by indicators.
     """
     names = [column.name for column in schema.columns]
-    if survey.rows < FEWEST_ROWS:
-        raise CannotRelease(f"The table must have at least {FEWEST_ROWS} rows.", found=f"{survey.rows}", fix="add rows")
+    require_enough_rows(survey)
     if not names:
         raise CannotRelease("At least one column must remain to be released.", found="none")
     sample = survey.sample.table.select(names)
     numeric = [name for name in names if sample.kinds[name].is_numeric]
     others = [name for name in names if name not in numeric]
     answers = survey.ask(
-        [
-            *(FactsOf(name) for name in numeric),
-            *(DistinctIn(name, at_most=CATEGORIES) for name in others),
-        ]
+        [*(FactsOf(name) for name in numeric), *(DistinctIn(name, at_most=CATEGORIES) for name in others)]
     )
     encoder = Encoder.fit(
         sample,
@@ -198,14 +185,14 @@ def matrix_setup(
         encoder=encoder,
         schema=schema,
         randomness=randomness,
-        blocks=blocks_wanted(survey, least_rows=least_rows),
+        blocks=count_blocks(survey, least_rows=least_rows),
         decoding=decoding,
     )
 
 
 @dataclass(frozen=True, repr=False)
-class MatrixPlan(Plan):
-    """A plan that perturbs the matrix. If the engine works in blocks, they are random parts of the table."""
+class MatrixPlan(RandomBlocksPlan):
+    """A plan that perturbs the matrix."""
 
     setup: MatrixSetup
 
@@ -219,26 +206,18 @@ class MatrixPlan(Plan):
         """Return the released numeric columns, in their units, from the original and the perturbed ones."""
         return ranges.clip(after)
 
-    @property
-    def blocks(self) -> int:
-        return self.setup.blocks
-
-    def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        salt = self.setup.randomness.stream("blocks").integers(2**64, dtype=np.uint64)
-        return (mix_bits(keys ^ salt) % np.uint64(self.blocks)).astype(np.int64)
-
     def transform(self, block: Table, number: int) -> Outcome:
         after = self.perturb(self.setup.encoder.encode(block), number)
         numbers = self.finalize(
             self.numbers(block), self.setup.encoder.natural(after), self.setup.ranges(after), number
         )
-        return self.outcome(self.decoded(after, numbers, number), number)
+        return self.outcome(self.decode_block(after, numbers, number), number)
 
     def numbers(self, block: Table) -> NDArray[np.float64]:
         """Return the numeric columns of a block, in their units."""
         return block.matrix([number.name for number in self.setup.encoder.numbers])
 
-    def decoded(self, matrix: NDArray[np.float64], numbers: NDArray[np.float64], number: int) -> Table:
+    def decode_block(self, matrix: NDArray[np.float64], numbers: NDArray[np.float64], number: int) -> Table:
         """Return the table that the matrix and these numbers represent."""
         generator = None if self.setup.decoding == "largest" else self.setup.randomness.stream(f"categories {number}")
         shares = class_probabilities if self.setup.decoding == "probability" else shares_of
@@ -289,11 +268,11 @@ def impute(matrix: NDArray[np.float64], encoder: Encoder, generator: np.random.G
     for number in numbers:
         known = number.states(matrix) == NUMBER
         if FEWEST_FITTED_ROWS <= known.sum() < len(matrix):
-            filled[~known, number.position] = _drawn(filled, number, known, generator)
+            filled[~known, number.position] = _draw(filled, number, known, generator)
     return filled
 
 
-def _drawn(
+def _draw(
     matrix: NDArray[np.float64], number: NumberEncoding, known: NDArray[np.bool_], generator: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return a number for each row that has none."""

@@ -13,9 +13,9 @@ import pyarrow.types as pt
 
 from sfumato.errors import OptionError
 from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup, Ranges
-from sfumato.methods.options import logs_option
-from sfumato.methods.permutation_plan import missing_cells, normal_scores, sorted_rows
-from sfumato.params import Choice, Flag, Number, Probability, Share, option
+from sfumato.methods.options import logs_option, reported_option
+from sfumato.methods.permutation_plan import missing_cells, normal_scores, sort_rows
+from sfumato.params import Choice, Flag, Number, Probability, Share
 from sfumato.plan.claims.rows import ValidCells
 from sfumato.schema.columns import Role
 from sfumato.statistics.moments import pairwise_covariance
@@ -30,11 +30,8 @@ if TYPE_CHECKING:
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
-    from sfumato.table.encoded_columns import NumberEncoding
-
 
 # Rows of noise of mean 0 and a given covariance: normal, without rows near zero, or from a mixture of normals.
-
 
 if TYPE_CHECKING:
     Array = NDArray[np.float64]
@@ -80,7 +77,7 @@ class NoiseMixture:
     within: float  # σ²: the variance of each normal
 
     @classmethod
-    def drawn(cls, within: float, generator: np.random.Generator) -> NoiseMixture:
+    def draw(cls, within: float, generator: np.random.Generator) -> NoiseMixture:
         """Draw the means in pairs ±m and scale them so that the variance of the mixture is 1."""
         sizes = generator.uniform(SMALLEST_MEAN, 2.0 - SMALLEST_MEAN, MEANS)
         sizes *= np.sqrt((1.0 - within) / (sizes**2).mean())
@@ -106,7 +103,7 @@ class ColumnScores:
 
 def scores_of(block: Table, name: str, generator: np.random.Generator) -> ColumnScores:
     """Return the normal scores of a column of any kind; equal cells are ranked at random."""
-    order = sorted_rows(block.coded(name).codes, generator)
+    order = sort_rows(block.coded(name).codes, generator)
     order = order[~missing_cells(block, name)[order]]
     scores: NDArray[np.float64] = np.full(block.rows, np.nan)
     scores[order] = normal_scores(np.arange(len(order)), len(order))
@@ -181,48 +178,42 @@ class Noise(MatrixMethod):
         "limited": "columns whose numbers were clipped to a range after noise was added",
     }
 
-    kind: Kind = option(
+    kind: Kind = reported_option(
         Choice(KINDS),
         'The noise: normal with the correlations of the data ("correlated") or without correlations ("uncorrelated"), '
         'correlated noise on the normal scores of the ranks ("normal-scores"), or correlated noise from a mixture of '
         'normals ("mixture").',
         default="correlated",
-        reported=True,
     )
-    level: float = option(
+    level: float = reported_option(
         Number(above=0.0),
         "Variance of the noise (b), as a multiple of the variance of the data.",
         default=0.1,
         unit="variances of the data",
-        reported=True,
         strengths=(0.05, 0.1, 0.25, 0.5, 1.0),
     )
-    correct: bool = option(
+    correct: bool = reported_option(
         Flag(),
         "Shrink the noisy values so that means and variances equal those of the data in expectation.",
         default=True,
-        reported=True,
     )
-    resample: float = option(
+    resample: float = reported_option(
         Share(below_one=True),
         "Share of the rows of noise, those nearest to zero, that are drawn again, so that no row stays nearly "
         "unchanged. The rest is scaled so that the covariance of the noise is the same. Not for mixtures.",
         default=0.0,
-        reported=True,
     )
-    within: float = option(
+    within: float = reported_option(
         Probability(),
         "For a mixture: variance within each of its normals. The smaller, the fewer cells change little.",
         default=0.25,
         unit="share of the variance of the noise",
-        reported=True,
     )
-    clip: bool = option(
+    clip: bool = reported_option(
         Flag(),
         "Clip numbers to the range of their column. Without it only declared domains, and the range of sampling "
         "weights, limit them. Clipping makes recovered variances too small.",
         default=False,
-        reported=True,
     )
     logs: Logs = logs_option(
         'Columns to log-transform before noise is added: none ("never"), skewed columns of positive numbers ("auto"), '
@@ -258,25 +249,25 @@ class NoisePlan(MatrixPlan):
             if one.missing is not None:
                 known[matrix[:, one.missing] > 0.0, one.position] = np.nan
                 fixed.append(one.missing)
-        noisy = self.noisy(known, number)
+        noisy = self.add_noise(known, number)
         noisy[:, fixed] = matrix[:, fixed]  # a missing cell stays missing, and no other becomes it
         return np.where(np.isnan(noisy), matrix, noisy)
 
-    def noisy(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def add_noise(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         """Return the matrix with noise; NaN is missing and stays missing."""
         generator = self.setup.randomness.stream(f"noise {number}")
         present = ~np.isnan(matrix)
         mean = np.where(present, matrix, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
         root = loadings(pairwise_covariance(matrix), correlated=self.method.kind != "uncorrelated")
-        noise = self._white(len(matrix), len(root), generator) @ root
+        noise = self._draw_white(len(matrix), len(root), generator) @ root
         # Kim: (x̃ + (d₁ − 1) μ) / d₁ with d₁ = √(1 + b)
         shrinkage = np.sqrt(1.0 + self.method.level) if self.method.correct else 1.0
         masked = matrix + np.sqrt(self.method.level) * noise
         return np.asarray((masked + (shrinkage - 1.0) * mean) / shrinkage)
 
-    def _white(self, rows: int, columns: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    def _draw_white(self, rows: int, columns: int, generator: np.random.Generator) -> NDArray[np.float64]:
         if self.method.kind == "mixture":
-            mixture = NoiseMixture.drawn(self.method.within, self.setup.randomness.stream("means of the mixture"))
+            mixture = NoiseMixture.draw(self.method.within, self.setup.randomness.stream("means of the mixture"))
             return mixture.rows(rows, columns, generator)
         return resample_rows(rows, columns, self.method.resample, generator)
 
@@ -304,7 +295,8 @@ class NoisePlan(MatrixPlan):
     @property
     def recoverable(self) -> tuple[str, ...]:
         """Columns whose moments follow from the released ones: numbers to which noise was added as they are."""
-        return tuple(number.name for number in self.setup.encoder.numbers if _is_recoverable(number))
+        kinds = ColumnKind.CONTINUOUS, ColumnKind.WHOLE
+        return tuple(one.name for one in self.setup.encoder.numbers if not one.logged and one.kind in kinds)
 
     @property
     def notes(self) -> Mapping[str, object]:
@@ -326,7 +318,7 @@ class ScoresPlan(NoisePlan):
         names = self.setup.encoder.names
         generator = self.setup.randomness.stream(f"scores {number}")
         scores = [scores_of(block, name, generator) for name in names]
-        noisy = self.noisy(np.column_stack([one.scores for one in scores]), number)
+        noisy = self.add_noise(np.column_stack([one.scores for one in scores]), number)
         ends = {one.name: (one.low, one.high) for one in self.setup.encoder.numbers}
         cells = {
             name: noisy_cells(block, name, scores[place], noisy[:, place], ends.get(name))
@@ -341,7 +333,3 @@ class ScoresPlan(NoisePlan):
     @property
     def recoverable(self) -> tuple[str, ...]:
         return ()
-
-
-def _is_recoverable(number: NumberEncoding) -> bool:
-    return not number.logged and number.kind in (ColumnKind.CONTINUOUS, ColumnKind.WHOLE)

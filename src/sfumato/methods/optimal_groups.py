@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from sfumato.kernels import grouping_1d
-from sfumato.methods.options import group_size_option
+from sfumato.methods.options import group_size_option, reported_option
 from sfumato.methods.recodings.buckets import SHOWN, Buckets, Shown
 from sfumato.methods.recodings.quasi_columns import TIES, ColumnwiseMethod, Goal, Ties
-from sfumato.params import Choice, OrNone, option
+from sfumato.params import Choice, OrNone
 from sfumato.plan.sketches import all_points
 
 if TYPE_CHECKING:
@@ -55,26 +55,23 @@ class OptimalGroups(ColumnwiseMethod):
     manifest_notes: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
 
     k: int = group_size_option("Smallest number of rows in a group.")
-    cost: Cost = option(
+    cost: Cost = reported_option(
         Choice(tuple(COSTS)),
         'What is minimised: the sum of squared distances to the group mean ("squared") or of distances to the group '
         '"median"; the sum over groups of rows × radius around a member ("cellular") or of rows × "width"; or the '
         'width of the widest group ("centre").',
         default="squared",
-        reported=True,
     )
-    represent: Shown | None = option(
+    represent: Shown | None = reported_option(
         OrNone(Choice(SHOWN)),
         "What is released for a group: its median, its mean, its range (two columns), or a label. None: the mean or "
         "median from which the cost measures distances, otherwise the range.",
         default=None,
-        reported=True,
     )
-    ties: Ties = option(
+    ties: Ties = reported_option(
         Choice(TIES),
         'Whether equal values may be split between groups ("split") or are kept "together", at a higher cost.',
         default="split",
-        reported=True,
     )
 
     @property
@@ -104,5 +101,4 @@ class OptimalGroups(ColumnwiseMethod):
         """Return the ends of the cheapest groups of sorted values; one group if there are fewer than k rows."""
         if counts.sum() < self.k:
             return np.array([len(values)] if len(values) else [], dtype=np.int64)
-        ends: NDArray[np.int64] = grouping_1d.cheapest_groups(values, counts, self.k, COSTS[self.cost])[0]
-        return ends
+        return np.asarray(grouping_1d.cheapest_groups(values, counts, self.k, COSTS[self.cost])[0])

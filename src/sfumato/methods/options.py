@@ -8,15 +8,22 @@ from typing import Any
 
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.search_budget import require_search
-from sfumato.params import GROUP_SIZES, Checked, Number, OrNone, Whole, option, require_number
+from sfumato.params import GROUP_SIZES, Checked, Number, OrNone, Range, Whole, option, require_number
 from sfumato.table.encoder import require_logs
 
 SECONDS = 60.0  # enough for exact recodings of about ten columns
 
 
+def reported_option(
+    range: Range, meaning: str, *, default: Any = MISSING, unit: str = "", strengths: tuple[Any, ...] = ()
+) -> Any:
+    """Declare an option whose value the manifest may report, because it says nothing about the original data."""
+    return option(range, meaning, default=default, unit=unit, reported=True, strengths=strengths)
+
+
 def group_size_option(meaning: str, *, at_least: int = 1, unit: str = "rows", default: Any = MISSING) -> Any:
     """Declare the option ``k``, by which a method protects more or less."""
-    return option(Whole(at_least=at_least), meaning, default=default, unit=unit, reported=True, strengths=GROUP_SIZES)
+    return reported_option(Whole(at_least=at_least), meaning, default=default, unit=unit, strengths=GROUP_SIZES)
 
 
 def require_rows(rows: int, k: int | None) -> None:
@@ -32,33 +39,31 @@ def logs_option(meaning: str = "", default: str = "auto") -> Any:
         '("never"), or the named columns.'
     )
     range = Checked('"auto", "never" or a tuple of column names', lambda value, name: require_logs(value))
-    return option(range, meaning, default=default, reported=True)
+    return reported_option(range, meaning, default=default)
 
 
 def budget_option(meaning: str) -> Any:
     """Declare the option ``search`` of a method that can be improved by a search."""
     range = OrNone(Checked("SearchBudget, or a number above 0", require_search))
-    return option(range, meaning, default=None, unit="seconds", reported=True)
+    return reported_option(range, meaning, default=None, unit="seconds")
 
 
 def search_option() -> Any:
     """Declare the option ``search`` of a method that is a search: its time limit."""
-    return option(
+    return reported_option(
         Number(above=0.0),
         "Longest time of the search. A search that ends earlier gives the same result every time.",
         default=SECONDS,
         unit="seconds",
-        reported=True,
     )
 
 
 def importance_option(effect: str) -> Any:
     """Declare the option ``importance``; ``effect`` says what it changes."""
-    return option(
+    return reported_option(
         OrNone(Checked("number above 0 for each named column", lambda value, name: require_importance(value))),
         f"{effect} 1 for columns that are not named; None: 1 for all.",
         default=None,
-        reported=True,
     )
 
 

@@ -1,4 +1,4 @@
-"""The boxes of a partition: runs of rows."""
+"""Partitions of rows, shared by several methods: their groups, the sets that are released for them, and routes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Leaves:
-    """The boxes, as runs of rows: box g contains the rows order[starts[g]:starts[g + 1]]."""
+class BoxPartition:
+    """Boxes as runs of rows: box g contains the rows order[starts[g]:starts[g + 1]]."""
 
     order: NDArray[np.int64]
     starts: NDArray[np.int64]
@@ -35,8 +35,10 @@ class Leaves:
         """Number of records in each box."""
         return np.diff(self.starts)
 
-
-# The released labels of categorical columns: the set of the values in a group of rows.
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """The box of each row, in the order of the rows in ``order``."""
+        return np.repeat(np.arange(self.count), self.sizes)
 
 
 WORD = 64  # bits of a word
@@ -51,7 +53,7 @@ class SetLabels:
 
 
 def label_sets(
-    leaves: Leaves,
+    boxes: BoxPartition,
     ranks: NDArray[np.float64] | NDArray[np.int32],
     values: pa.Array,
     names_at_most: int | None = None,
@@ -61,38 +63,35 @@ def label_sets(
     ``ranks`` are places in ``values``, among which is the missing value if there is one. A set of more names than
     ``names_at_most`` is written as any value.
     """
-    ordered = ranks[leaves.order].astype(np.int64)
-    members, label_of = _few(leaves, ordered) if len(values) <= WORD else _many(leaves, ordered, len(values))
+    ordered = ranks[boxes.order].astype(np.int64)
+    members, label_of = _few(boxes, ordered) if len(values) <= WORD else _many(boxes, ordered, len(values))
     texts = values.cast(pa.string()).to_pylist()
     labels = [format_set(shorten_set([texts[rank] for rank in one], names_at_most)) for one in members]
     distinct = pa.array(labels, pa.string()).dictionary_encode(null_encoding="encode")  # many sets may be any value
     return SetLabels(distinct.dictionary, distinct.indices.to_numpy()[label_of].astype(np.int64))
 
 
-def _few(leaves: Leaves, ranks: NDArray[np.int64]) -> tuple[list[list[int]], NDArray[np.int64]]:
+def _few(boxes: BoxPartition, ranks: NDArray[np.int64]) -> tuple[list[list[int]], NDArray[np.int64]]:
     """Return the distinct sets of at most 64 ranks, and the number of each box's set: a set is one word of bits."""
     bits = np.left_shift(np.uint64(1), ranks.astype(np.uint64))
-    distinct, label_of = np.unique(np.bitwise_or.reduceat(bits, leaves.starts[:-1]), return_inverse=True)
+    distinct, label_of = np.unique(np.bitwise_or.reduceat(bits, boxes.starts[:-1]), return_inverse=True)
     return [[rank for rank in range(WORD) if word >> rank & 1] for word in distinct.tolist()], label_of
 
 
-def _many(leaves: Leaves, ranks: NDArray[np.int64], size: int) -> tuple[list[list[int]], NDArray[np.int64]]:
+def _many(boxes: BoxPartition, ranks: NDArray[np.int64], size: int) -> tuple[list[list[int]], NDArray[np.int64]]:
     """The same for any number of ranks: (box, rank) pairs are sorted, so that a set is a run of ranks."""
-    pairs = np.unique(np.repeat(np.arange(leaves.count), leaves.sizes) * size + ranks)
+    pairs = np.unique(boxes.numbers * size + ranks)
     members = pairs % size
-    ends = np.cumsum(np.bincount(pairs // size, minlength=leaves.count)).tolist()
+    ends = np.cumsum(np.bincount(pairs // size, minlength=boxes.count)).tolist()
     number: dict[bytes, int] = {}
     distinct: list[list[int]] = []
-    label_of = np.empty(leaves.count, dtype=np.int64)
+    label_of = np.empty(boxes.count, dtype=np.int64)
     for box, (start, end) in enumerate(pairwise([0, *ends])):
         run = members[start:end]
         label_of[box] = number.setdefault(run.tobytes(), len(number))
         if len(number) > len(distinct):
             distinct.append(run.tolist())
     return distinct, label_of
-
-
-# Routing of rows to blocks by a tree of cuts, which is grown on a sample.
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,4 +1,4 @@
-"""Columns of any kind by the ranks of their cells: missing cells come last, and equal cells are in random order."""
+"""Plans that move cells between the rows of a column, and the ranks of cells that they use."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pyarrow as pa
 from sfumato.errors import CannotRelease, OptionError, TableError
 from sfumato.plan.claims.kept_statistics import MarginalsKept
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
-from sfumato.plan.plan import Outcome, Plan
-from sfumato.plan.survey import blocks_wanted
+from sfumato.plan.plan import Claim, Outcome, Plan
+from sfumato.plan.survey import Survey, count_blocks
 from sfumato.table.groups import mix_bits
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -22,13 +22,11 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.plan import Claim
-    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
 
 
-def sorted_rows(codes: NDArray[np.integer], generator: np.random.Generator) -> NDArray[np.int64]:
+def sort_rows(codes: NDArray[np.integer], generator: np.random.Generator) -> NDArray[np.int64]:
     """Return the rows in the order of their codes; rows with the same code are in random order."""
     shuffled = generator.permutation(len(codes))
     return np.asarray(shuffled[np.argsort(codes[shuffled], kind="stable")])
@@ -54,31 +52,52 @@ def missing_cells(table: Table, name: str) -> NDArray[np.bool_]:
     return np.asarray(column.is_null(nan_is_null=True).to_numpy())
 
 
-# Plans that move cells between the rows of a column, so that its values and their frequencies stay the same.
-
-
 FEWEST_ROWS = 3  # two rows can only be exchanged with each other
 BLOCK_ROWS = 100  # smallest average number of rows per block
 
 
+def require_enough_rows(survey: Survey) -> None:
+    """Raise if there are too few rows to exchange anything between them."""
+    if survey.rows < FEWEST_ROWS:
+        raise CannotRelease(f"The table must have at least {FEWEST_ROWS} rows.", found=f"{survey.rows}", fix="add rows")
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Permutation:
-    """The columns of a release, those whose cells move, and the source of randomness."""
+class RandomBlocks:
+    """The number of blocks, and the source of randomness."""
+
+    blocks: int
+    randomness: Randomness
+
+
+@dataclass(frozen=True, repr=False)
+class RandomBlocksPlan(Plan):
+    """A plan whose blocks, if the engine works in blocks, are random parts of the table."""
+
+    setup: RandomBlocks
+
+    @property
+    def blocks(self) -> int:
+        return self.setup.blocks
+
+    def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        salt = self.setup.randomness.stream("blocks").integers(2**64, dtype=np.uint64)
+        return (mix_bits(keys ^ salt) % np.uint64(self.blocks)).astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Permutation(RandomBlocks):
+    """The columns of a release, and those whose cells move."""
 
     names: tuple[str, ...]
     moving: tuple[str, ...]
-    blocks: int
     rows: int  # of the table
-    randomness: Randomness
 
     @classmethod
     def of(cls, survey: Survey, schema: Schema, randomness: Randomness, *, staying: Sequence[str]) -> Permutation:
         """Check that the table can be released, and that some cells are left to move."""
         names = tuple(column.name for column in schema.columns)
-        if survey.rows < FEWEST_ROWS:
-            raise CannotRelease(
-                f"The table must have at least {FEWEST_ROWS} rows.", found=f"{survey.rows}", fix="add rows"
-            )
+        require_enough_rows(survey)
         absent = [name for name in staying if name not in names]
         if absent:
             raise OptionError(
@@ -101,29 +120,21 @@ class Permutation:
         return cls(
             names=names,
             moving=moving,
-            blocks=blocks_wanted(survey, least_rows=BLOCK_ROWS),
+            blocks=count_blocks(survey, least_rows=BLOCK_ROWS),
             rows=survey.rows,
             randomness=randomness,
         )
 
 
 @dataclass(frozen=True, repr=False)
-class PermutationPlan(Plan):
-    """Move cells within blocks. If the engine works in blocks, they are random parts of the table."""
+class PermutationPlan(RandomBlocksPlan):
+    """Move cells within blocks."""
 
     setup: Permutation
 
     @abstractmethod
     def sources(self, block: Table, number: int) -> Mapping[str, NDArray[np.int64]]:
         """Return, for each moving column, the row of the block from which each row gets its cell: a permutation."""
-
-    @property
-    def blocks(self) -> int:
-        return self.setup.blocks
-
-    def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        salt = self.setup.randomness.stream("blocks").integers(2**64, dtype=np.uint64)
-        return (mix_bits(keys ^ salt) % np.uint64(self.blocks)).astype(np.int64)
 
     def transform(self, block: Table, number: int) -> Outcome:
         chosen = block.select(self.setup.names)
@@ -138,8 +149,4 @@ class PermutationPlan(Plan):
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
-        return (
-            RowsAccountedFor(),
-            ColumnsAllowed(names=self.setup.names),
-            MarginalsKept(columns=self.setup.names),
-        )
+        return (RowsAccountedFor(), ColumnsAllowed(names=self.setup.names), MarginalsKept(columns=self.setup.names))

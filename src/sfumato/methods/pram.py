@@ -12,20 +12,19 @@ import pyarrow.compute as pc
 
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
+from sfumato.methods.options import reported_option
 from sfumato.methods.recodings.quasi_columns import MOST_VALUES
 from sfumato.params import Checked, OrNone, Share, option, require_share
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
-from sfumato.plan.plan import Outcome, RowwisePlan
+from sfumato.plan.plan import Claim, Outcome, RowwisePlan
 from sfumato.plan.questions import DistinctIn
-from sfumato.plan.survey import blocks_wanted
+from sfumato.plan.survey import Survey, count_blocks
 from sfumato.schema.columns import Role
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.plan import Claim
-    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
 
@@ -58,13 +57,12 @@ class Pram(Method):
         "matrix": "whether the matrix of a column is invariant or given",
     }
 
-    keep: float = option(
+    keep: float = reported_option(
         Share(below_one=True),
         "Probability that a cell is kept. Otherwise it is drawn from the distribution of its column, and may come out "
         "the same.",
         default=0.8,
         unit="probability",
-        reported=True,
         strengths=(0.95, 0.9, 0.8, 0.6, 0.4),
     )
     matrix: Mapping[str, Matrix] | None = option(
@@ -94,17 +92,17 @@ class Pram(Method):
         answers = survey.ask([DistinctIn(name, MOST_VALUES) for name in names])
         changes = []
         for name in names:
-            found = answers[DistinctIn(name, MOST_VALUES)].require_complete(name)
-            present = found.values.is_valid().to_numpy(zero_copy_only=False)
-            values, counts = found.values.drop_null(), found.counts[present].astype(np.float64)
+            distinct = answers[DistinctIn(name, MOST_VALUES)].require_complete(name)
+            present = distinct.values.is_valid().to_numpy(zero_copy_only=False)
+            values, counts = distinct.values.drop_null(), distinct.counts[present].astype(np.float64)
             given = (self.matrix or {}).get(name)
             changes.append(
-                Transitions(name, values, counts / max(counts.sum(), 1.0), self.keep, _given(name, values, given))
+                Transitions(name, values, counts / max(counts.sum(), 1.0), self.keep, _read_matrix(name, values, given))
             )
         return PramPlan(
             names=tuple(column.name for column in schema.columns),
             changes=tuple(changes),
-            parts=blocks_wanted(survey),
+            parts=count_blocks(survey),
             randomness=randomness,
         )
 
@@ -174,7 +172,9 @@ class PramPlan(RowwisePlan):
         }
 
 
-def _given(name: str, values: pa.Array, matrix: Matrix | None) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+def _read_matrix(
+    name: str, values: pa.Array, matrix: Matrix | None
+) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
     """Return the targets and cumulated probabilities of each value; a value that is not named is kept."""
     if matrix is None:
         return None

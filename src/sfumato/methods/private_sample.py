@@ -11,14 +11,15 @@ import pyarrow as pa
 
 from sfumato.errors import OptionError
 from sfumato.methods.base import Method
+from sfumato.methods.options import reported_option
 from sfumato.methods.recodings.quasi_columns import MOST_VALUES, promise_containment
 from sfumato.methods.recodings.recoding import Recoded, Recoding, RecodingPlan, ValueMap, texts
-from sfumato.params import Checked, Number, OrNone, Probability, option, require_int
+from sfumato.params import Checked, Number, OrNone, Probability, require_int
 from sfumato.plan.claims.risk import SampledPrivacy
 from sfumato.plan.claims.sampling_privacy import SamplingParameters, sampling_parameters
 from sfumato.plan.plan import Outcome
 from sfumato.plan.questions import Distinct, DistinctIn
-from sfumato.plan.survey import blocks_wanted
+from sfumato.plan.survey import Survey, count_blocks
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.hierarchies import ROOT
 from sfumato.schema.suggested_hierarchies import tree_for
@@ -27,7 +28,6 @@ from sfumato.table.kinds import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
     from sfumato.table.table import Table
@@ -61,27 +61,24 @@ class PrivateSample(Method):
         "columns": "how each column was recoded",
     }
 
-    epsilon: float = option(
+    epsilon: float = reported_option(
         Number(above=0.0),
         "Privacy loss ε: one row changes the probability of any release by a factor of at most e^ε, except with "
         "probability δ.",
         default=1.0,
-        reported=True,
         strengths=(4.0, 2.0, 1.0, 0.5, 0.25),
     )
-    delta: float | None = option(
+    delta: float | None = reported_option(
         OrNone(Probability()),
         "Probability δ with which the factor may be larger. Choose it well below 1 ÷ the number of rows. None: the "
         "number of rows to the power −1.2, if that number is public.",
         default=None,
-        reported=True,
     )
-    levels: Mapping[str, int] | None = option(
+    levels: Mapping[str, int] | None = reported_option(
         OrNone(Checked("level of its tree for each named column", lambda value, name: _require_levels(value))),
         "Level of each column's tree, 0 for the values themselves. It must be chosen without looking at the table. "
         "Columns that are not named are generalized to the middle level of their tree.",
         default=None,
-        reported=True,
     )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SamplePlan:
@@ -96,42 +93,38 @@ class PrivateSample(Method):
         answers = survey.ask(questions.values())
         kinds = survey.sample.table.kinds
         recodings: list[Recoding] = [
-            self._generalized(schema[name], answers[questions[name]]) if name in questions else Untold(name)
+            self._generalize(schema[name], answers[questions[name]]) if name in questions else Untold(name)
             for name in names
             if name in questions or kinds[name] is not Kind.BOOLEAN
         ]
         delta = self.delta or max(2, survey.rows) ** -1.2
-        found = sampling_parameters(self.epsilon, delta)
-        promise = SampledPrivacy(epsilon=self.epsilon, delta=delta, beta=found.beta, k=found.k, columns=names)
+        sampling = sampling_parameters(self.epsilon, delta)
+        promise = SampledPrivacy(epsilon=self.epsilon, delta=delta, beta=sampling.beta, k=sampling.k, columns=names)
         return SamplePlan(
             columns=names,
             quasi=names,
             recodings=tuple(recodings),
             promises=(promise, *promise_containment([one for one in recodings if isinstance(one, ValueMap)])),
-            method_notes={
-                "delta": delta,
-                "sampling probability": found.beta,
-                "smallest group": found.k,
-            },
-            within=found.k,
+            method_notes={"delta": delta, "sampling probability": sampling.beta, "smallest group": sampling.k},
+            within=sampling.k,
             suppressed_at_most=1.0,
-            parts=blocks_wanted(survey),
-            sampling=found,
+            parts=count_blocks(survey),
+            sampling=sampling,
             randomness=randomness,
         )
 
-    def _generalized(self, column: Column, found: Distinct) -> ValueMap:
+    def _generalize(self, column: Column, distinct: Distinct) -> ValueMap:
         """Return the recoding of a column to its level."""
-        found = found.require_complete(column.name)
-        tree = tree_for(column, found.values)
+        distinct = distinct.require_complete(column.name)
+        tree = tree_for(column, distinct.values)
         assert tree is not None
-        tree.positions(found.values, column=column.name)  # raises unless the tree contains every value
+        tree.positions(distinct.values, column=column.name)  # raises unless the tree contains every value
         level = min((self.levels or {}).get(column.name, (tree.levels - 1) // 2), tree.levels - 1)
         nodes = tree.level(level)
         untold = tree.names[-1][0] if level == tree.levels - 1 else None  # the root also stands for a missing value
-        words = [untold if value is None else nodes[value] for value in texts(found.values)]
+        words = [untold if value is None else nodes[value] for value in texts(distinct.values)]
         how, cells = f"level {level} of its tree", pa.array(words, pa.string())
-        return ValueMap(name=column.name, kind=Kind.NOMINAL, distinct=found, cells=cells, how=how)
+        return ValueMap(name=column.name, kind=Kind.NOMINAL, distinct=distinct, cells=cells, how=how)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from sfumato.errors import OptionError, TableError
+from sfumato.methods.options import reported_option
 from sfumato.methods.recodings.buckets import SHOWN, Buckets, Shown, merge_to_at_least, quantile_ends
 from sfumato.methods.recodings.quasi_columns import TIES, ColumnwiseMethod, Goal, Ties
-from sfumato.params import GROUP_SIZES, Choice, OrNone, Probability, Whole, option, require_choice, require_int
+from sfumato.params import GROUP_SIZES, Choice, OrNone, Probability, Whole, require_choice, require_int
 from sfumato.plan.questions import Answers, ExtremesOf, MissingIn, PointsOf, Question
 from sfumato.plan.sketches import Reservoir, WeightedPoints, sample_size
 from sfumato.plan.survey import Survey, is_whole
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from sfumato.randomness import Randomness
     from sfumato.table.table import Table
-
 
 DELTA = 0.01  # default probability that a sample fails to meet epsilon
 
@@ -53,55 +53,48 @@ class Quantiles(ColumnwiseMethod):
     one_row_per_person: ClassVar[bool] = True
     manifest_notes: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
 
-    k: int | None = option(
+    k: int | None = reported_option(
         OrNone(Whole(at_least=1)),
         "Smallest number of rows in a group. Give either k or buckets.",
         default=None,
         unit="rows",
-        reported=True,
         strengths=GROUP_SIZES,
     )
-    buckets: int | None = option(
+    buckets: int | None = reported_option(
         OrNone(Whole(at_least=1)),
         "Number of groups in each column, instead of k. With buckets the method promises no privacy.",
         default=None,
         unit="groups",
-        reported=True,
     )
-    sample: int | None = option(
+    sample: int | None = reported_option(
         OrNone(Whole(at_least=1)),
         "Number of random rows from which the cuts are computed. None: all rows.",
         default=None,
         unit="rows",
-        reported=True,
     )
-    epsilon: float | None = option(
+    epsilon: float | None = reported_option(
         OrNone(Probability()),
         "Largest error of the rank of a cut, as a share of the rows. Without delta a sketch guarantees it; with delta "
         "a sample meets it with probability 1 − delta. None: no error.",
         default=None,
         unit="share of rows",
-        reported=True,
     )
-    delta: float | None = option(
+    delta: float | None = reported_option(
         OrNone(Probability()),
         "Probability, for each column, that a sample fails to meet epsilon. Used only with epsilon or sample; None "
         "with sample: 0.01.",
         default=None,
-        reported=True,
     )
-    represent: Shown = option(
+    represent: Shown = reported_option(
         Choice(SHOWN),
         "What is released for a group: its median or mean, its range (two columns), or a label.",
         default="median",
-        reported=True,
     )
-    ties: Ties = option(
+    ties: Ties = reported_option(
         Choice(TIES),
         'Whether equal values may be split between groups ("split") or are kept "together". With a sample, with a '
         "sketch, and in tables that are processed in blocks, they are always kept together.",
         default="split",
-        reported=True,
     )
 
     def __post_init__(self) -> None:
@@ -129,16 +122,13 @@ class Quantiles(ColumnwiseMethod):
     def questions(self, survey: Survey, name: str) -> Sequence[Question[Any]]:
         if self._cuts_by_rank(survey):
             return ()
-        return (ExtremesOf(name), MissingIn(name), *([PointsOf(name, self._epsilon)] if self._asks_points else []))
+        points = [PointsOf(name, self.epsilon or 0.0)] if self._asks_points else []
+        return (ExtremesOf(name), MissingIn(name), *points)
 
     @property
     def _asks_points(self) -> bool:
         """Whether the cuts come from all rows: exactly, or from a sketch with a guaranteed error."""
         return self.sample is None and self.delta is None
-
-    @property
-    def _epsilon(self) -> float:
-        return self.epsilon or 0.0
 
     def group(self, survey: Survey, answers: Answers, name: str, randomness: Randomness) -> Buckets:
         sample = survey.sample.table
@@ -152,23 +142,23 @@ class Quantiles(ColumnwiseMethod):
         ends = self._ends(points, margin=points.error if can_count else 2.0 * points.error)
         buckets = self._buckets(sample, name, points, ends)
         if points.error and can_count:  # sizes are counted and not estimated
-            counted = _counted(buckets, sample)
+            counted = _count_rows(buckets, sample)
             merged = merge_to_at_least(self.k or 1, ends, counted)
             if len(merged) < len(ends):
                 buckets = self._buckets(sample, name, points, merged)
-                counted = _counted(buckets, sample)
+                counted = _count_rows(buckets, sample)
             buckets = replace(buckets, sizes=counted)
         ends_of_column = answers[ExtremesOf(name)]
         return buckets.spanning((ends_of_column.low, ends_of_column.high)).anonymous(self.k)
 
     def _points(self, survey: Survey, answers: Answers, name: str, randomness: Randomness) -> WeightedPoints:
         if self._asks_points:
-            return answers[PointsOf(name, self._epsilon)]
+            return answers[PointsOf(name, self.epsilon or 0.0)]
         delta = self.delta or DELTA
         size = self.sample or sample_size(self.epsilon or 1.0, delta)
         numbers = survey.sample.table.numbers(name)
         reservoir = Reservoir(size, randomness.stream(f"reservoir of {name}"), delta=delta).update(numbers)
-        points = reservoir.points().scaled_to(survey.rows, len(numbers))
+        points = reservoir.points().scale_to(survey.rows, len(numbers))
         return replace(points, missing=answers[MissingIn(name)])
 
     def _ends(self, points: WeightedPoints, *, margin: float) -> NDArray[np.int64]:
@@ -185,7 +175,7 @@ class Quantiles(ColumnwiseMethod):
         return buckets.as_cells() if points.error else buckets
 
 
-def _counted(buckets: Buckets, table: Table) -> NDArray[np.float64]:
+def _count_rows(buckets: Buckets, table: Table) -> NDArray[np.float64]:
     """Count the rows of each group."""
     return np.bincount(buckets.codes(table), minlength=buckets.code_size)[:-1].astype(np.float64)
 

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sfumato.methods.base import Method
-from sfumato.methods.permutation_plan import Permutation, PermutationPlan, missing_cells, rank_of, sorted_rows
-from sfumato.params import Checked, option, require_names
+from sfumato.methods.options import reported_option
+from sfumato.methods.permutation_plan import Permutation, PermutationPlan, missing_cells, rank_of, sort_rows
+from sfumato.params import Checked, require_names
 from sfumato.statistics.moments import pairwise_covariance
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
     from sfumato.table.table import Table
-
 
 # Latent normal columns for data shuffling, and the correlations with which ranks keep theirs.
 #
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 # of normal columns with correlation ρ are (6/π)·asin(ρ/2), which gives the first correlations. Ties, missing cells
 # and chance make the result a little different, so that the correlations are then changed by the difference, a few
 # times.
-
 
 if TYPE_CHECKING:
     Array = NDArray[np.float64]
@@ -50,7 +47,7 @@ class RankedColumn:
     @classmethod
     def of(cls, codes: NDArray[np.integer], missing: NDArray[np.bool_], generator: np.random.Generator) -> RankedColumn:
         """Rank the cells by their codes."""
-        order = sorted_rows(codes, generator)
+        order = sort_rows(codes, generator)
         order = order[~missing[order]]
         _, inverse, counts = np.unique(codes[order], return_inverse=True, return_counts=True)
         middle = (np.cumsum(counts) - (counts + 1) / 2.0)[inverse]
@@ -85,7 +82,7 @@ class RankedColumn:
         return source
 
 
-def ranked_columns(block: Table, generator: np.random.Generator) -> list[RankedColumn]:
+def rank_columns(block: Table, generator: np.random.Generator) -> list[RankedColumn]:
     """Rank every column; categories without an order are ordered by the other columns.
 
     Their order is that of their means on the first principal component of the ranks of the ordered columns, so that
@@ -129,9 +126,9 @@ def possible_correlations(wanted: Array) -> Array:
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     length = np.linalg.norm(root, axis=1)
     root /= np.where(length > 0.0, length, 1.0)[:, None]
-    found = root @ root.T
-    np.fill_diagonal(found, 1.0)
-    return np.asarray(found)
+    correlations = root @ root.T
+    np.fill_diagonal(correlations, 1.0)
+    return np.asarray(correlations)
 
 
 def latent_scores(ranks: Array) -> Array:
@@ -190,11 +187,10 @@ class Shuffle(Method):
     theory: ClassVar[str] = "shuffling"
     manifest_notes: ClassVar[Mapping[str, str]] = {"shuffled columns": "columns whose cells were put in another order"}
 
-    given: tuple[str, ...] = option(
+    given: tuple[str, ...] = reported_option(
         Checked("list of column names", require_names),
         "Columns that stay as they are. The other columns keep their rank correlations with them.",
         default=(),
-        reported=True,
     )
 
     def __post_init__(self) -> None:
@@ -212,7 +208,7 @@ class ShufflePlan(PermutationPlan):
 
     def sources(self, block: Table, number: int) -> dict[str, NDArray[np.int64]]:
         generator = self.setup.randomness.stream(f"shuffle {number}")
-        columns = dict(zip(block.names, ranked_columns(block, generator), strict=True))
+        columns = dict(zip(block.names, rank_columns(block, generator), strict=True))
         moving = [columns[name] for name in self.setup.moving]
         given = [columns[name] for name in block.names if name not in self.setup.moving]
         return dict(zip(self.setup.moving, shuffle_columns(moving, given, generator), strict=True))
@@ -233,7 +229,7 @@ def shuffle_columns(
     ranks = [rank for column in moving for rank in column.latent]
     fixed = [rank for column in given for rank in column.latent]
     wanted = rank_correlations(np.column_stack([*ranks, *fixed]))
-    latent = _Latent.drawn(len(ranks), np.column_stack(fixed) if fixed else None, len(ranks[0]), generator)
+    latent = _Latent.draw(len(ranks), np.column_stack(fixed) if fixed else None, len(ranks[0]), generator)
     correlations = possible_correlations(normal_correlations(wanted))
     best, least = [], np.inf
     for _ in range(ROUNDS):
@@ -251,12 +247,12 @@ def shuffle_columns(
 
 
 def _sources(moving: list[RankedColumn], latent: NDArray[np.float64]) -> list[NDArray[np.int64]]:
-    found, place = [], 0
+    sources, place = [], 0
     for column in moving:
         width = len(column.latent)
-        found.append(column.sources([latent[:, place + part] for part in range(width)]))
+        sources.append(column.sources([latent[:, place + part] for part in range(width)]))
         place += width
-    return found
+    return sources
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -267,7 +263,7 @@ class _Latent:
     given: NDArray[np.float64]  # scores of the given latent columns; (rows, 0) without any
 
     @classmethod
-    def drawn(
+    def draw(
         cls, columns: int, fixed: NDArray[np.float64] | None, rows: int, generator: np.random.Generator
     ) -> _Latent:
         given = np.zeros((rows, 0)) if fixed is None else latent_scores(fixed)

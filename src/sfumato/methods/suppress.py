@@ -10,13 +10,20 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.methods.base import Method
-from sfumato.methods.options import group_size_option, importance_of, importance_option, require_rows, search_option
+from sfumato.methods.options import (
+    group_size_option,
+    importance_of,
+    importance_option,
+    reported_option,
+    require_rows,
+    search_option,
+)
 from sfumato.methods.recodings.group_rules import GroupRules
 from sfumato.methods.recodings.groupings import Groupings
-from sfumato.params import Choice, Share, option
+from sfumato.params import Choice, Share
 from sfumato.plan.claims.groups import KAnonymity
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
-from sfumato.plan.plan import Outcome, Plan
+from sfumato.plan.plan import Claim, Outcome, Plan
 from sfumato.schema.columns import Role
 from sfumato.table.groups import group_labels
 from sfumato.table.table import Table
@@ -24,7 +31,6 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.plan import Claim
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
@@ -47,10 +53,10 @@ def suppress_more(
     ``codes`` are the cells, shape (rows, columns), as whole numbers from 0; ``extra`` is the probability that one more
     column of a group is suppressed.
     """
-    found = hidden.copy()
-    _give_company(codes, found, k, generator)
-    _suppress_columns(codes, found, k, extra, generator)
-    return found
+    suppressed = hidden.copy()
+    _give_company(codes, suppressed, k, generator)
+    _suppress_columns(codes, suppressed, k, extra, generator)
+    return suppressed
 
 
 def _groups(
@@ -148,19 +154,17 @@ class Suppress(Method):
     k: int = group_size_option(
         "Smallest number of rows that must be equal in the quasi-identifiers; a suppressed cell is a value."
     )
-    kind: Kind = option(
+    kind: Kind = reported_option(
         Choice(KINDS),
         'Whether as few cells as possible are suppressed ("minimal"), or also some that need not be ("random").',
         default="minimal",
-        reported=True,
     )
     importance: Mapping[str, float] | None = importance_option("Relative cost of suppressing a cell of each column.")
-    extra: float = option(
+    extra: float = reported_option(
         Share(),
         'With kind="random", the probability that one more column of a group is suppressed.',
         default=0.2,
         unit="groups",
-        reported=True,
     )
     search: float = search_option()
 
@@ -211,7 +215,7 @@ class SuppressPlan(Plan):
         return {"suppression": self.method.kind, "importance": dict(self.importance)}
 
     def transform(self, block: Table, number: int) -> Outcome:
-        hidden = self._hidden(block, number) if self.quasi else np.zeros((block.rows, 0), dtype=bool)
+        hidden = self._choose_cells(block, number) if self.quasi else np.zeros((block.rows, 0), dtype=bool)
         columns = {}
         for name in self.names:
             column = block.arrow.column(name)
@@ -223,7 +227,7 @@ class SuppressPlan(Plan):
         released = Table(pa.table(columns), {name: block.kinds[name] for name in self.names})
         return Outcome(released, np.arange(block.rows))
 
-    def _hidden(self, block: Table, number: int) -> NDArray[np.bool_]:
+    def _choose_cells(self, block: Table, number: int) -> NDArray[np.bool_]:
         """Mark the cells that are suppressed; shape (rows, quasi-identifiers)."""
         from sfumato.methods.recodings.local_groups import local_groups
 

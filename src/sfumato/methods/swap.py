@@ -10,8 +10,9 @@ import numpy as np
 
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
-from sfumato.methods.permutation_plan import Permutation, PermutationPlan, sorted_rows
-from sfumato.params import Checked, Choice, Probability, Share, Whole, option, require_names
+from sfumato.methods.options import reported_option
+from sfumato.methods.permutation_plan import Permutation, PermutationPlan, sort_rows
+from sfumato.params import Checked, Choice, Probability, Share, Whole, require_names
 from sfumato.table.groups import group_labels
 
 if TYPE_CHECKING:
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.table.table import Table
 
-
 # Permutations of the rows of one column: within groups, between near ranks, and between subsets of equal ranks.
-
 
 if TYPE_CHECKING:
     Rows = NDArray[np.int64]
@@ -40,7 +39,7 @@ def within_groups(groups: Rows, share: float, generator: np.random.Generator) ->
     taking = np.flatnonzero(generator.random(len(groups)) < share) if share < 1.0 else source.copy()
     if not taking.size:
         return source
-    order = taking[sorted_rows(groups[taking], generator)]
+    order = taking[sort_rows(groups[taking], generator)]
     label = groups[order]
     first = np.flatnonzero(np.diff(label, prepend=label[0] - 1))
     last = np.append(first[1:], len(order)) - 1
@@ -58,7 +57,7 @@ def between_near_ranks(codes: NDArray[np.integer], window: int, share: float, ge
     from sfumato.methods.swap_kernels import rank_partners
 
     source, rank = np.arange(len(codes)), np.arange(len(codes))
-    order = sorted_rows(codes, generator)
+    order = sort_rows(codes, generator)
     partner = rank_partners(generator.random(len(codes)), window)
     taking = (generator.random(len(codes)) < share)[np.minimum(rank, partner)]
     source[order] = order[np.where(taking, partner, rank)]
@@ -79,7 +78,7 @@ def between_subsets(codes: NDArray[np.integer], subsets: Rows, generator: np.ran
     (Carlson and Salabasis 2002.) A row that is in no subset exchanges its cell with the row of the next higher rank.
     """
     source = np.arange(len(codes))
-    order = sorted_rows(codes, generator)
+    order = sort_rows(codes, generator)
     ranked = [order[subsets[order] == label] for label in range(int(subsets.max()) + 1)]
     for label, rows in enumerate(ranked):
         source[rows] = ranked[(label + 1) % len(ranked)]
@@ -124,47 +123,38 @@ class Swap(Method):
         "ranks in a window": "largest number of ranks between two cells that are exchanged",
     }
 
-    kind: Kind = option(
+    kind: Kind = reported_option(
         Choice(KINDS),
         'Between which rows cells are exchanged: near ranks ("rank"), any ("plain"), equal ones in the columns '
         '``classes`` ("within-classes"), similar ones ("within-clusters"), or those of the same rank in another random '
         'subset ("between-subsets").',
         default="rank",
-        reported=True,
     )
-    window: float = option(
+    window: float = reported_option(
         Probability(),
         'Largest difference of ranks, for kind="rank". It is a share: 0.1 means 10 % of the rows.',
         default=0.1,
         unit="share of the rows",
-        reported=True,
         strengths=(0.02, 0.05, 0.1, 0.2, 0.4),
     )
-    share: float = option(
+    share: float = reported_option(
         Share(),
         'Share of the rows, chosen at random for each column, that take part; above 0. Not for kind="between-subsets".',
         default=1.0,
-        reported=True,
     )
-    classes: tuple[str, ...] = option(
+    classes: tuple[str, ...] = reported_option(
         Checked("list of column names", require_names),
         'Columns that stay as they are, for kind="within-classes".',
         default=(),
-        reported=True,
     )
-    size: int = option(
+    size: int = reported_option(
         Whole(at_least=2),
         'Smallest number of rows in a cluster, for kind="within-clusters"; clusters have fewer than twice as many.',
         default=10,
         unit="rows",
-        reported=True,
     )
-    subsets: int = option(
-        Whole(at_least=2),
-        'Number of random subsets, for kind="between-subsets".',
-        default=2,
-        unit="subsets",
-        reported=True,
+    subsets: int = reported_option(
+        Whole(at_least=2), 'Number of random subsets, for kind="between-subsets".', default=2, unit="subsets"
     )
 
     def __post_init__(self) -> None:
@@ -203,16 +193,16 @@ class SwapPlan(PermutationPlan):
     def sources(self, block: Table, number: int) -> dict[str, NDArray[np.int64]]:
         generator = self.setup.randomness.stream(f"swap {number}")
         method, groups = self.method, self._groups(block, generator)
-        found = {}
+        sources = {}
         for name in self.setup.moving:
             if method.kind == "rank":
                 ranks = max(1, int(method.window * block.rows))
-                found[name] = between_near_ranks(block.coded(name).codes, ranks, method.share, generator)
+                sources[name] = between_near_ranks(block.coded(name).codes, ranks, method.share, generator)
             elif method.kind == "between-subsets":
-                found[name] = between_subsets(block.coded(name).codes, groups, generator)
+                sources[name] = between_subsets(block.coded(name).codes, groups, generator)
             else:
-                found[name] = within_groups(groups, method.share, generator)
-        return found
+                sources[name] = within_groups(groups, method.share, generator)
+        return sources
 
     def _groups(self, block: Table, generator: np.random.Generator) -> NDArray[np.int64]:
         """Return the class, cluster or subset of each row."""

@@ -11,24 +11,22 @@ import pyarrow as pa
 
 from sfumato.errors import CannotRelease
 from sfumato.methods.base import Method
-from sfumato.params import Share, Whole, option
+from sfumato.methods.options import reported_option
+from sfumato.params import Share, Whole
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
-from sfumato.plan.plan import Outcome, RowwisePlan
+from sfumato.plan.plan import Claim, Outcome, RowwisePlan
 from sfumato.plan.questions import PointsOf
-from sfumato.plan.survey import blocks_wanted
+from sfumato.plan.survey import Survey, count_blocks
 from sfumato.schema.columns import Role
-from sfumato.table.kinds import number_column
+from sfumato.table.kinds import Kind, number_column
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.plan import Claim
     from sfumato.plan.sketches import WeightedPoints
-    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
-    from sfumato.table.kinds import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,23 +52,21 @@ class TopBottom(Method):
         "coded columns": "columns whose largest and smallest numbers were replaced"
     }
 
-    k: int = option(
+    k: int = reported_option(
         Whole(at_least=1),
         "Smallest number of rows that share each limit, so that none of them stands out.",
         default=5,
         unit="rows",
-        reported=True,
     )
-    top: float = option(
+    top: float = reported_option(
         Share(),
         "Share of the largest numbers that are replaced.",
         default=0.01,
         unit="rows",
-        reported=True,
         strengths=(0.005, 0.01, 0.02, 0.05, 0.1),
     )
-    bottom: float = option(
-        Share(), "Share of the smallest numbers that are replaced.", default=0.01, unit="rows", reported=True
+    bottom: float = reported_option(
+        Share(), "Share of the smallest numbers that are replaced.", default=0.01, unit="rows"
     )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> TopBottomPlan:
@@ -86,7 +82,7 @@ class TopBottom(Method):
         return TopBottomPlan(
             names=tuple(column.name for column in schema.columns),
             limits={name: self._limits(answers[PointsOf(name)]) for name in names},
-            parts=blocks_wanted(survey),
+            parts=count_blocks(survey),
         )
 
     def _limits(self, points: WeightedPoints) -> tuple[float, float]:
@@ -97,10 +93,10 @@ class TopBottom(Method):
         rows = float(below[-1])
         low, high = -np.inf, np.inf
         if self.bottom > 0.0:
-            low = points.values[_reached(below, max(self.bottom * rows, self.k))]
+            low = points.values[_position_of(below, max(self.bottom * rows, self.k))]
         if self.top > 0.0:
             above = np.cumsum(points.weights[::-1])
-            high = points.values[::-1][_reached(above, max(self.top * rows, self.k))]
+            high = points.values[::-1][_position_of(above, max(self.top * rows, self.k))]
         return float(low), float(max(low, high))
 
 
@@ -116,9 +112,8 @@ class TopBottomPlan(RowwisePlan):
         columns = {name: block.arrow.column(name) for name in self.names}
         for name, (low, high) in self.limits.items():
             numbers = block.numbers(name)
-            beyond = np.flatnonzero((numbers < low) | (numbers > high))
-            if beyond.size:
-                columns[name] = _replaced(columns[name], numbers, low, high, block.kinds[name])
+            if ((numbers < low) | (numbers > high)).any():
+                columns[name] = _replace(columns[name], numbers, low, high, block.kinds[name])
         released = Table(pa.table(columns), {name: block.kinds[name] for name in self.names})
         return Outcome(released, np.arange(block.rows))
 
@@ -131,12 +126,12 @@ class TopBottomPlan(RowwisePlan):
         return {"coded columns": list(self.limits)}
 
 
-def _reached(cumulated: NDArray[np.float64], rows: float) -> int:
+def _position_of(cumulated: NDArray[np.float64], rows: float) -> int:
     """Return the first position at which so many rows are reached, or the last one."""
     return min(int(np.searchsorted(cumulated, rows - 1e-9)), len(cumulated) - 1)
 
 
-def _replaced(
+def _replace(
     column: pa.ChunkedArray, numbers: NDArray[np.float64], low: float, high: float, kind: Kind
 ) -> pa.ChunkedArray:
     """Return the column with cells beyond the limits replaced by a cell that equals the limit, so that types stay."""
@@ -148,9 +143,6 @@ def _replaced(
             place[beyond] = at[0]
     taken = cells.take(pa.array(place))
     is_left = ((numbers < low) & ~(numbers == low).any()) | ((numbers > high) & ~(numbers == high).any())
-    return pa.chunked_array([taken]) if not is_left.any() else _clipped(taken, numbers, low, high, kind)
-
-
-def _clipped(cells: pa.Array, numbers: NDArray[np.float64], low: float, high: float, kind: Kind) -> pa.ChunkedArray:
-    """Return the limits as cells of the column's type, for a block that holds no row at a limit."""
-    return pa.chunked_array([number_column(np.clip(numbers, low, high), kind, cells.type).cast(cells.type, safe=False)])
+    if is_left.any():  # the block holds no row at a limit
+        taken = number_column(np.clip(numbers, low, high), kind, cells.type).cast(cells.type, safe=False)
+    return pa.chunked_array([taken])

@@ -1,1 +1,1 @@
-"""The contract between methods and engines: questions about a table, plans, and promises that are recounted."""
+"""The contract between methods and engines: questions, plans and claims."""

@@ -1,4 +1,4 @@
-"""Answers of a survey that are more than a number or a record of another room."""
+"""Answers about a table: extremes, sizes of groups, and counts of rows that are equal in two tables."""
 
 from __future__ import annotations
 
@@ -45,9 +45,6 @@ class GroupSizes:
     def unique_rows(self) -> int:
         """Number of rows that are alone in their group."""
         return int(self.groups[self.sizes == 1].sum())
-
-
-# Counts of equal rows of two tables, made on all rows, wherever they are.
 
 
 @dataclass(frozen=True, kw_only=True)

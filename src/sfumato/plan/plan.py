@@ -1,8 +1,12 @@
-"""What a method decides and an engine carries out: a plan, and the outcome of each of its blocks.
+"""Plans and claims: what a method decides and an engine carries out, and promises that are recounted.
 
     survey → Method.plan → Plan.route → Plan.transform → rows
+    evidence of a block → Claim.tally → merge with the tallies of other blocks → finding
 
-A plan routes rows to blocks and transforms each block independently. No engine depends on a method.
+A plan routes rows to blocks and transforms each block independently. No engine depends on a method. A tally is counted
+from the released cells themselves, never from the labels of the method. A finding speaks of columns and counts and
+quotes no cell. What a method reports about its work (searches, expert rules, the distance to the optimum) is for the
+custodian and never written to a release.
 """
 
 from __future__ import annotations
@@ -24,11 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.table.table import Table
-
-
-# What a method reports about its work to the custodian: searches, expert rules, and the distance to the optimum.
-#
-# None of this is written to a release. Each block reports a trace, and traces can be merged.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,14 +262,6 @@ class RowwisePlan(Plan):
         return (keys % np.uint64(self.parts)).astype(np.int64)
 
 
-# What a claim is: a promise about a release that is recounted on its rows, in one block or in many.
-#
-#     evidence of a block → tally → merge with the tallies of other blocks → finding
-#
-# A tally is counted from the released cells themselves, never from the labels of the method. A finding speaks of
-# columns and counts and quotes no cell.
-
-
 ClaimKind = Literal["privacy", "integrity"]
 T = TypeVar("T")  # the tally
 
@@ -337,6 +328,10 @@ class Claim(ABC, Generic[T]):
     def finding(self, tally: T) -> Finding:
         """Judge the claim by the tally of all blocks."""
 
+    def report(self, *, claim: str, held: bool, found: str, fix: str = "") -> Finding:
+        """Return a finding of the claim's kind."""
+        return Finding(claim=claim, held=held, found=found, fix=fix, kind=self.kind)
+
     def measure(self, evidence: Evidence) -> Finding:
         """Count and judge rows that are all in one block."""
         return self.finding(self.tally(evidence))
@@ -352,21 +347,21 @@ class Claim(ABC, Generic[T]):
         return ()
 
 
-def listed(released: Sequence[str]) -> str:
+def format_names(released: Sequence[str]) -> str:
     """The names of these released columns as a sentence lists them: ``x`` for the ends and the count of ``x``."""
     return ", ".join(original_names(released)) or "no column"
 
 
-def listed_without_box(released: Sequence[str]) -> str:
+def format_names_without_box(released: Sequence[str]) -> str:
     """The same without the number of the box, unless it is the only column."""
-    return listed([name for name in released if name != BOX] or released)
+    return format_names([name for name in released if name != BOX] or released)
 
 
-def counted(number: int, unit: str) -> str:
+def format_count(number: int, unit: str) -> str:
     """A number of things: ``1 row``, ``2,000 rows``."""
     return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
 
 
-def counted_by_column(numbers: dict[str, int], unit: str) -> str:
+def format_counts(numbers: dict[str, int], unit: str) -> str:
     """Columns with a number of things each: ``'age' (3 rows), 'sex' (1 row)``."""
-    return ", ".join(f"{name!r} ({counted(number, unit)})" for name, number in numbers.items())
+    return ", ".join(f"{name!r} ({format_count(number, unit)})" for name, number in numbers.items())

@@ -55,13 +55,14 @@ class Question(ABC, Generic[Answer]):
     def of(self, batch: Table) -> Any:
         """Return the partial answer of a batch of rows."""
 
-    @abstractmethod
     def merge(self, one: Any, other: Any) -> Any:
-        """Return the partial answer of the rows of both."""
+        """Return the partial answer of the rows of both; by default a partial answer itself knows how."""
+        return one.merge(other)
 
-    @abstractmethod
     def finish(self, partial: Any) -> Answer:
-        """Return the answer, given the partial answer of all rows."""
+        """Return the answer, given the partial answer of all rows; by default this is the answer."""
+        answer: Answer = partial
+        return answer
 
 
 @dataclass(frozen=True)
@@ -134,9 +135,6 @@ class ExtremesOf(ColumnQuestion[Extremes]):
     def merge(self, one: Extremes, other: Extremes) -> Extremes:
         return Extremes(_end(min, one.low, other.low), _end(max, one.high, other.high))
 
-    def finish(self, partial: Extremes) -> Extremes:
-        return partial
-
 
 @dataclass(frozen=True)
 class MissingIn(ColumnQuestion[int]):
@@ -147,9 +145,6 @@ class MissingIn(ColumnQuestion[int]):
 
     def merge(self, one: int, other: int) -> int:
         return one + other
-
-    def finish(self, partial: int) -> int:
-        return partial
 
 
 class SketchedNumbers(ColumnQuestion[Answer]):
@@ -291,9 +286,6 @@ class GroupSizesOf(Question[GroupSizes]):
     def of(self, batch: Table) -> GroupCounts:
         return GroupCounts.of(KeyedGroups.of(batch, self.columns))
 
-    def merge(self, one: GroupCounts, other: GroupCounts) -> GroupCounts:
-        return one.merge(other)
-
     def finish(self, partial: GroupCounts) -> GroupSizes:
         return GroupSizes.of(partial.counts)
 
@@ -312,12 +304,6 @@ class MomentsOf(Question[Moments]):
     def of(self, batch: Table) -> Moments:
         weights = None if self.weight is None else batch.numbers(self.weight)
         return Moments.of(batch.matrix(self.columns), weights, names=self.columns)
-
-    def merge(self, one: Moments, other: Moments) -> Moments:
-        return one.merge(other)
-
-    def finish(self, partial: Moments) -> Moments:
-        return partial
 
 
 @dataclass(frozen=True)
@@ -338,9 +324,6 @@ class CombinationsOf(Question[tuple[CombinationSketch, ...]]):
 
     def of(self, batch: Table) -> CombinationSketches:
         return CombinationSketches(self.sets, self.size, self.salt).update(batch)
-
-    def merge(self, one: CombinationSketches, other: CombinationSketches) -> CombinationSketches:
-        return one.merge(other)
 
     def finish(self, partial: CombinationSketches) -> tuple[CombinationSketch, ...]:
         return partial.each

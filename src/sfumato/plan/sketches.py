@@ -1,4 +1,4 @@
-"""Summaries of a numeric column in little memory: some of its values, and an error bound for their ranks.
+"""Summaries in little memory, with an error bound: quantiles of a column, and combinations of several columns.
 
 Three summaries return weighted points in ascending order: all values (exact), a random sample, and a sketch with a
 guaranteed error. The sample and the sketch read a column batch by batch and can be merged, so that parts of a table can
@@ -39,7 +39,7 @@ class WeightedPoints:
         """Number of rows with a value."""
         return float(self.weights.sum())
 
-    def scaled_to(self, rows: int, sampled: int) -> WeightedPoints:
+    def scale_to(self, rows: int, sampled: int) -> WeightedPoints:
         """Return these points for a table of ``rows`` rows, of which ``sampled`` rows were drawn at random."""
         if rows == sampled:
             return self

@@ -72,7 +72,7 @@ def is_whole(survey: Survey) -> bool:
     return survey.sample.is_whole and (survey.block_rows is None or survey.block_rows >= survey.rows)
 
 
-def blocks_wanted(survey: Survey, *, least_rows: int = 1) -> int:
+def count_blocks(survey: Survey, *, least_rows: int = 1) -> int:
     """Return the number of blocks that the engine prefers, each with at least ``least_rows`` rows on average."""
     if survey.block_rows is None:
         return 1

@@ -1,1 +1,1 @@
-"""Recommend a method for a table: from roles, kinds, size and wanted statistics, with reasons and the expected cost."""
+"""Recommend a method for a table, with reasons and the expected cost."""

@@ -1,4 +1,4 @@
-"""Recommend a method: look at the table, choose, and try the choice on some of its rows."""
+"""Recommend a method: look at the table, choose with reasons in words, and try the choice on some of its rows."""
 
 from __future__ import annotations
 
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from sfumato.job.inspect import InspectedTable
     from sfumato.schema.schema import Schema
     from sfumato.statistics.statistic import Statistic
-
-
-# Choose a method and its options, with reasons in words.
 
 
 USUAL_K, SMALL_K = 5, 3

@@ -1,4 +1,4 @@
-"""A recommendation: a method with options, the reasons in words, the command, and what it is expected to cost."""
+"""A recommendation: a method with options, reasons, the command, and the cost that a release of some rows predicts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Releases: a verified table, its manifest, and the folder they are written to."""
+"""The result: verified rows with a manifest, estimates, and the folder of all files."""

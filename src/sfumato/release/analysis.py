@@ -1,4 +1,4 @@
-"""Statistics of a release, with what its manifest knows: sampling weights, sets, suppressed and altered rows."""
+"""Statistics of a release, with what its manifest knows: weights, sets, suppressed and altered rows, and noise."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from sfumato.statistics.wide_boxes import (
     WIDE_BOXES,
     Given,
     apply_effect,
+    parse_statistics,
     reweight,
     reweight_jointly,
-    wanted_statistics,
 )
 from sfumato.table.intervals import BOX
 from sfumato.table.kinds import Kind
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from sfumato.statistics.estimate import Estimate, Reweighting
     from sfumato.statistics.statistic import Statistic
     from sfumato.table.table import Table
-
-
-# Statistics of columns with noise, recovered from what the manifest reports about the noise.
 
 
 # Statistics of a table from its rows with additive noise of known variance (TL §2.3.1; Kim 1986; Fuller 1993).
@@ -245,7 +242,7 @@ class Analysis:
         self, statistics: Sequence[Statistic], importance: Given, accuracy: Given
     ) -> list[tuple[Estimate, ...]]:
         """Return the estimates of each statistic, all with the same weights."""
-        wanted = wanted_statistics(statistics, importance, accuracy)
+        wanted = parse_statistics(statistics, importance, accuracy)
         intervals = self._count_boxes(tuple(dict.fromkeys(name for one in statistics for name in one.columns)))
         count = sum(len(one.parts()) for one in statistics)
         deadlines = self._start_halves(statistics, count)

@@ -1,4 +1,4 @@
-"""Write a release to a folder: all of it, or nothing.
+"""Write a release to a folder, with labels that say what its columns mean: all of it, or nothing.
 
 The files are written to a hidden folder next to the target, flushed to disk, and put in place by one rename. After a
 crash or on a full disk the folder holds the old release or the new one, never a mix. A failed write leaves no files.
@@ -29,9 +29,6 @@ from sfumato.table.intervals import BOX, high_name, low_name, missing_name, orig
 
 if TYPE_CHECKING:
     from sfumato.table.table import Table
-
-
-# What the released columns mean, in words: labels for codebooks and for files of statistics packages.
 
 
 def released_labels(manifest: Manifest, released: Sequence[str]) -> dict[str, str]:

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
 
 
-# Claims as data in a manifest, so that whoever has the released rows can recount them.
-
-
 # claims whose parameters are plain and show no cell → the module that defines them
 RECORDED = {
     kind.__name__: kind.__module__

@@ -1,4 +1,4 @@
-"""Released rows that stay in their files: read part by part, and grouped without ever being in memory as a whole."""
+"""Released rows in their files, read and grouped part by part, and released rows as data frames."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class StoredTable(Table):
     def counted(self, names: Sequence[str]) -> CountedRows:
         """Group each part by these columns, and then the groups of all parts."""
         self.require(names)
-        groups = [CountedRows.grouped(part, names) for part in self.parts(names)]
-        return CountedRows.merged(groups, names)
+        groups = [CountedRows.of(part, names) for part in self.parts(names)]
+        return CountedRows.merge(groups, names)
 
 
 def rows_in(file: Path) -> int:
@@ -120,9 +120,6 @@ def _read_part(file: Path, names: Sequence[str], kinds: Mapping[str, Kind]) -> T
         raise invalid_cells(wrong, file=file.name)
     plain = Table.from_arrow(arrow, {name: kinds[name] for name in names})
     return Table(plain.arrow, {name: kinds[name] for name in names})
-
-
-# Released rows as data frames: with the ends of intervals, or with their midpoints.
 
 
 def released_columns(

@@ -1,4 +1,4 @@
-"""Statistics of a release that contains synthetic tables, with standard errors that include the synthesis."""
+"""Statistics of a release of synthetic tables, combined into one, with standard errors that include the synthesis."""
 
 from __future__ import annotations
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from sfumato.release.release import Release
     from sfumato.statistics.statistic import Statistic
-
-
-# Combine the estimates of several synthetic tables into one, with an error that includes that of the synthesis.
 
 
 Rule = Literal["partial", "full", "simple"]

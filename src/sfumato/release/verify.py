@@ -1,4 +1,4 @@
-"""Verify a release: recount every claim on the released rows. If one does not hold, nothing is written."""
+"""Verify a release: recount every claim on the released rows, and find out which columns were altered."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class ColumnChanges:
 
     @property
     def constant(self) -> tuple[str, ...]:
-        """Columns with one value, which tells people apart in no way, released as they are."""
+        """Unaltered columns with a single value."""
         return tuple(name for name, one in self.columns.items() if one.same and len(one.values) <= 1)
 
 

@@ -1,1 +1,1 @@
-"""Reports: records as terminal output, HTML, JSON and figures."""
+"""Show results: as text, as HTML, as JSON and as figures."""

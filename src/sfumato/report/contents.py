@@ -1,4 +1,4 @@
-"""Everything that the report of a release shows, as one record: the page and its JSON twin are made of it."""
+"""Everything that the report of a release shows, as one record, with verdict, promises and decisions in sentences."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from sfumato.release.manifest import ClaimRecord, Manifest
     from sfumato.release.release import Release
     from sfumato.statistics.estimate import RecoveredEstimate
-
-
-# The result of a release in plain sentences: the verdict, how promises were verified, and what people must decide.
 
 
 Tone = Literal["good", "caution", "bad"]

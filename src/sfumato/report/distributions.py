@@ -1,4 +1,4 @@
-"""Distributions of columns before and after a release, as shares of people in bins; no cell and no small count.
+"""Distributions before and after a release, group sizes, and attacks as gauges: shares of people, no cell.
 
 Names of categories are cells, so categories are numbered: by frequency, or in their order if they have one.
 """
@@ -18,7 +18,7 @@ from sfumato.risk.safe_shares import (
     category_names,
     least_people,
     per_day,
-    rounded,
+    round_shares,
     safe_shares,
     step_for,
 )
@@ -63,7 +63,7 @@ class Distribution:
         cls, labels: tuple[str, ...], before: tuple[float, ...] | None, after: NDArray[np.float64], step: float
     ) -> Distribution:
         """Put labels and shares together, and round the shares after the release."""
-        shown = rounded(after, step)
+        shown = round_shares(after, step)
         known = before or (None,) * len(labels)
         bins = tuple(Bin(label=a, before=b, after=c) for a, b, c in zip(labels, known, shown, strict=True))
         return cls(bins=bins, step=step, largest=max((*shown, *(before or ()), step)))
@@ -177,7 +177,7 @@ def _with_others(
     labels = tuple(shown)
     if others > step / 2.0 or theirs > step / 2.0:
         labels, shares = (*shown, OTHERS), [*shares, others]
-        known = None if known is None else [*known, *rounded(np.array([theirs]), step)]
+        known = None if known is None else [*known, *round_shares(np.array([theirs]), step)]
     return Distribution.of(labels, None if known is None else tuple(known), np.array(shares), step)
 
 
@@ -198,9 +198,6 @@ def _category_shares(release: Release, rows: Table, name: str) -> dict[str, floa
                 totals[str(member)] = totals.get(str(member), 0.0) + share / len(members)
     total = sum(totals.values())
     return {label: share * (1.0 + spread / total) for label, share in totals.items()} if total else totals
-
-
-# Risk in a form that people understand: groups by size, and attacks as gauges with the reference beside them.
 
 
 GROUPED_ROWS = (
@@ -324,7 +321,7 @@ def groups(release: Release) -> ReleasedGroups | None:
     numbered = BOX in released and BOX not in known  # rows of one box are equal in all protected columns
     if not columns or not release.table.rows or (release.table.rows > GROUPED_ROWS and not numbered):
         return None
-    sizes = CountedRows.merged([release.table.counted([BOX])], [BOX]).count if numbered else _sizes(release, columns)
+    sizes = CountedRows.merge([release.table.counted([BOX])], [BOX]).count if numbered else _sizes(release, columns)
     shown = tuple(dict.fromkeys(original_name(name, released, known) for name in columns if name != BOX))
     return ReleasedGroups(
         columns=shown,

@@ -1,4 +1,4 @@
-"""The HTML report of a release: one self-contained page that loads no other file, and its JSON twin."""
+"""The report of a release as one self-contained HTML page, its JSON twin, and the codebook of its columns."""
 
 from __future__ import annotations
 
@@ -27,9 +27,6 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.report.summary import Summary
-
-
-# Records as JSON, for programs that read the output of the commands.
 
 
 def to_json(record: Any) -> str:
@@ -124,9 +121,6 @@ def code(text: object) -> Markup:
 
 def _is_long(part: object) -> bool:
     return max(map(len, str(part).split() or [""])) > LONGEST
-
-
-# The codebook of a release: what each released column means, as a CSV file. It contains no cell.
 
 
 HEADER = ("column", "label", "kind", "made from", "role", "what was done", "categories")

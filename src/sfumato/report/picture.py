@@ -1,4 +1,4 @@
-"""The picture of two columns: the boxes themselves, or where boxes overlap too much, how many people are where."""
+"""The picture of two columns, boxes or a map of where people are, and the colours of all pictures."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from sfumato.statistics.units import Calendar
     from sfumato.table.table import Table
-
-
-# Colours of all pictures and reports, and figures and axes that use them.
 
 
 PAPER, INK, MUTED, PALE, ACCENT = "#fbf8f2", "#2b2119", "#8a7a68", "#cbbda8", "#1f5a6b"

@@ -1,4 +1,4 @@
-"""The contents that all reports of a release share: statistics, findings, pictured columns."""
+"""What all reports of a release share: statistics, findings, pictured columns, and numbers as text."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _columns(statistic: str | Statistic, release: Release) -> tuple[str, ...]:
         return ()
 
 
-# Numbers as text, in reports and on pages; those of an estimate are in `statistics/quantities.py`.
+# Numbers as text, in reports and on pages; those of an estimate are in `statistics/estimate.py`.
 
 
 def number(value: float, digits: int = 6) -> str:

@@ -243,7 +243,7 @@ def _remarks(estimated: Sequence[Estimate]) -> list[str]:
 
 
 def usefulness(useful: Usefulness, *, at_most: int = 12) -> RenderableType:
-    """Show what the release is of little use for, what costs most, and what to try."""
+    """Show the statistics that the release barely preserves, what costs most, and what to try."""
     lines = [Text("Of little use:", style="bold yellow")]
     lines += [Text(f"· {concern.about}: {concern.found}") for concern in useful.concerns[:at_most]]
     if len(useful.concerns) > at_most:

@@ -1,4 +1,4 @@
-"""Warn about statistics that the release barely preserves, with the cause and what to try."""
+"""Warn about statistics that the release barely preserves, judged by the widths of their intervals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Concern:
 
 @dataclass(frozen=True, kw_only=True)
 class Usefulness:
-    """What a release is of little use for; nothing by default."""
+    """The statistics that a release barely preserves; none by default."""
 
     concerns: tuple[Concern, ...] = ()
     cause: str = ""  # the column or the option that costs most
@@ -155,9 +155,6 @@ def _cause(release: Release, fine: dict[str, float]) -> tuple[str, str]:
 def _groups(release: Release) -> int:
     """Return the number of boxes; 0 if the release has none."""
     return int(box_labels(release.table).max(initial=-1)) + 1 if BOX in release.table.kinds else 0
-
-
-# Statistics of a release with the width of their intervals measured against the spread of the columns.
 
 
 NARROW, USABLE, WIDE = 0.1, 0.25, 0.5  # half-width of an interval ÷ spread, up to which it is called so

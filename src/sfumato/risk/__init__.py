@@ -1,1 +1,1 @@
-"""Analyses that read a table and change nothing: uniqueness, quasi-identifiers, anonymity budgets, identifiers."""
+"""Measure the risk of a table as it is: uniqueness, quasi-identifiers, group models."""

@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, groupby, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sfumato.errors import OptionError, TableError
 from sfumato.plan.questions import CombinationsOf, DistinctIn, GroupSizesOf
 from sfumato.plan.sketches import CombinationSketch, CombinationSketches
+from sfumato.plan.survey import Survey
 from sfumato.randomness import Randomness
 from sfumato.risk.anonymity_budget import require_population
 from sfumato.risk.quasi_identifiers import QuasiIdentifiers, SetSearchOptions
@@ -33,12 +34,8 @@ from sfumato.risk.uniqueness import (
     stay_alone,
     unique_bound,
 )
+from sfumato.schema.schema import Schema
 from sfumato.sources.frames import as_table
-
-if TYPE_CHECKING:
-    from sfumato.plan.survey import Survey
-    from sfumato.schema.schema import Schema
-
 
 # The search for quasi-identifiers in a table that is read in parts: one pass per set size, one sketch per set.
 #
@@ -98,36 +95,33 @@ def sketched_quasi_identifiers(
     salt = secrets.token_bytes(16)
     options = SetSearchOptions(columns=columns, population=population, alpha=alpha, max_size=max_size, by=by)
 
-    def sketched(sets: Sequence[tuple[str, ...]]) -> Sequence[CombinationSketch]:
+    def sketch_sets(sets: Sequence[tuple[str, ...]]) -> Sequence[CombinationSketch]:
         sketches = CombinationSketches(sets, sketch, salt)
         for part in parts():
             sketches.update(as_table(part))
         return sketches.each
 
-    return search_sketches(sketched, options)
+    return search_sketches(sketch_sets, options)
 
 
 def search_sketches(
-    sketched: Callable[[Sequence[tuple[str, ...]]], Sequence[CombinationSketch]],
-    options: SetSearchOptions,
+    sketch_sets: Callable[[Sequence[tuple[str, ...]]], Sequence[CombinationSketch]], options: SetSearchOptions
 ) -> QuasiIdentifiers:
-    """Search the sets of the columns in the options; ``sketched`` makes their sketches in one pass over the rows.
+    """Search the sets of the columns in the options; ``sketch_sets`` makes their sketches in one pass over the rows.
 
     Domain sizes are estimated from the sketches if they are not given. A search that is limited in time makes only
     passes that, at the pace so far, end in time.
     """
-    return _Search(sketched, options).run()
+    return _Search(sketch_sets, options).run()
 
 
 class _Search:
     """A search from small to large sets."""
 
     def __init__(
-        self,
-        sketched: Callable[[Sequence[tuple[str, ...]]], Sequence[CombinationSketch]],
-        options: SetSearchOptions,
+        self, sketch_sets: Callable[[Sequence[tuple[str, ...]]], Sequence[CombinationSketch]], options: SetSearchOptions
     ) -> None:
-        self.sketched, self.progress, self.alpha, self.by = sketched, options.progress, options.alpha, options.by
+        self.sketch_sets, self.progress, self.alpha, self.by = sketch_sets, options.progress, options.alpha, options.by
         self.columns = tuple(options.columns or ())
         self.most = len(self.columns) if options.max_size is None else min(options.max_size, len(self.columns))
         self.people = None if options.population is None else require_population(options.population)
@@ -170,7 +164,7 @@ class _Search:
         while some := list(islice(candidates, SETS_AT_ONCE)):
             if not self._in_time(len(some)):
                 return False
-            for sketch in self.sketched(some):
+            for sketch in self.sketch_sets(some):
                 self._judge(sketch)
         return True
 
@@ -273,11 +267,7 @@ def uniqueness_from_survey(
     )
 
 
-def quasi_identifiers_from_survey(
-    survey: Survey,
-    schema: Schema | None,
-    options: SetSearchOptions,
-) -> QuasiIdentifiers:
+def quasi_identifiers_from_survey(survey: Survey, schema: Schema | None, options: SetSearchOptions) -> QuasiIdentifiers:
     """Find the minimal sets of columns that identify people; each share has the error of its sketch.
 
     The ``sample`` of the options is the number of combinations that are kept of each set of columns.
@@ -287,7 +277,7 @@ def quasi_identifiers_from_survey(
     people = population_of(survey.rows, options.population)
     salt = Randomness(options.seed).stream("sketched combinations").bytes(16)
 
-    def sketched(sets: Sequence[tuple[str, ...]]) -> Sequence[CombinationSketch]:
+    def sketch_sets(sets: Sequence[tuple[str, ...]]) -> Sequence[CombinationSketch]:
         question = CombinationsOf(tuple(sets), options.sample or SKETCH, salt)
         sketches: tuple[CombinationSketch, ...] = survey.ask([question])[question]
         return sketches
@@ -295,7 +285,7 @@ def quasi_identifiers_from_survey(
     needed = options.by == "population" or given or schema is not None
     sizes = _domains(survey, schema, names, given) if needed else None
     searched = replace(options, columns=names, population=people, domain_sizes=sizes)
-    return search_sketches(sketched, searched)
+    return search_sketches(sketch_sets, searched)
 
 
 def _domains(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import OptionError, SchemaError, TableError
 from sfumato.params import require_choice
@@ -33,15 +34,7 @@ from sfumato.schema.suggested_hierarchies import tree_for
 from sfumato.sources.frames import as_table
 from sfumato.table.groups import group_labels
 from sfumato.table.kinds import Kind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.table.table import Table
-
-
-# The records of the privacy models that a table satisfies, for each sensitive column and for all of them.
-
+from sfumato.table.table import Table
 
 Distance = Literal["auto", "equal", "ordered", "tree"]
 Missing = Literal["value", "any"]

@@ -1,4 +1,4 @@
-"""The probability that each row is linked to the right person, from sampling weights (Benedetti and Franconi 1998).
+"""The risk of each row: linkage from sampling weights (Benedetti and Franconi 1998), and special uniques (SUDA).
 
 An intruder knows that a person of the population has certain values, and f rows of the sample have them. The number of
 people of the population with them, F, is not known. Its estimate is the sum of the weights of the f rows, so that
@@ -11,23 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import OptionError
 from sfumato.params import require_int, require_probability
 from sfumato.risk.group_models import sampling_weights
 from sfumato.risk.uniqueness import population_of, require_columns
 from sfumato.sources.frames import as_table
+from sfumato.table.coding import Coded
 from sfumato.table.groups import group_labels, refine
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.table.coding import Coded
-    from sfumato.table.table import Table
-
+from sfumato.table.table import Table
 
 TERMS = 64  # of the series, which converges like 2^−terms or faster
 LARGE = 48  # frequency from which the series converges so fast for every p

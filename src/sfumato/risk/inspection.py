@@ -8,17 +8,12 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from sfumato.plan.questions import GroupSizesOf, MissingIn
-from sfumato.schema.columns import Role
-
-if TYPE_CHECKING:
-    from sfumato.plan.questions import Answers
-    from sfumato.plan.survey import Survey
-    from sfumato.schema.columns import Column
-    from sfumato.schema.schema import Schema
-    from sfumato.table.kinds import Kind
+from sfumato.plan.questions import Answers, GroupSizesOf, MissingIn
+from sfumato.plan.survey import Survey
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.schema import Schema
+from sfumato.table.kinds import Kind
 
 CELLS_AT_A_TIME = 5_000_000  # between two looks at the clock
 

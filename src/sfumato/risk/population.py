@@ -10,16 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sfumato.plan.answers import GroupSizes
 from sfumato.risk.uniqueness import population_of, require_columns
 from sfumato.sources.frames import as_table
 from sfumato.table.groups import group_sizes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Estimator = Literal["pitman", "zayatz", "snb"]
 
@@ -113,48 +112,26 @@ def population_uniqueness(table: Any, columns: Sequence[str], population: float)
     table = as_table(table)
     names = require_columns(table.kinds, table.rows, columns)
     people = population_of(table.rows, population)
-    classes = SizeCounts.of(group_sizes(table, names))
+    classes = GroupSizes.of(group_sizes(table, names))
     estimates: dict[Estimator, float] = {
         "pitman": pitman_uniques(classes, people),
         "zayatz": zayatz_uniques(classes, people),
         "snb": snb_uniques(classes, people),
     }
-    estimator = _choose_estimator(estimates, table.rows / people)
+    smaller: Estimator = "snb" if estimates["snb"] < estimates["zayatz"] else "zayatz"  # NaN is not smaller
+    estimator: Estimator = "pitman" if table.rows / people <= SMALL_FRACTION else smaller
     return PopulationUniqueness(
         columns=names,
         rows=table.rows,
         population=people,
-        unique_rows=classes.of_size(1),
+        unique_rows=classes.unique_rows,
         estimator=estimator,
         unique_people=estimates[estimator],
         **estimates,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class SizeCounts:
-    """How many groups have which size."""
-
-    sizes: NDArray[np.int64]  # the different sizes, increasing
-    groups: NDArray[np.int64]  # number of groups of each size
-
-    @classmethod
-    def of(cls, sizes: NDArray[np.int64]) -> SizeCounts:
-        """Count groups by size, given the size of each."""
-        different, groups = np.unique(sizes, return_counts=True)
-        return cls(different, groups)
-
-    def of_size(self, size: int) -> int:
-        """Return the number of groups with this size."""
-        return int(self.groups[self.sizes == size].sum())
-
-    @property
-    def rows(self) -> int:
-        """Number of rows in all groups."""
-        return int(self.sizes @ self.groups)
-
-
-def zayatz_uniques(classes: SizeCounts, population: int) -> float:
+def zayatz_uniques(classes: GroupSizes, population: int) -> float:
     """Return s₁ · P(F = 1 | f = 1) · N/n (Zayatz 1991; Dankar et al. 2012, appendix A).
 
     A group of one row comes from a group of j people with a probability proportional to p_j · h(1; j), where p_j is the
@@ -163,7 +140,7 @@ def zayatz_uniques(classes: SizeCounts, population: int) -> float:
     """
     from scipy.special import gammaln
 
-    n, alone = classes.rows, classes.of_size(1)
+    n, alone = int(classes.sizes @ classes.groups), classes.unique_rows
     if not alone:
         return 0.0
     rest = population - classes.sizes - n + 1
@@ -173,7 +150,7 @@ def zayatz_uniques(classes: SizeCounts, population: int) -> float:
     return float(alone * drawn[0] / drawn.sum() * population / n)
 
 
-def pitman_uniques(classes: SizeCounts, population: int) -> float:
+def pitman_uniques(classes: GroupSizes, population: int) -> float:
     """Return the expected number of uniques under Pitman's model of group sizes (Hoshino 2001).
 
     θ and α maximise the likelihood of the sample; then E[S₁] = N · Γ(θ+1) Γ(θ+α+N−1) / (Γ(θ+α) Γ(θ+N)), which is about
@@ -182,8 +159,8 @@ def pitman_uniques(classes: SizeCounts, population: int) -> float:
     from scipy.optimize import minimize
     from scipy.special import gammaln
 
-    n, u = classes.rows, int(classes.groups.sum())
-    if not classes.of_size(1):
+    n, u = int(classes.sizes @ classes.groups), classes.count
+    if not classes.unique_rows:
         return 0.0
     if u == n:
         return float(population)  # the likelihood increases towards α = 1, where everybody is unique
@@ -210,7 +187,7 @@ def _pitman_parameters(place: NDArray[np.float64]) -> tuple[float, float]:
     return math.exp(place[0]) - alpha, alpha
 
 
-def snb_uniques(classes: SizeCounts, population: int) -> float:
+def snb_uniques(classes: GroupSizes, population: int) -> float:
     """Return the number of uniques under the slide negative binomial model (Chen and Keller-McNulty 1998).
 
     Each of K groups of the population has 1 + X people, where X is negative binomial with parameters a and b. The three
@@ -221,7 +198,7 @@ def snb_uniques(classes: SizeCounts, population: int) -> float:
     from scipy.optimize import least_squares
     from scipy.special import expit
 
-    n, u, alone = classes.rows, int(classes.groups.sum()), classes.of_size(1)
+    n, u, alone = int(classes.sizes @ classes.groups), classes.count, classes.unique_rows
     fraction = n / population
     if not alone:
         return 0.0
@@ -246,10 +223,3 @@ def snb_uniques(classes: SizeCounts, population: int) -> float:
         key=lambda one: float(one.cost),
     )
     return parts(fitted.x)[2] if fitted.cost < 1e-8 else math.nan
-
-
-def _choose_estimator(estimates: dict[Estimator, float], fraction: float) -> Estimator:
-    """Return the estimator that the rule of Dankar et al. chooses among those that have a solution."""
-    if fraction <= SMALL_FRACTION:
-        return "pitman"
-    return "snb" if estimates["snb"] < estimates["zayatz"] else "zayatz"  # NaN is not smaller

@@ -11,9 +11,10 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import OptionError
 from sfumato.params import require_choice, require_int, require_number, require_probability
@@ -24,9 +25,7 @@ from sfumato.risk.set_search import (
     SetSearch,
     compile_kernels,
     duration,
-    number_of_sets,
     short_number,
-    walk,
 )
 from sfumato.risk.uniqueness import (
     By,
@@ -41,9 +40,6 @@ from sfumato.risk.uniqueness import (
 from sfumato.sources.frames import as_table
 from sfumato.table.coding import Coded
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 CODING_SHARE = 0.7  # of the time limit; columns that cannot be read in it are left out
 
@@ -199,33 +195,6 @@ def count_quasi_identifiers(table: Any, schema: SchemaLike, options: SetSearchOp
         seconds=time.perf_counter() - start,
         seconds_left=searched.seconds_left,
     )
-
-
-def uniqueness_lattice(
-    table: Any,
-    population: float | None = None,
-    max_size: int | None = None,
-    *,
-    columns: Sequence[str] | None = None,
-    domain_sizes: Mapping[str, int] | None = None,
-    schema: SchemaLike = None,
-    progress: Progress | None = None,
-) -> tuple[Uniqueness, ...]:
-    """Compute the exact uniqueness of every set of up to ``max_size`` columns, smallest sets first."""
-    options = SetSearchOptions(population=population, max_size=max_size, columns=columns, domain_sizes=domain_sizes)
-    question = _Question.of(as_table(table), schema, options)
-    total = number_of_sets(len(question.names), question.max_size)
-    described: list[Uniqueness] = []
-
-    def visit(one: ColumnSet) -> bool:
-        if progress is not None:
-            progress(len(described) + 1, total)
-        described.append(question.describe(one))
-        return True
-
-    walk(question.coded, wanted=question.wanted, max_size=question.max_size, skip=lambda members: False, visit=visit)
-    position = {name: number for number, name in enumerate(question.names)}
-    return tuple(sorted(described, key=lambda one: (len(one.columns), [position[name] for name in one.columns])))
 
 
 @dataclass(frozen=True, repr=False)

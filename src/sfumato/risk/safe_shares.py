@@ -9,20 +9,18 @@ others, because their names are cells.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
     from sfumato.table.table import Table
 
 BINS = 8  # at most about this many bins, or categories
@@ -72,7 +70,7 @@ def step_for(people: int, least: int) -> float | None:
     return next((step for step in STEPS if step * people >= least), None)
 
 
-def rounded(shares: NDArray[np.float64], step: float) -> tuple[float, ...]:
+def round_shares(shares: NDArray[np.float64], step: float) -> tuple[float, ...]:
     """Return the nearest multiples of ``step``."""
     places = max(0, -math.floor(math.log10(step)))
     return tuple(round(float(times) * step, places) for times in np.rint(shares / step))
@@ -112,7 +110,7 @@ def _of_numbers(table: Table, name: str, least: int, step: float) -> SafeShares 
         column=name,
         bins=bins,
         labels=bins.labels,
-        shares=rounded(counts / table.rows, step),
+        shares=round_shares(counts / table.rows, step),
         missing=_missing(table.rows - present.size, table.rows, least, step),
         step=step,
         people=table.rows,
@@ -137,7 +135,7 @@ def _of_categories(table: Table, name: str, least: int, step: float) -> SafeShar
         column=name,
         bins=None,
         labels=(*(str(values[place]) for place in shown), *([OTHERS] if others else [])),
-        shares=rounded(np.array(parts) / table.rows, step),
+        shares=round_shares(np.array(parts) / table.rows, step),
         missing=_missing(table.rows - total, table.rows, least, step),
         step=step,
         people=table.rows,
@@ -151,7 +149,7 @@ def category_names(values: pa.Array) -> list[str | None]:
 
 
 def _missing(count: int, rows: int, least: int, step: float) -> float:
-    return 0.0 if count < least else rounded(np.array([count / rows]), step)[0]
+    return 0.0 if count < least else round_shares(np.array([count / rows]), step)[0]
 
 
 def per_day(table: Table, name: str) -> float | None:
@@ -173,7 +171,7 @@ def bins_of(present: NDArray[np.float64], least: int, *, whole: bool, per_day: f
     if not (math.isfinite(low) and math.isfinite(high) and high > low):
         return None
     edges = _round_edges(low, high, whole=whole) if per_day is None else _calendar_edges(low, high, per_day)
-    kept = _kept(edges, present, least)
+    kept = _keep_filled(edges, present, least)
     if not kept:
         return None
     places = _places(kept, (high - low) / BINS)
@@ -187,7 +185,7 @@ def bins_of(present: NDArray[np.float64], least: int, *, whole: bool, per_day: f
     return Bins(edges=tuple(kept), labels=(first.format(texts[0]), *ranges, last.format(texts[-1])))
 
 
-def _kept(edges: NDArray[np.float64], present: NDArray[np.float64], least: int) -> list[float]:
+def _keep_filled(edges: NDArray[np.float64], present: NDArray[np.float64], least: int) -> list[float]:
     """Return the edges between which there are enough sorted numbers; from the left, the others are left out."""
     below = np.searchsorted(present, edges)
     kept, before = [], 0

@@ -1,4 +1,4 @@
-"""The search for minimal sets of columns, complete or within a given time.
+"""The search for minimal sets of columns, complete or within a given time, and the walk over all sets.
 
 A complete search visits every set after its subsets in one walk. A search within a given time visits all sets of one
 column, then all sets of two columns, and so on: whenever it ends, all sets of up to some number of columns are covered.
@@ -16,18 +16,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sfumato.errors import OptionError
 from sfumato.risk.refinement_kernels import count_alone, split_groups
 from sfumato.table.coding import Coded
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # A walk over sets of columns that visits every set after all its subsets and counts it from its parent's groups.
 #
@@ -136,7 +132,11 @@ def walk(
                 continue
             visited += 1
             if limited and visited > MOST_SETS:
-                raise _too_many(len(columns))
+                raise OptionError(
+                    f"The search must visit at most {MOST_SETS:,} sets of columns.",
+                    found=f"{len(columns)} columns",
+                    fix="a smaller max_size, fewer columns, or a time limit (seconds), which searches small sets first",
+                )
             one = ColumnSet(larger, columns[number], parent, is_last=number == 0 or len(larger) == max_size)
             if visit(one) and not one.is_last:
                 descend(larger, one, number)
@@ -149,14 +149,6 @@ def number_of_sets(columns: int, max_size: int) -> int:
     if max_size >= columns:
         return (1 << columns) - 1
     return sum(math.comb(columns, size) for size in range(1, max_size + 1))
-
-
-def _too_many(columns: int) -> OptionError:
-    return OptionError(
-        f"The search must visit at most {MOST_SETS:,} sets of columns.",
-        found=f"{columns} columns",
-        fix="a smaller max_size, fewer columns, or a time limit (seconds), which searches small sets first",
-    )
 
 
 log = logging.getLogger("sfumato")
@@ -182,11 +174,8 @@ class MinimalSets:
 
         Only stored sets with its newest member are checked: with any other, its parent would not have been visited.
         """
-        stored = self._with[members[-1]]
-        if not stored:
-            return False
         bits = _bits(members)
-        return any(bits & one == one for one in stored)
+        return any(bits & one == one for one in self._with[members[-1]])
 
 
 def _bits(members: tuple[int, ...]) -> int:
@@ -275,7 +264,9 @@ class SetSearch:
         def visit(one: ColumnSet) -> bool:
             if len(one.members) < smallest:
                 return True
-            self._count_visit()
+            self.visited += 1
+            if self.progress is not None:
+                self.progress(self.visited, self.total)
             if not self.judge(one):
                 self.covered += 1
                 self._survivors += 1
@@ -294,11 +285,6 @@ class SetSearch:
             many_values_first=timed,
             limited=not timed,
         )
-
-    def _count_visit(self) -> None:
-        self.visited += 1
-        if self.progress is not None:
-            self.progress(self.visited, self.total)
 
     def _look_at_clock(self) -> None:
         now = time.perf_counter()

@@ -12,9 +12,11 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from sfumato.errors import OptionError, TableError
 from sfumato.params import require_int
@@ -26,11 +28,6 @@ from sfumato.sources.frames import as_table
 from sfumato.table.groups import first_rows, group_labels, group_sizes, refine
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table, require_known
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
 
 By = Literal["rows", "population"]
 SchemaLike = Schema | Mapping[str, Any] | str | Path | None  # what Method.release accepts as a schema

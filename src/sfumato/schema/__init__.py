@@ -1,1 +1,1 @@
-"""Roles of columns, suggested with reasons or declared in a file, and generalization trees."""
+"""What each column is: its role, its generalization tree, and how they are recognised."""

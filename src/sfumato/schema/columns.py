@@ -1,4 +1,4 @@
-"""The schema of one column: its role, its kind, and what the user declares about its values."""
+"""The schema of a column: its role and what is declared about its values; patterns of names; and schema files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sfumato.errors import ReadError, SchemaError
-from sfumato.formats.raw_files import content, write_whole
+from sfumato.formats.raw_files import read_bytes, write_whole
 from sfumato.params import is_finite
 from sfumato.table.kinds import Kind
 
@@ -42,7 +42,7 @@ def has_whole_sides(corners: Corners) -> bool:
     return foot == top and end == toe
 
 
-def checked_words(words: Any, column: str) -> dict[str, Corners]:
+def check_words(words: Any, column: str) -> dict[str, Corners]:
     """Return the words of a column with four corners each, or raise if they are invalid."""
     if not isinstance(words, Mapping):
         raise SchemaError(f"The words of column {column!r} must be a table that maps each word to its corners.")
@@ -119,7 +119,7 @@ class Column:
         set_field(self, "role", _member(Role, self.role, what="role", column=self.name))
         if self.kind is not None:
             set_field(self, "kind", _member(Kind, self.kind, what="kind", column=self.name))
-        set_field(self, "order", _checked_order(self.order, self.name))
+        set_field(self, "order", _check_order(self.order, self.name))
         if self.order:
             if self.kind not in (None, Kind.ORDERED):
                 raise SchemaError(
@@ -127,8 +127,8 @@ class Column:
                 )
             set_field(self, "kind", Kind.ORDERED)
         if self.domain is not None:
-            set_field(self, "domain", _checked_domain(self.domain, self.name))
-        set_field(self, "words", checked_words(self.words, self.name))
+            set_field(self, "domain", _check_domain(self.domain, self.name))
+        set_field(self, "words", check_words(self.words, self.name))
         if not isinstance(self.label, str):
             raise SchemaError(f"The label of column {self.name!r} must be a text.", found=type(self.label).__name__)
         if not isinstance(self.pseudonym, bool) or (self.pseudonym and self.role is not Role.IDENTIFIER):
@@ -156,7 +156,7 @@ def _member(members: type[Member], value: Any, *, what: str, column: str) -> Mem
     return members(value)
 
 
-def _checked_order(order: Any, name: str) -> tuple[str, ...]:
+def _check_order(order: Any, name: str) -> tuple[str, ...]:
     if not isinstance(order, list | tuple) or not all(isinstance(value, str) for value in order):
         raise SchemaError(f"The order of column {name!r} must be a list of strings, lowest first.")
     if len(set(order)) < len(order):
@@ -164,7 +164,7 @@ def _checked_order(order: Any, name: str) -> tuple[str, ...]:
     return tuple(order)
 
 
-def _checked_domain(domain: Any, name: str) -> tuple[float, float]:
+def _check_domain(domain: Any, name: str) -> tuple[float, float]:
     ends = tuple(domain) if isinstance(domain, list | tuple) else ()
     numbers = len(ends) == 2 and all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
     if not numbers or not all(is_finite(end) for end in ends) or ends[0] > ends[1]:
@@ -197,11 +197,8 @@ def expand_patterns(columns: Sequence[Column], names: Sequence[str]) -> dict[str
     """Return the columns of a table that patterns stand for, by name; patterns that match nothing are left out."""
     exact = {column.name for column in columns if column.name in names}
     patterns = [column for column in columns if column.name not in names and is_pattern(column.name)]
-    return {
-        name: replace(column, name=name)
-        for name in names
-        if name not in exact and (column := _first(patterns, name)) is not None
-    }
+    first = {name: next((one for one in patterns if matches(one.name, name)), None) for name in names}
+    return {name: replace(one, name=name) for name, one in first.items() if one is not None and name not in exact}
 
 
 def role_by_name_or_pattern(name: str, roles: Mapping[str, Role]) -> Role | None:
@@ -215,10 +212,6 @@ def keep_identifier(column: Column, suggested: Column) -> Column:
     if suggested.role is not Role.IDENTIFIER or column.role is Role.IDENTIFIER:
         return column
     return replace(suggested, reason=f"{suggested.reason}; a pattern does not release it, only its full name does")
-
-
-def _first(patterns: Iterable[Column], name: str) -> Column | None:
-    return next((column for column in patterns if matches(column.name, name)), None)
 
 
 # Read and write schema files: TOML with one table, or only a role, per column.
@@ -302,15 +295,14 @@ def toml_content(file_path: Path, *, what: str = "schema file") -> dict[str, Any
     """Return the content of a TOML file; errors quote nothing of it."""
     where, refused = "", None
     try:
-        return tomllib.loads(content(file_path).decode("utf-8"))
+        return tomllib.loads(read_bytes(file_path).decode("utf-8"))
     except ReadError as error:
         refused = error
     except UnicodeDecodeError:
         where = "text that is not UTF-8"
     except tomllib.TOMLDecodeError as error:
-        where = "a syntax error " + str(error).rpartition("(")[2].strip(
-            ")"
-        )  # "at line 3, column 5", without the text at that place
+        place = str(error).rpartition("(")[2].strip(")")  # "at line 3, column 5", without the text at that place
+        where = f"a syntax error {place}"
     except (ValueError, RecursionError):
         where = "a number with too many digits, or values nested too deeply"
     if refused is not None:
@@ -342,16 +334,12 @@ def _column(name: str, entry: Any, folder: Path | None) -> Column:
         kind=entry.get("kind"),
         order=entry.get("order", ()),
         domain=entry.get("domain"),
-        tree=None if tree is None else _resolved_tree(str(tree), folder),
+        tree=None if tree is None else str(tree if folder is None or BUILT_IN.match(str(tree)) else folder / tree),
         words=entry.get("words", {}),
         label=entry.get("label", ""),
         pseudonym=entry.get("pseudonym", False),
         shift=entry.get("shift"),
     )
-
-
-def _resolved_tree(tree: str, folder: Path | None) -> str:
-    return tree if folder is None or BUILT_IN.match(tree) else str(folder / tree)
 
 
 def _entry(column: Column, folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Generalization trees: every value has one node on each level, up to a single root."""
+"""Generalization trees: every value has one node on each level, up to a root; and the intervals of their nodes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.errors import SchemaError
-from sfumato.formats.raw_files import content
+from sfumato.formats.raw_files import read_bytes
 from sfumato.formats.text import Text, TextOptions
 from sfumato.table.kinds import write_numbers
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.schema.columns import Column
 
 
@@ -60,7 +59,7 @@ class Tree:
     def read(cls, path: str | Path, *, separator: str = ";") -> Tree:
         """Read a tree from a CSV file without header, one line per value: value;level 1;…;* (the format of ARX)."""
         file = Path(path).expanduser()
-        lines = Text.of(content(file), file.name, TextOptions(separator=separator, header=False)).lines
+        lines = Text.of(read_bytes(file), file.name, TextOptions(separator=separator, header=False)).lines
         columns = [pc.utf8_trim_whitespace(column).to_pylist() for column in lines.columns]
         return cls.of(list(zip(*columns, strict=True)), name=file.name)
 
@@ -194,9 +193,6 @@ def _build(lines: Sequence[Sequence[str]]) -> Tree:
         names.append(tuple(lines[row][level] for row in begins))
         starts.append(np.array([*begins, len(lines)], dtype=np.int64))
     return Tree(tuple(names), tuple(starts))
-
-
-# The interval of each node of a tree over numbers or dates: the smallest and the largest number that it stands for.
 
 
 PERIODS = (1, 3, 6, 12, 120)  # months of the levels of a calendar tree: month, quarter, half-year, year, decade

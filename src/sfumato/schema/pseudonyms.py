@@ -1,4 +1,4 @@
-"""What is done to a table before its method sees it: identifiers become pseudonyms, and dates are shifted by person.
+"""Pseudonyms, shifted dates and their secret keys: what is done to a table before its method sees it.
 
 Neither protects by itself: the promises of the method hold for the prepared table, and the report says what was done.
 """
@@ -15,7 +15,6 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -23,15 +22,11 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import GuaranteeNotMet, OptionError, ReadError, SchemaError, warn
-from sfumato.formats.raw_files import content, is_there, shown
-from sfumato.schema.columns import DateShift, Role
+from sfumato.formats.raw_files import is_there, read_bytes, shorten_name
+from sfumato.schema.columns import Column, DateShift, Role
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.table.kinds import Kind
-
-if TYPE_CHECKING:
-    from sfumato.schema.columns import Column
-    from sfumato.table.table import Table
-
+from sfumato.table.table import Table
 
 # Secret keys, and what is derived from them: pseudonyms of identifiers, and the shift of each person's dates.
 #
@@ -71,22 +66,22 @@ class SecretKey:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "its name is not valid"
         if reason:
-            raise OptionError(f"The key cannot be written to {shown(file)}: {reason}.", fix="another file")
+            raise OptionError(f"The key cannot be written to {shorten_name(file)}: {reason}.", fix="another file")
         return new
 
     @classmethod
     def read(cls, path: str | Path) -> SecretKey:
         """Read the key in a file; others must not be able to read it."""
         file = Path(path).expanduser()
-        text = content(file).decode("ascii", errors="replace").strip()
+        text = read_bytes(file).decode("ascii", errors="replace").strip()
         if os.name == "posix" and file.stat().st_mode & OTHERS:
             raise ReadError(
-                f"Nobody else may read the key file {shown(file)}.",
+                f"Nobody else may read the key file {shorten_name(file)}.",
                 found=f"mode {stat.S_IMODE(file.stat().st_mode):o}",
                 fix="chmod 600, and a new key if others may have read it",
             )
         if not re.fullmatch(f"{HEAD}[0-9a-f]{{{2 * KEY_BYTES}}}", text):
-            raise ReadError(f"{shown(file)} must be a key file that sfumato made.", found="something else")
+            raise ReadError(f"{shorten_name(file)} must be a key file that sfumato made.", found="something else")
         return cls(bytes.fromhex(text.removeprefix(HEAD)))
 
     def digest(self, purpose: str, value: str) -> bytes:
@@ -208,11 +203,11 @@ def prepare(fitted: FittedTable, key: SecretKey) -> tuple[FittedTable, Preparati
         cells = make_pseudonyms(fitted.table.arrow.column(name), key)
         repeated += _count_repeated(fitted.table, name, cells)
         table = _replace_cells(table, name, cells, Kind.TEXT)
-    seen = Schema(tuple(map(_as_seen, schema.columns)))
+    seen = Schema(tuple(map(_column_after, schema.columns)))
     return FittedTable(table, seen), Preparation(schema.pseudonym_columns, repeated, shifted)
 
 
-def _as_seen(column: Column) -> Column:
+def _column_after(column: Column) -> Column:
     """Return a column as the method sees it; shifted dates may lie outside the declared domain."""
     if column.pseudonym:
         return replace(column, role=Role.OTHER, pseudonym=False, kind=None, domain=None)

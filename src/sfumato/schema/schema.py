@@ -1,4 +1,4 @@
-"""Roles for all columns of a table, and conversion of the table to the declared kinds."""
+"""Roles for all columns of a table, checks that they fit it, and conversion of the table to the declared kinds."""
 
 from __future__ import annotations
 
@@ -34,11 +34,8 @@ from sfumato.schema.columns import (
 from sfumato.schema.recognition.roles import suggest
 from sfumato.sources.frames import as_table
 from sfumato.table.facts import ColumnFacts, facts_of
-from sfumato.table.kinds import Kind
+from sfumato.table.kinds import Kind, order_categories
 from sfumato.table.table import Table
-
-# Check a schema against a table, and convert the table to the kinds that the schema declares.
-
 
 LARGEST_TOTAL = 1e150  # of weights: statistics square it
 
@@ -50,17 +47,14 @@ def convert(columns: Iterable[Column], table: Table) -> Table:
         if column.name not in kinds:
             continue
         if column.kind is None:
-            if (column.domain is not None or column.words) and _is_zero_or_one(arrow, kinds, column.name):
+            is_zero_or_one = kinds[column.name] is Kind.BOOLEAN and pt.is_integer(arrow.column(column.name).type)
+            if is_zero_or_one and (column.domain is not None or column.words):
                 kinds[column.name] = Kind.WHOLE  # what is declared about its numbers says that it has numbers
             continue
         position = arrow.column_names.index(column.name)
         arrow = arrow.set_column(position, column.name, _as_kind(arrow.column(position), column))
         kinds[column.name] = column.kind
     return Table(arrow, kinds)
-
-
-def _is_zero_or_one(arrow: pa.Table, kinds: Mapping[str, Kind], name: str) -> bool:
-    return kinds[name] is Kind.BOOLEAN and bool(pt.is_integer(arrow.column(name).type))
 
 
 def _as_kind(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
@@ -109,19 +103,15 @@ def _values_type(cells: pa.ChunkedArray) -> pa.DataType:
 
 def _in_order(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     texts = cells.cast(_values_type(cells)).cast(pa.string())
-    order = pa.array(column.order, pa.string())
-    codes = pc.index_in(texts, value_set=order)
-    outside = codes.null_count - texts.null_count
+    ordered = order_categories(texts, column.order)
+    outside = ordered.null_count - texts.null_count
     if outside:
         raise SchemaError(
             f"The order of column {column.name!r} must contain every value of the column.",
             found=f"{outside:,} of {len(texts) - texts.null_count:,} cells with values that are not in the order",
             fix="add the missing values to the order",
         )
-    return pa.chunked_array(
-        [pa.DictionaryArray.from_arrays(chunk, order, ordered=True) for chunk in codes.chunks],
-        pa.dictionary(pa.int32(), pa.string(), ordered=True),
-    )
+    return ordered
 
 
 def require_fit(columns: Sequence[Column], ask: Callable[[Sequence[str], bool], Mapping[str, ColumnFacts]]) -> None:
@@ -171,8 +161,7 @@ def _require_weights(name: str, facts: ColumnFacts) -> None:
     wrong += ["weights whose total is too large"] if facts.high > LARGEST_TOTAL / max(1, facts.rows) else []
     if wrong:
         raise SchemaError(
-            f"The weights in column {name!r} must be finite, not negative and not missing.",
-            found=", ".join(wrong),
+            f"The weights in column {name!r} must be finite, not negative and not missing.", found=", ".join(wrong)
         )
 
 

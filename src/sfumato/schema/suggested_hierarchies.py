@@ -15,17 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.errors import OptionError, SchemaError
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.hierarchies import ROOT, Tree, step_widths
 from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.schema.schema import Schema
-    from sfumato.table.table import Table
 
 
 def tree_for(column: Column, values: pa.Array) -> Tree | None:
@@ -127,7 +126,7 @@ def value_tree(values: pa.Array) -> Tree:
 def suggest_widths(low: float, high: float, *, whole: bool) -> tuple[float, ...]:
     """Return four widths of steps for numbers from low to high: the first is a sixteenth of the range, rounded up.
 
-    >>> suggested_widths(18, 85, whole=True)
+    >>> suggest_widths(18, 85, whole=True)
     (5, 10, 20, 40)
     """
     least = max((high - low) / 16.0, 1.0 if whole else 1e-12)
@@ -150,9 +149,6 @@ def _step_names(steps: NDArray[np.float64], width: float, *, whole: bool) -> lis
     if whole:
         return [f"{int(step * width)}–{int((step + 1) * width) - 1}" for step in steps]
     return [f"[{step * width:.12g}, {(step + 1) * width:.12g})" for step in steps]
-
-
-# Suggest generalization trees: the calendar for dates, and prefixes for codes such as postal codes and ICD-10.
 
 
 # 01067, E11.9, M54.16, S72.00XA: digits, or letters and digits, without a space
@@ -198,9 +194,6 @@ def _share_prefixes(values: pa.Array) -> bool:
     longest = int(pc.max(pc.utf8_length(values)).as_py())
     counts = [len(pc.unique(pc.utf8_slice_codeunits(values, 0, kept))) for kept in range(1, longest)]
     return any(1 < count <= SHARED * len(values) for count in counts)
-
-
-# Suggest generalization trees: which kind of tree fits a column, and how wide its steps are.
 
 
 TREE_KINDS = ("steps", "prefix", "calendar", "frequencies", "values")

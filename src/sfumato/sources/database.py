@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow.types as pt
 
 from sfumato.errors import OptionError, RequestError, TableError, printable
 from sfumato.sources.base import CELL_BYTES, SCHEMES, Destination, TableSource, scheme_of
-from sfumato.sources.database_driver import ColumnTypes, Driver, NewTable, quoted
+from sfumato.sources.database_driver import ColumnTypes, Driver, NewTable, quote_name
 from sfumato.table.intervals import missing_name, original_name
 from sfumato.table.table import Table
 
@@ -109,7 +110,6 @@ class Database(TableSource, Destination):
         assert release.manifest is not None
         parts = release.table.parts()
         first = next(parts)
-        rows = _chain_rows(first.arrow, parts)
         new = NewTable(
             name=self.table,
             schema=first.arrow.schema.remove_metadata(),
@@ -117,7 +117,7 @@ class Database(TableSource, Destination):
             comment=release.manifest.to_json(),
             replace=self.replace,
         )
-        self._driver.write(new, rows)
+        self._driver.write(new, (part.arrow for part in chain([first], parts)))
 
     def manifest_text(self) -> str | None:
         """Return the comment on the table, which is the manifest if a release was written into it."""
@@ -126,7 +126,7 @@ class Database(TableSource, Destination):
     @property
     def _select(self) -> str:
         if self.query is None:
-            return f"SELECT * FROM {quoted(self.table or '')}"
+            return f"SELECT * FROM {quote_name(self.table or '')}"
         return self.query.rstrip().rstrip(";") + "\n"  # which ends a comment
 
     @property
@@ -179,9 +179,3 @@ def _can_hold(declared: str, arrow: pa.DataType) -> bool:
     tests = {"smallint": pt.is_integer, "int": pt.is_integer, "bigint": pt.is_integer, "bool": pt.is_boolean}
     tests["timestamp"] = pt.is_timestamp
     return any(name.startswith(beginning) and test(arrow) for beginning, test in tests.items())
-
-
-def _chain_rows(first: pa.Table, rest: Iterator[Table]) -> Iterator[pa.Table]:
-    yield first
-    for part in rest:
-        yield part.arrow

@@ -77,7 +77,7 @@ class Driver(ABC):
         """Do work with a connection; what is not committed is rolled back when it closes."""
 
         def whole() -> T:
-            with self._connected(writing=writing) as connection:
+            with self._open(writing=writing) as connection:
                 return work(connection)
 
         return without_cause(whole, self._errors, self._replace_error)
@@ -96,20 +96,20 @@ class Driver(ABC):
         """Yield the rows of a query, with errors of the library."""
 
     @abstractmethod
-    def _connected(self, *, writing: bool = False) -> AbstractContextManager[Any]:
+    def _open(self, *, writing: bool = False) -> AbstractContextManager[Any]:
         """Yield a connection, or what commands are given to; ``writing`` if it may make and change tables."""
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a name as SQL; ``schema.table`` names a table in a schema."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
 
 
-def quoted_column(name: str) -> str:
+def quote_column(name: str) -> str:
     """Return the name of a column as SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def quoted_text(text: str) -> str:
+def quote_text(text: str) -> str:
     """Return a text as SQL."""
     return "'" + text.replace("'", "''") + "'"

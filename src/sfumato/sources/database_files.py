@@ -1,4 +1,4 @@
-"""Databases in files: a new file appears only with the table that was to be written into it."""
+"""Databases in files, SQLite and DuckDB: a new file appears only with the table that was to be written into it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.errors import ReadError, RequestError, SfumatoError
-from sfumato.sources.database_driver import BATCH_ROWS, ColumnTypes, Driver, NewTable, quoted_column, quoted_text
+from sfumato.sources.database_driver import BATCH_ROWS, ColumnTypes, Driver, NewTable, quote_column, quote_text
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,7 +46,7 @@ class DatabaseFile(Driver):
         return self._do(lambda connection: list(connection.execute(query, values).fetchall()))
 
     @contextlib.contextmanager
-    def _connected(self, *, writing: bool = False) -> Iterator[Any]:
+    def _open(self, *, writing: bool = False) -> Iterator[Any]:
         if not writing and not self.path.is_file():  # a library would make an empty one
             raise ReadError(f"There is no file {self.path.name!r}.", fix="check the path")
         place = contextlib.nullcontext(self.path) if self.path.exists() else self._new_file()
@@ -85,9 +85,6 @@ class DatabaseFile(Driver):
             )
 
 
-# Tables in a SQLite file.
-
-
 COMMENTS = "sfumato_comments"  # SQLite has no comments on tables, so they are in a table of their own
 
 
@@ -98,7 +95,7 @@ class SQLiteFile(DatabaseFile):
     product: ClassVar[str] = "SQLite"
 
     def _batches(self, query: str) -> Iterator[pa.Table]:
-        with self._connected() as connection:
+        with self._open() as connection:
             connection.execute("BEGIN")  # types and rows are of one state, whatever others write meanwhile
             types = self._types(connection, query)
             cursor = connection.execute(query)
@@ -110,7 +107,7 @@ class SQLiteFile(DatabaseFile):
     def _types(self, connection: sqlite3.Connection, query: str) -> list[pa.DataType]:
         """Return a type for each column, from the types of all its cells."""
         names = [one[0] for one in connection.execute(f"SELECT * FROM ({query}) LIMIT 0").description]
-        asked = ", ".join(f"group_concat(DISTINCT typeof({quoted_column(name)}))" for name in names)
+        asked = ", ".join(f"group_concat(DISTINCT typeof({quote_column(name)}))" for name in names)
         cell_types = connection.execute(f"SELECT {asked} FROM ({query})").fetchone()
         return [_type_of(set((types or "null").split(",")) - {"null"}) for types in cell_types]
 
@@ -122,7 +119,7 @@ class SQLiteFile(DatabaseFile):
         return self._do(work)
 
     def column_types(self, table: str) -> ColumnTypes:
-        rows = self._rows(f"PRAGMA table_info({quoted_column(table)})")
+        rows = self._rows(f"PRAGMA table_info({quote_column(table)})")
         return ColumnTypes({str(one[1]): str(one[2]) for one in rows if one[2]})
 
     def exists(self, table: str) -> bool:
@@ -136,18 +133,18 @@ class SQLiteFile(DatabaseFile):
     def write(self, new: NewTable, batches: Iterator[pa.Table]) -> None:
         made = f"made_{secrets.token_hex(8)}"
         types = {one.name: new.declared_types.get(one.name) or _type_for(one.type) for one in new.schema}
-        columns = ", ".join(f"{quoted_column(name)} {kind}" for name, kind in types.items())
+        columns = ", ".join(f"{quote_column(name)} {kind}" for name, kind in types.items())
         places = ", ".join("?" for _ in types)
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute("BEGIN IMMEDIATE")
-            connection.execute(f"CREATE TABLE {quoted_column(made)} ({columns})")
+            connection.execute(f"CREATE TABLE {quote_column(made)} ({columns})")
             for batch in batches:
                 cells = zip(*(_cells(column) for column in batch.columns), strict=True)
-                connection.executemany(f"INSERT INTO {quoted_column(made)} VALUES ({places})", cells)
+                connection.executemany(f"INSERT INTO {quote_column(made)} VALUES ({places})", cells)
             if new.replace:
-                connection.execute(f"DROP TABLE IF EXISTS {quoted_column(new.name)}")
-            connection.execute(f"ALTER TABLE {quoted_column(made)} RENAME TO {quoted_column(new.name)}")
+                connection.execute(f"DROP TABLE IF EXISTS {quote_column(new.name)}")
+            connection.execute(f"ALTER TABLE {quote_column(made)} RENAME TO {quote_column(new.name)}")
             connection.execute(f"CREATE TABLE IF NOT EXISTS {COMMENTS} (name TEXT PRIMARY KEY, text TEXT)")
             connection.execute(f"INSERT OR REPLACE INTO {COMMENTS} VALUES (?, ?)", [new.name, new.comment])
             connection.execute("COMMIT")
@@ -197,9 +194,6 @@ def _cells(column: pa.ChunkedArray) -> list[object]:
     )
 
 
-# Tables in a DuckDB file.
-
-
 @dataclass(frozen=True, repr=False)
 class DuckDBFile(DatabaseFile):
     """A DuckDB database in a file."""
@@ -207,7 +201,7 @@ class DuckDBFile(DatabaseFile):
     product: ClassVar[str] = "DuckDB"
 
     def _batches(self, query: str) -> Iterator[pa.Table]:
-        with self._connected() as connection:
+        with self._open() as connection:
             reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
             for batch in reader:
                 yield pa.Table.from_batches([batch], reader.schema)
@@ -228,7 +222,7 @@ class DuckDBFile(DatabaseFile):
         return str(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def write(self, new: NewTable, batches: Iterator[pa.Table]) -> None:
-        made = quoted_column(f"made_{secrets.token_hex(8)}")
+        made = quote_column(f"made_{secrets.token_hex(8)}")
 
         def work(connection: Any) -> None:
             connection.execute("BEGIN")
@@ -238,13 +232,13 @@ class DuckDBFile(DatabaseFile):
                 connection.register("rows_to_write", batch)
                 connection.execute(f"INSERT INTO {made} SELECT * FROM rows_to_write")
             for column, kind in new.declared_types.items():
-                connection.execute(f"ALTER TABLE {made} ALTER {quoted_column(column)} TYPE {kind}")
+                connection.execute(f"ALTER TABLE {made} ALTER {quote_column(column)} TYPE {kind}")
             for column, text in new.comments.items():
-                connection.execute(f"COMMENT ON COLUMN {made}.{quoted_column(column)} IS {quoted_text(text)}")
-            connection.execute(f"COMMENT ON TABLE {made} IS {quoted_text(new.comment)}")
+                connection.execute(f"COMMENT ON COLUMN {made}.{quote_column(column)} IS {quote_text(text)}")
+            connection.execute(f"COMMENT ON TABLE {made} IS {quote_text(new.comment)}")
             if new.replace:
-                connection.execute(f"DROP TABLE IF EXISTS {quoted_column(new.name)}")
-            connection.execute(f"ALTER TABLE {made} RENAME TO {quoted_column(new.name)}")
+                connection.execute(f"DROP TABLE IF EXISTS {quote_column(new.name)}")
+            connection.execute(f"ALTER TABLE {made} RENAME TO {quote_column(new.name)}")
             connection.execute("COMMIT")
 
         self._do(work, writing=True)
@@ -272,4 +266,4 @@ class DuckDBFile(DatabaseFile):
 
 
 def _has_name(table: str) -> str:
-    return f"table_name = {quoted_text(table)}"
+    return f"table_name = {quote_text(table)}"

@@ -27,14 +27,14 @@ from sfumato.formats.raw_files import (
     FOREIGN,
     binary_format,
     claimed_format,
-    content,
     file_format,
     is_there,
     near_name,
-    shown,
+    read_bytes,
+    shorten_name,
 )
 from sfumato.formats.statistics_files import read_statistics_file
-from sfumato.formats.text import Text, TextOptions, infer_types, typed_together
+from sfumato.formats.text import Text, TextOptions, concatenate_texts, infer_types
 from sfumato.formats.type_inference import Spelling
 from sfumato.formats.workbooks import read_sheet
 from sfumato.sources.base import CELL_BYTES, COPIES, TableSource
@@ -161,10 +161,13 @@ def _read_table(path: str | Path, options: TextOptions) -> Table:
     except MemoryError:
         arrow = None
     if arrow is None:
-        raise ReadError(f"There is not enough memory to read {shown(path)}.", fix="--engine duckdb, or more memory")
+        raise ReadError(
+            f"There is not enough memory to read {shorten_name(path)}.", fix="--engine duckdb, or more memory"
+        )
     if arrow.num_columns == 0 or arrow.num_rows == 0:
-        found = f"{arrow.num_columns} columns without rows"
-        raise TableError(f"A table must have rows; {shown(path)} has none.", found=found)
+        raise TableError(
+            f"A table must have rows; {shorten_name(path)} has none.", found=f"{arrow.num_columns} columns without rows"
+        )
     unnamed = [name for name in arrow.column_names if UNNAMED_INDEX.fullmatch(name)]
     return Table.from_arrow(arrow.drop_columns(unnamed))
 
@@ -174,7 +177,7 @@ def _read(files: list[Path], options: TextOptions) -> pa.Table:
     texts = [part for part in parts if isinstance(part, Text)]
     tables = [part for part in parts if not isinstance(part, Text)]
     # infer types after concatenation: a column of whole numbers in one file may have fractions in the next
-    return _concatenate([*tables, typed_together(texts, options)] if texts else tables)
+    return _concatenate([*tables, concatenate_texts(texts, options)] if texts else tables)
 
 
 def matching_files(path: str | Path) -> list[Path]:
@@ -186,18 +189,14 @@ def matching_files(path: str | Path) -> list[Path]:
         location = location.expanduser()
     if is_there(location):
         return [location]
-    is_pattern = glob.has_magic(str(location))
-    files = _matching(location) if is_pattern else []
-    if is_pattern and not files:
-        raise ReadError(f"No file matches the pattern {shown(str(path))!r}.", fix="check the folder and the pattern")
+    name = shorten_name(str(path))
+    if not glob.has_magic(str(location)):
+        raise ReadError(f"There is no file {name!r}.", fix=near_name(location))
+    start = Path(*takewhile(lambda part: not glob.has_magic(part), location.parts))
+    files = sorted(file for file in start.glob(str(location.relative_to(start))) if file.is_file())
     if not files:
-        raise ReadError(f"There is no file {shown(str(path))!r}.", fix=near_name(location))
+        raise ReadError(f"No file matches the pattern {name!r}.", fix="check the folder and the pattern")
     return files
-
-
-def _matching(pattern: Path) -> list[Path]:
-    start = Path(*takewhile(lambda part: not glob.has_magic(part), pattern.parts))
-    return sorted(file for file in start.glob(str(pattern.relative_to(start))) if file.is_file())
 
 
 def _memory_needed(file: Path) -> int:
@@ -213,7 +212,7 @@ def _memory_needed(file: Path) -> int:
 
 
 def _read_part(file: Path, options: TextOptions) -> pa.Table | Text:
-    raw = content(file)
+    raw = read_bytes(file)
     if raw.startswith(b"\x1f\x8b"):
         raw = _unzip(raw, file)
     if not raw:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -12,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import TableError
+from sfumato.formats.text import HALF_CHARACTER
 from sfumato.sources.base import TableSource
 from sfumato.sources.files import read
 from sfumato.table.kinds import invalid_columns
@@ -49,20 +49,13 @@ def _arrow(source: Any) -> pa.Table:
         return source
     if isinstance(source, pa.RecordBatch):
         return pa.Table.from_batches([source])
-    if _is_pandas(source):
-        return _from_pandas(source)
+    pandas = sys.modules.get("pandas")  # if the source is a frame, its library has been imported
+    if pandas is not None and isinstance(source, pandas.DataFrame):
+        series = (source.iloc[:, place] for place in range(source.shape[1]))
+        return _from_columns(source.columns, map(_storable, series))
     if isinstance(source, Mapping):
         return _from_columns(source.keys(), source.values())
     return _by_narwhals(source)
-
-
-def _is_pandas(source: Any) -> bool:
-    pandas = sys.modules.get("pandas")  # if the source is a frame, its library has been imported
-    return pandas is not None and isinstance(source, pandas.DataFrame)
-
-
-def _from_pandas(frame: Any) -> pa.Table:
-    return _from_columns(frame.columns, (_storable(frame.iloc[:, place]) for place in range(frame.shape[1])))
 
 
 def _storable(series: Any) -> Any:
@@ -98,7 +91,7 @@ def _names(names: Iterable[Any]) -> list[str]:
             fix="give each column one name, for example with frame.columns = [...]",
         )
     named = [str(name) for name in given]
-    halves = [name for name in named if re.search("[\ud800-\udfff]", name)]
+    halves = [name for name in named if HALF_CHARACTER.search(name)]
     if halves:
         raise TableError("Column names must be valid text.", found=f"half of a character in {halves[0]!r}")
     return named

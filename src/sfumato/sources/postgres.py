@@ -18,9 +18,9 @@ from sfumato.sources.database_driver import (
     ColumnTypes,
     Driver,
     NewTable,
-    quoted,
-    quoted_column,
-    quoted_text,
+    quote_column,
+    quote_name,
+    quote_text,
 )
 
 # types that are read as they are; all others are read as text, and exact decimals as below
@@ -63,7 +63,7 @@ class Postgres(Driver):
     url: str
 
     def _batches(self, query: str) -> Iterator[pa.Table]:
-        with self._connected() as cursor:
+        with self._open() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             shown = ", ".join(map(_column, _schema(cursor, query))) or "1 AS one"
             cursor.execute(f"SELECT {shown} FROM ({query}) AS source")
@@ -88,7 +88,7 @@ class Postgres(Driver):
         query = f"""
             SELECT attname::text AS name, format_type(atttypid, atttypmod) AS type,
                 col_description(attrelid, attnum) AS comment
-            FROM pg_attribute WHERE attrelid = to_regclass({quoted_text(quoted(table))}) AND attnum > 0
+            FROM pg_attribute WHERE attrelid = to_regclass({quote_text(quote_name(table))}) AND attnum > 0
                 AND NOT attisdropped ORDER BY attnum
         """
         columns = self._do(partial(_table, query=query)).to_pylist()
@@ -96,11 +96,11 @@ class Postgres(Driver):
         return ColumnTypes({one["name"]: one["type"] for one in columns}, comments)
 
     def exists(self, table: str) -> bool:
-        query = f"SELECT to_regclass({quoted_text(quoted(table))})::text AS found"
+        query = f"SELECT to_regclass({quote_text(quote_name(table))})::text AS found"
         return self._do(partial(_table, query=query)).column("found")[0].as_py() is not None
 
     def comment(self, table: str) -> str | None:
-        query = f"SELECT obj_description(to_regclass({quoted_text(quoted(table))}), 'pg_class') AS comment"
+        query = f"SELECT obj_description(to_regclass({quote_text(quote_name(table))}), 'pg_class') AS comment"
         text: str | None = self._do(partial(_table, query=query)).column("comment")[0].as_py()
         return text
 
@@ -113,21 +113,21 @@ class Postgres(Driver):
         stored = pa.schema([pa.field(one.name, _written_type(types[one.name], one.type)) for one in new.schema])
 
         def work(cursor: Any) -> None:
-            columns = ", ".join(f"{quoted_column(column)} {kind}" for column, kind in types.items())
-            cursor.execute(f"CREATE TABLE {quoted(full)} ({columns})")
+            columns = ", ".join(f"{quote_column(column)} {kind}" for column, kind in types.items())
+            cursor.execute(f"CREATE TABLE {quote_name(full)} ({columns})")
             reader = pa.RecordBatchReader.from_batches(stored, _cast_batches(batches, stored))
             cursor.adbc_ingest(made, reader, mode="append", db_schema_name=place or None)
             for column, text in new.comments.items():
-                cursor.execute(f"COMMENT ON COLUMN {quoted(full)}.{quoted_column(column)} IS {quoted_text(text)}")
-            cursor.execute(f"COMMENT ON TABLE {quoted(full)} IS {quoted_text(new.comment)}")
+                cursor.execute(f"COMMENT ON COLUMN {quote_name(full)}.{quote_column(column)} IS {quote_text(text)}")
+            cursor.execute(f"COMMENT ON TABLE {quote_name(full)} IS {quote_text(new.comment)}")
             if new.replace:
-                cursor.execute(f"DROP TABLE IF EXISTS {quoted(new.name)}")
-                cursor.execute(f"ALTER TABLE {quoted(full)} RENAME TO {quoted_column(name)}")
+                cursor.execute(f"DROP TABLE IF EXISTS {quote_name(new.name)}")
+                cursor.execute(f"ALTER TABLE {quote_name(full)} RENAME TO {quote_column(name)}")
 
         self._do(work, writing=True)
 
     @contextlib.contextmanager
-    def _connected(self, *, writing: bool = False) -> Iterator[Any]:
+    def _open(self, *, writing: bool = False) -> Iterator[Any]:
         """Yield a cursor; its transaction is committed at the end, and rolled back after an error."""
         import adbc_driver_postgresql.dbapi as driver
 
@@ -189,7 +189,7 @@ def _table(cursor: Any, query: str) -> pa.Table:
 
 def _column(field: pa.Field) -> str:
     """Return a column as SQL, in a type that tables have: exact decimals as numbers, other types as text."""
-    name = quoted_column(field.name)
+    name = quote_column(field.name)
     kind = (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
     if kind in KNOWN and not pt.is_list(field.type):
         return f"trim(trailing from {name}) AS {name}" if kind == "bpchar" else name

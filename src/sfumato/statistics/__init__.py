@@ -1,1 +1,1 @@
-"""Statistics, their sensitivities, and the intervals for them that boxes imply."""
+"""Statistics in words, and the intervals for them that released boxes guarantee."""

@@ -1,28 +1,24 @@
-"""Conditions on records: ``sex = F and age >= 65``."""
+"""Conditions on records, ``sex = F and age >= 65``, and the number of rows that meet them."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.units import Calendar
 from sfumato.table.intervals import ANY, Member
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 OPERATORS = ("<=", ">=", "!=", "==", "=", "<", ">")
 MISSING = "(missing)"
 RESERVED = set("(),~+|=<>!&`\"'")  # symbols of the language
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """Return a name or value as the language of statistics writes it: unquoted if possible, else in backticks."""
     plain = name and name == name.strip() and not RESERVED & set(name) and " and " not in name.lower()
     return name if plain else "`" + name.replace("`", "``") + "`"
@@ -57,8 +53,8 @@ class Predicate:
         return self.value is None and self.operator == "="
 
     def __str__(self) -> str:
-        value = MISSING if self.value is None else quoted(self.value)
-        return f"{quoted(self.column)} {self.operator} {value}"
+        value = MISSING if self.value is None else quote(self.value)
+        return f"{quote(self.column)} {self.operator} {value}"
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.types as pt
+from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import StatisticError, TableError
 from sfumato.statistics.conditions import ALWAYS, CategoricalColumn, Condition, MeetingRows, NumericColumn
@@ -30,9 +30,6 @@ from sfumato.table.intervals import (
 )
 from sfumato.table.kinds import MARKS, Kind
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,7 +103,7 @@ class CountedBoxes:
         Rows are grouped by equal boxes. ``sets`` are the columns whose cells are sets; None if that is not known.
         ``numbered`` says whether a column ``box`` numbers the boxes. If a column has missing cells and the boxes are
         not numbered, it is open how many boxes look alike. ``pooled`` says that only the total weight of each box is
-        that of the original (:mod:`.pooled_weights`). ``from_text`` says that the rows are those of a text file, which
+        that of the original (:mod:`.weighted_boxes`). ``from_text`` says that the rows are those of a text file, which
         does not tell a category such as NA from a missing one.
         """
         rows = released.counted(_find_needed(released, columns, sets or (), weight, pooled=pooled))
@@ -114,7 +111,7 @@ class CountedBoxes:
         read = {name: _read_column(released, name, sets, from_text=from_text) for name in columns}
         row_weight = np.ones(released.rows) if weight is None else _read_weights(released, weight)
         keys = [key for column in read.values() for key in column.keys]
-        by_box = pooled or _counts_missing(read.values())
+        by_box = pooled or any(column.missing is not None for column in read.values())
         boxes = _ReleasedBoxes.of(released, repeats, sets or (), numbered=numbered) if by_box else None
         labels = labels_of([*keys, *(boxes.keys if boxes else ())], released.rows)
         _, first = np.unique(labels, return_index=True)
@@ -175,7 +172,7 @@ class CountedBoxes:
         return NumericColumn(*ends, self.box_rows, self.count, self.missing_most[:, at], self.calendars.get(name))
 
     def meeting(self, columns: Sequence[str], condition: Condition = ALWAYS) -> WeightedBoxes:
-        """Return the records that are complete in these columns and meet the condition (:mod:`.condition_counts`)."""
+        """Return the records that are complete in these columns and meet the condition (:mod:`.conditions`)."""
         rows, groups = MeetingRows.every_row(self.count), len(self.count)
         boxes: list[NumericColumn] = []
         for name in columns:
@@ -206,14 +203,10 @@ class CountedBoxes:
         out_most, out_least = self.count - rows.least, self.count - rows.most
         equal_weights = self.lightest == self.heaviest
         least = np.where(
-            out_most == 0,
-            self.weight,
-            np.maximum(self.weight - out_most * self.heaviest, rows.least * self.lightest),
+            out_most == 0, self.weight, np.maximum(self.weight - out_most * self.heaviest, rows.least * self.lightest)
         )
         most = np.where(
-            out_least == 0,
-            self.weight,
-            np.minimum(self.weight - out_least * self.lightest, rows.most * self.heaviest),
+            out_least == 0, self.weight, np.minimum(self.weight - out_least * self.lightest, rows.most * self.heaviest)
         )
         extra = np.where(equal_weights & (rows.least == rows.most), 0.0, np.maximum(most - least, 0.0))
         likely = np.clip(rows.likely * self.weight / self.count, least, least + extra)
@@ -255,10 +248,6 @@ def _missing(columns: Sequence[_ReadColumn], first: NDArray[np.int64]) -> NDArra
     none = np.zeros(len(first), dtype=np.int64)
     counts = [none if column.missing is None else column.missing[first] for column in columns]
     return np.column_stack(counts) if counts else np.empty((len(first), 0), dtype=np.int64)
-
-
-def _counts_missing(columns: Iterable[_ReadColumn]) -> bool:
-    return any(column.missing is not None for column in columns)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -331,8 +320,7 @@ def _read_column(released: Table, name: str, sets: Collection[str] | None, *, fr
     if from_text and is_set:
         members = tuple(map(parse_set_of_text, cells))
     nothing = np.empty(0)
-    plain = cells if sets is None else None
-    return _ReadColumn(nothing, nothing, (coded,), sets=members, plain=plain)
+    return _ReadColumn(nothing, nothing, (coded,), sets=members, plain=cells if sets is None else None)
 
 
 def _cells(released: Table, name: str, coded: Coded) -> tuple[str | None, ...]:

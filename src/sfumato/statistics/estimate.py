@@ -1,4 +1,4 @@
-"""Results of an estimate: a value, and intervals that state how precisely it is known."""
+"""Results of an estimate: a value, and intervals that state how precisely it is known; and their numbers as text."""
 
 from __future__ import annotations
 
@@ -43,9 +43,6 @@ def write_html_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     lines = ["".join(f"<th>{heading}</th>" for heading in headings)]
     lines += ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
     return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
-
-
-# The result of an estimate that undoes the known effect of noise: a value and a standard error, and no guarantee.
 
 
 NO_GUARANTEE = "an estimate, no guarantee"

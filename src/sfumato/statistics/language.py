@@ -23,9 +23,6 @@ from sfumato.statistics.regression import INTERCEPT, Regression
 from sfumato.statistics.statistic import ConditionalStatistic, Statistic
 from sfumato.statistics.tallies import Count, Quantile, Sum
 
-# Parse the text of a statistic from left to right: names, numbers, quoted text and symbols.
-
-
 QUOTES = "`\"'"
 MOST_NAMED = 30  # columns that an error lists
 
@@ -107,7 +104,7 @@ class Cursor:
         """Read a column name, which must be one of the table's names if these are known."""
         self.skip_spaces()
         start = self.at
-        name = self._known_name() or self.quoted() or self.unquoted()
+        name = self._known_name() or self.read_quoted() or self.read_unquoted()
         if not name:
             raise self.error("the name of a column")
         if self.names is not None and name not in self.names:
@@ -120,12 +117,12 @@ class Cursor:
         self.skip_spaces()
         start = self.at
         try:
-            return float(self.unquoted())
+            return float(self.read_unquoted())
         except ValueError:
             self.at = start
         raise self.error(wanted)
 
-    def quoted(self) -> str | None:
+    def read_quoted(self) -> str | None:
         """Read text in quotes or backticks, in which a doubled quote means one; None if no quote comes next."""
         self.skip_spaces()
         if self.at >= len(self.text) or self.text[self.at] not in QUOTES:
@@ -144,7 +141,7 @@ class Cursor:
             taken += quote
             at = close + 2
 
-    def unquoted(self) -> str:
+    def read_unquoted(self) -> str:
         """Read text up to the next reserved symbol, or up to the word ``and`` between spaces."""
         start = self.at
         inside = RESERVED - set(QUOTES)  # an apostrophe inside a name is part of it
@@ -233,9 +230,9 @@ def _read_predicate(cursor: Cursor) -> Predicate:
         raise cursor.error("a predicate: =, !=, <, <=, > or >=")
     if cursor.accept(MISSING):
         return Predicate(column, operator, None)
-    value = cursor.quoted()
+    value = cursor.read_quoted()
     if value is None:
-        value = cursor.unquoted()
+        value = cursor.read_unquoted()
         if not value:
             raise cursor.error("a value to compare with")
     return Predicate(column, operator, value)

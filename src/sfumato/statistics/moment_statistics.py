@@ -1,6 +1,6 @@
-"""The characteristics of XK and XF: each is defined by its value and its gradient, and encloses itself.
+"""The characteristics of XK and XF, and statistics that a user defines: each has a value, a gradient and enclosures.
 
-Sensitivities, sampling errors and linear intervals follow from value and gradient; see :mod:`.influence`.
+Sensitivities, sampling errors and linear intervals follow from value and gradient; see :mod:`.moments`.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.bounds.enclosure import EPS, Enclosure, Factor
+from sfumato.statistics.bounds.enclosure import EPS, Deadline, Enclosure, Factor
 from sfumato.statistics.bounds.one_or_two_columns import (
     enclose_mean,
     enclose_variance,
@@ -23,19 +24,12 @@ from sfumato.statistics.bounds.one_or_two_columns import (
 )
 from sfumato.statistics.bounds.records import TINY, Records, Scale
 from sfumato.statistics.bounds.scaled_boxes import compile_kernels
-from sfumato.statistics.conditions import quoted
+from sfumato.statistics.conditions import quote
 from sfumato.statistics.estimate import DAYS, SQUARE_DAYS
-from sfumato.statistics.moments import Gradient
+from sfumato.statistics.moments import Gradient, Moments
 from sfumato.statistics.statistic import OneColumn, Statistic
-from sfumato.statistics.units import Dates, Days, Unit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.statistics.bounds.enclosure import Deadline
-    from sfumato.statistics.moments import Moments
-    from sfumato.statistics.units import Calendar
-    from sfumato.statistics.weighted_boxes import WeightedBoxes
+from sfumato.statistics.units import Calendar, Dates, Days, Unit
+from sfumato.statistics.weighted_boxes import WeightedBoxes
 
 
 @dataclass(frozen=True)
@@ -74,7 +68,7 @@ class Mean(OneColumn):
         return Dates(calendars[self.column], of_mean=True)
 
     def __str__(self) -> str:
-        return f"mean({quoted(self.column)})"
+        return f"mean({quote(self.column)})"
 
 
 class Spread(Statistic):
@@ -111,7 +105,18 @@ class Spread(Statistic):
 
 
 @dataclass(frozen=True)
-class Variance(OneColumn, Spread):
+class _SpreadOfOne(OneColumn, Spread):
+    """The variance of a column, or its root."""
+
+    unbiased: bool = False
+
+    def prepare(self, boxes: WeightedBoxes | None) -> None:
+        if boxes is None or not boxes.is_certain:  # known weights need only sorting
+            compile_kernels()
+
+
+@dataclass(frozen=True)
+class Variance(_SpreadOfOne):
     """Population variance of a numeric column, divided by the number of records or their total weight.
 
     In text form this is ``"var(x)"`` or ``"var(x, unbiased)"``.
@@ -132,17 +137,11 @@ class Variance(OneColumn, Spread):
     (66.67, 155.56, 288.89)
     """
 
-    unbiased: bool = False
-
     def value(self, moments: Moments) -> float:
         return float(moments.covariance[0, 0]) * self._bessel(moments)
 
     def gradient(self, moments: Moments) -> Gradient:
         return Gradient(np.zeros(1), np.full((1, 1), self._bessel(moments, undefined=0.0)))
-
-    def prepare(self, boxes: WeightedBoxes | None) -> None:
-        if boxes is None or not boxes.is_certain:  # known weights need only sorting
-            compile_kernels()
 
     def enclose_population(self, records: Records, half: float, deadline: Deadline) -> Enclosure:
         return enclose_variance(records.boxes, deadline)
@@ -152,11 +151,11 @@ class Variance(OneColumn, Spread):
         return Days(1.0 / (per_day * per_day), SQUARE_DAYS)
 
     def __str__(self) -> str:
-        return f"var({quoted(self.column)}{self._option})"
+        return f"var({quote(self.column)}{self._option})"
 
 
 @dataclass(frozen=True)
-class Sd(OneColumn, Spread):
+class Sd(_SpreadOfOne):
     """Population standard deviation of a numeric column.
 
     In text form this is ``"sd(x)"`` or ``"sd(x, unbiased)"``.
@@ -177,8 +176,6 @@ class Sd(OneColumn, Spread):
     (8.16, 12.47, 17.0)
     """
 
-    unbiased: bool = False
-
     def value(self, moments: Moments) -> float:
         root = math.sqrt(self._bessel(moments))
         return float(moments.sd[0]) * root if moments.weight > 0.0 else math.nan
@@ -189,10 +186,6 @@ class Sd(OneColumn, Spread):
 
     def scale(self, moments: Moments) -> float:
         return float(moments.sd[0])
-
-    def prepare(self, boxes: WeightedBoxes | None) -> None:
-        if boxes is None or not boxes.is_certain:  # known weights need only sorting
-            compile_kernels()
 
     def factor(self, boxes: WeightedBoxes) -> Factor:
         """Return the root of the factor of a variance."""
@@ -215,7 +208,7 @@ class Sd(OneColumn, Spread):
         return Days(1.0 / calendars[self.column].per_day, DAYS)
 
     def __str__(self) -> str:
-        return f"sd({quoted(self.column)}{self._option})"
+        return f"sd({quote(self.column)}{self._option})"
 
 
 @dataclass(frozen=True)
@@ -281,7 +274,7 @@ class Covariance(_TwoColumns, Spread):
         return Days(1.0 / (first * second), SQUARE_DAYS if set(self.columns) <= set(calendars) else "")
 
     def __str__(self) -> str:
-        return f"cov({quoted(self.first)}, {quoted(self.second)}{self._option})"
+        return f"cov({quote(self.first)}, {quote(self.second)}{self._option})"
 
 
 @dataclass(frozen=True)
@@ -334,10 +327,7 @@ class Correlation(_TwoColumns):
         return replace(enclosure, low=low, high=high)
 
     def __str__(self) -> str:
-        return f"corr({quoted(self.first)}, {quoted(self.second)})"
-
-
-# A statistic that the user defines as a function of mean and covariance.
+        return f"corr({quote(self.first)}, {quote(self.second)})"
 
 
 @dataclass(frozen=True)
@@ -373,7 +363,7 @@ class Custom(Statistic):
         return _numerical_gradient(self.function, moments)
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(map(quoted, self.names))})"
+        return f"{self.name}({', '.join(map(quote, self.names))})"
 
 
 def _numerical_gradient(function: Callable[[Any, Any], float], moments: Moments) -> Gradient:

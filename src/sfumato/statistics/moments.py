@@ -1,19 +1,16 @@
-"""Weighted means and covariances, computed in one pass over parts that can be merged."""
+"""Weighted means and covariances, merged over parts, and how much each record changes a function of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import StatisticError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
 
 CHUNK = 1 << 15  # number of rows of a few columns that fit into the cache of a processor
 NEARLY_CONSTANT = 1e-24  # variance ÷ mean² that can be due to rounding
@@ -134,9 +131,6 @@ def _moments_of_chunk(
             if (kept[:, column] == kept[0, column]).all():  # the spread of equal numbers is 0, not a rounding error
                 mean[column], covariance[column], covariance[:, column] = kept[0, column], 0.0, 0.0
         return Moments(total, mean, covariance, len(kept), names)
-
-
-# Covariances of columns with missing numbers: each from the rows that have a number in both columns.
 
 
 def pairwise_covariance(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

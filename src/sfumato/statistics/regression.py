@@ -5,27 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.bounds.coefficients import Target, highest_coefficient
-from sfumato.statistics.bounds.enclosure import Enclosure, End
+from sfumato.statistics.bounds.enclosure import Deadline, Enclosure, End
 from sfumato.statistics.bounds.records import TINY, Records, Scale
-from sfumato.statistics.conditions import Condition, quoted
+from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
+from sfumato.statistics.conditions import Condition, quote
 from sfumato.statistics.estimate import DAYS
-from sfumato.statistics.moments import Gradient
+from sfumato.statistics.moments import Gradient, Moments
 from sfumato.statistics.statistic import Statistic
-from sfumato.statistics.units import Days, Unit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.statistics.bounds.enclosure import Deadline
-    from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
-    from sfumato.statistics.moments import Moments
-    from sfumato.statistics.units import Calendar
+from sfumato.statistics.units import Calendar, Days, Unit
 
 INTERCEPT = "intercept"
 SINGULAR = 1e-12  # smallest eigenvalue of the correlation matrix of the regressors that counts as full rank
@@ -76,7 +69,7 @@ class Regression(Statistic):
         return tuple(Coefficient(self, term) for term in (None, *self.regressors))
 
     def __str__(self) -> str:
-        return f"regress({quoted(self.response)} ~ {' + '.join(map(quoted, self.regressors))})"
+        return f"regress({quote(self.response)} ~ {' + '.join(map(quote, self.regressors))})"
 
 
 @dataclass(frozen=True)
@@ -151,7 +144,7 @@ class Coefficient(Statistic):
         """The name of the regressor as the language writes it, or "intercept"; a column of that name is quoted."""
         if self.term is None:
             return INTERCEPT
-        return f"`{self.term}`" if self.term.lower() == INTERCEPT else quoted(self.term)
+        return f"`{self.term}`" if self.term.lower() == INTERCEPT else quote(self.term)
 
     def text_under(self, condition: Condition) -> str:
         return f"{self.regression.text_under(condition)}: {self.term_name}"

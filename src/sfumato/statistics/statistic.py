@@ -1,4 +1,4 @@
-"""The base class of all statistics, and a statistic under a condition.
+"""The base class of all statistics, a statistic under a condition, and their estimates from counted boxes.
 
 A statistic knows the records that it needs, its best guess and its intervals, and its unit. A new one is a subclass in
 one file and a line in :mod:`.language`; nothing else asks which statistic it has before it.
@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,13 +22,8 @@ from sfumato.statistics.conditions import ALWAYS, Condition
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate
 from sfumato.statistics.moments import Gradient, Moments, derivatives, sensitivities
-from sfumato.statistics.units import Days, Unit
-from sfumato.statistics.weighted_boxes import WeightedBoxes
-
-if TYPE_CHECKING:
-    from sfumato.statistics.units import Calendar
-    from sfumato.statistics.weighted_boxes import Unseen
-
+from sfumato.statistics.units import Calendar, Days, Unit
+from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
 
 MOST_STEPS = 60  # along the gradient; a statistic that still grows is left at the value that it has reached
 
@@ -243,9 +238,6 @@ class ConditionalStatistic(Statistic):
 
     def __str__(self) -> str:
         return self.statistic.text_under(self.condition)
-
-
-# Compute estimates and enclosures of a statistic from counted boxes.
 
 
 def estimate(

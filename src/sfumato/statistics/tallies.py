@@ -8,23 +8,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.bounds.enclosure import EPS, Enclosure
-from sfumato.statistics.conditions import ALWAYS, Condition, quoted
+from sfumato.statistics.bounds.enclosure import EPS, Deadline, Enclosure
+from sfumato.statistics.bounds.records import Records
+from sfumato.statistics.conditions import ALWAYS, Condition, quote
 from sfumato.statistics.statistic import OneColumn, Statistic
-from sfumato.statistics.units import Counts, Dates, NoDates, Unit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.statistics.bounds.enclosure import Deadline
-    from sfumato.statistics.bounds.records import Records
-    from sfumato.statistics.units import Calendar
-    from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
+from sfumato.statistics.units import Calendar, Counts, Dates, NoDates, Unit
+from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
 
 
 class Tally(Statistic):
@@ -97,7 +91,7 @@ class Sum(OneColumn, Tally):
         return NoDates()
 
     def __str__(self) -> str:
-        return f"sum({quoted(self.column)})"
+        return f"sum({quote(self.column)})"
 
 
 @dataclass(frozen=True)
@@ -134,8 +128,8 @@ class Quantile(OneColumn, Tally):
 
     def __str__(self) -> str:
         if self.share == 0.5:
-            return f"median({quoted(self.column)})"
-        return f"quantile({quoted(self.column)}, {self.share:.15g})"
+            return f"median({quote(self.column)})"
+        return f"quantile({quote(self.column)}, {self.share:.15g})"
 
 
 def _lowest_quantile(

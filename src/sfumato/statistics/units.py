@@ -6,15 +6,11 @@ import datetime
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.bounds.enclosure import EPS
-from sfumato.statistics.estimate import COUNT, DATE
-
-if TYPE_CHECKING:
-    from sfumato.statistics.estimate import Estimate, Reweighting
-
+from sfumato.statistics.estimate import COUNT, DATE, Estimate, Reweighting
 
 LARGEST_WHOLE = 2.0**53  # from here on not every whole number is a float
 NUMBERS = ("value", "low", "high", "inner_low", "inner_high", "linear_low", "linear_high")  # of an estimate

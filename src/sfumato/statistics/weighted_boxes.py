@@ -1,19 +1,16 @@
-"""The records that a statistic uses, as boxes with weights. Every bound is computed from these."""
+"""The records that a statistic uses, as boxes with weights, of which only the total of each box may be known."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.statistics.bounds.enclosure import EPS
 from sfumato.statistics.conditions import MeetingRows
 from sfumato.table.groups import first_rows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, repr=False)

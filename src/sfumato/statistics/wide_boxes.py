@@ -31,9 +31,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import OptionError, StatisticError
 from sfumato.params import require_choice, require_number
@@ -45,10 +45,6 @@ from sfumato.statistics.estimate import Estimate, Reweighting
 from sfumato.statistics.moments import Moments, sampling_constant, sensitivities
 from sfumato.statistics.statistic import Statistic, start_deadlines
 from sfumato.statistics.weighted_boxes import WeightedBoxes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 WIDE_BOXES = ("keep", "dismiss", "fuzzy")  # treatments of records in wide boxes
 OBJECTIVES = ("normalised", "first")
@@ -282,7 +278,7 @@ class WantedStatistic:
     accuracy: float | None
 
 
-def wanted_statistics(
+def parse_statistics(
     statistics: Sequence[Statistic], importance: Given, accuracy: Given
 ) -> tuple[WantedStatistic, ...]:
     """Return the statistics with importances that sum to 1 and their accuracies, given in order or by statistic."""
@@ -383,7 +379,6 @@ def _one_each(
         chosen = list(given)
     if len(chosen) != len(names):
         raise OptionError(
-            f"{option} must be one number per statistic, in order.",
-            found=f"{len(chosen)} for {len(names)} statistics",
+            f"{option} must be one number per statistic, in order.", found=f"{len(chosen)} for {len(names)} statistics"
         )
     return [None if one is None else require_number(one, name=option, at_least=least, above=above) for one in chosen]

@@ -1,1 +1,1 @@
-"""Tables of Arrow columns with kinds, conversion from and to data frames and files, and groups of equal rows."""
+"""The table: Arrow columns with kinds, their encoding, and groups of equal rows."""

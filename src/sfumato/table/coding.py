@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 SMALL_RANGE = 1 << 24  # of an integer column whose numbers are codes themselves
 MANY_CELLS = 20_000  # from which a kernel encodes strings; below, compiling it does not pay
@@ -62,7 +60,10 @@ class ColumnCoding:
 def code_column(column: pa.ChunkedArray, *, ordered: bool = False) -> Coded:
     """Encode a column as codes of its sorted values; ``ordered`` keeps the order of its dictionary instead."""
     if _mostly_distinct(column):
-        return _code_by_sorting(column)
+        values, codes = np.unique(
+            column.to_numpy(), return_inverse=True
+        )  # −0 equals 0, and NaN occurs once, at the end
+        return Coded(codes.astype(np.int32), pa.array(values, column.type, from_pandas=True))
     encoded = _encode(column)
     if ordered and pt.is_dictionary(column.type):
         return encoded
@@ -165,11 +166,6 @@ def _mostly_distinct(column: pa.ChunkedArray) -> bool:
     if not (pt.is_floating(kind) or (pt.is_integer(kind) and column.null_count == 0)) or len(column) < PROBE:
         return False
     return len(np.unique(column.slice(0, PROBE).to_numpy())) > PROBE // 2
-
-
-def _code_by_sorting(column: pa.ChunkedArray) -> Coded:
-    values, codes = np.unique(column.to_numpy(), return_inverse=True)  # −0 equals 0, and NaN occurs once, at the end
-    return Coded(codes.astype(np.int32), pa.array(values, column.type, from_pandas=True))
 
 
 def _as_integers(column: pa.ChunkedArray) -> pa.ChunkedArray:

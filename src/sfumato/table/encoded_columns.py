@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.errors import TableError
 from sfumato.table.facts import ColumnFacts, point_masses
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Logs = Literal["auto", "never"] | tuple[str, ...]  # detected, no column, or these columns
 

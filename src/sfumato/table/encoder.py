@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sfumato.errors import TableError
 from sfumato.params import require_choice
@@ -32,9 +32,6 @@ from sfumato.table.encoded_columns import (
 from sfumato.table.facts import ColumnFacts
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, repr=False)

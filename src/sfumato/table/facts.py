@@ -1,4 +1,4 @@
-"""Counts and extremes of a column, which can be merged over parts of a table."""
+"""Counts and extremes of a column, merged over parts of a table, and values that many of its rows share."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.table.coding import distinct
 from sfumato.table.kinds import Kind, microseconds
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.table.table import Table
 
 

@@ -1,4 +1,4 @@
-"""Groups of rows that are equal in some columns, compared cell by cell."""
+"""Groups of rows that are equal in some columns: compared cell by cell, or by hashes that merge over parts."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.table.coding import Coded, Digits, bits, digits, have_few_values
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # Hashes of cells and of combinations of cells, equal in every part of a table, process and machine.
 #
@@ -266,9 +262,6 @@ def _dense(keys: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.int64]:
     """Return labels 0, 1, … of equal keys, in the order of first appearance."""
     labels: NDArray[np.int64] = pa.array(keys).dictionary_encode().indices.to_numpy().astype(np.int64)
     return labels
-
-
-# Groups of equal rows identified by 128-bit keys, so that groups of several parts of a table can be merged.
 
 
 LARGE = 1 << 22  # number of keys from which on a hash table of all of them would take too much memory

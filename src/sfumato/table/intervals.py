@@ -23,18 +23,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import OptionError
 from sfumato.table.groups import group_labels
 from sfumato.table.kinds import MARKS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.table.table import Table
+from sfumato.table.table import Table
 
 BOX = "box"
 LOW, HIGH, MISSING_COUNT = "_low", "_high", "_missing"  # suffixes of the columns that a numeric column is released as

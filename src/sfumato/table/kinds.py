@@ -1,20 +1,17 @@
-"""Kinds of columns in the statistical sense, and the few Arrow types that columns are stored as."""
+"""Kinds of columns, the few Arrow types that they are stored as, and exact conversion of cells to and from numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.errors import TableError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 TEXT_ROWS = 100  # with fewer cells, the number of distinct values is not informative
 TEXT_SHARE = 0.9  # share of distinct cells from which a string column counts as free text
@@ -130,6 +127,14 @@ def _plain_dictionary(column: pa.ChunkedArray, *, name: str) -> pa.ChunkedArray:
     return pa.chunked_array(parts, kind)
 
 
+def order_categories(column: pa.ChunkedArray, order: Sequence[str]) -> pa.ChunkedArray:
+    """Return a column of text as categories in this order; text that is not among them becomes missing."""
+    words = pa.array(order, pa.string())
+    codes = pc.index_in(column, value_set=words)
+    parts = [pa.DictionaryArray.from_arrays(chunk, words, ordered=True) for chunk in codes.chunks]
+    return pa.chunked_array(parts, pa.dictionary(pa.int32(), pa.string(), ordered=True))
+
+
 def _without_negative_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the column with 0 for −0, which is equal to it but written differently."""
     for chunk in column.chunks:
@@ -239,9 +244,6 @@ def _require_few_digits(texts: pa.Array, name: str) -> None:
             found=f"{longest} digits",
             fix="round them, declare the kind nominal or the role identifier, or express them in a larger unit",
         )
-
-
-# Numbers as cells of a column: floats, whole numbers, dates or times.
 
 
 def number_column(numbers: NDArray[np.float64], kind: Kind, type: pa.DataType) -> pa.Array:

@@ -7,20 +7,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.errors import MissingExtra, TableError, printable
 from sfumato.table.coding import Coded, ColumnCoding
 from sfumato.table.kinds import Kind, kind_of, to_plain_type, write_numbers
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 __all__ = ["Coded", "Table"]
 
@@ -311,12 +308,12 @@ class CountedRows:
     count: NDArray[np.int64]
 
     @classmethod
-    def grouped(cls, table: Table, names: Sequence[str]) -> CountedRows:
+    def of(cls, table: Table, names: Sequence[str]) -> CountedRows:
         """Return the different rows of these columns with their numbers."""
-        return cls.merged([CountedRows(table.select(names), np.ones(table.rows, dtype=np.int64))], names)
+        return cls.merge([CountedRows(table.select(names), np.ones(table.rows, dtype=np.int64))], names)
 
     @classmethod
-    def merged(cls, groups: Sequence[CountedRows], names: Sequence[str]) -> CountedRows:
+    def merge(cls, groups: Sequence[CountedRows], names: Sequence[str]) -> CountedRows:
         """Return the different rows among all of these, with their numbers added up."""
         kinds = {name: groups[0].table.kinds[name] for name in names}
         rows = pa.concat_tables([one.table.arrow for one in groups]).unify_dictionaries()
@@ -380,9 +377,6 @@ def _library(name: str) -> Any:
     except ImportError:
         pass
     raise MissingExtra(f"{name} is not installed.", fix=f"pip install {name}")
-
-
-# Positions of chosen rows in a table that is read in parts.
 
 
 def chosen_within(chosen: NDArray[np.int64], start: int, rows: int) -> NDArray[np.int64]:

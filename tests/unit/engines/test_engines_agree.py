@@ -75,8 +75,8 @@ class SetsInOneBlock(RowwisePlan):
 def test_a_column_with_sets_in_one_block_is_text_in_all():
     with sf.DuckDB(memory="1GB").session(None) as running:
         work = running.run(SetsInOneBlock(), running.open(people(), SCHEMA))
-        assert work.released_kinds == {"ill": Kind.NOMINAL, "grade": Kind.ORDERED}
-        parts = list(work.released_table.parts())
+        assert work.released.kinds == {"ill": Kind.NOMINAL, "grade": Kind.ORDERED}
+        parts = list(work.released.parts())
     assert [part.arrow.schema.field("ill").type for part in parts] == [pa.string()] * 2
     assert sorted(set(pa.concat_tables(part.arrow for part in parts).column("ill").to_pylist())) == [
         "false",
@@ -112,7 +112,7 @@ def engines(tmp_path_factory):
                 pairs.original, Release(pairs.released), None, ComparisonOptions(), origin=pairs.origin
             )
             keys = CellKeys.of(subject)
-            counted = running.compare(opened, work.released_table.parts(), keys)
+            counted = running.compare(opened, work.released.parts(), keys)
             assert (pairs.original.take(pairs.origin).arrow.column("grade").to_pylist()) == (
                 pairs.released.arrow.column("grade").to_pylist()
             )

@@ -92,3 +92,33 @@ def test_where_nothing_can_be_kept_kernels_are_compiled_all_the_same_and_it_is_s
     ended = subprocess.run([sys.executable, tmp_path / "program.py"], check=True, capture_output=True, text=True)
     assert ended.stdout == "3 3.5\n"
     assert ended.stderr.count("Compiled kernels cannot be kept") == 1
+
+
+@pytest.mark.parametrize("missing", ["JITCodeLibrary", "JITCPUCodegen._library_class"])
+def test_with_another_version_of_numba_kernels_are_compiled_one_by_one(tmp_path, missing):
+    (tmp_path / "program.py").write_text(
+        "from numba.core import codegen\n"
+        "from sfumato.kernels.jit import always_compiled, jit as kernel\n"
+        "@kernel\ndef one(x):\n    return x + 1\n"
+        "@kernel\ndef two(x):\n    return one(x) + 1\n"
+        f"usual = codegen.{missing}\n"
+        + (f"del codegen.{missing}\n" if "." not in missing else f"codegen.{missing} = type('Other', (usual,), {{}})\n")
+        + "with always_compiled():\n    print(two(1), two(1.5), len(two.signatures))\n"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, tmp_path / "program.py"]
+    ended = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    assert ended.stdout == "3 3.5 2\n"
+
+
+def test_two_processes_fill_one_cache(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import numpy as np\nfrom sfumato.kernels.jit import always_compiled\n"
+        "from sfumato.kernels.sorting import argsort\n"
+        "with always_compiled():\n    print(argsort(np.array([3.0, 1.0, 2.0])))\n"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, tmp_path / "program.py"]
+    started = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate()[0] for process in started] == ["[1 2 0]\n"] * 2
+    assert len(list((tmp_path / "cache").rglob("*.nbi"))) == 1

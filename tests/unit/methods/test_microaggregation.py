@@ -205,7 +205,7 @@ class TestValues:
     def test_means_and_medians_are_those_of_pandas(self, cells):
         labels = np.unique([label for label, _ in cells], return_inverse=True)[1]
         numbers = np.array([number for _, number in cells])
-        leaves = RowGrouping(labels).leaves
+        leaves = RowGrouping(labels).runs
         by_group = pd.Series(numbers).groupby(labels)
         enough = by_group.count() * 2 >= by_group.size()
         assert np.allclose(group_means(numbers, leaves), by_group.mean().where(enough), equal_nan=True)

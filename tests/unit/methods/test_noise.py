@@ -94,7 +94,7 @@ class TestShapes:
 
     @pytest.mark.parametrize("within", [0.01, 0.25, 0.9])
     def test_a_mixture_has_mean_0_and_variance_1(self, within):
-        mixture = NoiseMixture.drawn(within, np.random.default_rng(3))
+        mixture = NoiseMixture.draw(within, np.random.default_rng(3))
         assert mixture.means.sum() == pytest.approx(0.0)
         assert (mixture.means**2).mean() + within == pytest.approx(1.0)
         rows = mixture.rows(ROWS, 2, np.random.default_rng(4))

@@ -12,7 +12,7 @@ import pytest
 from sfumato.errors import GuaranteeNotMet
 from sfumato.plan.claims.groups import KAnonymity
 from sfumato.plan.claims.rows import RowsAccountedFor
-from sfumato.plan.plan import Evidence, counted
+from sfumato.plan.plan import Evidence, format_count
 from sfumato.release.manifest import Manifest
 from sfumato.release.verify import Recount, verify
 from sfumato.table.table import Table
@@ -77,7 +77,7 @@ def test_no_tally_is_merged_more_often_than_the_logarithm_of_the_blocks(blocks):
     recount = Recount(Counting(k=2, columns=("a",)))
     for number in range(blocks):
         recount.add(block(number, number))
-    assert recount.finding().found == f"smallest group 2, {counted(blocks, 'group')}"
+    assert recount.finding().found == f"smallest group 2, {format_count(blocks, 'group')}"
     assert max(depth.values(), default=0) <= np.ceil(np.log2(blocks)) + 1
 
 

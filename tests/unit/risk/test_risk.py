@@ -15,8 +15,9 @@ from scipy.integrate import quad
 from scipy.stats import hypergeom
 
 from sfumato.errors import OptionError, TableError
+from sfumato.plan.answers import GroupSizes
 from sfumato.risk.individual import dis_suda, individual_risk, linkage_risk, special_uniques
-from sfumato.risk.population import SizeCounts, pitman_uniques, population_uniqueness, snb_uniques, zayatz_uniques
+from sfumato.risk.population import pitman_uniques, population_uniqueness, snb_uniques, zayatz_uniques
 from sfumato.sources.files import read
 from sfumato.table.groups import group_labels
 
@@ -145,8 +146,8 @@ def test_too_many_sets_are_refused():
 
 
 # --------------------------------------------------------------------------------------- population uniqueness
-def classes(*sizes: int) -> SizeCounts:
-    return SizeCounts.of(np.array(sizes))
+def classes(*sizes: int) -> GroupSizes:
+    return GroupSizes.of(np.array(sizes))
 
 
 def test_zayatz_is_the_rule_of_bayes():
@@ -159,7 +160,7 @@ def test_zayatz_is_the_rule_of_bayes():
 def test_pitman_solves_the_equations_of_hoshino():
     found, population = classes(*[1] * 60, *[2] * 20, *[3] * 8, 5, 9, 17), 5000
     estimate = pitman_uniques(found, population)
-    n, u = found.rows, int(found.groups.sum())
+    n, u = int(found.sizes @ found.groups), found.count
 
     def gradient(theta: float, alpha: float) -> tuple[float, float]:
         by_theta = sum(1 / (theta + i * alpha) for i in range(1, u)) - sum(1 / (theta + i) for i in range(1, n))
@@ -181,7 +182,7 @@ def test_the_negative_binomial_estimate_is_that_of_its_own_model():
     sizes = 1 + rng.negative_binomial(0.4, 0.1, 6000)
     people = np.repeat(np.arange(6000), sizes)
     drawn = np.bincount(rng.permutation(people)[: len(people) // 5])
-    found = snb_uniques(SizeCounts.of(drawn[drawn > 0]), len(people))
+    found = snb_uniques(GroupSizes.of(drawn[drawn > 0]), len(people))
     assert found == pytest.approx((sizes == 1).sum(), rel=0.1)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.risk.safe_shares import OTHERS, bins_of, least_people, rounded, safe_shares, step_for
+from sfumato.risk.safe_shares import OTHERS, bins_of, least_people, round_shares, safe_shares, step_for
 from sfumato.table.table import Table
 
 columns = st.one_of(
@@ -62,7 +62,7 @@ def test_shares_are_multiples_of_a_step_that_stands_for_enough_people():
         assert step is not None
         assert step * rows >= 5
     assert step_for(40, 5) is None
-    assert rounded(np.array([0.129, 0.131]), 0.02) == (0.12, 0.14)
+    assert round_shares(np.array([0.129, 0.131]), 0.02) == (0.12, 0.14)
 
 
 def test_rare_categories_are_counted_together_and_never_named():

@@ -12,7 +12,7 @@ import pytest
 
 from sfumato.methods.safe_harbor.method import SafeHarbor
 from sfumato.schema.recognition.hipaa import Action
-from sfumato.schema.recognition.names import divided_words, topics
+from sfumato.schema.recognition.names import divide_words, topics
 
 ROWS = 200
 DRAW = np.random.default_rng(7)
@@ -334,16 +334,16 @@ def test_the_tables_are_long_enough_to_mean_something():
     ],
 )
 def test_a_name_is_read_as_words(name, words):
-    assert divided_words(name) == words
+    assert divide_words(name) == words
 
 
 def test_a_long_name_without_separators_is_read_at_once():
     started = time.perf_counter()
     for repeated in (6, 20, 2000):
-        divided_words("dateofbirth" * repeated + "zz")
+        divide_words("dateofbirth" * repeated + "zz")
     assert time.perf_counter() - started < 5.0
 
 
 def test_words_of_measures_are_found_as_they_are_written():
     for word in re.findall(r"[a-z]{3,}", f"{topics()['measures']}|{topics()['harmless']}"):
-        assert divided_words(word) == word
+        assert divide_words(word) == word

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from sfumato.schema.recognition.names import divided_words, identifier_patterns, topics, words_of, written_words
+from sfumato.schema.recognition.names import divide_words, identifier_patterns, topics, words_of, written_words
 
 OF_NAMES = [*identifier_patterns("removed"), *identifier_patterns("doubtful")]
 OF_CELLS = [*identifier_patterns("whole_cells"), *identifier_patterns("contained")]
@@ -29,7 +29,7 @@ def test_patterns_of_names_are_regular_expressions_and_those_of_cells_are_of_re2
 
 def test_a_name_is_split_in_the_same_places_by_both_readings():
     assert written_words("admissionDate 2") == "admission_date_2"
-    assert divided_words("admissionDate 2") == divided_words("admissiondate2") == "admission_date"
+    assert divide_words("admissionDate 2") == divide_words("admissiondate2") == "admission_date"
 
 
 def test_lists_of_words_contain_no_patterns():

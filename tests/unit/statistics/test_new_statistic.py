@@ -9,7 +9,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import StatisticError
 from sfumato.statistics.bounds.enclosure import Enclosure
-from sfumato.statistics.conditions import quoted
+from sfumato.statistics.conditions import quote
 from sfumato.statistics.language import PARSERS
 from sfumato.statistics.statistic import OneColumn
 from sfumato.statistics.tallies import Tally
@@ -24,7 +24,7 @@ class Least(OneColumn, Tally):
         return Enclosure(low, high, low, high, value=float(boxes.midpoints[:, 0].min()))
 
     def __str__(self):
-        return f"least({quoted(self.column)})"
+        return f"least({quote(self.column)})"
 
 
 @pytest.fixture

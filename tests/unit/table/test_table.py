@@ -171,7 +171,9 @@ def test_equal_tables_have_equal_codes_however_they_are_stored():
 def test_a_column_is_coded_once_and_shared_with_selections(monkeypatch):
     calls = []
     code = coding.code_column
-    monkeypatch.setattr(coding, "coded", lambda column, *, ordered: calls.append(1) or code(column, ordered=ordered))
+    monkeypatch.setattr(
+        coding, "code_column", lambda column, *, ordered: calls.append(1) or code(column, ordered=ordered)
+    )
     table = as_table({"x": ["b", "a", "b"], "y": [1, 2, 3]})
     shown = table.select(["x"]).coded("x")
     assert table.coded("x") is shown and table.select(["y", "x"]).coded("x") is shown

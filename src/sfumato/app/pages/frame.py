@@ -1,4 +1,4 @@
-"""What all pages share: the visitor of a request, forms, answers of the worker, and rendering."""
+"""What all pages share: the visitor of a request, forms, answers of the worker, rendering, undo and the language."""
 
 from __future__ import annotations
 
@@ -174,9 +174,6 @@ def columns_of(job: BackgroundJob) -> TableOverview:
     """Return the columns that a finished job found."""
     overview: TableOverview = job.result
     return overview
-
-
-# What every page offers: undo, redo and the language.
 
 
 async def go_home(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""The fifth step: the recommended method with its reasons, or another one with its options explained."""
+"""The fourth and the fifth step: what should stay accurate, and the method with its options explained."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sfumato.params import Checked, Choice, Flag, NamedOption, OrNone, Range, Ta
 from sfumato.recommendation.records import Recommendation
 from sfumato.report.reproduction import summary_of
 from sfumato.schema.columns import Role
-from sfumato.statistics.conditions import quoted
+from sfumato.statistics.conditions import quote
 from sfumato.statistics.language import parse
 
 FIRST = ("k", "l", "population", "beta", "level", "epsilon", "kind", "search", "suppress")  # seen at once
@@ -191,13 +191,13 @@ async def show_statistics(request: Request) -> Response:
         return show_progress(request, job)
     numeric = _numeric_columns(columns_of(job))
     keep = visitor_of(request).choices.keep
-    singles = {f"{word}({quoted(name)})" for word in OF_ONE for _, name in numeric}
+    singles = {f"{word}({quote(name)})" for word in OF_ONE for _, name in numeric}
     return render_page(
         request,
         "statistics.html.j2",
         numeric=numeric,
         of_one=OF_ONE,
-        written={(word, name): f"{word}({quoted(name)})" in keep for word in OF_ONE for _, name in numeric},
+        written={(word, name): f"{word}({quote(name)})" in keep for word in OF_ONE for _, name in numeric},
         singles=[one for one in keep if one in singles],
         others=[one for one in keep if one not in singles],
     )
@@ -226,8 +226,8 @@ def _change_keep(keep: tuple[str, ...], form: Form, names: dict[str, str]) -> tu
         gone = "" if place is None else keep[place]
         return tuple(one for one in keep if one != gone), Message("not {statistic}", {"statistic": gone})
     if action == "singles":
-        known = {f"{word}({quoted(name)})" for word in OF_ONE for name in names.values()}
-        wanted = [f"{word}({quoted(names[place])})" for word in OF_ONE for place in form.all(word) if place in names]
+        known = {f"{word}({quote(name)})" for word in OF_ONE for name in names.values()}
+        wanted = [f"{word}({quote(names[place])})" for word in OF_ONE for place in form.all(word) if place in names]
         others = [one for one in keep if one not in known]
         return (*wanted, *others), Message("statistics of single columns")
     new = _read_statistic(action, form, names)
@@ -240,10 +240,10 @@ def _read_statistic(action: str, form: Form, names: dict[str, str]) -> str:
         return form.one("text")
     first, second = names.get(form.one("first")), names.get(form.one("second"))
     if action == "corr" and first and second:
-        return f"corr({quoted(first)}, {quoted(second)})"
+        return f"corr({quote(first)}, {quote(second)})"
     outcome, regressors = names.get(form.one("outcome")), [names[one] for one in form.all("by") if one in names]
     if action == "regress" and outcome and regressors:
-        return f"regress({quoted(outcome)} ~ {' + '.join(map(quoted, regressors))})"
+        return f"regress({quote(outcome)} ~ {' + '.join(map(quote, regressors))})"
     raise RequestError("The statistic needs its columns.", found="too few", fix="choose them in the lists")
 
 

@@ -1,4 +1,4 @@
-"""The sixth step: make the release, with progress, and cancel it."""
+"""The sixth and the seventh step: make a release, show and compare the runs, and download what they made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first step: upload a table, open one below the named folder, or try the demo."""
+"""The first three steps: open a table, choose the roles and trees of its columns, and see its risks."""
 
 from __future__ import annotations
 

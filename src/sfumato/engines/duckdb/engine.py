@@ -6,26 +6,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from sfumato.engines.base import Engine, Session, Verified
+from sfumato.engines.base import Engine, RowKeys, Session
 from sfumato.engines.duckdb.blocks import BlockFiles, route_rows
 from sfumato.engines.duckdb.scan import Connection, DuckDBScan, compare_stored_keys, connect
 from sfumato.engines.duckdb.source import relation_of, with_declared_kinds
 from sfumato.engines.machine import LoggedProgress, MemoryBudget, available_memory, memory_from, processors
 from sfumato.engines.out_of_core.blocks import Parts
-from sfumato.engines.out_of_core.engine import OutOfCoreSession, OutOfCoreWork, workspace
+from sfumato.engines.out_of_core.engine import OutOfCoreSession, PartTallies, workspace
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows
 from sfumato.params import require_int
-from sfumato.release.verify import ColumnChanges, Recount, require_held
-
-if TYPE_CHECKING:
-    from sfumato.engines.base import RowKeys
-    from sfumato.plan.answers import ComparedRows
-    from sfumato.plan.plan import Claim, Plan
-    from sfumato.schema.columns import Column
-    from sfumato.sources.base import Destination
-    from sfumato.table.table import Table
+from sfumato.plan.answers import ComparedRows
+from sfumato.plan.plan import Claim, Evidence, Plan
+from sfumato.schema.columns import Column
+from sfumato.sources.base import Destination
+from sfumato.table.table import Table
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -98,20 +94,12 @@ class _Session(OutOfCoreSession):
         tables = rows.tables(self.memory_for(rows).batch_rows)
         return route_rows(tables, plan.route, plan.blocks, self.folder / "blocks", progress.add)
 
-    def verify(self, claims: Sequence[Claim[Any]], work: OutOfCoreWork) -> Verified:
-        recounts = [Recount(claim) for claim in claims]
-        seen: list[ColumnChanges] = []
-        for evidence in _prefetch(work.parts):
-            for recount in recounts:
-                recount.add(evidence)
-            seen[:] = [ColumnChanges.of(evidence).merge(seen[0]) if seen else ColumnChanges.of(evidence)]
-        findings = tuple(recount.finding() for recount in recounts)
-        require_held(findings)
-        return Verified.of(findings, seen[0])
+    def tally_parts(self, claims: Sequence[Claim[Any]], parts: Parts) -> Iterator[PartTallies]:
+        return (PartTallies.of(claims, evidence) for evidence in _prefetch(parts))
 
     def compare(self, source: OutOfCoreTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
         return compare_stored_keys(
-            self.keys_of(source, keys), map(keys.released, released), self.folder, self.connection
+            self.keys_of(source, keys), map(keys.key_released, released), self.folder, self.connection
         )
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
@@ -128,13 +116,11 @@ class _Session(OutOfCoreSession):
         return done
 
 
-def _prefetch(parts: Parts) -> Iterator[Any]:
-    """Yield evidence while the next one is read."""
+def _prefetch(parts: Parts) -> Iterator[Evidence]:
+    """Yield the evidence of each part while that of the next one is read."""
     with ThreadPoolExecutor(1) as pool:
-        waiting = None
-        for part in parts.parts:
+        waiting = pool.submit(parts.evidence, parts.parts[0])
+        for part in parts.parts[1:]:
             ready, waiting = waiting, pool.submit(parts.evidence, part)
-            if ready is not None:
-                yield ready.result()
-        if waiting is not None:
-            yield waiting.result()
+            yield ready.result()
+        yield waiting.result()

@@ -1,4 +1,4 @@
-"""Connections to DuckDB with bounded memory, and queries whose errors quote no cell."""
+"""DuckDB with bounded memory and errors that quote no cell: connections, survey questions, and comparison of rows."""
 
 from __future__ import annotations
 
@@ -8,22 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sfumato.engines.out_of_core.scan import Scan, SqlDialect, histogram_of
-from sfumato.engines.out_of_core.source import Relation, spool_tables
+from sfumato.engines.out_of_core.source import Relation, StoredRows, spool_tables
 from sfumato.errors import OutOfMemory, ReadError
 from sfumato.plan.answers import ComparedRows, EqualRowCounts
-from sfumato.plan.questions import PartialAnswers
+from sfumato.plan.questions import PartialAnswers, Question
 from sfumato.table.table import chosen_within
 
 if TYPE_CHECKING:
     import duckdb
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sfumato.engines.out_of_core.source import StoredRows
-    from sfumato.plan.questions import Question
 
 
 @contextlib.contextmanager
@@ -71,9 +68,6 @@ class Connection:
         """Return the only row of the result of a query."""
         row: dict[str, Any] = self.table(query).to_pylist()[0]
         return row
-
-
-# Questions about rows in files, answered by SQL or in one pass over batches.
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,9 +122,6 @@ class DuckDBScan(Scan):
             if here.size:
                 parts.append(batch.take(pa.array(here)))
         return pa.concat_tables(parts)
-
-
-# Compare all rows of two tables: keys of the rows go to disk, and DuckDB groups and joins them.
 
 
 def compare_stored_keys(

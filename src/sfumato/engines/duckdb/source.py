@@ -1,4 +1,4 @@
-"""Bring any source into Parquet files that DuckDB and Arrow read alike.
+"""Bring any source into Parquet files that DuckDB and Arrow read alike; text files are typed as a stream.
 
 Parquet files with ordinary types are used where they are. Everything else is written once into the workspace.
 """
@@ -8,29 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from sfumato.engines.duckdb.scan import Connection
 from sfumato.engines.out_of_core.source import Relation, StoredRows, quote_text, spool_tables
 from sfumato.errors import ReadError
+from sfumato.formats.dialect import Dialect
 from sfumato.formats.raw_files import file_format
 from sfumato.formats.text import CountedCells, Text, TextColumns, TextOptions, stream_cells, warn_of_cells
 from sfumato.formats.type_inference import Spelling, infer_type, without_marks
+from sfumato.schema.columns import Column
 from sfumato.schema.schema import convert
 from sfumato.sources.base import TableSource
 from sfumato.sources.files import FileSource, matching_files
 from sfumato.sources.frames import as_table
 from sfumato.table.kinds import MARKS
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    from sfumato.engines.duckdb.scan import Connection
-    from sfumato.formats.dialect import Dialect
-    from sfumato.schema.columns import Column
-
 
 # Text files larger than memory: split into cells as a stream, and typed by all of their cells.
 #
@@ -69,7 +66,7 @@ class TextFiles:
         for file, dialect in self.dialects.items():
             yield from stream_cells(file, dialect, self.columns)
 
-    def typed(self, texts: Relation, folder: Path, connection: Connection) -> Relation:
+    def infer_types(self, texts: Relation, folder: Path, connection: Connection) -> Relation:
         """Return the rows with the types that fit all cells, and warn of cells that look like mistakes."""
         columns = {name: TypedTexts.of(texts, name, self.columns.spelling, connection) for name in texts.types}
         warn_of_cells({name: column.cells for name, column in columns.items() if column.cells is not None})
@@ -141,7 +138,7 @@ def relation_of(source: Any, folder: Path, connection: Connection, memory: int) 
     if isinstance(source, str | Path):
         source = FileSource(source)
     if isinstance(source, TableSource) and not isinstance(source, FileSource):
-        return spool_tables(_plain(source.batches()), folder, "source")
+        return spool_tables(_as_plain(source.batches()), folder, "source")
     if not isinstance(source, FileSource):
         return spool_tables(_batches(as_table(source)), folder, "source")
     files = matching_files(source.path)
@@ -149,7 +146,10 @@ def relation_of(source: Any, folder: Path, connection: Connection, memory: int) 
     if formats == {"parquet"}:
         source.require_no_header(files[0])
         relation = Relation.of(files)
-        return relation if _is_plain(relation) else spool_tables(_read_plain(relation), folder, "source")
+        if _is_plain(relation):
+            return relation
+        stored = (arrow for _, arrow in relation.batches(list(relation.types), BATCH_ROWS))
+        return spool_tables(_as_plain(stored), folder, "source")
     if sum(file.stat().st_size for file in files) * EXPANSION <= memory:
         return spool_tables(_batches(as_table(source)), folder, "source")
     if formats != {"text"}:
@@ -159,16 +159,13 @@ def relation_of(source: Any, folder: Path, connection: Connection, memory: int) 
             fix="write the table as Parquet, or a larger --memory",
         )
     text = TextFiles.of(files, source.options)
-    return text.typed(spool_tables(text.batches(), folder, "text"), folder, connection)
+    return text.infer_types(spool_tables(text.batches(), folder, "text"), folder, connection)
 
 
 def with_declared_kinds(
-    rows: StoredRows, columns: Iterable[Column], folder: Path, connection: Connection
+    rows: StoredRows, declared: Sequence[Column], folder: Path, connection: Connection
 ) -> StoredRows:
     """Return the rows with the kinds and orders that the schema declares; stored types change only where needed."""
-    declared = [column for column in columns if column.kind is not None or column.domain is not None or column.words]
-    if not declared:
-        return rows
     texts = [
         column.name
         for column in declared
@@ -190,11 +187,7 @@ def _batches(table: Table) -> Iterator[pa.Table]:
         yield table.arrow.slice(start, BATCH_ROWS)
 
 
-def _read_plain(relation: Relation) -> Iterator[pa.Table]:
-    yield from _plain(arrow for _, arrow in relation.batches(list(relation.types), BATCH_ROWS))
-
-
-def _plain(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def _as_plain(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Yield batches with the few types that tables have."""
     kinds: Mapping[str, Any] = {}
     for arrow in batches:

@@ -1,4 +1,4 @@
-"""The memory engine: it holds the whole table and answers exactly. All other engines are compared with it."""
+"""The memory engine: it holds the whole table, answers exactly, and is the reference for all other engines."""
 
 from __future__ import annotations
 
@@ -11,36 +11,26 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from sfumato.engines.base import Engine, PairedSample, Session, Verified, nothing_released
+from sfumato.engines.base import Engine, PairedSample, RowKeys, Session, Verified, no_row_error
 from sfumato.engines.finish_rows import finish_rows
 from sfumato.engines.machine import available_memory
 from sfumato.engines.memory.scan import MemorySurvey, MemoryTable
 from sfumato.errors import OutOfMemory
 from sfumato.params import require_int
 from sfumato.plan.answers import ComparedRows, EqualRowCounts, GroupSizes
-from sfumato.plan.plan import Evidence, Trace
+from sfumato.plan.plan import Claim, Diagnostics, Evidence, Plan, Trace
 from sfumato.randomness import Randomness
-from sfumato.release.release import Release
 from sfumato.release.verify import ColumnChanges, verify
 from sfumato.schema.schema import FittedTable, Schema
+from sfumato.sources.base import Destination
 from sfumato.sources.frames import as_table
 from sfumato.table.groups import KeyedGroups
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.engines.base import RowKeys
-    from sfumato.plan.plan import Claim, Diagnostics, Plan
-    from sfumato.release.assessment import Assessment
-    from sfumato.release.manifest import Manifest
-    from sfumato.risk.safe_shares import SafeShares
-    from sfumato.sources.base import Destination
-    from sfumato.table.kinds import Kind
-
-
-# Run a plan on a table in memory, in one block or in many.
+    pass
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,18 +49,6 @@ class MemoryWork:
     def origin(self) -> NDArray[np.int64]:
         """Index of the original row that each released row comes from."""
         return self.evidence.origin
-
-    @property
-    def released_kinds(self) -> Mapping[str, Kind]:
-        return self.evidence.released.kinds
-
-    @property
-    def released_rows(self) -> int:
-        return self.evidence.released.rows
-
-    @property
-    def released_table(self) -> Table:
-        return self.evidence.released
 
 
 SURELY_THERE = 1 << 26  # bytes; less is not worth a look at the machine
@@ -112,11 +90,8 @@ def _blocks_of(plan: Plan, table: Table, batch_rows: int | None) -> NDArray[np.i
     if batch_rows is None:
         return plan.route(table, keys)
     parts = [slice(start, start + batch_rows) for start in range(0, table.rows, batch_rows)]
-    return np.concatenate([plan.route(_part(table, part), keys[part]) for part in parts])
-
-
-def _part(table: Table, rows: slice) -> Table:
-    return Table(table.arrow.slice(rows.start, rows.stop - rows.start), table.kinds)
+    tables = (Table(table.arrow.slice(part.start, batch_rows), table.kinds) for part in parts)
+    return np.concatenate([plan.route(rows, keys[part]) for rows, part in zip(tables, parts, strict=True)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,17 +132,14 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
     def run(self, plan: Plan, source: MemoryTable) -> MemoryWork:
         require_memory(plan, source.rows)
         work = run(plan, source.releasable, batch_rows=self.batch_rows)
-        if not work.released_rows:
-            raise nothing_released()
+        if not work.released.rows:
+            raise no_row_error()
         randomness = Randomness()  # never the seed of the release
-        order = randomness.stream("order")
-        return replace(
-            work, evidence=finish_rows(work.evidence, plan.numbered, order, partial(_random_numbers, randomness))
-        )
+        renumber = partial(_random_numbers, randomness)
+        return replace(work, evidence=finish_rows(work.evidence, plan.numbered, randomness.stream("order"), renumber))
 
     def verify(self, claims: Sequence[Claim[Any]], work: MemoryWork) -> Verified:
-        findings = verify(claims, [work.evidence])
-        return Verified.of(findings, ColumnChanges.of(work.evidence))
+        return Verified.of(verify(claims, [work.evidence]), ColumnChanges.of(work.evidence))
 
     def diagnose(self, plan: Plan, work: MemoryWork) -> Diagnostics:
         return plan.diagnostics(work.trace, work.evidence)
@@ -179,23 +151,7 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
         return PairedSample(work.evidence, None)
 
     def compare(self, source: MemoryTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
-        return compare_keys(keys.original(source.fitted.table), pa.concat_tables(map(keys.released, released)))
-
-    def write(
-        self,
-        work: MemoryWork,
-        manifest: Manifest,
-        diagnostics: Diagnostics,
-        into: Destination | None,
-        *,
-        assessment: Assessment | None = None,
-        before: tuple[SafeShares, ...] = (),
-    ) -> Release:
-        released = work.released_table
-        release = Release(released, manifest, diagnostics=diagnostics, assessment=assessment, before=before)
-        if into is not None:
-            into.write(release)
-        return release
+        return compare_keys(keys.key_original(source.fitted.table), pa.concat_tables(map(keys.key_released, released)))
 
 
 def _random_numbers(randomness: Randomness, name: str, groups: NDArray[np.int64]) -> NDArray[np.int64]:

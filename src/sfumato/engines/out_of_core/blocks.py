@@ -9,31 +9,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import BinaryIO, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
-from sfumato.engines.base import PairedSample, nothing_released
+from sfumato.engines.base import PairedSample, no_row_error
 from sfumato.engines.finish_rows import RandomNumbering, finish_rows
-from sfumato.engines.out_of_core.source import ordered
 from sfumato.errors import GuaranteeNotMet
 from sfumato.formats.raw_files import write_whole
-from sfumato.plan.plan import Evidence
+from sfumato.plan.plan import Evidence, Plan, Trace
 from sfumato.randomness import Randomness
 from sfumato.release.rows import StoredTable
 from sfumato.release.target import part_name
 from sfumato.table.groups import group_labels
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
-
-    from numpy.typing import NDArray
-
-    from sfumato.plan.plan import Plan, Trace
-    from sfumato.table.kinds import Kind
-    from sfumato.table.table import Table
+from sfumato.table.kinds import Kind, order_categories
+from sfumato.table.table import Table
 
 
 class Blocks(Protocol):
@@ -42,11 +35,9 @@ class Blocks(Protocol):
     @property
     def rows(self) -> NDArray[np.int64]:
         """Number of rows of each block."""
-        ...
 
     def read(self, number: int) -> Table:
         """Return the original rows of a block, in the same order each time."""
-        ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,10 +71,6 @@ class Parts:
     def kinds(self) -> Mapping[str, Kind]:
         """Kinds of the released columns."""
         return self.parts[0].kinds
-
-    def table(self) -> StoredTable:
-        """Return the released rows as they are in their files."""
-        return StoredTable.of(self.folder, self.kinds)
 
     def evidence(self, part: ReleasedPart) -> Evidence:
         """Return the rows of a part as they were written, with the original rows of its block."""
@@ -135,8 +122,6 @@ def draw_groups(labels: NDArray[np.int64], share: float, most: int, generator: n
 
 
 def _join(tables: Sequence[Table]) -> Table:
-    from sfumato.table.table import Table
-
     return Table(pa.concat_tables([table.arrow for table in tables]).unify_dictionaries(), tables[0].kinds)
 
 
@@ -180,7 +165,7 @@ class PartWriter:
         """Return all parts; raise if no row is released."""
         parts = [part for part in written if part is not None]
         if not parts:
-            raise nothing_released()
+            raise no_row_error()
         return Parts(self.blocks, self.folder, self.origins, self._with_equal_types(parts))
 
     def write(self, block: int) -> ReleasedPart | None:
@@ -195,7 +180,7 @@ class PartWriter:
         )
         released, number = evidence.released, int(self.file_numbers[block])
         write_whole(self.folder / part_name(number), partial(_write_parquet, released.arrow))
-        write_whole(self.origins / f"{number}.npy", partial(_write_array, evidence.origin))
+        write_whole(self.origins / f"{number}.npy", lambda file: np.save(file, evidence.origin))
         types = {one.name: one.type for one in released.arrow.schema}
         return ReleasedPart(block, number, released.rows, outcome.trace, released.kinds, types, _orders(released.arrow))
 
@@ -215,9 +200,9 @@ class PartWriter:
         if any(set(part.orders[name]) != used[name] for part in parts for name in names):
             known = _orders(self.blocks.read(parts[0].block).arrow)
             orders = {name: tuple(filter(used[name].__contains__, known[name])) for name in names if name in known}
-        return [self._written_again(part, texts, orders) for part in parts]
+        return [self._write_again(part, texts, orders) for part in parts]
 
-    def _written_again(
+    def _write_again(
         self, part: ReleasedPart, texts: Mapping[str, Kind], orders: Mapping[str, tuple[str, ...]]
     ) -> ReleasedPart:
         columns = {name: pa.string() for name in texts if not pt.is_string(part.types[name])}
@@ -227,7 +212,7 @@ class PartWriter:
         arrow = next(StoredTable([self.folder / part_name(part.number)], part.kinds, part.rows).parts()).arrow
         for name in columns:
             text = arrow.column(name).cast(pa.string())
-            cells = ordered(text, orders[name]) if name in orders else text
+            cells = order_categories(text, orders[name]) if name in orders else text
             arrow = arrow.set_column(arrow.column_names.index(name), name, cells)
         write_whole(self.folder / part_name(part.number), partial(_write_parquet, arrow))
         kinds = {name: texts.get(name, kind) for name, kind in part.kinds.items()}
@@ -247,7 +232,3 @@ def _write_parquet(arrow: pa.Table, file: BinaryIO) -> None:
     import pyarrow.parquet as pq
 
     pq.write_table(arrow, file)
-
-
-def _write_array(values: NDArray[np.int64], file: BinaryIO) -> None:
-    np.save(file, values)

@@ -1,56 +1,46 @@
-"""A private folder for the rows that do not fit into memory: locked while its run lives, removed at its end.
+"""The base of the engines for tables larger than memory: their workspace, their work and their session.
 
-It holds original rows, so nobody else may read it. What a killed run left is removed at the next start of a run with
-the same target.
+The workspace is a private folder: it holds original rows, so nobody else may read it. It is locked while its run lives
+and removed at its end. What a killed run left is removed at the next start of a run with the same target.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
-import secrets
-import shutil
 import tempfile
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sfumato.engines.base import Session
+import numpy as np
+import pyarrow as pa
+
+from sfumato.engines.base import PairedSample, RowKeys, Session, Verified
 from sfumato.engines.machine import MemoryBudget
 from sfumato.engines.out_of_core.blocks import Blocks, Parts, PartWriter
 from sfumato.engines.out_of_core.scan import OutOfCoreSurvey, Scan
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows, require_finite, rows_of
 from sfumato.errors import OptionError
-from sfumato.plan.plan import Diagnostics, Trace
-from sfumato.private_folder import is_abandoned, lock, unlock
+from sfumato.plan.plan import Claim, Diagnostics, Evidence, Plan, Trace
+from sfumato.private_folder import PrivateFolder
+from sfumato.randomness import Randomness
 from sfumato.release import target as place
 from sfumato.release.bundle import write_parts
 from sfumato.release.destination import Folder
 from sfumato.release.release import Release
 from sfumato.release.rows import StoredTable
 from sfumato.release.target import PARQUET
+from sfumato.release.verify import ColumnChanges, Recount, require_held
+from sfumato.schema.columns import Column
 from sfumato.schema.schema import FittedTable, Schema
+from sfumato.sources.base import Destination
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
-    from sfumato.engines.base import PairedSample, RowKeys
-    from sfumato.plan.plan import Plan
-    from sfumato.randomness import Randomness
-    from sfumato.release.assessment import Assessment
-    from sfumato.release.manifest import Manifest
-    from sfumato.risk.safe_shares import SafeShares
-    from sfumato.schema.columns import Column
-    from sfumato.sources.base import Destination
-    from sfumato.table.kinds import Kind
-
-
-ENDING = ".work"
-PRIVATE = 0o700
+    pass
 
 
 @contextlib.contextmanager
@@ -58,41 +48,20 @@ def workspace(into: Destination | None) -> Iterator[Path]:
     """Yield a new private folder on the disk of the target, or of temporary files if nothing is written."""
     temporary = Path(tempfile.gettempdir()).resolve() / "sfumato"
     target = place.resolve_folder(into.path) if isinstance(into, Folder) else temporary
-    _sweep(target)
     with place.parents_of(target):
-        folder, locks = _make_folder(target)
+        private = _make_folder(target)
         try:
-            yield folder
+            yield private.path
         finally:
-            try:
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                if folder.exists():  # a signal during the removal
-                    shutil.rmtree(folder, ignore_errors=True)
-                unlock(locks)
+            private.remove()
 
 
-def _make_folder(target: Path) -> tuple[Path, list[int]]:
-    failure = ""
+def _make_folder(target: Path) -> PrivateFolder:
     try:
-        folder = target.with_name(f"{place.prefix(target)}{secrets.token_hex(8)}{ENDING}")
-        folder.mkdir(PRIVATE)
-        return folder, lock(folder)
+        return PrivateFolder.create(place.prefix(target), target.parent, ".work")
     except OSError as error:
         failure = error.strerror or type(error).__name__
     raise OptionError(f"No folder for temporary rows can be made next to {target.name!r}: {failure}.", fix="another -o")
-
-
-def _sweep(target: Path) -> None:
-    """Remove what killed runs left."""
-    left = re.compile(rf"{re.escape(place.prefix(target))}[0-9a-f]{{16}}{re.escape(ENDING)}")
-    with contextlib.suppress(OSError):  # the parent does not exist yet, or cannot be listed
-        for path in target.parent.iterdir():
-            if left.fullmatch(path.name) and path.is_dir() and not path.is_symlink() and is_abandoned(path):
-                shutil.rmtree(path, ignore_errors=True)
-
-
-# Released rows in parts, from the written files to the release.
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,38 +70,23 @@ class OutOfCoreWork:
 
     parts: Parts
 
-    @property
-    def released_kinds(self) -> Mapping[str, Kind]:
-        return self.parts.kinds
-
-    @property
-    def released_rows(self) -> int:
-        return self.parts.rows
-
-    @property
-    def released_table(self) -> StoredTable:
+    @cached_property
+    def released(self) -> StoredTable:
         """The released rows, in their files."""
-        return self.parts.table()
-
-    def diagnostics(self) -> Diagnostics:
-        """Return what the blocks reported."""
-        trace = Trace.merged([part.trace for part in self.parts.parts])
-        return Diagnostics(searches=trace.searches, rules=trace.rules)
-
-    def write(self, release: Release, into: Destination | None) -> Release:
-        """Return the release; a folder ``into`` takes over the files, all or nothing."""
-        manifest = release.manifest
-        assert manifest is not None
-        if not isinstance(into, Folder):
-            if into is not None:
-                into.write(release)
-            return replace(release, table=release.table.select(release.table.names))  # the files will be removed
-        folder = write_parts(self.parts.folder, manifest, release.report_files(), into.path)
-        kinds = {column.name: column.kind for column in manifest.released}
-        return replace(release, table=StoredTable.of(folder / PARQUET, kinds))
+        return StoredTable.of(self.parts.folder, self.parts.kinds)
 
 
-# The base session of the engines for tables larger than memory, DuckDB and Spark.
+@dataclass(frozen=True, repr=False)
+class PartTallies:
+    """The tallies of all claims on one part, and its comparison with the original rows."""
+
+    tallies: tuple[Any, ...]
+    compared: ColumnChanges
+
+    @classmethod
+    def of(cls, claims: Sequence[Claim[Any]], evidence: Evidence) -> PartTallies:
+        """Count one part as it was written, with the original rows of its block."""
+        return cls(tuple(claim.tally(evidence) for claim in claims), ColumnChanges.of(evidence))
 
 
 T = TypeVar("T")
@@ -157,11 +111,15 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
 
     @abstractmethod
     def with_declared_kinds(self, rows: StoredRows, columns: Sequence[Column]) -> StoredRows:
-        """Return the rows with the kinds and orders that the schema declares."""
+        """Return the rows with the kinds and orders that the schema declares for these columns."""
 
     @abstractmethod
     def route(self, plan: Plan, rows: StoredRows) -> Blocks:
         """Write each row into the block that the plan routes it to."""
+
+    @abstractmethod
+    def tally_parts(self, claims: Sequence[Claim[Any]], parts: Parts) -> Iterable[PartTallies]:
+        """Count every written part for all claims."""
 
     @abstractmethod
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
@@ -174,7 +132,8 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
         untyped = self.scan(StoredRows(relation, {}, relation.rows))
         stored = rows_of(relation, untyped.facts, source.kinds if isinstance(source, Table) else None)
         completed = Schema.of(schema).completed(stored.names, self.scan(stored).facts)
-        typed = self.with_declared_kinds(stored, completed.columns)
+        declared = [one for one in completed.columns if one.kind is not None or one.domain is not None or one.words]
+        typed = self.with_declared_kinds(stored, declared) if declared else stored
         completed.require_fit(self.scan(typed).facts)
         return OutOfCoreTable(typed, completed)
 
@@ -188,22 +147,33 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
         writer = PartWriter.of(plan, self.route(plan, source.releasable), self.folder)
         return OutOfCoreWork(writer.parts(self.each(writer.write, writer.blocks_in_random_order, "anonymizing blocks")))
 
-    def diagnose(self, plan: Plan, work: OutOfCoreWork) -> Diagnostics:
-        return work.diagnostics()
+    def verify(self, claims: Sequence[Claim[Any]], work: OutOfCoreWork) -> Verified:
+        recounts = [Recount(claim) for claim in claims]
+        changes: ColumnChanges | None = None
+        for part in self.tally_parts(claims, work.parts):
+            for recount, tally in zip(recounts, part.tallies, strict=True):
+                recount.include(tally)
+            changes = part.compared if changes is None else changes.merge(part.compared)
+        findings = tuple(recount.finding() for recount in recounts)
+        require_held(findings)
+        assert changes is not None  # there is at least one part
+        return Verified.of(findings, changes)
 
-    def write(
-        self,
-        work: OutOfCoreWork,
-        manifest: Manifest,
-        diagnostics: Diagnostics,
-        into: Destination | None,
-        *,
-        assessment: Assessment | None = None,
-        before: tuple[SafeShares, ...] = (),
-    ) -> Release:
-        table = work.released_table
-        release = Release(table, manifest, diagnostics=diagnostics, assessment=assessment, before=before)
-        return work.write(release, into)
+    def diagnose(self, plan: Plan, work: OutOfCoreWork) -> Diagnostics:
+        """Return what the blocks reported."""
+        trace = Trace.merged([part.trace for part in work.parts.parts])
+        return Diagnostics(searches=trace.searches, rules=trace.rules)
+
+    def place(self, work: OutOfCoreWork, release: Release, into: Destination | None) -> Release:
+        """Write the release; a folder ``into`` takes over the files, all or nothing."""
+        manifest = release.manifest
+        assert manifest is not None
+        if not isinstance(into, Folder):
+            written = super().place(work, release, into)
+            return replace(written, table=written.table.select(written.table.names))  # the files will be removed
+        folder = write_parts(work.parts.folder, manifest, release.report_files(), into.path)
+        kinds = {column.name: column.kind for column in manifest.released}
+        return replace(release, table=StoredTable.of(folder / PARQUET, kinds))
 
     def sample(
         self, work: OutOfCoreWork, size: int, together: Sequence[str], generator: np.random.Generator
@@ -213,7 +183,7 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
     def keys_of(self, source: OutOfCoreTable, keys: RowKeys) -> Iterator[pa.Table]:
         """Yield the keys of all original rows, which are read in batches."""
         for _, rows in source.stored.tables(self.memory_for(source.stored).batch_rows):
-            yield keys.original(rows)
+            yield keys.key_original(rows)
 
     def memory_for(self, rows: StoredRows) -> MemoryBudget:
         """Return how the memory is divided for these columns."""

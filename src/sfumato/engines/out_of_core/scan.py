@@ -6,13 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
-from sfumato.engines.out_of_core.source import EXACTLY_COUNTED, column_facts
+from sfumato.engines.machine import MemoryBudget
+from sfumato.engines.out_of_core.source import EXACTLY_COUNTED, StoredRows, column_facts
 from sfumato.plan.answers import Extremes, GroupSizes
 from sfumato.plan.questions import (
     Answers,
@@ -28,15 +30,9 @@ from sfumato.plan.questions import (
 )
 from sfumato.plan.sketches import WeightedPoints
 from sfumato.plan.survey import Sample
+from sfumato.randomness import Randomness
 from sfumato.table.facts import ColumnFacts, is_text
 from sfumato.table.kinds import Kind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.engines.machine import MemoryBudget
-    from sfumato.engines.out_of_core.source import StoredRows
-    from sfumato.randomness import Randomness
 
 FROM_FACTS: dict[type[Question[Any]], Callable[[ColumnFacts], Any]] = {  # questions that facts of a column answer
     FactsOf: lambda facts: facts,
@@ -167,7 +163,7 @@ class OutOfCoreSurvey:
             chosen = np.arange(self.rows)
         else:
             chosen = np.sort(self.randomness.stream("sample").choice(self.rows, size, replace=False, shuffle=False))
-        return Sample(self.stored.typed(self.scan.take(chosen)), self.rows)
+        return Sample(self.stored.to_table(self.scan.take(chosen)), self.rows)
 
     def ask(self, questions: Iterable[Question[Any]]) -> Answers:
         """Answer by the shortcuts of the engine where there are some, and the rest in one pass over the rows."""
@@ -196,7 +192,7 @@ class OutOfCoreSurvey:
         counted = self.scan.distinct(question.column, None if limit is None else limit + 1)
         complete = limit is None or counted.num_rows <= limit
         counted = counted if complete else counted.slice(0, limit)
-        coded = self.stored.typed(counted.select([0])).coded(question.column)
+        coded = self.stored.to_table(counted.select([0])).coded(question.column)
         counts = np.zeros(coded.size, dtype=np.int64)
         counts[coded.codes] = counted.column(1).to_numpy()
         return Distinct(coded.values, counts, is_complete=complete)

@@ -1,18 +1,19 @@
-"""Rows in Parquet files as a relation of DuckDB, and the same rows as a stream of batches."""
+"""Rows in Parquet files: as a relation of DuckDB, as batches, as they are written, and the kinds of their columns."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.engines.base import without_identifiers
 from sfumato.errors import OptionError, ReadError, TableError, items_without_cause, without_cause
@@ -20,12 +21,8 @@ from sfumato.release.rows import rows_in
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
 from sfumato.table.facts import ColumnFacts, is_text
-from sfumato.table.kinds import TEXT_ROWS, TEXT_SHARE, Kind
+from sfumato.table.kinds import TEXT_ROWS, TEXT_SHARE, Kind, order_categories
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 ERRORS = (pa.ArrowException, OSError)
 
@@ -68,8 +65,9 @@ class Relation:
 
     def sql(self, names: Sequence[str]) -> str:
         """Return the relation with these columns, each under its :meth:`column` name; NaN is missing."""
-        files = ", ".join(quote_text(_without_wildcards(str(file))) for file in self.files)
-        columns = ", ".join(self._shown(name) for name in names) or "1 AS one"
+        escaped = (re.sub(r"[*?\[]", r"[\g<0>]", str(file)) for file in self.files)  # patterns that match only one path
+        files = ", ".join(map(quote_text, escaped))
+        columns = ", ".join(self._select_column(name) for name in names) or "1 AS one"
         numbered = ", ".join(self._columns.values())
         return f"(SELECT {columns} FROM read_parquet([{files}], hive_partitioning = false) AS file({numbered}))"
 
@@ -81,7 +79,7 @@ class Relation:
     def _columns(self) -> dict[str, str]:
         return {name: f"column{position}" for position, name in enumerate(self.types)}
 
-    def _shown(self, name: str) -> str:
+    def _select_column(self, name: str) -> str:
         column = self.column(name)
         if pt.is_floating(self.types[name]):  # isnan() alone is always false if the statistics of the file omit NaN
             return f"CASE WHEN isfinite({column}) OR isinf({column}) THEN {column} END AS {column}"
@@ -135,14 +133,14 @@ class StoredRows:
     def tables(self, batch_rows: int, names: Sequence[str] | None = None) -> Iterator[tuple[NDArray[np.uint64], Table]]:
         """Yield batches as tables, with the number of each row."""
         for keys, arrow in self.relation.batches(self.names if names is None else names, batch_rows):
-            yield keys, self.typed(arrow)
+            yield keys, self.to_table(arrow)
 
-    def typed(self, arrow: pa.Table) -> Table:
+    def to_table(self, arrow: pa.Table) -> Table:
         """Return stored columns as a table: with their kinds, and ordered ones with their order."""
         kinds = {name: self.kinds[name] for name in arrow.column_names}
         table = Table.from_arrow(arrow, kinds)
         columns = [
-            ordered(column, self.relation.orders[name]) if name in self.relation.orders else column
+            order_categories(column, self.relation.orders[name]) if name in self.relation.orders else column
             for name, column in zip(table.names, table.arrow.columns, strict=True)
         ]
         return Table(pa.table(columns, names=list(table.names)), kinds)
@@ -151,21 +149,6 @@ class StoredRows:
 def quote_text(text: str) -> str:
     """Return a text as SQL."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def _without_wildcards(path: str) -> str:
-    """Return a path as a pattern that only this path matches."""
-    return re.sub(r"[*?\[]", r"[\g<0>]", path)
-
-
-def ordered(column: pa.ChunkedArray, order: Sequence[str]) -> pa.ChunkedArray:
-    """Return a column of text as categories in this order."""
-    import pyarrow.compute as pc
-
-    words = pa.array(order, pa.string())
-    codes = pc.index_in(column, value_set=words)
-    parts = [pa.DictionaryArray.from_arrays(chunk, words, ordered=True) for chunk in codes.chunks]
-    return pa.chunked_array(parts, pa.dictionary(pa.int32(), pa.string(), ordered=True))
 
 
 def _schema(file: Path) -> pa.Schema:
@@ -185,9 +168,6 @@ def _broken(file: Path, error: Exception) -> ReadError:
     return ReadError(f"{file.name} is a broken Parquet file.", fix="write the file again")
 
 
-# Write a stream of tables into one Parquet file of the workspace.
-
-
 def spool_tables(tables: Iterable[pa.Table], folder: Path, name: str) -> Relation:
     """Write tables with the same columns into one Parquet file; ordered columns are stored as text."""
     import pyarrow.parquet as pq
@@ -197,7 +177,7 @@ def spool_tables(tables: Iterable[pa.Table], folder: Path, name: str) -> Relatio
     try:
         for table in tables:
             _note_orders(table, orders)
-            stored = pa.table([_stored(column) for column in table.columns], names=table.column_names)
+            stored = pa.table([_as_plain(column) for column in table.columns], names=table.column_names)
             writer = writer or pq.ParquetWriter(path, stored.schema, compression="lz4")
             writer.write_table(stored.cast(writer.schema))
     except OSError as error:
@@ -220,13 +200,10 @@ def _note_orders(table: pa.Table, orders: dict[str, dict[str, None]]) -> None:
                 words.update(dict.fromkeys(chunk.dictionary.to_pylist()))
 
 
-def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _as_plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pt.is_dictionary(column.type):
         return column.cast(column.type.value_type)
     return column.cast(pa.string()) if pt.is_null(column.type) or pt.is_large_string(column.type) else column
-
-
-# Open rows in files: the kinds of their columns, and the schema that fits them.
 
 
 EXACTLY_COUNTED = 5_000_000  # rows up to which distinct values are counted exactly; more are estimated within about 3 %
@@ -257,29 +234,19 @@ class OutOfCoreTable:
         return self.stored.select([column.name for column in self.schema.without(Role.IDENTIFIER).columns])
 
 
-class FactsOfColumns(Protocol):
-    """A function that counts columns of a relation."""
-
-    def __call__(self, names: Sequence[str], count_distinct: bool = False) -> Mapping[str, ColumnFacts]:
-        """Return the facts of these columns."""
-        ...
-
-
-def rows_of(relation: Relation, facts_of: FactsOfColumns, given: Mapping[str, Kind] | None = None) -> StoredRows:
-    """Return the rows of a relation with the kinds of all columns, ``given`` or by their types and cells."""
+def rows_of(
+    relation: Relation, facts_of: Callable[..., Mapping[str, ColumnFacts]], given: Mapping[str, Kind] | None = None
+) -> StoredRows:
+    """Return the rows of a relation with the kinds of all columns: ``given``, or as ``kinds.kind_of`` finds them."""
     rows = relation.rows
     if not rows:
         raise TableError("A table must have rows to be released.", found="no rows")
-    return StoredRows(relation, kinds_of(relation, facts_of) if given is None else dict(given), rows)
-
-
-def kinds_of(relation: Relation, facts_of: FactsOfColumns) -> dict[str, Kind]:
-    """Return the kinds of all columns, by the rules of :func:`sfumato.table.kinds.kind_of`."""
-    empty = Table.from_arrow(pa.table({name: pa.array([], kind) for name, kind in relation.types.items()}))
+    if given is not None:
+        return StoredRows(relation, dict(given), rows)
     integers = [name for name, kind in relation.types.items() if pt.is_integer(kind)]
     texts = [name for name, kind in relation.types.items() if is_text(kind) and name not in relation.orders]
     facts = {**facts_of(integers), **facts_of(texts, count_distinct=True)}
-    return dict(empty.kinds) | {name: _kind(name, relation, facts.get(name)) for name in relation.types}
+    return StoredRows(relation, {name: _kind(name, relation, facts.get(name)) for name in relation.types}, rows)
 
 
 def _kind(name: str, relation: Relation, facts: ColumnFacts | None) -> Kind:
@@ -287,19 +254,15 @@ def _kind(name: str, relation: Relation, facts: ColumnFacts | None) -> Kind:
     if name in relation.orders or pt.is_dictionary(kind):
         return Kind.ORDERED if name in relation.orders else Kind.NOMINAL
     if facts is None:
-        return _kind_of_type(kind)
+        if pt.is_boolean(kind):
+            return Kind.BOOLEAN
+        if pt.is_date(kind) or pt.is_timestamp(kind):
+            return Kind.DATE
+        return Kind.NOMINAL if pt.is_null(kind) else Kind.CONTINUOUS
     if pt.is_integer(kind):
         return Kind.BOOLEAN if (facts.low, facts.high) == (0.0, 1.0) else Kind.WHOLE
     free = facts.present >= TEXT_ROWS and facts.distinct_values >= TEXT_SHARE * facts.present
     return Kind.TEXT if free else Kind.NOMINAL
-
-
-def _kind_of_type(kind: pa.DataType) -> Kind:
-    if pt.is_boolean(kind):
-        return Kind.BOOLEAN
-    if pt.is_date(kind) or pt.is_timestamp(kind):
-        return Kind.DATE
-    return Kind.NOMINAL if pt.is_null(kind) else Kind.CONTINUOUS
 
 
 def column_facts(counts: Mapping[str, Any], position: int, kind: Kind, stored: pa.DataType) -> ColumnFacts:

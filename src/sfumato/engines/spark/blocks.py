@@ -5,24 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sfumato.engines.out_of_core.source import StoredRows
-from sfumato.engines.spark.cluster import without_text
+from sfumato.engines.spark.cluster import Cluster, without_text
 from sfumato.engines.spark.scan import NumberedFile, numbered_files
 from sfumato.engines.spark.source import BLOCK, KEY, quote_name
 from sfumato.errors import GuaranteeNotMet, items_without_cause
+from sfumato.plan.plan import Plan
 from sfumato.release.rows import rows_in
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.engines.spark.cluster import Cluster
-    from sfumato.plan.plan import Plan
-    from sfumato.table.table import Table
+from sfumato.table.table import Table
 
 STAGES = 2  # of the routing: route, and bring together
 
@@ -44,7 +39,7 @@ class SparkBlocks:
         keys = arrow.column(KEY).to_numpy()
         if np.any(keys[1:] < keys[:-1]):
             arrow = arrow.take(pa.array(np.argsort(keys)))
-        return self.stored.typed(arrow.select(list(self.stored.names)))
+        return self.stored.to_table(arrow.select(list(self.stored.names)))
 
 
 def route_rows(plan: Plan, stored: StoredRows, cluster: Cluster, batch_rows: int) -> SparkBlocks:
@@ -70,18 +65,18 @@ def route_rows(plan: Plan, stored: StoredRows, cluster: Cluster, batch_rows: int
 def _router(
     plan: Plan, stored: StoredRows, files: Sequence[NumberedFile], batch_rows: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def routed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def route(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                rows = _routed(plan, stored, files[number], batch_rows)
+                rows = _route_file(plan, stored, files[number], batch_rows)
                 yield from items_without_cause(rows, Exception, without_text)
 
-    return routed
+    return route
 
 
-def _routed(plan: Plan, stored: StoredRows, file: NumberedFile, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _route_file(plan: Plan, stored: StoredRows, file: NumberedFile, batch_rows: int) -> Iterator[pa.RecordBatch]:
     for keys, arrow in file.batches(stored, stored.names, batch_rows):
-        blocks = plan.route(stored.typed(arrow), keys)
+        blocks = plan.route(stored.to_table(arrow), keys)
         named = {BLOCK: pa.array(blocks, pa.int64()), KEY: pa.array(keys.astype(np.int64))}
         yield from pa.table([*arrow.columns, *named.values()], names=[*arrow.column_names, *named]).to_batches()
 

@@ -1,4 +1,4 @@
-"""Work on a cluster: queries, and Python functions that run on the executors, with errors that quote no cell."""
+"""Work on a cluster: sessions, queries and functions on the executors, progress, and errors that quote no cell."""
 
 from __future__ import annotations
 
@@ -24,9 +24,6 @@ from sfumato.errors import MissingExtra, OptionError, OutOfMemory, ReadError, Sf
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-# Log the progress of Spark stages.
 
 
 PAUSE = 1.0  # seconds between looks
@@ -163,7 +160,7 @@ class Cluster:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        return without_cause(work, (PySparkException, Py4JError), _named)
+        return without_cause(work, (PySparkException, Py4JError), _translate_error)
 
 
 def escape_path(file: Path) -> str:
@@ -197,7 +194,7 @@ def without_text(error: Exception) -> Exception:
     return TaskFailure(f"{type(error).__name__} {reason}".strip())
 
 
-def _named(error: Exception) -> SfumatoError:
+def _translate_error(error: Exception) -> SfumatoError:
     text = str(error)
     for reason, fix in REASONS.items():
         if reason in text:
@@ -218,9 +215,6 @@ def _named(error: Exception) -> SfumatoError:
         found=named[-1] if named else condition or type(error).__name__,
         fix="check the source and the space on the disks; the logs of Spark say more",
     )
-
-
-# Spark sessions: the one that is given or active, or a new one for a master.
 
 
 PANDAS_WARNING = "PySpark does not yet fully support pandas"  # which is not used here

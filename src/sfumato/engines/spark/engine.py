@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from sfumato.engines.base import Engine, Session, Verified
+from sfumato.engines.base import Engine, RowKeys, Session
 from sfumato.engines.duckdb.scan import compare_stored_keys, connect
 from sfumato.engines.machine import MOST_BLOCK, MemoryBudget, processors
-from sfumato.engines.out_of_core.engine import OutOfCoreSession, OutOfCoreWork, workspace
+from sfumato.engines.out_of_core.blocks import Parts, ReleasedPart
+from sfumato.engines.out_of_core.engine import OutOfCoreSession, PartTallies, workspace
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows
 from sfumato.engines.spark.blocks import SparkBlocks, route_rows
 from sfumato.engines.spark.cluster import Cluster, memory_budget, require_spark, spark_session, tasks_at_once
@@ -19,53 +20,14 @@ from sfumato.engines.spark.scan import SparkScan
 from sfumato.engines.spark.source import relation_of, with_declared_kinds
 from sfumato.errors import OptionError
 from sfumato.params import require_int
-from sfumato.release.verify import ColumnChanges, Recount, require_held
+from sfumato.plan.answers import ComparedRows
+from sfumato.plan.plan import Claim, Plan
+from sfumato.schema.columns import Column
+from sfumato.sources.base import Destination
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from sfumato.engines.base import RowKeys
-    from sfumato.engines.out_of_core.blocks import Parts, ReleasedPart
-    from sfumato.plan.answers import ComparedRows
-    from sfumato.plan.plan import Claim, Plan
-    from sfumato.schema.columns import Column
-    from sfumato.sources.base import Destination
-    from sfumato.table.table import Table
-
-
-# Verify the written parts on the executors: each task counts its part, and the tallies are merged.
-
-
-@dataclass(frozen=True, repr=False)
-class PartTallies:
-    """The tallies of all claims on one part, and its comparison with the original rows."""
-
-    tallies: tuple[Any, ...]
-    compared: ColumnChanges
-
-
-@dataclass(frozen=True, repr=False)
-class _Recounter:
-    """Counts one part as it was written, with the original rows of its block."""
-
-    claims: tuple[Claim[Any], ...]
-    parts: Parts
-
-    def tallies(self, part: ReleasedPart) -> PartTallies:
-        evidence = self.parts.evidence(part)
-        return PartTallies(tuple(claim.tally(evidence) for claim in self.claims), ColumnChanges.of(evidence))
-
-
-def verify_parts(claims: Sequence[Claim[Any]], parts: Parts, cluster: Cluster) -> Verified:
-    """Measure every claim on all parts together; raise if one does not hold."""
-    tallied = cluster.each(_Recounter(tuple(claims), parts).tallies, parts.parts, "verifying parts")
-    recounts = [Recount(claim) for claim in claims]
-    for one in tallied:
-        for recount, tally in zip(recounts, one.tallies, strict=True):
-            recount.include(tally)
-    findings = tuple(recount.finding() for recount in recounts)
-    require_held(findings)
-    return Verified.of(findings, reduce(ColumnChanges.merge, (one.compared for one in tallied)))
 
 
 T = TypeVar("T")
@@ -154,15 +116,20 @@ class _Session(OutOfCoreSession):
         share = -(-rows.rows // tasks_at_once(self.cluster.spark))
         return replace(super().memory_for(rows), most_rows=min(max(share, WORTH_A_TASK), MOST_BLOCK))
 
-    def verify(self, claims: Sequence[Claim[Any]], work: OutOfCoreWork) -> Verified:
-        return verify_parts(claims, work.parts, self.cluster)
+    def tally_parts(self, claims: Sequence[Claim[Any]], parts: Parts) -> list[PartTallies]:
+        return self.each(partial(_tally, tuple(claims), parts), parts.parts, "verifying parts")
 
     def compare(self, source: OutOfCoreTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
         """Compare the rows on the driver, which reads them from the shared files."""
         with connect(self.folder, self.memory.database, processors()) as connection:
             return compare_stored_keys(
-                self.keys_of(source, keys), map(keys.released, released), self.folder, connection
+                self.keys_of(source, keys), map(keys.key_released, released), self.folder, connection
             )
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         return self.cluster.each(work, items, what)
+
+
+def _tally(claims: Sequence[Claim[Any]], parts: Parts, part: ReleasedPart) -> PartTallies:
+    """Count one part on an executor."""
+    return PartTallies.of(claims, parts.evidence(part))

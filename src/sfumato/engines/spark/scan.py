@@ -1,4 +1,4 @@
-"""The files of a relation with the numbers of their rows: what one task reads."""
+"""Questions about rows on a cluster: counts by aggregation, the rest by partial answers that executors make."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sfumato.engines.out_of_core.scan import Scan, SqlDialect
 from sfumato.engines.out_of_core.source import Relation, StoredRows
+from sfumato.engines.spark.cluster import Cluster
 from sfumato.engines.spark.source import quote_name
-from sfumato.plan.questions import PartialAnswers
+from sfumato.plan.questions import PartialAnswers, Question
 from sfumato.release.rows import rows_in
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from pyspark.sql import DataFrame
-
-    from sfumato.engines.spark.cluster import Cluster
-    from sfumato.plan.questions import Question
 
 
 @dataclass(frozen=True)
@@ -50,9 +48,6 @@ def numbered_files(relation: Relation) -> list[NumberedFile]:
             numbered.append(NumberedFile(file, first))
         first += rows
     return numbered
-
-
-# Questions about rows on a cluster: counts by aggregation, the rest by partial answers that executors make.
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,21 +80,21 @@ class SparkScan(Scan):
         return counts
 
     def distinct(self, column: str, most: int | None) -> pa.Table:
-        counted = self._counted([quote_name(column)])
+        counted = self._count_by([quote_name(column)])
         if most is not None:
             counted = counted.orderBy("rows", "key0", ascending=[False, True]).limit(most)
         return self.cluster.table(counted).rename_columns([column, "number"])
 
     def group_sizes(self, columns: Sequence[str]) -> pa.Table:
-        sizes = self._counted(list(map(quote_name, columns))).groupBy("rows").count().orderBy("rows")
+        sizes = self._count_by(list(map(quote_name, columns))).groupBy("rows").count().orderBy("rows")
         return self.cluster.table(sizes).rename_columns(["size", "groups"])
 
     def values(self, column: str) -> pa.Table:
         number = self.dialect.number(quote_name(column), self.stored.relation.types[column]) or "CAST(NULL AS DOUBLE)"
-        counted = self.cluster.table(self._counted([number]).orderBy("key0"))
+        counted = self.cluster.table(self._count_by([number]).orderBy("key0"))
         return counted.rename_columns(["value", "rows"])
 
-    def _counted(self, keys: Sequence[str]) -> DataFrame:
+    def _count_by(self, keys: Sequence[str]) -> DataFrame:
         """Return each combination of these values and its number of rows."""
         names = [f"key{position}" for position in range(len(keys))]
         selected = self.frame.selectExpr(*[f"{key} AS {name}" for key, name in zip(keys, names, strict=True)])
@@ -127,7 +122,7 @@ def _fold(
 ) -> PartialAnswers:
     partials = PartialAnswers(questions)
     batches = file.batches(stored, partials.reads, batch_rows)
-    return partials.add(stored.typed(arrow) for _, arrow in batches)
+    return partials.add(stored.to_table(arrow) for _, arrow in batches)
 
 
 def _take(stored: StoredRows, batch_rows: int, asked: tuple[NumberedFile, NDArray[np.int64]]) -> pa.Table:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,18 +23,17 @@ from sfumato.engines.out_of_core.source import Relation, StoredRows, spool_table
 from sfumato.engines.spark.cluster import Cluster, escape_path
 from sfumato.errors import SchemaError, TableError
 from sfumato.formats.raw_files import file_format
+from sfumato.schema.columns import Column
 from sfumato.schema.schema import convert
 from sfumato.sources.files import FileSource, matching_files
 from sfumato.sources.frames import as_table
 from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField
-
-    from sfumato.schema.columns import Column
-    from sfumato.table.table import Table
 
 BATCH_ROWS = 1 << 17
 REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -152,11 +151,8 @@ def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def with_declared_kinds(rows: StoredRows, columns: Iterable[Column], cluster: Cluster) -> StoredRows:
+def with_declared_kinds(rows: StoredRows, declared: Sequence[Column], cluster: Cluster) -> StoredRows:
     """Return the rows with the kinds and orders that the schema declares, written again by the executors."""
-    declared = [column for column in columns if column.kind is not None or column.domain is not None or column.words]
-    if not declared:
-        return rows
     for column in declared:
         if column.kind is Kind.DATE and pt.is_string(rows.relation.types[column.name]):
             raise SchemaError(
@@ -166,7 +162,7 @@ def with_declared_kinds(rows: StoredRows, columns: Iterable[Column], cluster: Cl
     relations = cluster.each(conversion.write, rows.relation.files, "converting columns")
     files = [file for relation in relations for file in relation.files]
     stored = Relation.of(files, relations[0].orders)
-    probe = convert(declared, rows.typed(_empty(rows.relation)))
+    probe = convert(declared, rows.to_table(_empty(rows.relation)))
     return StoredRows(stored, dict(probe.kinds), rows.rows)
 
 
@@ -186,7 +182,7 @@ class _Conversion:
     def _tables(self, file: Path) -> Iterator[Table]:
         relation = self.rows.relation
         one = StoredRows(Relation((file,), relation.types, relation.orders), self.rows.kinds, 0)
-        yield convert(self.declared, one.typed(_empty(relation)))  # a file without rows has columns too
+        yield convert(self.declared, one.to_table(_empty(relation)))  # a file without rows has columns too
         for _, table in one.tables(BATCH_ROWS):
             yield convert(self.declared, table)
 

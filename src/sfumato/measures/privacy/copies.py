@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from sfumato.table.kinds import Kind
 
 
-# Which rows of original, release and reference are equal, cell by cell, whatever types the tables use.
-
-
 LANES = ((0, "a"), (1, "b"))  # the two halves of a key
 NO_VALUE = np.inf  # a released cell that is not one number, so that it equals no original cell
 
@@ -122,12 +119,12 @@ class CellKeys:
         shown += [name for name in known if name in kinds]
         return cls(subject.names, known, tuple(shown), subject.original.kinds)
 
-    def original(self, rows: Table) -> pa.Table:
+    def key_original(self, rows: Table) -> pa.Table:
         """Return the keys of original rows."""
         cells = self._cells(rows)
         return _make_keys(known=cells.select(self.known), whole=cells)
 
-    def released(self, rows: Table) -> pa.Table:
+    def key_released(self, rows: Table) -> pa.Table:
         """Return the keys of released rows."""
         cells = self._cells(rows)
         return _make_keys(known=cells.select(self.known), whole=cells, shown=rows.select(self.shown))

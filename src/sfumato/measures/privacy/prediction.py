@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Nearest rows in tables of any size: exact if that is affordable, else approximate with a measured recall.
-
-
 EXACT_PAIRS = 2 * 10**10  # largest number of pairs for an exact search: some minutes on two processors
 CELL_ROWS = 1000  # average number of points per cell
 PROBED = 24  # cells that are searched for each query

@@ -9,7 +9,7 @@ split off before anything was anonymized (:func:`sfumato.split_holdout`). By def
 person, which for that person is a sample of the same population.
 
 In an assessment the p-values come from exchanges of released rows and rows of the reference
-(`measures/permutation.py`): the same people are compared with both, so that the two sides depend on each other. Both
+(`measures/confidence.py`): the same people are compared with both, so that the two sides depend on each other. Both
 sides have the same number of rows. ``compare_with_reference`` is TL's test, for two samples that do not depend.
 """
 

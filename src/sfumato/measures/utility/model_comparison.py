@@ -1,4 +1,4 @@
-"""Models that analysts fit: do regressions give the same coefficients, and do classifiers predict as well?"""
+"""Models of a release: those that analysts fit, and one that tells released rows from original ones."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ def interval_overlap(one: Coefficients, other: Coefficients) -> float:
 
 
 def model_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Yield the overlap of regression intervals and the accuracy that classifiers keep."""
+    """Measure models that analysts fit: do regressions give the same coefficients, do classifiers predict as well?
+
+    The scores are the overlap of the confidence intervals of regressions, and the accuracy that classifiers keep.
+    """
     generator = subject.generator("models")
     original, released = (
         matrix[_draw_positions(len(matrix), REGRESSION_ROWS, generator)]
@@ -161,13 +164,6 @@ def _draw_positions(rows: int, at_most: int, generator: np.random.Generator) -> 
     return generator.permutation(rows)[:at_most]
 
 
-# Propensity-score utility: can a model tell released rows from original ones?.
-#
-# A logistic regression predicts from a row whether it was released. If release and original have the same
-# distribution, its probabilities are all c, the share of released rows, up to chance (Woo et al. 2009; Snoke et al.
-# 2018).
-
-
 PROPENSITY_ROWS = 10_000  # largest number of rows of each table that are used
 RIDGE = 1e-4  # penalty per row, so that columns that depend on each other do no harm
 
@@ -216,7 +212,12 @@ def propensity(
 
 
 def propensity_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Yield how well a model tells released rows from original ones, compared with chance and with the reference."""
+    """Measure propensity-score utility: can a model tell released rows from original ones?
+
+    A logistic regression predicts from a row whether it was released. If release and original have the same
+    distribution, its probabilities are all c, the share of released rows, up to chance (Woo et al. 2009; Snoke et al.
+    2018). The note compares the score with chance and with the reference.
+    """
     generator = subject.generator("propensity")
     original, released = (
         _draw_rows(matrix, generator) for matrix in (subject.original_matrix, subject.released_matrix)

@@ -1,4 +1,4 @@
-"""The changes in means, variances, correlations and rank correlations (TL Table 4.1)."""
+"""The changes in moments and correlations, and in the distribution of each column."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def moment_changes(original: NDArray[np.float64], released: NDArray[np.float64])
 
 
 def moment_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Yield the four medians; the notes give those of the reference, if there is one."""
+    """Measure the changes in means, variances, correlations and rank correlations (TL Table 4.1).
+
+    The scores are medians over columns or pairs of columns; their notes give those of the reference, if there is one.
+    """
     changes = moment_changes(subject.original_matrix, subject.released_matrix)
     usual = (
         None if subject.reference_matrix is None else moment_changes(subject.original_matrix, subject.reference_matrix)
@@ -94,9 +97,6 @@ def _ranks(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(rankdata(matrix[:: -(-len(matrix) // RANKED_ROWS)], axis=0))
 
 
-# The change in the distribution of each column.
-
-
 @dataclass(frozen=True, kw_only=True)
 class MarginalChange:
     """The change in the distribution of one column."""
@@ -121,7 +121,10 @@ def marginals(subject: MeasuredRelease, matrix: NDArray[np.float64]) -> tuple[Ma
 
 
 def marginal_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Yield the median and the largest change over the columns."""
+    """Measure the change in the distribution of each column: the median and the largest over the columns.
+
+    A change is the Kolmogorov–Smirnov distance for numbers, and the total variation distance for categories.
+    """
     distances = marginals(subject, subject.released_matrix)
     changes = np.array([marginal.change for marginal in distances])
     worst = distances[int(np.argmax(changes))].column

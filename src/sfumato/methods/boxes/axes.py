@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.plan.questions import Answers, Distinct, DistinctIn, ExtremesOf, MissingIn, MomentsOf, Question
-from sfumato.schema.columns import Role
-from sfumato.schema.hierarchies import Ends, node_ends
+from sfumato.schema.columns import Column, Role
+from sfumato.schema.hierarchies import Ends, Tree, node_ends
 from sfumato.schema.schema import Schema
 from sfumato.schema.suggested_hierarchies import tree_for
 from sfumato.table.kinds import Kind
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.schema.columns import Column
-    from sfumato.schema.hierarchies import Tree
     from sfumato.table.table import Table
 
 
@@ -44,13 +42,13 @@ def steps_of_categories(tree: Tree, values: pa.Array, column: str) -> NDArray[np
     occur in the column are not counted.
     """
     positions = tree.positions(values, column=column)
-    found = tree.covering(np.maximum(positions[:-1], 0), positions[1:])
+    nodes = tree.covering(np.maximum(positions[:-1], 0), positions[1:])
     low, high = np.empty((2, len(positions) - 1), dtype=np.int64)
     for level in range(tree.levels):
-        here = found.levels == level
-        low[here], high[here] = (tree.starts[level][found.nodes[here] + side] for side in (0, 1))
+        here = nodes.levels == level
+        low[here], high[here] = (tree.starts[level][nodes.nodes[here] + side] for side in (0, 1))
     covered = np.searchsorted(positions, high) - np.searchsorted(positions, low)
-    is_root = (found.levels == tree.levels - 1) | (positions[:-1] < 0)
+    is_root = (nodes.levels == tree.levels - 1) | (positions[:-1] < 0)
     return np.where(is_root, len(positions), covered) - 1.0
 
 
@@ -82,16 +80,15 @@ class NumberNodes:
         """Return the rank of each row's value."""
         coded = rows.coded(name)
         rank = pc.index_in(coded.values, value_set=self.values).to_numpy(zero_copy_only=False)
-        ranks: NDArray[np.float64] = rank.astype(np.float64)[coded.codes]
-        return ranks
+        return np.asarray(rank.astype(np.float64)[coded.codes])
 
     def intervals(self, first: NDArray[np.int64], last: NDArray[np.int64]) -> Ends:
         """Return the ends of the node that covers the values from a first to a last rank, neither missing."""
-        found = self.tree.covering(np.maximum(self.positions[first], 0), np.maximum(self.positions[last], 0))
+        nodes = self.tree.covering(np.maximum(self.positions[first], 0), np.maximum(self.positions[last], 0))
         low, high = np.empty((2, len(first)))
         for level, (lower, upper) in enumerate(self.ends):
-            here = found.levels == level
-            low[here], high[here] = lower[found.nodes[here]], upper[found.nodes[here]]
+            here = nodes.levels == level
+            low[here], high[here] = lower[nodes.nodes[here]], upper[nodes.nodes[here]]
         return low, high
 
 
@@ -183,8 +180,7 @@ class SetAxis:
         """Return the rank of each row's value."""
         coded = rows.coded(self.name)
         rank = pc.index_in(coded.values, value_set=self.values).to_numpy(zero_copy_only=False)
-        ranks: NDArray[np.float64] = rank.astype(np.float64)[coded.codes]
-        return ranks
+        return np.asarray(rank.astype(np.float64)[coded.codes])
 
 
 Axis = NumberAxis | SetAxis
@@ -215,7 +211,7 @@ class Axes:
         """Return the axes, from the answers to these questions and sampled rows."""
         quasi, kinds = schema.names(Role.QUASI), sample.kinds
         numbers = tuple(
-            _number_axis(answers, schema, name, kinds[name], by_tree=by_tree)
+            _make_number_axis(answers, schema, name, kinds[name], by_tree=by_tree)
             for name in quasi
             if kinds[name].is_numeric
         )
@@ -224,7 +220,7 @@ class Axes:
         if not others:
             return cls(numbers, ())
         likeness = Likeness.of(answers, sample, tuple(name for name in quasi if kinds[name].is_numeric))
-        sets = [_set_axis(answers, schema, name, kinds[name], likeness) for name in others]
+        sets = [_make_set_axis(answers, schema, name, kinds[name], likeness) for name in others]
         if by_tree:
             sets = sorted(map(_cut_by_tree, sets), key=lambda axis: axis.steps is None)  # trees first, for the kernels
         return cls(numbers, tuple(sets))
@@ -285,7 +281,7 @@ class Likeness:
         return np.argsort(totals / np.maximum(counts, 1), kind="stable")
 
 
-def _number_axis(answers: Answers, schema: Schema, name: str, kind: Kind, *, by_tree: bool) -> NumberAxis:
+def _make_number_axis(answers: Answers, schema: Schema, name: str, kind: Kind, *, by_tree: bool) -> NumberAxis:
     ends, column, nodes = answers[ExtremesOf(name)], schema[name], None
     if by_tree and column.tree and not np.isnan(ends.low):
         values = answers[DistinctIn(name, at_most=MOST_VALUES)].require_complete(name).values
@@ -294,7 +290,7 @@ def _number_axis(answers: Answers, schema: Schema, name: str, kind: Kind, *, by_
     return NumberAxis(name, kind, ends.low, ends.high, answers[MissingIn(name)] > 0, column.domain, nodes)
 
 
-def _set_axis(answers: Answers, schema: Schema, name: str, kind: Kind, likeness: Likeness) -> SetAxis:
+def _make_set_axis(answers: Answers, schema: Schema, name: str, kind: Kind, likeness: Likeness) -> SetAxis:
     distinct = answers[DistinctIn(name, at_most=MOST_VALUES)].require_complete(name)
     values = distinct.values
     tree = tree_for(schema[name], values) if schema[name].tree else None
@@ -309,9 +305,6 @@ def _set_axis(answers: Answers, schema: Schema, name: str, kind: Kind, likeness:
 
 def _cut_by_tree(axis: SetAxis) -> SetAxis:
     return axis if axis.tree is None else replace(axis, steps=steps_of_categories(axis.tree, axis.values, axis.name))
-
-
-# The widths of boxes along all axes, with and without trees.
 
 
 def box_widths(axes: Axes, low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""The faces of boxes: at their records, or at the cuts between them."""
+"""Where cells are cut and boxes end: faces, cuts along trees and along one axis, and the axes that matter in a cell."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def hulls(values, order, starts):
 
 
 class CellFaces(NamedTuple):
-    """Where boxes may end along each numeric axis, if they are cells; see ``methods.boxes.cell_faces``.
+    """Where boxes may end along each numeric axis, if they are cells; see ``edges.cell_faces``.
 
     All arrays but ``offset`` and ``first_number`` have one entry per value that occurs, axis by axis in increasing
     order: axis i has the entries offset[i] to offset[i + 1]. They are empty if boxes are hulls.

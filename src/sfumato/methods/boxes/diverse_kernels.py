@@ -1,4 +1,4 @@
-"""The cheapest strips of a cell: runs of neighbouring records along one axis, each large and diverse enough.
+"""Boxes that must be diverse: a kd partition, and the cheapest strips of its small cells (XK §IV).
 
 The cost of a strip is Σ_i (Σ a_i) · width_i, as in ``partition_kernels``. Two neighbouring strips never cost
 more than the strip that contains both, so strips that contain no two others are sufficient. Dynamic programming over
@@ -23,7 +23,7 @@ from sfumato.methods.boxes.partition_kernels import (
     median_cut,
     note_cut,
 )
-from sfumato.methods.boxes.tally_kernels import ROWS, WEIGHT, add, clear, cost, width
+from sfumato.methods.boxes.tally_kernels import ROWS, WEIGHT, add_all, clear, cost, width
 
 PLACES = 16  # strips of a cell with more records end at about this many evenly spaced places
 
@@ -97,8 +97,8 @@ def cheapest_strips(problem, rows, most, tally, bits):
             continue
         clear(tally, bits)
         for end in range(begin + 1, min(shortest[shortest[begin]], last) + 1):
-            for row in rows[ends[end - 1] : ends[end]]:
-                add(tally, bits, problem.values, problem.weights, problem.set_start, problem.trees, row)
+            more = rows[ends[end - 1] : ends[end]]
+            add_all(tally, bits, problem.values, problem.weights, problem.set_start, problem.trees, more)
             if end >= shortest[begin]:
                 total = best[begin] + cost(tally, problem.set_start)
                 if total < best[end] and total < most:
@@ -210,8 +210,7 @@ def large_cut(problem, rows, keys, tally, bits, bounds):
 def box_cost(problem, rows, tally, bits):
     """Return the cost of one box."""
     clear(tally, bits)
-    for row in rows:
-        add(tally, bits, problem.values, problem.weights, problem.set_start, problem.trees, row)
+    add_all(tally, bits, problem.values, problem.weights, problem.set_start, problem.trees, rows)
     return cost(tally, problem.set_start)
 
 

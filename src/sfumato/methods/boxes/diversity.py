@@ -50,7 +50,7 @@ def default_questions(l: int | None, schema: Schema) -> list[DistinctIn]:
     return [DistinctIn(name, MOST_FREQUENT) for name in schema.names(Role.SENSITIVE)] if l is None else []
 
 
-def chosen_l(l: int | None, k: int, rows: int, schema: Schema, answers: Answers) -> int:
+def choose_l(l: int | None, k: int, rows: int, schema: Schema, answers: Answers) -> int:
     """Return ℓ as given or, by default, 2 if there is a sensitive column and 1 otherwise.
 
     Raise if the default would cost too much: every box then needs a record without the most common value of a sensitive
@@ -131,7 +131,7 @@ class DiversityRule:
         everywhere = float(epsilon) if isinstance(epsilon, int | float) else 0.0
         return cls(l, columns, {name: given.get(name, everywhere) for name in columns if kinds[name].is_numeric})
 
-    def protected(self, rows: Table, axes: Axes) -> Protected:
+    def protect(self, rows: Table, axes: Axes) -> Protected:
         """Return the protected columns of these rows."""
         hidden = {axis.name: axis for axis in axes.all}
         values = np.empty((rows.rows, len(self.columns)))
@@ -164,11 +164,7 @@ class DiversityRule:
         """Return the promises about these columns."""
         return tuple(
             Diversity(
-                l=self.l,
-                columns=group,
-                column=name,
-                epsilon=self.epsilon.get(name) or None,
-                hidden=name in axes.names,
+                l=self.l, columns=group, column=name, epsilon=self.epsilon.get(name) or None, hidden=name in axes.names
             )
             for name in self.columns
         )

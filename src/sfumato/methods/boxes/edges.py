@@ -2,13 +2,13 @@
 
 *Hulls* are shrunk to the records: they are as narrow as possible, but each face is the value of a record. *Cells*
 subdivide the space: their faces lie between records, at values that at least k records share, or at the declared domain
-(see :mod:`sfumato.methods.boxes.edges`). Both can be rounded outward to a given precision.
+(see ``cell_faces``). Both can be rounded outward to a given precision.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -20,12 +20,10 @@ from sfumato.methods.boxes.axes import NumberAxis
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from sfumato.methods.boxes.cut_kernels import CellFaces
-    from sfumato.methods.partition import Leaves
+    from sfumato.methods.partition import BoxPartition
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,32 +50,32 @@ class Edges:
         Axes with a tree come last and have no cells: their faces are those of nodes.
         """
 
-        declared = [self.declared(axis) for axis in axes]  # a domain must hold the data, wherever faces are placed
+        declared = [self.domain_of(axis) for axis in axes]  # a domain must hold the data, wherever faces are placed
         plain = tuple(axis for axis in axes if axis.nodes is None)
         if self.kind == "hull" or not plain:
             return None
         return cell_faces(values[:, : len(plain)], plain, declared[: len(plain)], self.k)
 
-    def faces(self, leaves: Leaves, values: NDArray[np.float64], axes: tuple[NumberAxis, ...]) -> Faces:
+    def faces(self, boxes: BoxPartition, values: NDArray[np.float64], axes: tuple[NumberAxis, ...]) -> Faces:
         """Return the faces of all boxes; ``values`` are the coordinates of the numeric axes, one row per record."""
         from sfumato.methods.boxes import cut_kernels as kernel
 
-        missing = np.zeros((leaves.count, len(axes)), dtype=np.int64)
+        missing = np.zeros((boxes.count, len(axes)), dtype=np.int64)
         numbers = values.copy() if any(axis.has_missing for axis in axes) else values
         for position, axis in enumerate(axes):
             if axis.has_missing:
                 is_missing = values[:, position] == axis.missing_place
-                missing[:, position] = np.add.reduceat(is_missing[leaves.order], leaves.starts[:-1])
+                missing[:, position] = np.add.reduceat(is_missing[boxes.order], boxes.starts[:-1])
                 numbers[is_missing, position] = np.nan
-        empty = missing == leaves.sizes[:, None]
-        low, high = kernel.hulls(numbers, leaves.order, leaves.starts)
+        empty = missing == boxes.sizes[:, None]
+        low, high = kernel.hulls(numbers, boxes.order, boxes.starts)
         cells = self.cell_faces(values, axes)
         if cells is not None:
             whole = kernel.whole_space(cells)
-            found = kernel.cells(cells, values, leaves.order, leaves.starts, leaves.cuts, whole)
+            ends = kernel.cells(cells, values, boxes.order, boxes.starts, boxes.cuts, whole)
             plain = whole.shape[1]
-            low[:, :plain] = np.maximum(found[:, 0], kernel.smallest_faces(cells))  # of boxes with missing numbers, too
-            high[:, :plain] = found[:, 1]
+            low[:, :plain] = np.maximum(ends[:, 0], kernel.smallest_faces(cells))  # of boxes with missing numbers, too
+            high[:, :plain] = ends[:, 1]
         for position, axis in enumerate(axes):
             if axis.nodes is not None:
                 ranks = (np.where(empty, 0.0, hull)[:, position].astype(np.int64) for hull in (low, high))
@@ -86,7 +84,7 @@ class Edges:
         low[empty], high[empty] = np.nan, np.nan
         return Faces(low, high, missing)
 
-    def declared(self, axis: NumberAxis) -> tuple[float, float] | None:
+    def domain_of(self, axis: NumberAxis) -> tuple[float, float] | None:
         """Return the declared domain of an axis, checked against the data."""
         domain = self.domain.get(axis.name) or axis.domain
         if domain is not None and (axis.low < domain[0] or axis.high > domain[1]):
@@ -107,7 +105,7 @@ class Edges:
             for face, outward in ((low, np.floor), (high, np.ceil)):
                 moved = np.round(outward(face / step) * step, _decimals(step))
                 np.copyto(face, np.minimum(moved, face) if face is low else np.maximum(moved, face))
-            declared = self.declared(axis)
+            declared = self.domain_of(axis)
             if declared is not None:
                 np.copyto(low, np.maximum(low, declared[0]))
                 np.copyto(high, np.minimum(high, declared[1]))

@@ -7,17 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from sfumato.errors import CannotRelease, OptionError, StatisticError
+from sfumato.errors import OptionError, StatisticError
 from sfumato.methods.base import Method
 from sfumato.methods.boxes.axes import Axes
-from sfumato.methods.boxes.diversity import DiversityRule, chosen_l, default_questions, require_enough_values
+from sfumato.methods.boxes.diversity import DiversityRule, choose_l, default_questions, require_enough_values
 from sfumato.methods.boxes.edges import Edges, require_snap
 from sfumato.methods.boxes.partition import SampledRows, routes
 from sfumato.methods.boxes.plan import BoxesPlan
 from sfumato.methods.boxes.rules import Rule, Rules, Words, require_words
-from sfumato.methods.boxes.sensitivities import ACCURACY, AllStatistics, MomentsLookup, kept_statistics, sensitivities
-from sfumato.methods.options import budget_option, group_size_option
-from sfumato.methods.partition import one_block
+from sfumato.methods.boxes.sensitivities import (
+    ACCURACY,
+    AllStatistics,
+    Kept,
+    MomentsLookup,
+    Sensitivities,
+    sensitivities,
+    statistics_to_keep,
+)
+from sfumato.methods.options import budget_option, group_size_option, reported_option, require_rows
+from sfumato.methods.partition import Routes, one_block
 from sfumato.methods.search_budget import SearchBudget
 from sfumato.params import Checked, Choice, OrNone, Share, Whole, option, require_number
 from sfumato.plan.questions import MissingIn
@@ -29,8 +37,6 @@ from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
-    from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
-    from sfumato.methods.partition import Routes
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.statistics.statistic import Statistic
@@ -107,57 +113,50 @@ class Boxes(Method):
     }
 
     k: int = group_size_option("Smallest number of records that share a box.", at_least=2, unit="records")
-    l: int | None = option(
+    l: int | None = reported_option(
         OrNone(Whole(at_least=1)),
         "Smallest number of different values of each sensitive column in a box, at most k. Without a sensitive column "
         "it applies to every quasi-identifier. None: 2 if there is a sensitive column, else 1. 1: no requirement.",
         default=None,
         unit="values",
-        reported=True,
     )
-    keep: Sequence[str | Statistic] | None = option(
+    keep: Sequence[str | Statistic] | None = reported_option(
         OrNone(Checked("list of statistics", _require_list)),
         'Statistics to keep accurate, such as ["corr(age, income)", "mean(income)"]. None: all means, variances and '
         "correlations of the numeric quasi-identifiers, with equal importance.",
         default=None,
-        reported=True,
     )
-    importance: Sequence[float] | Mapping[str, float] | None = option(
+    importance: Sequence[float] | Mapping[str, float] | None = reported_option(
         OrNone(Checked("one number for each kept statistic, in order or by statistic, each at least 0")),
         "Relative importance of each kept statistic. None: all are equally important.",
         default=None,
-        reported=True,
     )
-    accuracy: Sequence[float] | Mapping[str, float] | None = option(
+    accuracy: Sequence[float] | Mapping[str, float] | None = reported_option(
         OrNone(Checked("one number for each kept statistic, in order or by statistic, each above 0")),
         "Wanted accuracy of each kept statistic: the half-width of its interval. None: 10 % of its natural scale, such "
         "as 10 % of the column's standard deviation for a mean, or 0.1 for a correlation.",
         default=None,
         unit="the unit of the statistic",
-        reported=True,
     )
-    epsilon: float | Mapping[str, float] | None = option(
+    epsilon: float | Mapping[str, float] | None = reported_option(
         OrNone(Checked("number, or one for each named column, at least 0", _require_distances)),
         "Smallest difference that counts as a different value of a numeric column, for l. None: every difference "
         "counts.",
         default=None,
         unit="the unit of the column",
-        reported=True,
     )
-    edges: str = option(
+    edges: str = reported_option(
         Choice(("hull", "cells")),
         'Where the faces of boxes are placed: "hull" shrinks a box to its records, so that each face is the value of a '
         'record; "cells" divides the whole space, with faces between the records or at values that at least k records '
         "share.",
         default="hull",
-        reported=True,
     )
-    snap: float | Mapping[str, float] | None = option(
+    snap: float | Mapping[str, float] | None = reported_option(
         OrNone(Checked("number, or one for each named column, above 0", require_snap)),
         "Precision to which faces are rounded outward, so that they reveal less about the records. None: no rounding.",
         default=None,
         unit="the unit of the column",
-        reported=True,
     )
     domain: Mapping[str, tuple[float, float]] | None = option(
         OrNone(Checked("pair of numbers for each named column, the smaller first", _require_domains)),
@@ -166,69 +165,58 @@ class Boxes(Method):
         default=None,
         unit="the unit of the column",
     )
-    others: float = option(
+    others: float = reported_option(
         Share(below_one=True),
         "Share of the whole weight that all columns without a kept statistic get together, however many they are. 0: "
         "their boxes may be as wide as their range. Used only with keep.",
         default=0.1,
         unit="the weight",
-        reported=True,
     )
-    suppress: float = option(
-        Share(),
-        "Largest share of the rows that may be suppressed to avoid very wide boxes.",
-        default=0.0,
-        unit="rows",
-        reported=True,
+    suppress: float = reported_option(
+        Share(), "Largest share of the rows that may be suppressed to avoid very wide boxes.", default=0.0, unit="rows"
     )
-    cut: str = option(
+    cut: str = reported_option(
         Choice(("width", "median")),
         'How the space is cut: "width" to minimise the uncertainty of the kept statistics, or "median" as in the '
         "Mondrian algorithm, for comparison.",
         default="width",
-        reported=True,
     )
-    categories: str = option(
+    categories: str = reported_option(
         Choice(("sets", "tree")),
         'How categories are released: as "sets" of values, or as the node of the column\'s generalization "tree" that '
         'covers them. With "tree", columns with a tree are also cut by it: boxes have narrow nodes, and numbers and '
         "dates are released as the intervals of nodes.",
         default="sets",
-        reported=True,
     )
-    set_names: int | None = option(
+    set_names: int | None = reported_option(
         OrNone(Whole(at_least=1)),
         'Largest number of names in a released set. A set of more is released as "(any)", which stands for any value '
         'of the column except a missing one; "(missing)" is added where it occurs. A column of two names is not '
         "affected. None: no limit.",
         default=50,
         unit="names",
-        reported=True,
     )
-    sampling_weights: str = option(
+    sampling_weights: str = reported_option(
         Choice(("box-mean", "exact")),
         'How a column with the role weight is released. "box-mean": every row has the mean weight of its box, so that '
         "a weight singles out nobody and the total of each box is kept; statistics stay guaranteed for the original "
         'weights. "exact": as it is, with a warning that tells how many weights are unique.',
         default="box-mean",
-        reported=True,
     )
     search: SearchBudget | float | None = budget_option(
         "Time limit of a search for boxes that are narrower than those of the greedy partition. None: no search."
     )
-    overlap: str = option(
+    overlap: str = reported_option(
         Choice(("none", "allowed")),
         'What the search may change: "none" moves cuts only, so that boxes do not overlap; "allowed" exchanges records '
         "between boxes, so that boxes may overlap and become narrower.",
         default="none",
-        reported=True,
     )
-    rules: Sequence[str] = option(
+    rules: Sequence[str] = reported_option(
         Checked("list of rules", _require_rules),
         'Expert rules in words, such as "income matters most when age is young". A rule changes the importance of its '
         "column for the records for which its condition is true.",
         default=(),
-        reported=True,
     )
     words: Words | None = option(
         OrNone(Checked("three or four corners for each word of each column", lambda value, name: require_words(value))),
@@ -256,13 +244,10 @@ class Boxes(Method):
             )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> BoxesPlan:
-        if survey.rows < self.k:
-            raise CannotRelease(
-                f"The table must have at least k = {self.k} rows.", found=f"{survey.rows:,} rows", fix="a smaller k"
-            )
+        require_rows(survey.rows, self.k)
         if self.l and survey.sample.is_whole:
             require_enough_values(self.l, schema, survey.sample.table)
-        sample, rules = self._numbered(survey.sample.table), [Rule.read(rule) for rule in self.rules]
+        sample, rules = self._count_booleans(survey.sample.table), [Rule.read(rule) for rule in self.rules]
         by_tree = self.categories == "tree"
         numeric = [column.name for column in schema.columns if sample.kinds[column.name].is_numeric]
         answers = survey.ask(
@@ -275,7 +260,7 @@ class Boxes(Method):
         )
         axes = Axes.of(answers, sample, schema, by_tree=by_tree)
         self._require_columns(axes, schema)
-        kept = self._kept(axes, schema, numeric)
+        kept = self._statistics_to_keep(axes, schema, numeric)
         missing = {name: answers[MissingIn(name)] for name in numeric}
         weight = next(iter(schema.names(Role.WEIGHT)), None)
         numbers = [axis.name for axis in axes.numbers]
@@ -290,7 +275,7 @@ class Boxes(Method):
             if survey.sample.is_whole:
                 bound.require_true(sample)
             weights = replace(weights, rules=bound)
-        l = chosen_l(self.l, self.k, survey.rows, schema, answers)
+        l = choose_l(self.l, self.k, survey.rows, schema, answers)
         diversity = DiversityRule.of(l, self.epsilon, schema, sample.kinds)
         _log_diversity(diversity, is_default=self.l is None)
         return BoxesPlan(
@@ -311,18 +296,18 @@ class Boxes(Method):
     def _pools(self) -> bool:
         return self.sampling_weights == "box-mean"
 
-    def _numbered(self, sample: Table) -> Table:
+    def _count_booleans(self, sample: Table) -> Table:
         """Return the table with boolean columns that a kept statistic uses as numbers, 0 and 1."""
         statistics = [parse(text, names=sample.names) for text in self.keep or ()]
         used = {name for statistic in statistics for name in statistic.columns}
         booleans = {name for name in used if sample.kinds.get(name) is Kind.BOOLEAN}
         return Table(sample.arrow, {**sample.kinds, **dict.fromkeys(booleans, Kind.WHOLE)}) if booleans else sample
 
-    def _kept(self, axes: Axes, schema: Schema, numeric: Sequence[str]) -> tuple[Kept, ...]:
+    def _statistics_to_keep(self, axes: Axes, schema: Schema, numeric: Sequence[str]) -> tuple[Kept, ...]:
         """Return the statistics to keep; raise unless all their columns are numeric."""
         names = [column.name for column in schema.columns]
         numbers = [axis.name for axis in axes.numbers]
-        kept = kept_statistics(self.keep, self.importance, self.accuracy, names, numbers)
+        kept = statistics_to_keep(self.keep, self.importance, self.accuracy, names, numbers)
         for one in kept:
             others = [name for name in one.statistic.columns if name not in numeric]
             if others:
@@ -340,7 +325,7 @@ class Boxes(Method):
             return one_block()
         sample = survey.sample
         rows = SampledRows(
-            axes.coordinates(sample.table), weights.of(sample.table), diversity.protected(sample.table, axes), axes
+            axes.coordinates(sample.table), weights.of(sample.table), diversity.protect(sample.table, axes), axes
         )
         return routes(rows, max(survey.block_rows, 4 * self.k) * sample.share, 2 * self.k)
 

@@ -1,4 +1,4 @@
-"""How close the boxes come to the theoretical optimum (XK §II)."""
+"""How close the boxes come to the theoretical optimum (XK §II): the density of records, and the best boxes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.plan.plan import Optimality
+from sfumato.plan.plan import Evidence, Optimality
 from sfumato.table.intervals import Intervals, interval_names
 
 if TYPE_CHECKING:
@@ -19,11 +19,7 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.axes import Axes, NumberAxis
     from sfumato.methods.boxes.diversity import DiversityRule
     from sfumato.methods.boxes.sensitivities import Sensitivities
-    from sfumato.plan.plan import Evidence
     from sfumato.table.table import Table
-
-
-# A nearest-neighbour estimate of the density of records around a point.
 
 
 NEIGHBOURS = 24
@@ -50,8 +46,7 @@ def log_density(
     positive = distances[distances > 0.0]
     distances = np.maximum(distances, positive.min() if positive.size else 1.0)
     log_ball = axes / 2 * math.log(math.pi) - math.lgamma(axes / 2 + 1)
-    found: NDArray[np.float64] = math.log(max(near - 1, 1)) - log_ball - axes * np.log(distances) - np.log(spread).sum()
-    return found
+    return np.asarray(math.log(max(near - 1, 1)) - log_ball - axes * np.log(distances) - np.log(spread).sum())
 
 
 # The best box around a point: XK §II and §IV in one formula.
@@ -81,14 +76,14 @@ def half_widths(
     """
     a = np.asarray(sensitivity, dtype=np.float64)
     low = np.where(low > VANISHING, np.minimum(low, high), 0.0)
-    found = np.empty_like(a)
+    widths = np.empty_like(a)
     step = max(1, CELLS_AT_ONCE // max(1, a.shape[1]))
     for start in range(0, len(a), step):
         part = slice(start, start + step)
         level = _level(a[part], log_volume[part], low, high)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found[part] = np.clip(np.where(a[part] > 0.0, level[:, None] / a[part], np.inf), low, high)
-    return found
+            widths[part] = np.clip(np.where(a[part] > 0.0, level[:, None] / a[part], np.inf), low, high)
+    return widths
 
 
 def _level(
@@ -125,8 +120,7 @@ def _level(
 
 def contribution(sensitivity: NDArray[np.float64], widths: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return Σ a_i Δ_i of each point; it is n·c(x) if no width is at a bound (XK §II)."""
-    total: NDArray[np.float64] = np.einsum("pi,pi->p", sensitivity, widths)
-    return total
+    return np.asarray(np.einsum("pi,pi->p", sensitivity, widths))
 
 
 RECORDS = 10_000  # records used; evenly spaced in a larger table, so that the time does not grow with it

@@ -1,4 +1,4 @@
-"""The partition of the space into boxes of at least k records: the kernel, run on all cores."""
+"""The partition of the space into boxes of at least k records: run on all cores, with trees, and in blocks."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.boxes.axes import box_widths
-from sfumato.methods.partition import Leaves, grow_routes
+from sfumato.methods.boxes.axes import Axes, box_widths
+from sfumato.methods.partition import BoxPartition, Routes, grow_routes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from sfumato.methods.boxes.axes import Axes
     from sfumato.methods.boxes.cut_kernels import CellFaces
     from sfumato.methods.boxes.diversity import Protected
     from sfumato.methods.boxes.partition_kernels import PartitionProblem
-    from sfumato.methods.partition import Routes
-
 
 SHARE = 6  # cells per core, so that no core waits long for the others
 NEAR, FAR = 8, 32  # a cell of fewer than this × k records tries every cut; small tables use the larger look-ahead
@@ -42,7 +39,7 @@ def partition(
     median: bool,
     note_cuts: bool,
     faces: CellFaces | None = None,
-) -> Leaves:
+) -> BoxPartition:
     """Return boxes of at least k records with a small weighted sum of widths; deterministic.
 
     The widths are those of the records or, if ``faces`` are given, those of the cells. The median rule uses the records
@@ -63,12 +60,12 @@ def partition(
     whole = whole_space(problem.faces) if faces is not None and not median else np.empty((2, 0))
     split = _splitter(problem, protected, are_plain_hulls=faces is None and not axes.have_trees)
     split(order, begins, cuts, whole, 0, rows, max(rows // (SHARE * cores), problem.lookahead * k))
-    parts = Leaves(order, np.append(np.flatnonzero(begins), rows), cuts)
+    parts = BoxPartition(order, np.append(np.flatnonzero(begins), rows), cuts)
     bounds = cell_bounds(problem, parts, whole)
     with ThreadPoolExecutor(cores) as pool:
         ends = pairwise(parts.starts.tolist())
         list(pool.map(lambda part, ends: split(order, begins, cuts, part, *ends, 0), bounds, ends))
-    return Leaves(order, np.append(np.flatnonzero(begins), rows), cuts)
+    return BoxPartition(order, np.append(np.flatnonzero(begins), rows), cuts)
 
 
 def _splitter(problem: PartitionProblem, protected: Protected, *, are_plain_hulls: bool) -> Callable[..., None]:
@@ -81,15 +78,14 @@ def _splitter(problem: PartitionProblem, protected: Protected, *, are_plain_hull
     return functools.partial(partition.split, problem)
 
 
-def cell_bounds(problem: PartitionProblem, leaves: Leaves, whole: NDArray[np.float64]) -> NDArray[np.float64]:
+def cell_bounds(problem: PartitionProblem, boxes: BoxPartition, whole: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the lower and upper faces of each box, (boxes, 2, numeric axes), given those of the whole space.
 
     Without columns in ``whole`` boxes are hulls, and the result has no columns either.
     """
     from sfumato.methods.boxes.cut_kernels import cells
 
-    found: NDArray[np.float64] = cells(problem.faces, problem.values, leaves.order, leaves.starts, leaves.cuts, whole)
-    return found
+    return np.asarray(cells(problem.faces, problem.values, boxes.order, boxes.starts, boxes.cuts, whole))
 
 
 def _only_axis(
@@ -111,7 +107,7 @@ def _along_line(
     *,
     note_cuts: bool,
     faces: CellFaces | None,
-) -> Leaves:
+) -> BoxPartition:
     """Return the cheapest boxes along one axis."""
     from sfumato.methods.boxes.cut_kernels import cheapest_ends, line_faces, note_line_cuts
 
@@ -122,7 +118,7 @@ def _along_line(
     cuts = np.empty((len(order) if note_cuts else 0, 4))
     if note_cuts:
         note_line_cuts(ordered, starts, axis, cuts)
-    return Leaves(order, starts, cuts)
+    return BoxPartition(order, starts, cuts)
 
 
 def problem_of(
@@ -162,17 +158,17 @@ def problem_of(
 
 # The mean sampling weight of each box.
 #
-# A sampling weight may be unique, and a row that leaves with its own weight can be told apart from the others in its
-# box. If every row of a box leaves with the mean weight of the box, weights tell nobody apart, and all totals over
-# whole boxes are kept. Statistics of intervals lose nothing: the weighted mean of numbers in one interval lies in it
-# for any weights.
+# A sampling weight may be unique, and a row that is released with its own weight can be told apart from the others
+# in its box. If every row of a box is released with the mean weight of the box, weights tell nobody apart, and all
+# totals over whole boxes are kept. Statistics of intervals lose nothing: the weighted mean of numbers in one interval
+# lies in it for any weights.
 
 
-def box_means(weights: NDArray[np.float64], leaves: Leaves) -> NDArray[np.float64]:
+def box_means(weights: NDArray[np.float64], boxes: BoxPartition) -> NDArray[np.float64]:
     """Return the mean weight of each box; exact if all its weights are equal."""
-    ordered, starts = weights[leaves.order], leaves.starts[:-1]
+    ordered, starts = weights[boxes.order], boxes.starts[:-1]
     totals = np.add.reduceat(ordered.astype(np.longdouble), starts)  # so that a total is rounded only once
-    means = (totals / leaves.sizes).astype(np.float64)
+    means = (totals / boxes.sizes).astype(np.float64)
     return np.clip(means, np.minimum.reduceat(ordered, starts), np.maximum.reduceat(ordered, starts))
 
 
@@ -190,28 +186,28 @@ LEAST_VISITS, MOST_VISITS = 8, 60
 COSTLY = (0.6, 0.8)  # quantiles of the cost per record from which on boxes are partitioned again, one after the other
 
 
-def partition_by_trees(problem: PartitionProblem) -> Leaves:
+def partition_by_trees(problem: PartitionProblem) -> BoxPartition:
     """Return boxes of at least k records with a small weighted sum of widths; deterministic."""
-    leaves = _cut(problem)
-    costs = _costs(problem, leaves)
+    boxes = _cut(problem)
+    costs = _costs(problem, boxes)
     for quantile in COSTLY:
-        per_record = costs / leaves.sizes
-        costly = per_record > np.quantile(np.repeat(per_record, leaves.sizes), quantile)
+        per_record = costs / boxes.sizes
+        costly = per_record > np.quantile(np.repeat(per_record, boxes.sizes), quantile)
         if costly.sum() < 2:
             break
-        rows = leaves.order[np.repeat(costly, leaves.sizes)]
+        rows = boxes.order[np.repeat(costly, boxes.sizes)]
         part = _part(problem, rows)
         again = _cut(part)
         new_costs = _costs(part, again)
         if new_costs.sum() < costs[costly].sum():
-            order = np.concatenate([leaves.order[np.repeat(~costly, leaves.sizes)], rows[again.order]])
-            sizes = np.concatenate([leaves.sizes[~costly], again.sizes])
-            leaves = Leaves(order, np.concatenate([[0], np.cumsum(sizes)]), np.empty((0, 4)))
+            order = np.concatenate([boxes.order[np.repeat(~costly, boxes.sizes)], rows[again.order]])
+            sizes = np.concatenate([boxes.sizes[~costly], again.sizes])
+            boxes = BoxPartition(order, np.concatenate([[0], np.cumsum(sizes)]), np.empty((0, 4)))
             costs = np.concatenate([costs[~costly], new_costs])
-    return leaves
+    return boxes
 
 
-def _cut(problem: PartitionProblem) -> Leaves:
+def _cut(problem: PartitionProblem) -> BoxPartition:
     """Cut all records: greedily down to small cells, and each of these in the best of several ways."""
     from sfumato.methods.boxes.partition_kernels import split
     from sfumato.methods.boxes.tree_kernels import follow
@@ -229,14 +225,13 @@ def _cut(problem: PartitionProblem) -> Leaves:
     cells = np.append(np.flatnonzero(begins), rows).tolist()
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         list(pool.map(finish, pairwise(cells)))
-    return Leaves(order, np.append(np.flatnonzero(begins), rows), np.empty((0, 4)))
+    return BoxPartition(order, np.append(np.flatnonzero(begins), rows), np.empty((0, 4)))
 
 
-def _costs(problem: PartitionProblem, leaves: Leaves) -> NDArray[np.float64]:
+def _costs(problem: PartitionProblem, boxes: BoxPartition) -> NDArray[np.float64]:
     from sfumato.methods.boxes.tree_kernels import costs_of
 
-    costs: NDArray[np.float64] = costs_of(problem, leaves.order, leaves.starts)
-    return costs
+    return np.asarray(costs_of(problem, boxes.order, boxes.starts))
 
 
 def _part(problem: PartitionProblem, rows: NDArray[np.int64]) -> PartitionProblem:
@@ -266,8 +261,7 @@ class SampledRows:
     def widths(self) -> NDArray[np.float64]:
         """The width of the rows along each axis."""
         ends = self.places.min(axis=0, keepdims=True), self.places.max(axis=0, keepdims=True)
-        widths: NDArray[np.float64] = box_widths(self.axes, *ends)[0]
-        return widths
+        return np.asarray(box_widths(self.axes, *ends)[0])
 
     def between_children(self, axis: int, ordered: NDArray[np.float64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return those places among the sorted places where a child of the covering node ends, if there is a tree."""
@@ -278,8 +272,7 @@ class SampledRows:
 
         trees = trees_of([steps])
         whole = covering_widths(trees, 0, ordered[:1], ordered[-1:])
-        between: NDArray[np.int64] = ends[covering_widths(trees, 0, ordered[ends - 1], ordered[ends]) >= whole]
-        return between
+        return np.asarray(ends[covering_widths(trees, 0, ordered[ends - 1], ordered[ends]) >= whole])
 
     @property
     def is_diverse(self) -> bool:
@@ -322,8 +315,8 @@ def _cut_block(sample: SampledRows, least: int) -> tuple[int, float] | None:
 def _values_apart(values: NDArray[np.float64], distance: float, at_most: int) -> int:
     """Count the values that are pairwise different and at least ``distance`` apart, up to ``at_most``."""
     ordered = np.unique(values)
-    found, place = 0, 0
-    while found < at_most and place < len(ordered):
-        found += 1
+    count, place = 0, 0
+    while count < at_most and place < len(ordered):
+        count += 1
         place = max(int(np.searchsorted(ordered, ordered[place] + distance)), place + 1)
-    return found
+    return count

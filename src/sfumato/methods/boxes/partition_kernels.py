@@ -40,12 +40,15 @@ from sfumato.methods.boxes.tally_kernels import (
     WEIGHT,
     Trees,
     add,
+    add_all,
     clear,
     commonest,
     has_tree,
     leading,
     least_cost,
+    least_costs,
     point_mass_gains,
+    running_pressures,
     width,
 )
 
@@ -125,8 +128,7 @@ def coarse_cut(problem, rows, keys, tally, bits, bounds):
     step = 1 if exact else count // SAMPLE
     sample = rows[::step].copy()
     open_tally(tally, bits, bounds)
-    for row in sample:
-        add(tally, bits, values, weights, set_start, problem.trees, row)
+    add_all(tally, bits, values, weights, set_start, problem.trees, sample)
     chosen, best, atom, above, beside = -1, 0.0, 0.0, False, False
     low, high, open_axis = 0.0, 0.0, -1
     few = sample[:: max(1, len(sample) // POINT_MASS_SAMPLE)]
@@ -242,51 +244,83 @@ def pressures_of(tally, set_start):
     return pressures
 
 
+def _cut_along_with_arrays(problem, own, rows, local, order, keys, costs, tally, bits, best):
+    """Find the best cut as :func:`cut_along` does, with the costs of all cuts at once."""
+    if len(problem.trees.start) > 0 or own.bounds.shape[1] > 0:
+        return cut_in_turn(problem, own, rows, local, order, keys, costs, tally, bits, best)
+    count, k, at = len(keys), problem.k, 0
+    values, weights, is_set = own.values[order], own.weights[order], is_category(problem, own.axis[local])
+    listed = keys.tolist()
+    tried = np.array([place for place in range(k, count - k + 1) if may_cut(listed, k, place, is_set)], np.int64)
+    if len(tried) == 0:
+        return 0, best
+    before = running_pressures(values, weights, own.set_start)[tried - 1]
+    after = running_pressures(values[::-1], weights[::-1], own.set_start)[count - tried - 1]
+    total = least_costs(before, tried // k) + least_costs(after, (count - tried) // k)
+    for place, cost in zip(tried[::-1].tolist(), total[::-1].tolist(), strict=True):
+        if cost < best and both_diverse(problem, rows[order], place):
+            best, at = cost, place
+    return at, best
+
+
+@jit
+def cut_in_turn(problem, own, rows, local, order, keys, costs, tally, bits, best):
+    """Return position and cost of the best cut of the sorted records along an axis; position 0 if none is below."""
+    values, weights, set_start, trees = own.values, own.weights, own.set_start, problem.trees
+    count, k, at, axis = len(keys), problem.k, 0, own.axis[local]
+    is_set, is_cell = is_category(problem, axis), local < own.bounds.shape[1]
+    checked = problem.l > 1 and problem.protected.shape[1] > 0
+    open_tally(tally, bits, own.bounds)
+    for position in range(1, count - k + 1):
+        add(tally, bits, values, weights, set_start, trees, order[position - 1])
+        costs[position] = np.inf
+        if may_cut(keys, k, position, is_set):
+            if is_cell:
+                tally[HIGH, local] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[0]
+            costs[position] = least_cost(tally, set_start, position // k)
+    open_tally(tally, bits, own.bounds)
+    for position in range(count - 1, k - 1, -1):
+        add(tally, bits, values, weights, set_start, trees, order[position])
+        if position > count - k or costs[position] >= best:
+            continue
+        if is_cell:
+            tally[LOW, local] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[1]
+        cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
+        if cost < best and (not checked or both_diverse(problem, rows[order], position)):
+            best, at = cost, position
+    return at, best
+
+
+@jit(plain=_cut_along_with_arrays)
+def cut_along(problem, own, rows, local, order, keys, costs, tally, bits, best):
+    """Return position and cost of the best cut of the sorted records along an axis; position 0 if none is below."""
+    return cut_in_turn(problem, own, rows, local, order, keys, costs, tally, bits, best)
+
+
 @jit
 def fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
     """Cut a small cell: try all cuts along the leading axes, order ``rows`` by the best; position 0 if none helps."""
-    count, k = len(rows), problem.k
+    count = len(rows)
     open_tally(tally, bits, bounds)
-    for row in rows:
-        add(tally, bits, problem.values, problem.weights, problem.set_start, problem.trees, row)
+    add_all(tally, bits, problem.values, problem.weights, problem.set_start, problem.trees, rows)
     pressures = pressures_of(tally, problem.set_start)
     tried = leading(pressures, LEADING)
     own = active_axes(problem, rows, pressures, bounds)
-    values, weights, set_start, bounds, trees = own.values, own.weights, own.set_start, own.bounds, problem.trees
     tally = np.empty((ROWS, len(own.axis)))
     order, best_order = np.arange(count), np.arange(count)
     best, chosen, at = np.inf, -1, 0
-    checked = problem.l > 1 and problem.protected.shape[1] > 0
     for local in range(len(own.axis)):
         axis = own.axis[local]
         if not tried[axis]:
             continue
-        is_set = is_category(problem, axis)
         for place in range(count):
-            keys[place] = values[order[place], local]
+            keys[place] = own.values[order[place], local]
         sort(keys, order)
-        if has_tree(trees, axis):
-            commonest_first(trees, axis, keys, order)
-        is_cell = local < bounds.shape[1]
-        open_tally(tally, bits, bounds)
-        for position in range(1, count - k + 1):
-            add(tally, bits, values, weights, set_start, trees, order[position - 1])
-            costs[position] = np.inf
-            if may_cut(keys, k, position, is_set):
-                if is_cell:
-                    tally[HIGH, local] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[0]
-                costs[position] = least_cost(tally, set_start, position // k)
-        open_tally(tally, bits, bounds)
-        for position in range(count - 1, k - 1, -1):
-            add(tally, bits, values, weights, set_start, trees, order[position])
-            if position > count - k or costs[position] >= best:
-                continue
-            if is_cell:
-                tally[LOW, local] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[1]
-            cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
-            if cost < best and (not checked or both_diverse(problem, rows[order], position)):
-                best, chosen, at = cost, axis, position
-        if chosen == axis:
+        if has_tree(problem.trees, axis):
+            commonest_first(problem.trees, axis, keys, order)
+        position, cost = cut_along(problem, own, rows, local, order, keys, costs, tally, bits, best)
+        if position > 0:
+            best, chosen, at = cost, axis, position
             copy_to(best_order, order)
     if chosen >= 0:
         for place in range(count):

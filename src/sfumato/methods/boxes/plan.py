@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sfumato.methods.boxes.axes import box_widths
+from sfumato.methods.boxes.axes import Axes, SetAxis, box_widths
 from sfumato.methods.boxes.optimality import OptimalityInput
 from sfumato.methods.boxes.partition import box_means, partition, problem_of
 from sfumato.methods.boxes.rules import effects
-from sfumato.methods.partition import Leaves, SetLabels, label_sets
+from sfumato.methods.partition import BoxPartition, Routes, SetLabels, label_sets
 from sfumato.plan.claims.containment import AtMostNames, Containment
 from sfumato.plan.claims.groups import KAnonymity
 from sfumato.plan.claims.kept_statistics import WeightTotalsKept
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
-from sfumato.plan.plan import Diagnostics, Outcome, Plan, Trace
+from sfumato.plan.plan import Claim, Diagnostics, Evidence, Finding, Outcome, Plan, RuleEffect, SearchTrace, Trace
 from sfumato.table.intervals import BOX, high_name, interval_names, low_name, missing_name
 from sfumato.table.kinds import Kind, number_column
 from sfumato.table.table import Table
@@ -27,28 +27,22 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.boxes.axes import Axes, SetAxis
     from sfumato.methods.boxes.cut_kernels import CellFaces
     from sfumato.methods.boxes.diversity import DiversityRule
     from sfumato.methods.boxes.edges import Edges, Faces
     from sfumato.methods.boxes.search import SearchedBoxes
     from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
-    from sfumato.methods.partition import Routes
     from sfumato.methods.search_budget import SearchBudget
-    from sfumato.plan.plan import Claim, Evidence, Finding, RuleEffect, SearchTrace
     from sfumato.randomness import Randomness
     from sfumato.table.groups import GroupCounts
 
 
-# The released labels of categorical columns that have a tree: the node that covers the values in a box.
-
-
-def nodes(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
+def nodes(boxes: BoxPartition, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
     """Return the lowest node of the column's tree that covers each box; the root also covers a missing value."""
     assert axis.tree is not None
-    positions = axis.tree.positions(axis.values, column=axis.name)[ranks.astype(np.int64)][leaves.order]
-    first = np.minimum.reduceat(positions, leaves.starts[:-1])  # −1 if a value is missing
-    last = np.maximum.reduceat(positions, leaves.starts[:-1])
+    positions = axis.tree.positions(axis.values, column=axis.name)[ranks.astype(np.int64)][boxes.order]
+    first = np.minimum.reduceat(positions, boxes.starts[:-1])  # −1 if a value is missing
+    last = np.maximum.reduceat(positions, boxes.starts[:-1])
     covering = axis.tree.covering(np.maximum(first, 0), np.maximum(last, 0))
     labels = [node for level in axis.tree.names for node in level]
     offsets = np.cumsum([0, *map(len, axis.tree.names)])
@@ -58,7 +52,7 @@ def nodes(leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabel
     return SetLabels(pa.array([*labels, None], pa.string()), label_of)
 
 
-def covered(axis: SetAxis) -> Mapping[str | None, frozenset[str | None]]:
+def values_by_node(axis: SetAxis) -> Mapping[str | None, frozenset[str | None]]:
     """Return the values below each node of the column's tree, by the node's name."""
     assert axis.tree is not None
     below: dict[str, set[str | None]] = {}
@@ -141,9 +135,9 @@ class BoxesPlan(Plan):
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
-        covers = {axis.name: covered(axis) for axis in self.axes.sets if self._by_tree(axis)}
+        covers = {axis.name: values_by_node(axis) for axis in self.axes.sets if self._by_tree(axis)}
         return (
-            self._anonymity,
+            (OverlappingAnonymity if self._may_overlap else KAnonymity)(k=self.options.k, columns=self.group),
             *self.diversity.claims(self.group, self.axes),
             Containment(columns=self.axes.names, covers=covers),
             *self._readable,
@@ -167,47 +161,47 @@ class BoxesPlan(Plan):
         numbers = values[:, : len(self.axes.numbers)]
         cell_faces = self.edges.cell_faces(numbers, self.axes.numbers)
         weights = self.sensitivities.of(block)
-        leaves = self._partition(block, values, weights, cell_faces)
+        boxes = self._partition(block, values, weights, cell_faces)
         searches: tuple[SearchTrace, ...] = ()
         rules: tuple[RuleEffect, ...] = ()
         if self.options.search is not None:
-            found = self._searched(block, values, weights, leaves, cell_faces, number)
-            leaves, searches = found.leaves, (found.trace,)
+            searched = self._search(block, values, weights, boxes, cell_faces, number)
+            boxes, searches = searched.boxes, (searched.trace,)
         if self.sensitivities.rules is not None:
             without = self._partition(block, values, replace(self.sensitivities, rules=None).of(block), cell_faces)
-            rules = effects(self.sensitivities.rules, block, self.axes, values, without, leaves)
-        faces = self.edges.faces(leaves, numbers, self.axes.numbers)
+            rules = effects(self.sensitivities.rules, block, self.axes, values, without, boxes)
+        faces = self.edges.faces(boxes, numbers, self.axes.numbers)
         labels = [
-            self._labels(leaves, values[:, position], axis)
+            self._labels(boxes, values[:, position], axis)
             for position, axis in enumerate(self.axes.sets, start=len(self.axes.numbers))
         ]
-        is_kept = np.repeat(leaves_to_keep(leaves, values, weights, self.axes, self.options.suppress), leaves.sizes)
-        box_of = np.repeat(np.arange(leaves.count), leaves.sizes)[is_kept]
-        origin = leaves.order[is_kept]
-        means = None if self.pooled is None else box_means(block.numbers(self.pooled), leaves)
-        released = self._released(block, faces, labels, means, box_of, origin, number)
+        is_kept = np.repeat(boxes_to_keep(boxes, values, weights, self.axes, self.options.suppress), boxes.sizes)
+        box_of = boxes.numbers[is_kept]
+        origin = boxes.order[is_kept]
+        means = None if self.pooled is None else box_means(block.numbers(self.pooled), boxes)
+        released = self._make_table(block, faces, labels, means, box_of, origin, number)
         return Outcome(released, origin, Trace(searches=searches, rules=rules))
 
     def _partition(
         self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32], cell_faces: CellFaces | None
-    ) -> Leaves:
+    ) -> BoxPartition:
         return partition(
             values,
             weights,
             self.axes,
             k=self.options.k,
-            protected=self.diversity.protected(block, self.axes),
+            protected=self.diversity.protect(block, self.axes),
             median=self.options.cut == "median",
             note_cuts=cell_faces is not None or self.options.search is not None,
             faces=cell_faces,
         )
 
-    def _searched(
+    def _search(
         self,
         block: Table,
         values: NDArray[np.float64],
         weights: NDArray[np.float32],
-        leaves: Leaves,
+        boxes: BoxPartition,
         cell_faces: CellFaces | None,
         number: int,
     ) -> SearchedBoxes:
@@ -221,12 +215,12 @@ class BoxesPlan(Plan):
         from sfumato.methods.search_budget import SearchBudget
 
         assert isinstance(self.options.search, SearchBudget)
-        protected = self.diversity.protected(block, self.axes)
+        protected = self.diversity.protect(block, self.axes)
         problem = problem_of(values, weights, self.axes, k=self.options.k, protected=protected, faces=cell_faces)
         exact = self.blocks == 1 and self.sensitivities.rules is None
         weight = self.sensitivities.weight
         return search(
-            leaves,
+            boxes,
             problem,
             judge_of(
                 problem,
@@ -249,11 +243,6 @@ class BoxesPlan(Plan):
         return self.options.search is not None and self.options.overlap == "allowed"
 
     @property
-    def _anonymity(self) -> KAnonymity:
-        claim = OverlappingAnonymity if self._may_overlap else KAnonymity
-        return claim(k=self.options.k, columns=self.group)
-
-    @property
     def _readable(self) -> tuple[AtMostNames, ...]:
         """The promise about the columns whose sets could have too many names."""
         most, columns = self.options.set_names, tuple(axis.name for axis in self.axes.sets if self._is_limited(axis))
@@ -267,12 +256,12 @@ class BoxesPlan(Plan):
     def _by_tree(self, axis: SetAxis) -> bool:
         return self.options.categories == "tree" and axis.tree is not None
 
-    def _labels(self, leaves: Leaves, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
+    def _labels(self, boxes: BoxPartition, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
         if self._by_tree(axis):
-            return nodes(leaves, ranks, axis)
-        return label_sets(leaves, ranks, axis.values, self.options.set_names if self._is_limited(axis) else None)
+            return nodes(boxes, ranks, axis)
+        return label_sets(boxes, ranks, axis.values, self.options.set_names if self._is_limited(axis) else None)
 
-    def _released(
+    def _make_table(
         self,
         block: Table,
         faces: Faces,
@@ -313,22 +302,22 @@ class OverlappingAnonymity(KAnonymity):
         return replace(finding, claim=f"{finding.claim}, in boxes that may overlap ({ATTACK})")
 
 
-def leaves_to_keep(
-    leaves: Leaves, values: NDArray[np.float64], weights: NDArray[np.float32], axes: Axes, suppress: float
+def boxes_to_keep(
+    boxes: BoxPartition, values: NDArray[np.float64], weights: NDArray[np.float32], axes: Axes, suppress: float
 ) -> NDArray[np.bool_]:
     """Mark the boxes to release: all but the widest, which may contain at most the share ``suppress`` of the rows.
 
     Only boxes that cost more than twice the average per record are suppressed: suppression is meant for outliers, and
     the allowed share need not be used up.
     """
-    is_kept = np.ones(leaves.count, dtype=bool)
+    is_kept = np.ones(boxes.count, dtype=bool)
     if suppress:
         from sfumato.methods.boxes import cut_kernels as kernel
 
-        low, high = kernel.hulls(values, leaves.order, leaves.starts)
-        box_weight = np.add.reduceat(weights[leaves.order].astype(np.float64), leaves.starts[:-1], axis=0)
-        cost = (box_weight * box_widths(axes, low, high)).sum(axis=1) / leaves.sizes
-        costly = np.flatnonzero(cost > 2.0 * np.average(cost, weights=leaves.sizes))
+        low, high = kernel.hulls(values, boxes.order, boxes.starts)
+        box_weight = np.add.reduceat(weights[boxes.order].astype(np.float64), boxes.starts[:-1], axis=0)
+        cost = (box_weight * box_widths(axes, low, high)).sum(axis=1) / boxes.sizes
+        costly = np.flatnonzero(cost > 2.0 * np.average(cost, weights=boxes.sizes))
         costly = costly[np.argsort(-cost[costly], kind="stable")]
-        is_kept[costly[np.cumsum(leaves.sizes[costly]) <= suppress * leaves.order.size]] = False
+        is_kept[costly[np.cumsum(boxes.sizes[costly]) <= suppress * boxes.order.size]] = False
     return is_kept

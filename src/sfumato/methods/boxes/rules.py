@@ -1,4 +1,4 @@
-"""Expert rules in words, which multiply the sensitivities by factors (XK §V).
+"""Expert rules in words, which multiply the sensitivities by factors (XK §V), and the fuzzy sets of their words.
 
     income matters most when age is young
     age matters little when income is high and bmi is low
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import OptionError
-from sfumato.methods.boxes.axes import SetAxis
+from sfumato.methods.boxes.axes import Axes, Axis, SetAxis
 from sfumato.plan.plan import RuleEffect
 from sfumato.plan.questions import Answers, DistinctIn, QuantilesOf, Question
 from sfumato.schema.columns import corners_of, has_whole_sides, nearest
@@ -30,17 +30,14 @@ from sfumato.schema.columns import corners_of, has_whole_sides, nearest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.boxes.axes import Axes, Axis
-    from sfumato.methods.partition import Leaves
+    from sfumato.methods.partition import BoxPartition
     from sfumato.table.kinds import Kind
     from sfumato.table.table import Table
-
 
 # Words as fuzzy sets of numbers (Zadeh): how *young*, *high* or *late* a value is, from 0 to 1.
 #
 # By default low, middle and high are placed between the quantiles of the column and overlap so that the memberships
 # of every number sum to 1.
-
 
 LOW, MIDDLE, HIGH = "low", "middle", "high"
 MEANINGS = {
@@ -66,12 +63,12 @@ class Trapezoid:
     @classmethod
     def of(cls, corners: Sequence[float], *, name: str) -> Trapezoid:
         """Make the set from three corners (triangle) or four corners (trapezoid); an outer side may be at infinity."""
-        found = corners_of(corners)
-        if found is None:
+        sides = corners_of(corners)
+        if sides is None:
             raise OptionError(f"{name} must be three or four numbers, each at least as large as the one before.")
-        if not has_whole_sides(found):
+        if not has_whole_sides(sides):
             raise OptionError(f"{name} must have both corners of a side at infinity, or neither.")
-        return cls(*found)
+        return cls(*sides)
 
     @classmethod
     def between(cls, quantiles: NDArray[np.float64], meaning: str) -> Trapezoid:
@@ -91,8 +88,7 @@ class Trapezoid:
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             rise = np.where(numbers >= self.top, 1.0, (numbers - self.foot) / (self.top - self.foot))
             fall = np.where(numbers <= self.end, 1.0, (self.toe - numbers) / (self.toe - self.end))
-        degree: NDArray[np.float64] = np.nan_to_num(np.clip(np.minimum(rise, fall), 0.0, 1.0))
-        return degree
+        return np.asarray(np.nan_to_num(np.clip(np.minimum(rise, fall), 0.0, 1.0)))
 
 
 def require_words(words: object) -> None:
@@ -138,22 +134,22 @@ class Rule:
     @classmethod
     def read(cls, text: object) -> Rule:
         """Parse a rule; column names that contain keywords or blanks must be in backticks."""
-        found = RULE.fullmatch(text) if isinstance(text, str) else None
-        parts = AND.split(found["when"]) if found is not None and found["when"] else []
+        parsed = RULE.fullmatch(text) if isinstance(text, str) else None
+        parts = AND.split(parsed["when"]) if parsed is not None and parsed["when"] else []
         conditions = [one for one in map(CONDITION.fullmatch, parts) if one is not None]
-        if found is None or len(conditions) < len(parts):
+        if parsed is None or len(conditions) < len(parts):
             raise OptionError(
                 f"A rule must have the form: {FORM}.",
                 found=repr(text) if isinstance(text, str) else type(text).__name__,
             )
-        degree = found["degree"].lower()
+        degree = parsed["degree"].lower()
         if degree not in DEGREES:
             raise OptionError(
                 f"The degree of a rule must be one of {', '.join(DEGREES)}.", found=_near(degree, DEGREES)
             )
         return cls(
-            found[0].strip(),
-            found["quoted"] or found["plain"],
+            parsed[0].strip(),
+            parsed["quoted"] or parsed["plain"],
             degree,
             tuple(
                 RuleCondition(one["quoted"] or one["plain"], one["word"], bool(one["negated"])) for one in conditions
@@ -227,7 +223,7 @@ class Rules:
         bound = []
         for rule in rules:
             _require_column(rule.column, place, rule, "a quasi-identifier, which boxes are cut by")
-            conditions = tuple(_bound(condition, words or {}, answers, kinds) for condition in rule.conditions)
+            conditions = tuple(_bind(condition, words or {}, answers, kinds) for condition in rule.conditions)
             bound.append(BoundRule(rule, place[rule.column], conditions))
         return cls(tuple(bound), len(axes.all))
 
@@ -250,18 +246,18 @@ class Rules:
 
 
 def effects(
-    rules: Rules, rows: Table, axes: Axes, values: NDArray[np.float64], without: Leaves, with_rules: Leaves
+    rules: Rules, rows: Table, axes: Axes, values: NDArray[np.float64], without: BoxPartition, with_rules: BoxPartition
 ) -> tuple[RuleEffect, ...]:
     """Compute the effect of each rule from the boxes that the same rows get without rules and with all rules."""
-    found = []
+    each = []
     for one in rules.rules:
         truth = one.truth(rows)
         total = float(truth.sum())
         before, after = (
-            float(truth @ _widths(leaves, values[:, one.axis], axes.all[one.axis])) / total if total > 0.0 else 0.0
-            for leaves in (without, with_rules)
+            float(truth @ _widths(boxes, values[:, one.axis], axes.all[one.axis])) / total if total > 0.0 else 0.0
+            for boxes in (without, with_rules)
         )
-        found.append(
+        each.append(
             RuleEffect(
                 rule=one.rule.text,
                 column=one.rule.column,
@@ -273,14 +269,14 @@ def effects(
                 width_with=after,
             )
         )
-    return tuple(found)
+    return tuple(each)
 
 
-def _widths(leaves: Leaves, coordinate: NDArray[np.float64], axis: Axis) -> NDArray[np.float64]:
+def _widths(boxes: BoxPartition, coordinate: NDArray[np.float64], axis: Axis) -> NDArray[np.float64]:
     """Return the width of each record's box along an axis."""
-    inside = coordinate[leaves.order]
-    box = np.repeat(np.arange(leaves.count), leaves.sizes)
-    first = leaves.starts[:-1]
+    inside = coordinate[boxes.order]
+    box = boxes.numbers
+    first = boxes.starts[:-1]
     if axis.steps is not None:
         from sfumato.methods.boxes.tally_kernels import covering_widths, trees_of
 
@@ -288,15 +284,15 @@ def _widths(leaves: Leaves, coordinate: NDArray[np.float64], axis: Axis) -> NDAr
         width = covering_widths(trees_of([axis.steps]), 0, *ends)
     elif isinstance(axis, SetAxis):
         members = np.unique(box * axis.size + inside.astype(np.int64)) // axis.size
-        width = np.bincount(members, minlength=leaves.count) - 1.0
+        width = np.bincount(members, minlength=boxes.count) - 1.0
     else:
         width = np.maximum.reduceat(inside, first) - np.minimum.reduceat(inside, first)
     widths = np.empty(len(coordinate))
-    widths[leaves.order] = width[box]
+    widths[boxes.order] = width[box]
     return widths
 
 
-def _bound(condition: RuleCondition, words: Words, answers: Answers, kinds: Mapping[str, Kind]) -> BoundCondition:
+def _bind(condition: RuleCondition, words: Words, answers: Answers, kinds: Mapping[str, Kind]) -> BoundCondition:
     name, word = condition.column, condition.word
     own = words.get(name, {})
     if word in own:

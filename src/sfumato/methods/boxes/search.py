@@ -1,4 +1,4 @@
-"""The changes that a search may make to boxes: replace cuts within their tree, or exchange records between them.
+"""The search for better boxes: islands that replace cuts within their tree, or exchange records between boxes.
 
 With *CutMoves* the boxes remain a true subdivision: only cuts change. With *ExchangeMoves* boxes may overlap, which
 gives narrower boxes that are no longer a subdivision. Both preserve k and ℓ at every step.
@@ -12,13 +12,13 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.methods.boxes.search_objective import total_cost
-from sfumato.methods.partition import Leaves
-from sfumato.methods.search_budget import SearchReporter, SpentBudget
+from sfumato.methods.boxes.search_objective import Judge, total_cost
+from sfumato.methods.partition import BoxPartition
+from sfumato.methods.search_budget import SearchBudget, SearchReporter, SpentBudget
 from sfumato.plan.plan import SearchTrace
 
 if TYPE_CHECKING:
@@ -26,43 +26,10 @@ if TYPE_CHECKING:
 
     from sfumato.methods.boxes.partition_kernels import PartitionProblem
     from sfumato.methods.boxes.search_branch_kernels import Fitness
-    from sfumato.methods.boxes.search_objective import Judge
-    from sfumato.methods.search_budget import SearchBudget
-
 
 NEIGHBOURS = 12  # neighbours of each record, whose groups it may join
 DIMENSIONS = 3  # up to this number of dimensions one tree finds the neighbours of all records
 PORTION = 2048  # with more dimensions, neighbours are found among this many records in the order of the boxes
-
-State = TypeVar("State")
-
-
-class Moves(Protocol, Generic[State]):
-    """The changes of partitions of one kind; a state is never changed in place."""
-
-    def begin(self, leaves: Leaves) -> State:
-        """Return the state of a partition."""
-        ...
-
-    def leaves(self, state: State) -> Leaves:
-        """Return the partition of a state."""
-        ...
-
-    def cost(self, state: State, fitness: Fitness) -> float:
-        """Return the cost of the boxes of a state."""
-        ...
-
-    def mutate(self, state: State, fitness: Fitness, steps: int, generator: np.random.Generator) -> State:
-        """Return a state that is changed in up to ``steps`` places and does not cost more."""
-        ...
-
-    def cross(self, one: State, other: State, fitness: Fitness) -> State:
-        """Combine two states: in each region the cheaper one."""
-        ...
-
-    def steps(self, boxes: int, islands: int) -> int:
-        """Return the steps of a round: so few that islands rarely change the same boxes and a round takes a second."""
-        ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,30 +38,36 @@ class CutMoves:
 
     problem: PartitionProblem
 
-    def begin(self, leaves: Leaves) -> Leaves:
-        return leaves
+    def begin(self, boxes: BoxPartition) -> BoxPartition:
+        """Return the state of a partition."""
+        return boxes
 
-    def leaves(self, state: Leaves) -> Leaves:
+    def boxes(self, state: BoxPartition) -> BoxPartition:
+        """Return the partition of a state."""
         return state
 
-    def cost(self, state: Leaves, fitness: Fitness) -> float:
+    def cost(self, state: BoxPartition, fitness: Fitness) -> float:
+        """Return the cost of the boxes of a state."""
         return total_cost(self.problem, fitness, state)
 
-    def mutate(self, state: Leaves, fitness: Fitness, steps: int, generator: np.random.Generator) -> Leaves:
+    def mutate(self, state: BoxPartition, fitness: Fitness, steps: int, generator: np.random.Generator) -> BoxPartition:
+        """Return a state that is changed in up to ``steps`` places and does not cost more."""
         from sfumato.methods.boxes.search_tree_kernels import recut
 
         order, begins, cuts = _open(state)
         recut(self.problem, fitness, order, begins, cuts, steps, generator)
-        return _closed(order, begins, cuts)
+        return _close(order, begins, cuts)
 
-    def cross(self, one: Leaves, other: Leaves, fitness: Fitness) -> Leaves:
+    def cross(self, one: BoxPartition, other: BoxPartition, fitness: Fitness) -> BoxPartition:
+        """Combine two states: in each region the cheaper one."""
         from sfumato.methods.boxes.search_tree_kernels import cross_trees
 
         order, begins, cuts = _open(one)
         cross_trees(self.problem, fitness, order, begins, cuts, *_open(other))
-        return _closed(order, begins, cuts)
+        return _close(order, begins, cuts)
 
     def steps(self, boxes: int, islands: int) -> int:
+        """Return the steps of a round: so few that islands rarely change the same boxes and a round takes a second."""
         return int(np.clip(boxes // (8 * islands), 20, 500))
 
 
@@ -106,47 +79,48 @@ class ExchangeMoves:
     near: NDArray[np.int64]  # (records, neighbours)
 
     @classmethod
-    def of(cls, problem: PartitionProblem, leaves: Leaves) -> ExchangeMoves:
+    def of(cls, problem: PartitionProblem, boxes: BoxPartition) -> ExchangeMoves:
         """Find the neighbours of each record in the space scaled by the mean weights of the axes."""
         scale = problem.weights.mean(axis=0, dtype=np.float64)
         matters = scale > 0.0
         values = on_lines(problem)
         places = values[:, matters] * scale[matters] if matters.any() else values
-        return cls(problem, neighbours(places, leaves.order))
+        return cls(problem, neighbours(places, boxes.order))
 
-    def begin(self, leaves: Leaves) -> NDArray[np.int64]:
-        label = np.empty(len(leaves.order), dtype=np.int64)
-        label[leaves.order] = np.repeat(np.arange(leaves.count), leaves.sizes)
+    def begin(self, boxes: BoxPartition) -> NDArray[np.int64]:
+        label = np.empty(len(boxes.order), dtype=np.int64)
+        label[boxes.order] = boxes.numbers
         return label
 
-    def leaves(self, state: NDArray[np.int64]) -> Leaves:
+    def boxes(self, state: NDArray[np.int64]) -> BoxPartition:
         from sfumato.methods.boxes.search_group_kernels import runs_of
 
         order, starts = runs_of(state)
-        return Leaves(order, starts, np.empty((0, 4)))
+        return BoxPartition(order, starts, np.empty((0, 4)))
 
     def cost(self, state: NDArray[np.int64], fitness: Fitness) -> float:
         from sfumato.methods.boxes.search_branch_kernels import box_costs
 
-        leaves = self.leaves(state)
-        return float(box_costs(self.problem, fitness, leaves.order, leaves.starts).sum())
+        boxes = self.boxes(state)
+        return float(box_costs(self.problem, fitness, boxes.order, boxes.starts).sum())
 
     def mutate(
         self, state: NDArray[np.int64], fitness: Fitness, steps: int, generator: np.random.Generator
     ) -> NDArray[np.int64]:
         from sfumato.methods.boxes.search_group_kernels import regroup
 
-        improved: NDArray[np.int64] = regroup(self.problem, fitness, state, self.near, steps, generator)
-        return improved
+        return np.asarray(regroup(self.problem, fitness, state, self.near, steps, generator))
 
     def cross(self, one: NDArray[np.int64], other: NDArray[np.int64], fitness: Fitness) -> NDArray[np.int64]:
         from sfumato.methods.boxes.search_group_kernels import cross_groups
 
-        child: NDArray[np.int64] = cross_groups(self.problem, fitness, one, other)
-        return child
+        return np.asarray(cross_groups(self.problem, fitness, one, other))
 
     def steps(self, boxes: int, islands: int) -> int:
         return int(np.clip(boxes // (14 * islands), 4, 500))  # a window has 14 groups on average
+
+
+Moves = CutMoves | ExchangeMoves  # a state is never changed in place
 
 
 def on_lines(problem: PartitionProblem) -> NDArray[np.float64]:
@@ -173,20 +147,20 @@ def neighbours(places: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray
     for begin in range(0, records, portion):
         first = min(begin, max(records - portion, 0))  # the last portion is as large as the others
         rows = order[first : first + portion]
-        found = cKDTree(places[rows]).query(places[rows], k=near.shape[1] + 1, workers=-1)[1]
-        near[rows] = rows[np.minimum(found[:, 1:], len(rows) - 1)]
+        nearest = cKDTree(places[rows]).query(places[rows], k=near.shape[1] + 1, workers=-1)[1]
+        near[rows] = rows[np.minimum(nearest[:, 1:], len(rows) - 1)]
     return near
 
 
-def _open(leaves: Leaves) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64]]:
+def _open(boxes: BoxPartition) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64]]:
     """Return copies of the order, the marks of first places, and the cuts, which may be changed in place."""
-    begins = np.zeros(len(leaves.order), dtype=np.bool_)
-    begins[leaves.starts[:-1]] = True
-    return leaves.order.copy(), begins, leaves.cuts.copy()
+    begins = np.zeros(len(boxes.order), dtype=np.bool_)
+    begins[boxes.starts[:-1]] = True
+    return boxes.order.copy(), begins, boxes.cuts.copy()
 
 
-def _closed(order: NDArray[np.int64], begins: NDArray[np.bool_], cuts: NDArray[np.float64]) -> Leaves:
-    return Leaves(order, np.append(np.flatnonzero(begins), len(order)), cuts)
+def _close(order: NDArray[np.int64], begins: NDArray[np.bool_], cuts: NDArray[np.float64]) -> BoxPartition:
+    return BoxPartition(order, np.append(np.flatnonzero(begins), len(order)), cuts)
 
 
 # An evolutionary search on islands, which starts from the greedy partition and never returns a worse one.
@@ -209,12 +183,12 @@ log = logging.getLogger("sfumato")
 class SearchedBoxes:
     """The best partition that a search found, with a summary of the search."""
 
-    leaves: Leaves
+    boxes: BoxPartition
     trace: SearchTrace
 
 
 def search(
-    start: Leaves,
+    start: BoxPartition,
     problem: PartitionProblem,
     judge: Judge,
     *,
@@ -226,7 +200,7 @@ def search(
 
     ``start`` must contain its cuts unless overlap is allowed.
     """
-    moves: Moves[Any] = ExchangeMoves.of(problem, start) if overlap == "allowed" else CutMoves(problem)
+    moves: Moves = ExchangeMoves.of(problem, start) if overlap == "allowed" else CutMoves(problem)
     islands = _Islands(moves, judge, start, generators)
     islands.warm_up()
     reporter, stop = SearchReporter(SpentBudget(budget)), "budget"
@@ -251,20 +225,20 @@ def search(
         widths_after=islands.best.widths,
     )
     log.info("search: %d rounds, %.1f %% gained, ended by %s", trace.rounds, 100.0 * trace.gain, trace.stop)
-    return SearchedBoxes(islands.leaves, trace)
+    return SearchedBoxes(islands.boxes, trace)
 
 
 class _Islands:
     """One partition per island, and the best measured partition."""
 
     def __init__(
-        self, moves: Moves[Any], judge: Judge, start: Leaves, generators: Sequence[np.random.Generator]
+        self, moves: Moves, judge: Judge, start: BoxPartition, generators: Sequence[np.random.Generator]
     ) -> None:
         self.moves, self.judge, self.generators = moves, judge, generators
-        self.leaves = start
+        self.boxes = start
         self.first = self.best = self.latest = judge.measure(start)
-        self.start = moves.begin(start)
-        self.states = [self.start] * len(generators)
+        self.start: Any = moves.begin(start)  # a state of the moves
+        self.states: list[Any] = [self.start] * len(generators)
         self.steps = moves.steps(start.count, len(generators))
 
     def warm_up(self) -> None:
@@ -302,9 +276,10 @@ class _Islands:
     def measure(self) -> None:
         """Measure the cheapest partition and keep it if it is the best; return to the best if it is far worse."""
         moves, fitness = self.moves, self.latest.fitness
-        leaves = moves.leaves(min(self.states, key=lambda state: moves.cost(state, fitness)))
-        self.latest = self.judge.measure(leaves, self.latest)
+        cheapest: Any = min(self.states, key=lambda state: moves.cost(state, fitness))
+        boxes = moves.boxes(cheapest)
+        self.latest = self.judge.measure(boxes, self.latest)
         if self.latest.is_better_than(self.best):
-            self.best, self.leaves = self.latest, leaves
+            self.best, self.boxes = self.latest, boxes
         elif self.latest.is_too_wide:
-            self.states = [moves.begin(self.leaves)] * len(self.states)
+            self.states = [moves.begin(self.boxes)] * len(self.states)

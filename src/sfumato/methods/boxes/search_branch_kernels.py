@@ -1,4 +1,4 @@
-"""The cost of a box in a search: a weighted sum of its widths, and a second-order part that the widths do not include.
+"""The cost of a box in a search, and the search for the best cuts of a small part of a tree.
 
 The uncertainty of a mean is linear in the widths of the boxes. That of a variance or a correlation is not: its upper
 end is attained at certain moments (E, S), and near them it increases by the average over the records of the largest
@@ -197,7 +197,7 @@ NOISE = 0.1  # largest relative noise of the estimated cost of a cut, so that si
 
 
 class CutBranch(NamedTuple):
-    """A run of boxes and the cuts between them, in the format of ``kernels.partition.split``."""
+    """A run of boxes and the cuts between them, in the format of ``partition_kernels.split``."""
 
     order: NDArray[np.int64]
     begins: NDArray[np.bool_]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from sfumato.plan.plan import Width
 from sfumato.statistics.bounds.enclosure import Enclosure, EstimateBudget
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.moments import Moments, sensitivities
-from sfumato.statistics.statistic import enclose
+from sfumato.statistics.statistic import Statistic, enclose
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.partition_kernels import PartitionProblem
     from sfumato.methods.boxes.search_branch_kernels import Fitness
     from sfumato.methods.boxes.sensitivities import Kept
-    from sfumato.methods.partition import Leaves
-    from sfumato.statistics.statistic import Statistic
+    from sfumato.methods.partition import BoxPartition
 
 STATISTICS = 6  # with more kept statistics than this, first-order widths are used
 RECORDS = 200_000  # with more records than this, too
@@ -43,13 +42,13 @@ FIRMNESS = 2.0  # exponent of that increase; much larger values make the widths 
 ACCURACY = EstimateBudget(seconds=5.0)  # for a measured width: the same as for an estimate from a release
 
 
-def total_cost(problem: PartitionProblem, fitness: Fitness, leaves: Leaves) -> float:
+def total_cost(problem: PartitionProblem, fitness: Fitness, boxes: BoxPartition) -> float:
     """Return the cost of all boxes: of the hulls of their records or, if the problem has faces, of the cells."""
     from sfumato.methods.boxes.cut_kernels import whole_space
     from sfumato.methods.boxes.search_branch_kernels import cell_costs
 
-    bounds = cell_bounds(problem, leaves, whole_space(problem.faces))
-    return float(cell_costs(problem, fitness, leaves.order, leaves.starts, bounds).sum())
+    bounds = cell_bounds(problem, boxes, whole_space(problem.faces))
+    return float(cell_costs(problem, fitness, boxes.order, boxes.starts, bounds).sum())
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -96,29 +95,17 @@ class Measured:
         return self.cost < other.cost and self.kept <= other.kept and self.is_nowhere_wider
 
 
-class Judge(Protocol):
-    """Measures partitions."""
-
-    @property
-    def weight(self) -> float:
-        """The sum of all sampling weights; costs divided by it are widths."""
-        ...
-
-    def measure(self, leaves: Leaves, earlier: Measured | None = None) -> Measured:
-        """Return the cost of a partition and the fitness near it; ``earlier`` is the previous measurement."""
-        ...
-
-
 @dataclass(frozen=True, repr=False)
 class LinearJudge:
     """Measures the weighted sum of widths."""
 
     problem: PartitionProblem
-    weight: float
+    weight: float  # sum of all sampling weights; costs divided by it are widths
 
-    def measure(self, leaves: Leaves, earlier: Measured | None = None) -> Measured:
+    def measure(self, boxes: BoxPartition, earlier: Measured | None = None) -> Measured:
+        """Return the cost of a partition and the fitness near it."""
         fitness = linear_fitness(self.problem.weights)
-        cost = total_cost(self.problem, fitness, leaves)
+        cost = total_cost(self.problem, fitness, boxes)
         return Measured(
             kept=cost, others=0.0, allowed=0.0, scale=1.0, widths=(), at_start=(), pulls=(), fitness=fitness
         )
@@ -154,7 +141,7 @@ class ExactJudge:
         """Return a judge of these statistics; None if their exact widths cannot be tracked."""
         if len(kept) > STATISTICS or len(problem.values) > RECORDS:
             return None
-        tracked = tuple(one for one in (_tracked(one, problem, axes, sampling) for one in kept) if one is not None)
+        tracked = tuple(one for one in (_track(one, problem, axes, sampling) for one in kept) if one is not None)
         if not tracked:
             return None
         used = {name for one in kept for name in one.statistic.columns}
@@ -171,10 +158,12 @@ class ExactJudge:
 
     @property
     def weight(self) -> float:
+        """The sum of all sampling weights; costs divided by it are widths."""
         return float(self.sampling.sum())
 
-    def measure(self, leaves: Leaves, earlier: Measured | None = None) -> Measured:
-        enclosures = self._enclosures(leaves)
+    def measure(self, boxes: BoxPartition, earlier: Measured | None = None) -> Measured:
+        """Return the cost of a partition and the fitness near it; ``earlier`` is the previous measurement."""
+        enclosures = self._enclosures(boxes)
         widths = tuple(
             Width(name=str(one.statistic), width=_width(found))
             for one, found in zip(self.tracked, enclosures, strict=True)
@@ -184,7 +173,7 @@ class ExactJudge:
             for one, found in zip(self.tracked, widths, strict=True)
             if not one.is_linear
         )
-        others = total_cost(self.problem, linear_fitness(self.unnamed), leaves)
+        others = total_cost(self.problem, linear_fitness(self.unnamed), boxes)
         allowed, at_start, scale, pulls = others, widths, 1.0, (1.0,) * len(widths)
         if earlier is not None:
             allowed, at_start = earlier.allowed, earlier.at_start
@@ -192,7 +181,7 @@ class ExactJudge:
             if allowed > 0.0:
                 scale = float(np.clip(earlier.scale * (others / allowed) ** 2, LEAST_SCALE, MOST_SCALE))
         return Measured(
-            kept=curved + total_cost(self.problem, linear_fitness(self.named), leaves),
+            kept=curved + total_cost(self.problem, linear_fitness(self.named), boxes),
             others=others,
             allowed=allowed,
             scale=scale,
@@ -202,30 +191,30 @@ class ExactJudge:
             fitness=self._fitness(enclosures, scale, pulls),
         )
 
-    def _enclosures(self, leaves: Leaves) -> list[Enclosure]:
+    def _enclosures(self, boxes: BoxPartition) -> list[Enclosure]:
         numbers = self.axes.numbers
-        faces = self.edges.faces(leaves, self.problem.values[:, : len(numbers)], numbers)
-        weight = np.add.reduceat(self.sampling[leaves.order], leaves.starts[:-1])
-        found = []
+        faces = self.edges.faces(boxes, self.problem.values[:, : len(numbers)], numbers)
+        weight = np.add.reduceat(self.sampling[boxes.order], boxes.starts[:-1])
+        enclosures = []
         for one in self.tracked:
             columns = one.statistic.columns
             ends = faces.low[:, one.axes], faces.high[:, one.axes]
-            intervals = CountedBoxes.make(columns, *ends, count=leaves.sizes, weight=weight)
-            found.append(enclose(one.statistic, intervals, ACCURACY))
-        return found
+            intervals = CountedBoxes.make(columns, *ends, count=boxes.sizes, weight=weight)
+            enclosures.append(enclose(one.statistic, intervals, ACCURACY))
+        return enclosures
 
     def _fitness(self, enclosures: Sequence[Enclosure], scale: float, pulls: Sequence[float]) -> Fitness:
         from sfumato.methods.boxes.search_branch_kernels import Fitness
 
         columns, forms = [], []
         weights = self.named + np.float32(scale) * self.unnamed
-        for one, found, pull in zip(self.tracked, enclosures, pulls, strict=True):
+        for one, enclosure, pull in zip(self.tracked, enclosures, pulls, strict=True):
             if one.is_linear:
                 weights[:, one.axes] += ((pull - 1.0) * one.share * self.sampling[:, None] * one.slopes).astype(
                     np.float32
                 )
                 continue
-            for witness, sign in ((found.highest, 1.0), (found.lowest, -1.0)):
+            for witness, sign in ((enclosure.highest, 1.0), (enclosure.lowest, -1.0)):
                 if witness is not None:
                     columns.append((one.axes[0], one.axes[-1]))
                     forms.append(_form(one.statistic, witness.moments, sign * pull * one.share))
@@ -236,6 +225,9 @@ class ExactJudge:
             x, y = (self.problem.values[:, pair] - form[:2]).T
             offset += form[2] + form[3] * x + form[4] * y + form[5] * x * x + form[6] * x * y + form[7] * y * y
         return Fitness(weights, self.sampling, self.sampling * offset, pairs, rows)
+
+
+Judge = LinearJudge | ExactJudge
 
 
 def judge_of(
@@ -249,7 +241,7 @@ def judge_of(
     return ExactJudge.of(problem, edges, axes, kept, weight) or LinearJudge(problem, float(weight.sum()))
 
 
-def _tracked(one: Kept, problem: PartitionProblem, axes: Axes, sampling: NDArray[np.float64]) -> Tracked | None:
+def _track(one: Kept, problem: PartitionProblem, axes: Axes, sampling: NDArray[np.float64]) -> Tracked | None:
     """Return the statistic; None unless it has one or two numeric columns, without missing values or tree."""
     place = {axis.name: number for number, axis in enumerate(axes.numbers) if not (axis.has_missing or axis.nodes)}
     names = one.statistic.columns
@@ -257,7 +249,7 @@ def _tracked(one: Kept, problem: PartitionProblem, axes: Axes, sampling: NDArray
         return None
     chosen = tuple(place[name] for name in names)
     moments = Moments.of(problem.values[:, chosen], sampling)
-    wanted = one.wanted(moments)
+    wanted = one.wanted_accuracy(moments)
     if not (math.isfinite(wanted) and wanted > 0.0):
         return None
     gradient = one.statistic.gradient(moments)

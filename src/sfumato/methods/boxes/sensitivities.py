@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from sfumato.statistics.statistic import Statistic
 
 
-# The moments of the columns of a statistic, from as few survey questions as possible.
-
-
 FEW = 24  # up to this number of columns, one question about all of them is cheaper than one about each
 
 
@@ -90,7 +87,7 @@ class Kept:
     importance: float  # p_C
     accuracy: float | None  # Δ0_C, in the unit of the statistic; None: the default
 
-    def wanted(self, moments: Moments) -> float:
+    def wanted_accuracy(self, moments: Moments) -> float:
         """Return Δ0_C: as given, or 10 % of the natural scale, which is not changed by a shift of a column."""
         return ACCURACY * self.statistic.scale(moments) if self.accuracy is None else self.accuracy
 
@@ -134,7 +131,7 @@ class Sensitivities:
         return weights
 
 
-def kept_statistics(
+def statistics_to_keep(
     keep: Sequence[str | Statistic] | None,
     importance: Sequence[float] | Mapping[str, float] | None,
     accuracy: Sequence[float] | Mapping[str, float] | None,
@@ -199,7 +196,9 @@ def sensitivities(
     if others is None:
         floor = unit * (len(axes.numbers) + 1) / ACCURACY
     else:
-        floor = unit * _shared(others, sum(_weight(one, moments_of, position) for one in kept), int((unit > 0.0).sum()))
+        floor = unit * _share_weight(
+            others, sum(_weight(one, moments_of, position) for one in kept), int((unit > 0.0).sum())
+        )
     sizes = [len(term.columns) for term in terms]
     return Sensitivities(
         columns=columns,
@@ -230,7 +229,7 @@ def _terms(
     """Yield what a kept statistic adds to each of its axes."""
     names = one.statistic.columns
     moments = moments_of(names)
-    gradient, wanted = one.statistic.gradient(moments), one.wanted(moments)
+    gradient, wanted = one.statistic.gradient(moments), one.wanted_accuracy(moments)
     share = one.importance / wanted if wanted > 0.0 else 0.0
     slopes, level = 2.0 * gradient.covariance, gradient.mean
     for number, name in enumerate(names):
@@ -243,12 +242,12 @@ def _terms(
 def _weight(one: Kept, moments_of: MomentsLookup, position: Mapping[str, int]) -> float:
     """Return the weight of a kept statistic in boxes: importance ÷ (accuracy ÷ natural scale), 0 without a scale."""
     moments = moments_of(one.statistic.columns)
-    scale, wanted = one.statistic.scale(moments), one.wanted(moments)
+    scale, wanted = one.statistic.scale(moments), one.wanted_accuracy(moments)
     is_in_boxes = any(name in position for name in one.statistic.columns)
     return one.importance * scale / wanted if is_in_boxes and scale > 0.0 and wanted > 0.0 else 0.0
 
 
-def _shared(others: float, kept: float, axes: int) -> float:
+def _share_weight(others: float, kept: float, axes: int) -> float:
     """Return the weight of each of ``axes`` axes, if together they have the share ``others`` and the rest is ``kept``.
 
     Weights are per standard deviation of a column. Without a kept weight there is no other to compare with.
@@ -334,10 +333,10 @@ class AllStatistics:
         rows = sample if len(evenly) == sample.rows else sample.take(evenly)
         weight = None if moments_of.weight is None else np.nan_to_num(rows.numbers(moments_of.weight))
         unfinished = cls(tuple(columns), mean, sd, np.zeros((0, 0), dtype=np.float32), accuracy)
-        correlation = correlations(unfinished.standardised(rows), weight)
+        correlation = correlations(unfinished.standardise(rows), weight)
         return cls(tuple(columns), mean, sd, correlation, accuracy)
 
-    def standardised(self, rows: Table) -> NDArray[np.float32]:
+    def standardise(self, rows: Table) -> NDArray[np.float32]:
         """Return z for each row and column: 0 in a constant column, NaN where the value is missing."""
         scale = np.divide(1.0, self.sd, out=np.zeros_like(self.sd), where=self.sd > 0.0)
         z = np.empty((rows.rows, len(self.columns)), dtype=np.float32)
@@ -355,7 +354,7 @@ class AllStatistics:
         step = max(1, CELLS // max(1, count))
 
         def add(start: int) -> None:
-            z = self.standardised(Table(rows.arrow.slice(start, step), rows.kinds))
+            z = self.standardise(Table(rows.arrow.slice(start, step), rows.kinds))
             added = (1.0 + 2.0 * np.abs(z) + sums(z, self.correlation)) * per_unit.astype(np.float32)
             weights[start : start + step, :count] += np.nan_to_num(added, nan=0.0)
 
@@ -371,8 +370,7 @@ def correlations(z: NDArray[np.float32], weight: NDArray[np.float64] | None) -> 
     products = (filled * row_weight[:, None]).T @ filled
     present = is_present.astype(np.float32)
     total = np.maximum((present * row_weight[:, None]).T @ present, np.finfo(np.float32).tiny)
-    found: NDArray[np.float32] = np.clip(products / total, -1.0, 1.0)
-    return found
+    return np.asarray(np.clip(products / total, -1.0, 1.0))
 
 
 def root_mean_squares(z: NDArray[np.float32], correlation: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -381,6 +379,6 @@ def root_mean_squares(z: NDArray[np.float32], correlation: NDArray[np.float32]) 
     others = np.maximum((~np.isnan(z)).sum(axis=1) - 1, 0)[:, None]
     squares = (filled * filled).sum(axis=1)[:, None]
     squares = squares - 2.0 * filled * (filled @ correlation) + filled * filled * (correlation**2).sum(axis=1)
-    found: NDArray[np.float32] = np.sqrt(2.0 / math.pi * others * np.maximum(squares, 0.0)).astype(np.float32)
-    found[np.isnan(z)] = np.nan
-    return found
+    sums: NDArray[np.float32] = np.sqrt(2.0 / math.pi * others * np.maximum(squares, 0.0)).astype(np.float32)
+    sums[np.isnan(z)] = np.nan
+    return sums

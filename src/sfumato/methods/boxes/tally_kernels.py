@@ -1,4 +1,4 @@
-"""The width of the tree node that covers a range of values, in constant time.
+"""The width and the cost of a set of records while a cell is cut: tree nodes, running extents, cuts beside an atom.
 
 The values of a column with a generalization tree are ranked depth-first, so each node covers a range of ranks. The node
 that covers the ranks from ``low`` to ``high`` is the widest of the nodes that cover two neighbouring ranks between
@@ -138,6 +138,70 @@ def add(tally, bits, values, weights, set_start, trees, row):
         if bits[bit >> 6] & mask == 0:
             bits[bit >> 6] |= mask
             tally[MEMBERS, numbers + place] += 1.0
+
+
+def _add_all_with_arrays(tally, bits, values, weights, set_start, trees, rows):
+    """Add records as :func:`add_all` does, all at once."""
+    numbers = values.shape[1] - len(set_start)
+    if len(trees.start) > 0 or len(rows) < 4:
+        for row in rows:
+            add(tally, bits, values, weights, set_start, trees, row)
+        return
+    own = values[rows]
+    np.minimum(tally[LOW, :numbers], own[:, :numbers].min(axis=0), out=tally[LOW, :numbers])
+    np.maximum(tally[HIGH, :numbers], own[:, :numbers].max(axis=0), out=tally[HIGH, :numbers])
+    tally[WEIGHT] = np.cumsum(np.vstack([tally[WEIGHT], weights[rows]]), axis=0)[-1]  # one after the other
+    for place in range(len(set_start)):
+        for code in set(own[:, numbers + place].tolist()):
+            bit = set_start[place] + int(code)
+            mask = np.uint64(1) << np.uint64(bit & 63)
+            if bits[bit >> 6] & mask == 0:
+                bits[bit >> 6] |= mask
+                tally[MEMBERS, numbers + place] += 1.0
+
+
+@jit(plain=_add_all_with_arrays)
+def add_all(tally, bits, values, weights, set_start, trees, rows):
+    """Add some records."""
+    for row in rows:
+        add(tally, bits, values, weights, set_start, trees, row)
+
+
+def running_pressures(values, weights, set_start):
+    """Return weight × width of the first, the first two, … records along each axis, as :func:`add` would give them."""
+    numbers = values.shape[1] - len(set_start)
+    widths = np.empty(values.shape)
+    ends = values[:, :numbers]
+    widths[:, :numbers] = np.maximum.accumulate(ends, axis=0) - np.minimum.accumulate(ends, axis=0)
+    for axis in range(numbers, values.shape[1]):
+        is_new = np.zeros(len(values))
+        is_new[np.unique(values[:, axis], return_index=True)[1]] = 1.0
+        widths[:, axis] = np.cumsum(is_new) - 1.0
+    return np.cumsum(weights, axis=0, dtype=np.float64) * widths
+
+
+def least_costs(pressures, boxes):
+    """Return :func:`least_cost` of many rows of pressures."""
+    totals = np.cumsum(pressures, axis=1)[:, -1]
+    ranked = -np.sort(-pressures, axis=1)[:, :LEADING]
+    found = []
+    for total, ordered, count in zip(totals.tolist(), ranked.tolist(), boxes.tolist(), strict=True):
+        found.append(total if count <= 1 else _cut_to_level(total, ordered, -math.log(float(count))))
+    return np.array(found)
+
+
+def _cut_to_level(total, ordered, log_product):
+    """Return the cost of boxes for pressures in decreasing order, as :func:`least_cost` does."""
+    rest, level, axes = total, 0.0, len(ordered)
+    for cut, pressure in enumerate(ordered):
+        if pressure <= 0.0:
+            return rest + cut * level
+        log_product += math.log(pressure)
+        rest -= pressure
+        level = math.exp(log_product / (cut + 1))
+        if cut + 1 == axes or level >= ordered[cut + 1]:
+            return rest + (cut + 1) * level
+    return rest + axes * level
 
 
 @jit(forceinline=True)

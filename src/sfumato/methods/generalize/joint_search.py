@@ -1,4 +1,4 @@
-"""The search for the recoding that loses least, given the joint counts of the rows.
+"""The search for the recoding that loses least, by chains of ever finer recodings and the joint counts of the rows.
 
 The product of the numbers of values is the number of combinations in the worst case. The joint counts show how many
 rows really are in small groups, and often allow many more combinations. The candidates depend neither on k nor on β:
@@ -17,7 +17,7 @@ import heapq
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -27,14 +27,11 @@ from sfumato.methods.recodings.level_search import Levels, SumOfLosses, choose_l
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 # Chains of ever finer recodings, found from the joint counts of the rows (top-down specialization).
 #
 # A chain starts with one group per column. Each step divides the one group, of any column, that saves most loss for
 # the risk that it adds. Neither k nor β has a part in it: a chain is a fixed sequence of candidates, each finer than
-# the one before, and whoever goes down it until a promise breaks gets a result that only improves with a larger β or
-# a smaller k.
-
+# the one before. Stopping at the first violation makes the result monotone in β and k.
 
 MOST_STEPS = 400
 HALF = 0.5  # a chain ends when this share of the rows is in small groups
@@ -86,18 +83,6 @@ class Divided:
     shrunk: NDArray[np.float64]  # rows of the row's new group ÷ rows of the divided group, in the column
 
 
-class DivisionRisk(Protocol):
-    """What a division costs."""
-
-    def added(self, divided: Divided) -> float:
-        """Return the risk that a division adds, per row of the table."""
-        ...
-
-    def accept(self, divided: Divided) -> bool:
-        """Take note of a division that was made; return whether the chain goes on."""
-        ...
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class SmallGroups:
     """The share of rows in groups of fewer than k rows."""
@@ -106,11 +91,13 @@ class SmallGroups:
     rows: int
     share: float = 0.0
 
-    def added(self, divided: Divided) -> float:
+    def added_risk(self, divided: Divided) -> float:
+        """Return the risk that a division adds, per row of the table."""
         return float(((divided.after < self.k).sum() - (divided.before < self.k).sum()) / self.rows)
 
     def accept(self, divided: Divided) -> bool:
-        self.share += self.added(divided)
+        """Take note of a division that was made; return whether the chain goes on."""
+        self.share += self.added_risk(divided)
         return self.share <= HALF
 
 
@@ -132,7 +119,7 @@ class EffectiveCombinations:
     def __post_init__(self) -> None:
         self.alike, self.independent = np.full(self.rows, float(self.rows)), np.ones(self.rows)
 
-    def added(self, divided: Divided) -> float:
+    def added_risk(self, divided: Divided) -> float:
         prior = self.weight * self.independent[divided.rows]
         before = np.log(divided.before - 1.0 + prior)
         after = np.log(divided.after - 1.0 + prior * divided.shrunk)
@@ -148,6 +135,9 @@ class EffectiveCombinations:
         best = int(np.argmax(likelihood))
         self.weight = float(WEIGHTS[best])
         return -likelihood[best] <= math.log(self.most)
+
+
+DivisionRisk = SmallGroups | EffectiveCombinations
 
 
 def refinement_chain(columns: Sequence[Groupings], risk: DivisionRisk) -> Chain:
@@ -173,8 +163,8 @@ class _Descent:
         made: list[Division] = []
         while self.waiting and len(made) < MOST_STEPS:
             _, division = heapq.heappop(self.waiting)
-            children, labels, divided = self._divided(division)
-            score = self._saved(division) / (max(0.0, risk.added(divided)) + LITTLE_RISK)
+            children, labels, divided = self._try_division(division)
+            score = self._saved_loss(division) / (max(0.0, risk.added_risk(divided)) + LITTLE_RISK)
             if self.waiting and -score > self.waiting[0][0]:  # another one may be better now
                 heapq.heappush(self.waiting, (-score, division))
                 continue
@@ -197,16 +187,16 @@ class _Descent:
             self.members[division] = rows
             heapq.heappush(self.waiting, (-np.inf, division))
 
-    def _divided(self, division: Division) -> tuple[NDArray[np.int64], NDArray[np.int64], Divided]:
+    def _try_division(self, division: Division) -> tuple[NDArray[np.int64], NDArray[np.int64], Divided]:
         """Return the new group of each row in the column and in all columns, and what changes."""
         rows, column = self.members[division], self.columns[division.column]
-        children = _numbered(column.levels[division.level - 1][column.value_of_row[rows]].astype(np.int64))
-        number = int(children.max()) + 1
-        labels = _numbered(self.labels[rows] * number + children)
+        below = column.levels[division.level - 1][column.value_of_row[rows]].astype(np.int64)
+        children = np.unique(below, return_inverse=True)[1]
+        labels = np.unique(self.labels[rows] * (int(children.max()) + 1) + children, return_inverse=True)[1]
         shrunk = np.bincount(children)[children] / len(rows)
         return children, labels, Divided(rows, self.alike[rows], np.bincount(labels)[labels], shrunk)
 
-    def _saved(self, division: Division) -> float:
+    def _saved_loss(self, division: Division) -> float:
         """Return the loss that a division saves, per row of the table."""
         column = self.columns[division.column]
         values = column.value_of_row[self.members[division]]
@@ -223,12 +213,6 @@ class _Descent:
         order = np.argsort(children, kind="stable")
         for part in np.split(rows[order], np.cumsum(np.bincount(children))[:-1]):
             self._wait(division.column, division.level - 1, part)
-
-
-def _numbered(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number equal keys densely from 0."""
-    numbered: NDArray[np.int64] = np.unique(keys, return_inverse=True)[1]
-    return numbered
 
 
 if TYPE_CHECKING:
@@ -251,7 +235,7 @@ def least_lossy(columns: Sequence[Groupings], k: int, beta: float) -> Recodings:
     def holds(recodings: Sequence[NDArray[np.int32]]) -> bool:
         return counts.share_alike(recodings, k) >= 1.0 - beta
 
-    chains = [_last_that_holds(chain, columns, holds) for chain in _counted_chains(columns)]
+    chains = [_last_that_holds(chain, columns, holds) for chain in _plan_chains(columns)]
     best = min(chains, key=lambda recodings: loss_of(columns, recodings))
     return _best_combination(columns, len(counts.counts), holds, below=loss_of(columns, best)) or best
 
@@ -273,7 +257,7 @@ def _best_combination(
     return None if best.levels is None else recodings(best.levels)
 
 
-def _counted_chains(columns: Sequence[Groupings]) -> list[Chain]:
+def _plan_chains(columns: Sequence[Groupings]) -> list[Chain]:
     rows = len(columns[0].value_of_row)
     if rows > PLANNED_ROWS:
         chosen = np.linspace(0, rows - 1, PLANNED_ROWS).astype(np.int64)
@@ -293,7 +277,7 @@ def _last_that_holds(chain: Chain, columns: Sequence[Groupings], holds: Callable
     return chain.groups(columns, low)
 
 
-def finest_tested(
+def refine_by_tests(
     columns: Sequence[Groupings], population: int, passes: Callable[[Recodings, NDArray[np.int64]], bool]
 ) -> Recodings:
     """Return the finest candidate of a chain before the first that fails, if the rows are a sample of a population.

@@ -19,13 +19,13 @@ from sfumato.errors import OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.generalize.population import ProbabilisticAnonymity
 from sfumato.methods.generalize.quasi_recodings import BudgetedColumns
-from sfumato.methods.options import group_size_option, importance_option, require_rows
+from sfumato.methods.options import group_size_option, importance_option, reported_option, require_rows
 from sfumato.methods.recodings.buckets import SHOWN, Shown
 from sfumato.methods.recodings.quasi_columns import promise_containment
 from sfumato.methods.recodings.recoding import RecodingPlan, released_columns
-from sfumato.params import Checked, Choice, OrNone, Probability, Whole, option
+from sfumato.params import Checked, Choice, OrNone, Probability, Whole
 from sfumato.plan.claims.groups import KAnonymity
-from sfumato.plan.survey import Survey, blocks_wanted
+from sfumato.plan.survey import Survey, count_blocks
 from sfumato.risk.anonymity_budget import anonymity_budget, require_population
 from sfumato.schema.schema import Schema
 
@@ -76,44 +76,39 @@ class Generalize(Method):
     k: int = group_size_option(
         "Smallest number of people of the population that each row must match in the quasi-identifiers.", unit="people"
     )
-    population: float | None = option(
+    population: float | None = reported_option(
         OrNone(Checked("whole number of people, at least k", lambda value, name: require_population(value))),
         "Number of people among whom an intruder searches, including those of the table. None: the rows of the table.",
         default=None,
-        reported=True,
     )
-    beta: float = option(
+    beta: float = reported_option(
         Probability(),
         "Largest share of rows that may match fewer than k people. Without a population, the largest share of rows "
         "that may be suppressed.",
         default=0.1,
         unit="share of rows",
-        reported=True,
     )
     importance: Mapping[str, float] | None = importance_option(
         "Relative importance of each column: more important columns keep more values."
     )
-    budget: Basis = option(
+    budget: Basis = reported_option(
         Choice(BASES),
         'How the number of allowed combinations of values is found: "joint" by a search of the joint counts of the '
         'rows, which starts from "exact"; "exact" from the binomial tail, "chernoff" from the formula of Lodha and '
         'Thomas, "any" so that it holds for every distribution of the combinations.',
         default="joint",
-        reported=True,
     )
-    within: int = option(
+    within: int = reported_option(
         Whole(at_least=1),
         "Smallest number of released rows that must be equal in the quasi-identifiers. Rows in smaller groups, at most "
         "a share beta, are suppressed.",
         default=1,
         unit="rows",
-        reported=True,
     )
-    represent: Shown = option(
+    represent: Shown = reported_option(
         Choice(SHOWN),
         "What is released for a group of numbers: its range (two columns), its median or mean, or a label.",
         default="range",
-        reported=True,
     )
 
     def __post_init__(self) -> None:
@@ -147,7 +142,7 @@ class Generalize(Method):
             },
             within=self.alike,
             suppressed_at_most=self.beta if self.alike > 1 else 0.0,
-            parts=blocks_wanted(survey),
+            parts=count_blocks(survey),
         )
 
     def combinations(self, population: int) -> int:
@@ -155,8 +150,8 @@ class Generalize(Method):
 
         The search of budget "joint" starts from it and may release more.
         """
-        found = anonymity_budget(population, self.k, self.beta)
-        return {"chernoff": found.chernoff, "any": found.any_distribution}.get(self.budget, found.exact)
+        budget = anonymity_budget(population, self.k, self.beta)
+        return {"chernoff": budget.chernoff, "any": budget.any_distribution}.get(self.budget, budget.exact)
 
     @property
     def alike(self) -> int:
@@ -167,7 +162,7 @@ class Generalize(Method):
         alike = KAnonymity(k=self.alike, columns=tuple(name for names in released.values() for name in names))
         if self.population is None:
             return (alike,)
-        found = ProbabilisticAnonymity(
+        matches = ProbabilisticAnonymity(
             k=self.k,
             population=population,
             beta=self.beta,
@@ -175,4 +170,4 @@ class Generalize(Method):
             any_distribution=self.budget == "any",
             columns=released,
         )
-        return (found, alike) if self.within > 1 else (found,)
+        return (matches, alike) if self.within > 1 else (matches,)

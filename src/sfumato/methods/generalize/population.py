@@ -1,4 +1,4 @@
-"""The share of rows of a release that match at least k people of a population, if the table is a random sample of it.
+"""The share of released rows that match at least k people of a population, and the claim that it is large enough.
 
 LT assumes that all D' combinations are equally likely and that their shares in the population are known. Here both
 are estimated from the released rows. The probability p of a combination (cell) with c of the m rows has a gamma prior
@@ -41,7 +41,6 @@ from sfumato.table.groups import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
 
 NOT_REFUTED = 2.0  # accepted difference to the largest log-likelihood: 95 % confidence, for one parameter
 WEIGHTS_TRIED = 41
@@ -97,17 +96,17 @@ def expected_matches(combinations: Combinations, population: int, k: int, *, wit
     Also count the share of rows that match at least ``within`` rows of the table, including themselves.
     """
     rows, counts = combinations.rows, combinations.counts.astype(np.float64)
-    found = Matches(
+    matches = Matches(
         share=(counted := float(counts[counts >= k].sum() / rows)),
         share_at_least=counted,
         share_within=float(counts[counts >= within].sum() / rows),
         smallest_group=int(counts.min()),
         groups=len(counts),
     )
-    if population == rows or found.share == 1.0:
-        return found
+    if population == rows or matches.share == 1.0:
+        return matches
     model = _CellModel.of(combinations, population)
-    return replace(found, share=model.share(model.likeliest, k), share_at_least=model.lower_limit(k))
+    return replace(matches, share=model.share(model.likeliest, k), share_at_least=model.lower_limit(k))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -185,9 +184,6 @@ class _CellModel:
         return math.sqrt(variance)
 
 
-# The claim of probabilistic anonymity: enough people of the population look like each released row.
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class CombinationCounts:
     """The different combinations of released values: a hash of the value in each column, and the number of rows."""
@@ -239,24 +235,24 @@ class ProbabilisticAnonymity(Claim[CombinationCounts]):
             hashes[:, position] = combination_hashes([column_hashes(one_each, name) for name in names])
         return CombinationCounts(hashes, np.bincount(labels, minlength=one_each.rows))
 
-    def merge(self, one: CombinationCounts, other: CombinationCounts) -> CombinationCounts:
-        return one.merge(other)
-
     def finding(self, tally: CombinationCounts) -> Finding:
         shown = tally.combinations
         combinations = math.prod(int(codes.max(initial=-1)) + 1 for codes in shown.codes)
-        found = expected_matches(shown, self.population, self.k)
+        matches = expected_matches(shown, self.population, self.k)
         counted = self.population == shown.rows
-        return Finding(
+        estimate = (
+            f"an estimated {matches.share:.1%} of the rows, at least {matches.share_at_least:.1%} with 95 % confidence"
+            ", if the table is a random sample of the population"
+        )
+        return self.report(
             claim=f"at least {1.0 - self.beta:.1%} of the rows match at least {self.k:,} of {self.population:,} people "
             f"in {', '.join(self.columns)}" + ("" if counted else ", with 95 % confidence"),
             held=(self.most is None or combinations <= self.most)
-            and (self.any_distribution or found.share_at_least >= 1.0 - self.beta),
+            and (self.any_distribution or matches.share_at_least >= 1.0 - self.beta),
             found=f"{combinations:,} combinations{'' if self.most is None else f' of at most {self.most:,}'}; "
-            + (f"{found.share:.1%} of the rows, counted" if counted else _estimated(found))
-            + f"; smallest group in the table itself {found.smallest_group:,}",
+            + (f"{matches.share:.1%} of the rows, counted" if counted else estimate)
+            + f"; smallest group in the table itself {matches.smallest_group:,}",
             fix="a larger beta, a smaller k, or fewer quasi-identifiers",
-            kind=self.kind,
         )
 
     @property
@@ -266,10 +262,3 @@ class ProbabilisticAnonymity(Claim[CombinationCounts]):
     @property
     def protects(self) -> tuple[str, ...]:
         return tuple(name for names in self.columns.values() for name in names) if self.k > 1 else ()
-
-
-def _estimated(found: Matches) -> str:
-    return (
-        f"an estimated {found.share:.1%} of the rows, at least {found.share_at_least:.1%} with 95 % confidence, "
-        "if the table is a random sample of the population"
-    )

@@ -1,4 +1,4 @@
-"""What a plan knows about the quasi-identifiers, and the recodings that it can choose for them."""
+"""What a plan knows about the quasi-identifiers, and the recodings that it can choose within a budget (LT §3.1)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from sfumato.methods.generalize.joint_search import finest_tested, least_lossy
+from sfumato.methods.generalize.joint_search import least_lossy, refine_by_tests
 from sfumato.methods.generalize.population import Combinations, Matches, RecodedCodes, expected_matches
-from sfumato.methods.recodings.buckets import Buckets, quantile_ends
+from sfumato.methods.recodings.buckets import Buckets, Shown, quantile_ends
 from sfumato.methods.recodings.categories import coarsen_to_at_most
 from sfumato.methods.recodings.groupings import Groupings
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
@@ -24,8 +24,6 @@ from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from sfumato.methods.recodings.buckets import Shown
 
 
 # The division of an anonymity budget between columns (LT §3.1).
@@ -48,7 +46,7 @@ def share_budget(
     complete = {name: (importance or {}).get(name, 1.0) for name in sizes}
     shares = real_shares(budget, sizes, complete)
     values = {name: min(sizes[name], max(1, math.floor(share + 1e-9))) for name, share in shares.items()}
-    return _filled(budget, sizes, complete, values)
+    return _use_up(budget, sizes, complete, values)
 
 
 def real_shares(budget: float, sizes: Mapping[str, int], importance: Mapping[str, float]) -> dict[str, float]:
@@ -71,7 +69,7 @@ def real_shares(budget: float, sizes: Mapping[str, int], importance: Mapping[str
     return dict(zip(sizes, np.clip(weight * scale, 1.0, most).tolist(), strict=True))
 
 
-def _filled(
+def _use_up(
     budget: int, sizes: Mapping[str, int], importance: Mapping[str, float], values: dict[str, int]
 ) -> dict[str, int]:
     """Use what rounding down left over: add one value where it saves most, as long as the product allows it."""
@@ -139,8 +137,8 @@ class BudgetedColumns(QuasiColumns):
     @classmethod
     def of_survey(cls, survey: Survey, schema: Schema, method: GeneralizeOptions) -> BudgetedColumns:
         """Ask the survey about the quasi-identifiers."""
-        found = QuasiColumns.of(survey, schema, importance=method.importance, represent=method.represent)
-        known = {one.name: getattr(found, one.name) for one in fields(found)}
+        columns = QuasiColumns.of(survey, schema, importance=method.importance, represent=method.represent)
+        known = {one.name: getattr(columns, one.name) for one in fields(columns)}
         return cls(**known, method=method, population=population_of(survey.rows, method.population))
 
     def spend(self, most: int) -> Chosen:
@@ -148,10 +146,11 @@ class BudgetedColumns(QuasiColumns):
 
         With the budget "joint" a search of the joint counts may find recodings that lose even less.
         """
-        found = self._found_by_search() if self.method.budget == "joint" else None
-        if found is not None and not self._is_enough(found):
-            found = None
-        return self._within_budget(most, below=found.loss if found else math.inf) or found or self._with_budget(1)
+        searched = self._search() if self.method.budget == "joint" else None
+        if searched is not None and not self._are_enough(searched.matches):
+            searched = None
+        below = math.inf if searched is None else searched.loss
+        return self._within_budget(most, below=below) or searched or self._combine(self._parts(1))
 
     def _within_budget(self, most: int, *, below: float) -> Chosen | None:
         """Return the best recodings for the budgets up to ``most``; None if none with a loss ``below`` this is enough.
@@ -162,28 +161,24 @@ class BudgetedColumns(QuasiColumns):
         for budget in sorted(losses, key=lambda budget: (losses[budget], budget)):
             if losses[budget] >= below:
                 return None
-            tried = self._with_budget(budget)
-            if self._is_enough(tried):
+            tried = self._combine(self._parts(budget))
+            if self._are_enough(tried.matches):
                 return tried
         return None
 
-    def _is_enough(self, chosen: Chosen) -> bool:
-        """Return whether enough rows match k people of the population (budget "any" ensures this) and in the table."""
-        return self._are_enough(chosen.matches)
-
     def _are_enough(self, matches: Matches) -> bool:
+        """Return whether enough rows match k people of the population (budget "any" ensures this) and in the table."""
         least = 1.0 - self.method.beta
         return (self.method.budget == "any" or matches.share_at_least >= least) and matches.share_within >= least
 
-    def _found_by_search(self) -> Chosen:
+    def _search(self) -> Chosen:
         """Return the recodings that lose least, from the joint counts of the rows."""
         if self.population == self.sample.rows:
             groups = least_lossy(self.groupings, max(self.method.k, self.method.alike), self.method.beta)
         else:
-            groups = finest_tested(self.groupings, self.population, self._passes)
-        made = (column.recode(of) for column, of in zip(self.groupings, groups, strict=True))
-        return self._chosen(
-            [self._part(column, recoding) for column, recoding in zip(self.groupings, made, strict=True)]
+            groups = refine_by_tests(self.groupings, self.population, self._passes)
+        return self._combine(
+            [self._part(column, column.recode(of)) for column, of in zip(self.groupings, groups, strict=True)]
         )
 
     def _passes(self, groups: Sequence[NDArray[np.int32]], rows: NDArray[np.int64]) -> bool:
@@ -197,10 +192,7 @@ class BudgetedColumns(QuasiColumns):
         combinations = Combinations.of(shown, rows)
         return expected_matches(combinations, self.population, self.method.k, within=self.method.alike)
 
-    def _with_budget(self, budget: int) -> Chosen:
-        return self._chosen(self._parts(budget))
-
-    def _chosen(self, parts: Sequence[_Part]) -> Chosen:
+    def _combine(self, parts: Sequence[_Part]) -> Chosen:
         by_name = {part.name: part for part in parts}
         recodings = tuple(part.recoding for part in parts if part.recoding is not None)
         return Chosen(
@@ -220,15 +212,15 @@ class BudgetedColumns(QuasiColumns):
 
     def _parts(self, budget: int) -> list[_Part]:
         """Give each column its share of the budget; what a tree or ties leave unused goes to the next columns."""
-        found: list[_Part] = []
+        parts: list[_Part] = []
         left, waiting = budget, dict(self.sizes)
         for name in sorted(self.distinct, key=lambda name: self.sizes[name]) + list(self.points):
             share = share_budget(left, waiting, self.importance)[name]
             size = waiting.pop(name)
             part = self._with_share(name, min(share, size))
-            found.append(part)
+            parts.append(part)
             left //= size if part.recoding is None else part.recoding.values
-        return found
+        return parts
 
     def _with_share(self, name: str, share: int) -> _Part:
         """Return a column with at most ``share`` values."""

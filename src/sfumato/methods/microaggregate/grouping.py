@@ -1,4 +1,4 @@
-"""Groups of at least k rows, by all columns together or by one column alone."""
+"""Groups of at least k rows: how they are made, searched for less squared error, and what is released for them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.methods.partition import Leaves, label_sets
-from sfumato.methods.search_budget import SearchReporter, SpentBudget
+from sfumato.methods.partition import BoxPartition, label_sets
+from sfumato.methods.search_budget import SearchBudget, SearchReporter, SpentBudget
 from sfumato.plan.plan import SearchTrace, Trace
 from sfumato.table.intervals import high_name, low_name, missing_name
 from sfumato.table.kinds import Kind, number_column
@@ -21,17 +21,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.methods.search_budget import SearchBudget
     from sfumato.table.encoder import Encoder
     from sfumato.table.table import Table
-
 
 # Groups by fuzzy c-means, clustered again until they are small (Domingo-Ferrer and Torra 2003).
 #
 # Fuzzy c-means minimises Σ_i Σ_c u_ic^m ‖x_i − v_c‖² over centres v and memberships u that sum to 1 for each row.
 # Rows join the cluster of their largest membership. Clusters of fewer than k rows are dissolved, clusters of 2k rows
 # or more are clustered again.
-
 
 CLUSTERS = 8  # largest number of clusters of one step
 ROUNDS = 20  # updates of centres and memberships
@@ -83,9 +80,6 @@ def _memberships(matrix: NDArray[np.float64], centres: NDArray[np.float64]) -> N
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-# A search for groups with less squared error, with a budget.
-
-
 STEPS = 500  # windows of one round, which takes well below a second
 NEIGHBOURS = 30  # smallest number of neighbours of a row through which groups are neighbours
 FEW = 20_000  # rows up to which neighbours are exact
@@ -95,11 +89,7 @@ log = logging.getLogger("sfumato")
 
 
 def search_groups(
-    matrix: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    k: int,
-    budget: SearchBudget,
-    generator: np.random.Generator,
+    matrix: NDArray[np.float64], labels: NDArray[np.int64], k: int, budget: SearchBudget, generator: np.random.Generator
 ) -> tuple[NDArray[np.int64], SearchTrace]:
     """Improve groups until the budget is spent or the user interrupts; the squared error never increases."""
     from sfumato.methods.microaggregate.search_kernels import partition_of, search_groups, squared_errors
@@ -160,10 +150,10 @@ class RowGrouping:
     labels: Labels  # group of each row, from 0 without gaps
 
     @cached_property
-    def leaves(self) -> Leaves:
+    def runs(self) -> BoxPartition:
         """The same groups as runs of rows."""
         ends = np.cumsum(np.bincount(self.labels))
-        return Leaves(np.argsort(self.labels, kind="stable"), np.concatenate([[0], ends]), np.empty((0, 4)))
+        return BoxPartition(np.argsort(self.labels, kind="stable"), np.concatenate([[0], ends]), np.empty((0, 4)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -280,74 +270,72 @@ def representatives(block: Table, name: str, groups: RowGrouping, *, median: boo
     column, kind, rows = block.arrow.column(name), block.kinds[name], pa.array(groups.labels)
     if kind.is_numeric:
         numbers = block.numbers(name)
-        centres = group_medians(numbers, groups.leaves) if median else group_means(numbers, groups.leaves)
+        centres = group_medians(numbers, groups.runs) if median else group_means(numbers, groups.runs)
         dates = kind is Kind.DATE
         centres = np.rint(centres) if dates else centres
         return number_column(centres, kind if dates else Kind.CONTINUOUS, column.type).take(rows)
     coded = block.coded(name)
     by_order = median and kind is Kind.ORDERED
-    chosen = _middle_rows(coded.codes, groups.leaves) if by_order else _commonest_rows(coded.codes, groups.leaves)
+    chosen = _middle_rows(coded.codes, groups.runs) if by_order else _commonest_rows(coded.codes, groups.runs)
     return column.take(pa.array(chosen)).take(rows)
 
 
-def group_means(numbers: NDArray[np.float64], leaves: Leaves) -> NDArray[np.float64]:
+def group_means(numbers: NDArray[np.float64], runs: BoxPartition) -> NDArray[np.float64]:
     """Return the mean of each group over the numbers that are present; NaN if more than half are missing.
 
     The mean of equal numbers is that number, without a rounding error.
     """
-    ordered, starts = numbers[leaves.order], leaves.starts[:-1]
+    ordered, starts = numbers[runs.order], runs.starts[:-1]
     is_missing = np.isnan(ordered)
-    present = leaves.sizes - np.add.reduceat(is_missing, starts, dtype=np.int64)
+    present = runs.sizes - np.add.reduceat(is_missing, starts, dtype=np.int64)
     totals = np.add.reduceat(np.where(is_missing, 0.0, ordered).astype(np.longdouble), starts)
     means = (totals / np.maximum(present, 1)).astype(np.float64)
     means = np.clip(means, np.fmin.reduceat(ordered, starts), np.fmax.reduceat(ordered, starts))
-    return np.where(2 * present >= leaves.sizes, means, np.nan)
+    return np.where(2 * present >= runs.sizes, means, np.nan)
 
 
-def group_medians(numbers: NDArray[np.float64], leaves: Leaves) -> NDArray[np.float64]:
+def group_medians(numbers: NDArray[np.float64], runs: BoxPartition) -> NDArray[np.float64]:
     """Return the median of each group over the numbers that are present; NaN if more than half are missing."""
-    group = np.repeat(np.arange(leaves.count), leaves.sizes)
-    ordered = numbers[leaves.order]
+    group = runs.numbers
+    ordered = numbers[runs.order]
     ordered = ordered[np.lexsort((ordered, group))]  # missing numbers come last in their group
-    starts = leaves.starts[:-1]
-    present = leaves.sizes - np.add.reduceat(np.isnan(ordered), starts, dtype=np.int64)
+    starts = runs.starts[:-1]
+    present = runs.sizes - np.add.reduceat(np.isnan(ordered), starts, dtype=np.int64)
     lower = ordered[starts + np.maximum(present - 1, 0) // 2]
-    upper = ordered[starts + np.minimum(present // 2, leaves.sizes - 1)]
+    upper = ordered[starts + np.minimum(present // 2, runs.sizes - 1)]
     upper = np.where(present > 0, upper, np.nan)
-    return np.where(2 * present >= leaves.sizes, lower + (upper - lower) / 2.0, np.nan)
+    return np.where(2 * present >= runs.sizes, lower + (upper - lower) / 2.0, np.nan)
 
 
-def _middle_rows(codes: NDArray[np.int32], leaves: Leaves) -> NDArray[np.int64]:
+def _middle_rows(codes: NDArray[np.int32], runs: BoxPartition) -> NDArray[np.int64]:
     """Return a row of each group with its lower median."""
-    group = np.repeat(np.arange(leaves.count), leaves.sizes)
-    order = leaves.order[np.lexsort((codes[leaves.order], group))]
-    middle: NDArray[np.int64] = order[leaves.starts[:-1] + (leaves.sizes - 1) // 2]
-    return middle
+    group = runs.numbers
+    order = runs.order[np.lexsort((codes[runs.order], group))]
+    return np.asarray(order[runs.starts[:-1] + (runs.sizes - 1) // 2])
 
 
-def _commonest_rows(codes: NDArray[np.int32], leaves: Leaves) -> NDArray[np.int64]:
+def _commonest_rows(codes: NDArray[np.int32], runs: BoxPartition) -> NDArray[np.int64]:
     """Return a row of each group with its most frequent value; of equally frequent ones the more frequent elsewhere."""
-    group = np.repeat(np.arange(leaves.count), leaves.sizes)
+    group = runs.numbers
     overall = np.bincount(codes)
-    pairs, first, counts = np.unique(group * len(overall) + codes[leaves.order], return_index=True, return_counts=True)
+    pairs, first, counts = np.unique(group * len(overall) + codes[runs.order], return_index=True, return_counts=True)
     owner, code = np.divmod(pairs, len(overall))
     best = np.lexsort((code, -overall[code], -counts, owner))
-    rows: NDArray[np.int64] = leaves.order[first[best[np.searchsorted(owner[best], np.arange(leaves.count))]]]
-    return rows
+    return np.asarray(runs.order[first[best[np.searchsorted(owner[best], np.arange(runs.count))]]])
 
 
 def ranges(block: Table, groups: RowGrouping, encoder: Encoder) -> dict[str, pa.Array]:
     """Return the ends of the numbers of each group, the count of missing ones, and the set of its categories."""
     columns: dict[str, pa.Array] = {}
-    leaves, rows = groups.leaves, pa.array(groups.labels)
+    runs, rows = groups.runs, pa.array(groups.labels)
     numbers = {number.name: number for number in encoder.numbers}
     for name in encoder.names:
         if name not in numbers:
             coded = block.coded(name)
-            found = label_sets(leaves, coded.codes, coded.values)
-            columns[name] = found.labels.take(pa.array(found.label_of[groups.labels]))
+            sets = label_sets(runs, coded.codes, coded.values)
+            columns[name] = sets.labels.take(pa.array(sets.label_of[groups.labels]))
             continue
-        ordered, starts = block.numbers(name)[leaves.order], leaves.starts[:-1]
+        ordered, starts = block.numbers(name)[runs.order], runs.starts[:-1]
         ends = {low_name(name): np.fmin.reduceat(ordered, starts), high_name(name): np.fmax.reduceat(ordered, starts)}
         for part, end in ends.items():
             columns[part] = number_column(end, block.kinds[name], numbers[name].type).take(rows)
@@ -357,10 +345,10 @@ def ranges(block: Table, groups: RowGrouping, encoder: Encoder) -> dict[str, pa.
     return columns
 
 
-def drawn(block: Table, name: str, groups: RowGrouping, generator: np.random.Generator) -> pa.ChunkedArray:
+def draw_cells(block: Table, name: str, groups: RowGrouping, generator: np.random.Generator) -> pa.ChunkedArray:
     """Return the column with the values of each group in random order, so that its distribution is kept."""
-    leaves = groups.leaves
-    group = np.repeat(np.arange(leaves.count), leaves.sizes)
+    runs = groups.runs
+    group = runs.numbers
     source = np.empty(block.rows, dtype=np.int64)
-    source[leaves.order] = leaves.order[np.lexsort((generator.random(block.rows), group))]
+    source[runs.order] = runs.order[np.lexsort((generator.random(block.rows), group))]
     return block.arrow.column(name).take(pa.array(source))

@@ -1,4 +1,4 @@
-"""The method Microaggregate: its options and its plan (TL §2.3)."""
+"""The method Microaggregate: its options, its plan, and the space in which rows are compared (TL §2.3)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from sfumato.methods.microaggregate.grouping import (
     COLUMNWISE,
     GROUPINGS,
     column_groups,
-    drawn,
+    draw_cells,
     ranges,
     representatives,
     row_groups,
 )
-from sfumato.methods.options import budget_option, group_size_option, require_rows
+from sfumato.methods.options import budget_option, group_size_option, reported_option, require_rows
 from sfumato.methods.partition import Routes, grow_routes, one_block
 from sfumato.methods.search_budget import SearchBudget
-from sfumato.params import Choice, option
+from sfumato.params import Choice
 from sfumato.plan.claims.containment import Containment
 from sfumato.plan.claims.groups import EachColumnAnonymous, KAnonymity
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
-from sfumato.plan.plan import Outcome, Plan, Trace
+from sfumato.plan.plan import Claim, Outcome, Plan, Trace
 from sfumato.plan.questions import DistinctIn, FactsOf
 from sfumato.schema.columns import Role
 from sfumato.table.encoder import Encoder
@@ -38,14 +38,11 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.plan import Claim
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
 
-
 # The space in which rows are compared: the encoded quasi-identifiers, and routes of rows to blocks of neighbours.
-
 
 CATEGORIES = 1000  # a column with more values than this holds names rather than categories
 
@@ -156,7 +153,7 @@ class Microaggregate(Method):
     }
 
     k: int = group_size_option("Smallest number of rows in a group.", at_least=2)
-    kind: str = option(
+    kind: str = reported_option(
         Choice(KINDS),
         'How groups are formed. "mdav": k rows around the outermost rows, in quadratic time; "vmdav": the same with k '
         'to 2k − 1 rows; "tree": like "mdav" with neighbours from the nearest cells of a tree, in almost linear time; '
@@ -164,15 +161,13 @@ class Microaggregate(Method):
         'first principal component; "fuzzy": by fuzzy c-means. "each-column" (k neighbouring values) and "optimal-1d" '
         "(the least squared error) group each column by itself.",
         default="mdav",
-        reported=True,
     )
-    values: Values = option(
+    values: Values = reported_option(
         Choice(VALUES),
         'What is released for a group: the "mean" or the "median" of numbers and the most frequent category; the '
         '"range" of numbers (two columns) and the set of categories; or "draw": the values of its rows, exchanged at '
         "random in each column.",
         default="mean",
-        reported=True,
     )
     search: SearchBudget | float | None = budget_option(
         "Time limit of a search that starts from the groups of this kind and exchanges rows between neighbouring "
@@ -270,14 +265,14 @@ class MicroaggregationPlan(Plan):
 
     def transform(self, block: Table, number: int) -> Outcome:
         columns, kinds = {}, {}
-        made, trace = self._made(block, number)
+        made, trace = self._make_columns(block, number)
         for name, column in made.items():
             columns[name], kinds[name] = column, self._kind(name, block)
         for name in self.passed:
             columns[name], kinds[name] = block.arrow.column(name), block.kinds[name]
         return Outcome(Table(pa.table(columns), kinds), np.arange(block.rows), trace)
 
-    def _made(self, block: Table, number: int) -> tuple[dict[str, pa.ChunkedArray | pa.Array], Trace]:
+    def _make_columns(self, block: Table, number: int) -> tuple[dict[str, pa.ChunkedArray | pa.Array], Trace]:
         """Return the released columns of the quasi-identifiers."""
         options, names, stream = self.options, self.space.encoder.names, self.randomness.stream
         if options.is_columnwise:
@@ -285,20 +280,22 @@ class MicroaggregationPlan(Plan):
             trace = Trace()
         else:
             budget = options.search if isinstance(options.search, SearchBudget) else None
-            found = row_groups(
+            searched = row_groups(
                 self.space.matrix(block),
                 options.k,
                 options.kind,
                 stream(f"groups {number}"),
                 budget=None if budget is None else budget.split(self.blocks),
             )
-            groups, trace = dict.fromkeys(names, found.groups), found.trace
+            groups, trace = dict.fromkeys(names, searched.groups), searched.trace
         if options.values == "range":
             shared = groups[names[0]]
             made = ranges(block, shared, self.space.encoder)
             return made | {BOX: pa.array(number * GROUPS_PER_BLOCK + shared.labels)}, trace
         if options.values == "draw":
-            return {name: drawn(block, name, groups[name], stream(f"draw {name} {number}")) for name in names}, trace
+            return {
+                name: draw_cells(block, name, groups[name], stream(f"draw {name} {number}")) for name in names
+            }, trace
         is_median = options.values == "median"
         return {name: representatives(block, name, groups[name], median=is_median) for name in names}, trace
 

@@ -1,4 +1,4 @@
-"""Global recoding: one level per column, found by a search of the combinations of levels."""
+"""Global recoding: one level per column, and what a combination of levels releases and loses."""
 
 from __future__ import annotations
 
@@ -13,11 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import CannotRelease, TableError
-from sfumato.methods.recodings.groupings import JointCounts
-from sfumato.methods.recodings.level_search import BestLevels, Clock, Evaluation, choose_levels, descend, search_levels
+from sfumato.methods.recodings.groupings import Groupings, JointCounts
+from sfumato.methods.recodings.level_search import (
+    BestLevels,
+    Clock,
+    Evaluation,
+    Levels,
+    choose_levels,
+    descend,
+    search_levels,
+)
 from sfumato.methods.recodings.losses import discernibility
-from sfumato.methods.recodings.quasi_columns import promise_containment
-from sfumato.methods.recodings.recoding import Recoding, RecodingPlan, released_columns
+from sfumato.methods.recodings.quasi_columns import QuasiColumns, promise_containment
+from sfumato.methods.recodings.recoding import RecodingPlan, recode_table, released_columns
 from sfumato.plan.claims.risk import KMap, PopulationGroups
 from sfumato.plan.claims.sensitive_groups import SensitiveCounts
 from sfumato.schema.schema import Schema
@@ -28,11 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.recodings.group_rules import GroupRules, SensitiveColumn
-    from sfumato.methods.recodings.groupings import Groupings
-    from sfumato.methods.recodings.level_search import Levels
-    from sfumato.methods.recodings.quasi_columns import QuasiColumns
     from sfumato.plan.plan import Claim
-
 
 # What a combination of levels would release: which groups, how many suppressed rows, and how much is lost.
 #
@@ -43,7 +47,6 @@ if TYPE_CHECKING:
 #   (non-uniform entropy, Gionis and Tassa 2009);
 # - discernibility: Σ n² over the groups, plus all rows for each suppressed row, ÷ rows² (Bayardo and Agrawal 2005);
 # - class-size: rows ÷ released groups ÷ k (the average class size of LeFevre et al. 2006).
-
 
 Loss = Literal["granularity", "entropy", "discernibility", "class-size"]
 LOSSES: tuple[Loss, ...] = ("granularity", "entropy", "discernibility", "class-size")
@@ -69,7 +72,7 @@ class RecodingCost:
         self._rules, self._loss, self._suppresses = rules, loss, suppress > 0.0
         self.rows = len(columns[0].value_of_row)
         self._most = suppress * self.rows * (1.0 + 1e-12)
-        joint = JointCounts.of(_followed_by(columns, people))
+        joint = JointCounts.of(_append_people(columns, people))
         self._counts = np.bincount(joint.of_row[: self.rows], minlength=len(joint.counts))
         self._people = None if people is None else np.bincount(joint.of_row[self.rows :], minlength=len(joint.counts))
         self._sensitive = [
@@ -100,12 +103,12 @@ class RecodingCost:
 
     def evaluate(self, levels: Levels) -> Evaluation:
         """Count one combination."""
-        labels, sizes, people = self._grouped(levels)
+        labels, sizes, people = self._group(levels)
         counted = [
             (one.rule, SensitiveCounts.of(labels[pairs.group], pairs.value, pairs.values, pairs.count), one.values)
             for one, pairs in self._sensitive
         ]
-        allowed = self._rules.allowed(sizes, counted, people)
+        allowed = self._rules.mark_allowed(sizes, counted, people)
         kept = int(sizes[allowed].sum())
         above = 0.0
         if self._loss == "discernibility":
@@ -114,9 +117,9 @@ class RecodingCost:
             above = self.rows / len(sizes) / self._rules.k
         if not kept or self.rows - kept > self._most or not self._rules.are_enough(sizes[allowed]):
             return Evaluation(holds=False, loss=math.inf)
-        return Evaluation(holds=True, loss=self._lost(levels, labels, sizes, allowed), above=above)
+        return Evaluation(holds=True, loss=self._count_loss(levels, labels, sizes, allowed), above=above)
 
-    def _lost(
+    def _count_loss(
         self, levels: Levels, labels: NDArray[np.int64], sizes: NDArray[np.int64], allowed: NDArray[np.bool_]
     ) -> float:
         if self._loss == "class-size":
@@ -131,7 +134,7 @@ class RecodingCost:
             lost += float(self._counts[left_out] @ more) / self.rows
         return lost
 
-    def _grouped(self, levels: Levels) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
+    def _group(self, levels: Levels) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
         """Return the group of each combination of values, and the rows and people of each group.
 
         Groups without rows, which only the population has, are left out; their label is −1.
@@ -179,7 +182,7 @@ def _lost_bits(column: Groupings) -> list[NDArray[np.float64]]:
     return bits
 
 
-def _followed_by(columns: Sequence[Groupings], people: Sequence[NDArray[np.int32]] | None) -> tuple[Groupings, ...]:
+def _append_people(columns: Sequence[Groupings], people: Sequence[NDArray[np.int32]] | None) -> tuple[Groupings, ...]:
     if people is None:
         return tuple(columns)
     return tuple(
@@ -198,7 +201,7 @@ class GlobalPlan(RecodingPlan):
     rules: GroupRules
     population: PopulationGroups | None = None
 
-    def kept(self, released: Table) -> NDArray[np.bool_]:
+    def rows_to_keep(self, released: Table) -> NDArray[np.bool_]:
         """Mark the rows in groups that the rules allow."""
         names = self.released_names(self.quasi)
         labels = group_labels(released, names)
@@ -210,7 +213,7 @@ class GlobalPlan(RecodingPlan):
             groups = KeyedGroups.of(released, names)
             people = np.zeros(len(sizes), dtype=np.int64)
             people[labels[first_rows(groups.labels)]] = self.population.people(GroupCounts.of(groups))
-        return np.asarray(self.rules.allowed(sizes, counted, people)[labels])
+        return np.asarray(self.rules.mark_allowed(sizes, counted, people)[labels])
 
 
 def global_plan(
@@ -235,9 +238,10 @@ def global_plan(
     chosen = [column.recode(column.levels[level]) for column, level in zip(columns.groupings, best.levels, strict=True)]
     recodings = {recoding.name: recoding for recoding in chosen if recoding is not None}
     shown = tuple(chain.from_iterable(released_columns(columns.names, recodings.values()).values()))
-    groups = None if people is None else PopulationGroups(_recoded_groups(people, columns.names, recodings))
+    groups = None
     claims: tuple[Claim[Any], ...] = rules.claims(shown)
-    if groups is not None:
+    if people is not None:
+        groups = PopulationGroups(GroupCounts.of(KeyedGroups.of(recode_table(people, columns.names, recodings), shown)))
         claims = (KMap(k=rules.k, columns=shown, population=groups), *claims[1:])
     notes: dict[str, Any] = {
         "loss": round(best.loss, 6),
@@ -317,17 +321,3 @@ def _values_of(columns: QuasiColumns, people: Table, name: str) -> NDArray[np.in
     row = first_rows(ours.codes.astype(np.int64))
     column = columns.groupings[columns.names.index(name)]
     return np.where(place < 0, -1, column.value_of_row[row[place]]).astype(np.int32)[coded.codes]
-
-
-def _recoded_groups(people: Table, names: Sequence[str], by_name: dict[str, Recoding]) -> GroupCounts:
-    """Count the people of each group, after the recoding."""
-    cells: dict[str, pa.Array] = {}
-    kinds = {}
-    for name in names:
-        if name in by_name:
-            for one in by_name[name].show(by_name[name].codes(people)):
-                cells[one.name], kinds[one.name] = one.cells, one.kind
-        else:
-            cells[name], kinds[name] = people.arrow.column(name), people.kinds[name]
-    table = Table(pa.table(cells), kinds)
-    return GroupCounts.of(KeyedGroups.of(table, tuple(cells)))

@@ -25,7 +25,7 @@ from sfumato.methods.recodings.recoding import (
 from sfumato.plan.claims.containment import Containment
 from sfumato.plan.claims.risk import rows_for_risk
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
-from sfumato.plan.plan import Outcome, Plan
+from sfumato.plan.plan import Claim, Outcome, Plan
 from sfumato.schema.hierarchies import ROOT
 from sfumato.schema.suggested_hierarchies import tree_for
 from sfumato.table.intervals import interval_names
@@ -37,12 +37,8 @@ if TYPE_CHECKING:
 
     from sfumato.methods.recodings.group_rules import GroupRules
     from sfumato.methods.recodings.quasi_columns import QuasiColumns
-    from sfumato.plan.plan import Claim
     from sfumato.plan.sketches import WeightedPoints
     from sfumato.randomness import Randomness
-
-
-# A column for local recoding: its values, the node of each value on each level, and what is released for a node.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -97,8 +93,7 @@ class LocalColumn:
         """Return the position of each row's value."""
         coded = rows.coded(self.name)
         place = pc.index_in(coded.values, value_set=self.values).to_numpy(zero_copy_only=False)
-        found: NDArray[np.int32] = place.astype(np.int32)[coded.codes]
-        return found
+        return np.asarray(place.astype(np.int32)[coded.codes])
 
     def groupings(self, positions: NDArray[np.int32]) -> Groupings:
         """Return the nested groupings for some rows; they are not recoded by them."""

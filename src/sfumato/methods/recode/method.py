@@ -8,24 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sfumato.errors import OptionError
 from sfumato.methods.base import Method
-from sfumato.methods.options import group_size_option, importance_option, require_rows, search_option
+from sfumato.methods.options import group_size_option, importance_option, reported_option, require_rows, search_option
 from sfumato.methods.recode.global_recoding import LOSSES, Loss
-from sfumato.methods.recodings.group_rules import (
-    DISTANCES,
-    DIVERSITY_KINDS,
-    Distance,
-    DiversityKind,
-    GroupRules,
-    make_rules,
-)
+from sfumato.methods.recodings.group_rules import DISTANCES, DIVERSITY_KINDS, Distance, DiversityKind, make_rules
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
 from sfumato.params import Choice, Number, OrNone, Probability, Share, Tabular, Whole, option
 from sfumato.plan.plan import Plan
-from sfumato.plan.survey import blocks_wanted
+from sfumato.plan.survey import Survey, count_blocks
 from sfumato.sources.frames import as_table
 
 if TYPE_CHECKING:
-    from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
 
@@ -75,63 +67,54 @@ class Recode(Method):
     k: int = group_size_option(
         "Smallest number of rows that must be equal in the quasi-identifiers; with a population, of its rows."
     )
-    kind: Kind = option(
+    kind: Kind = reported_option(
         Choice(KINDS),
         'Whether a column has one level for all rows ("global") or each group of rows has its own nodes ("local").',
         default="global",
-        reported=True,
     )
-    suppress: float = option(
+    suppress: float = reported_option(
         Share(),
         "Largest share of rows that may be suppressed by global recoding; local recoding suppresses none.",
         default=0.05,
         unit="rows",
-        reported=True,
     )
-    loss: Loss = option(
+    loss: Loss = reported_option(
         Choice(LOSSES),
         "What is minimised: values left open (granularity), non-uniform entropy, discernibility, or the average class "
         "size. Local recoding knows granularity and entropy.",
         default="granularity",
-        reported=True,
     )
     importance: Mapping[str, float] | None = importance_option("Relative importance of each column in the loss.")
-    l: int | None = option(
+    l: int | None = reported_option(
         OrNone(Whole(at_least=1)),
         "Diversity of each sensitive column in every group. None: 2 if there is a sensitive column.",
         default=None,
-        reported=True,
     )
-    l_kind: DiversityKind = option(
+    l_kind: DiversityKind = reported_option(
         Choice(DIVERSITY_KINDS),
         'How diversity is counted: "distinct" values, exp("entropy"), or "recursive" (c, l)-diversity.',
         default="distinct",
-        reported=True,
     )
-    c: float = option(
+    c: float = reported_option(
         Number(above=0.0),
         "With recursive diversity: the most frequent value is rarer than c times the values from the l-th on.",
         default=3.0,
-        reported=True,
     )
-    t: float | None = option(
+    t: float | None = reported_option(
         OrNone(Share()),
         "Largest distance between the distributions of a sensitive column in a group and in the release (t-closeness).",
         default=None,
-        reported=True,
     )
-    distance: Distance = option(
+    distance: Distance = reported_option(
         Choice(DISTANCES),
         'Distance that t uses: all values "equal"ly far apart, by their order, or by the tree of the column. "auto": '
         '"ordered" for numbers, dates and ordered categories, otherwise "equal".',
         default="auto",
-        reported=True,
     )
-    average_risk: float | None = option(
+    average_risk: float | None = reported_option(
         OrNone(Probability()),
         "Largest mean of 1 ÷ group size over the released rows. A risk equal to the limit is allowed.",
         default=None,
-        reported=True,
     )
     population: Any = option(
         OrNone(Tabular("table with the quasi-identifiers of a population")),
@@ -162,7 +145,17 @@ class Recode(Method):
         """Search the recodings, from the survey alone."""
         require_rows(survey.rows, self.k if self.population is None else None)
         columns = QuasiColumns.of(survey, schema, importance=self.importance)
-        rules = self._rules(survey, schema)
+        rules = make_rules(
+            survey,
+            schema,
+            k=self.k,
+            l=self.l,
+            l_kind=self.l_kind,
+            c=self.c,
+            t=self.t,
+            distance=self.distance,
+            average_risk=self.average_risk,
+        )
         if self.kind == "local":
             from sfumato.methods.recode.local_recoding import local_plan
 
@@ -176,18 +169,5 @@ class Recode(Method):
             suppress=self.suppress,
             population=self.population,
             seconds=self.search,
-            parts=blocks_wanted(survey),
-        )
-
-    def _rules(self, survey: Survey, schema: Schema) -> GroupRules:
-        return make_rules(
-            survey,
-            schema,
-            k=self.k,
-            l=self.l,
-            l_kind=self.l_kind,
-            c=self.c,
-            t=self.t,
-            distance=self.distance,
-            average_risk=self.average_risk,
+            parts=count_blocks(survey),
         )

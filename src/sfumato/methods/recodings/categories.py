@@ -1,4 +1,4 @@
-"""Cuts of a generalization tree: as low as the promise allows, and not necessarily at one level (LT §4.2).
+"""Recodings of categories: by a cut of their tree, by pooling rare values, or by joining neighbours (LT §4.2).
 
 A cut is a set of nodes that covers every value once. The loss of a row is (leaves of its node − 1)/(leaves of the
 tree − 1): 0 for a value released as it is, 1 for the root.
@@ -89,11 +89,11 @@ def cut_with_at_most(counted: CountedTree, most: int) -> list[TreeBranch]:
     """
     levels = (counted.level_cut(level) for level in range(counted.tree.levels))
     plain = next((cut for cut in levels if 0 < len(cut) <= most), [counted.root])
-    mixed = _divided(counted, most)
+    mixed = _divide(counted, most)
     return min(plain, mixed, key=lambda cut: sum(map(counted.loss, cut)))
 
 
-def _divided(counted: CountedTree, most: int) -> list[TreeBranch]:
+def _divide(counted: CountedTree, most: int) -> list[TreeBranch]:
     cut: list[TreeBranch] = []
     waiting: list[tuple[float, TreeBranch]] = []
     branches = 1
@@ -135,9 +135,6 @@ def lowest_cut(counted: CountedTree, k: int) -> list[TreeBranch]:
     return cut
 
 
-# Recodings that generalize categories: by a tree, by pooling rare values, or by joining neighbours (LT §4.2).
-
-
 # a pool gets the first of these names that is not a value of the column, or the last one with a number
 POOL = ("other", "any other", "all others")
 
@@ -162,18 +159,18 @@ def coarsen_to_at_most(
         return leave_empty(column.name, distinct)
     if tree is None:
         return join_values(column.name, distinct, buckets=present)
-    return cut_tree(column.name, distinct, tree, cut_with_at_most(_counted(column.name, distinct, tree), present))
+    return cut_tree(column.name, distinct, tree, cut_with_at_most(_count_rows(column.name, distinct, tree), present))
 
 
 def coarsen_to_at_least(k: int, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
     """Recode so that every released cell is in at least k rows: by the column's tree, its order or a pool."""
     tree = tree_for(column, distinct.values)
     if tree is not None:
-        cut = lowest_cut(_counted(column.name, distinct, tree), k)
-        return _hiding_few_missing(cut_tree(column.name, distinct, tree, cut), k)
+        cut = lowest_cut(_count_rows(column.name, distinct, tree), k)
+        return _hide_few_missing(cut_tree(column.name, distinct, tree, cut), k)
     if kind is Kind.ORDERED:
         groups = max(1, int(distinct.counts.sum()) // k)
-        return _hiding_few_missing(join_values(column.name, distinct, buckets=groups, k=k), k)
+        return _hide_few_missing(join_values(column.name, distinct, buckets=groups, k=k), k)
     return pool_values(column.name, distinct, _frequent(distinct.counts, k))
 
 
@@ -183,7 +180,7 @@ def pool_values(name: str, distinct: Distinct, keep: NDArray[np.bool_]) -> Value
     numbered = (f"{POOL[-1]} {number}" for number in range(2, len(shown) + 3))  # one of them is free
     pool = next(pool_name for pool_name in (*POOL, *numbered) if pool_name not in shown)
     cells = [text if kept else pool for text, kept in zip(shown, keep, strict=True)]
-    return _recoded(name, distinct, cells, how=f"{int((~keep).sum()):,} rare values pooled")
+    return _map_values(name, distinct, cells, how=f"{int((~keep).sum()):,} rare values pooled")
 
 
 def _most_frequent(counts: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
@@ -215,15 +212,15 @@ def cut_tree(name: str, distinct: Distinct, tree: Tree, cut: Sequence[TreeBranch
     branch_names = [*CountedTree(tree, np.zeros(tree.size, np.int64)).names(cut), None]
     levels = sorted({branch.level for branch in cut})
     how = f"level {levels[0]} of its tree" if len(levels) == 1 else f"levels {levels[0]} to {levels[-1]} of its tree"
-    return _recoded(name, distinct, [branch_names[place] for place in places], how=how)
+    return _map_values(name, distinct, [branch_names[place] for place in places], how=how)
 
 
 def leave_empty(name: str, distinct: Distinct) -> ValueMap:
     """Release a missing value for every value."""
-    return _recoded(name, distinct, [None] * len(distinct.values), how="left empty")
+    return _map_values(name, distinct, [None] * len(distinct.values), how="left empty")
 
 
-def _counted(name: str, distinct: Distinct, tree: Tree) -> CountedTree:
+def _count_rows(name: str, distinct: Distinct, tree: Tree) -> CountedTree:
     """Return the tree with the number of rows of each of its values."""
     places = tree.positions(distinct.values, column=name)
     present = places >= 0
@@ -245,10 +242,10 @@ def join_runs(name: str, distinct: Distinct, ends: NDArray[np.int64]) -> ValueMa
     for start, end in zip(np.append(0, ends)[:-1].tolist(), ends.tolist(), strict=True):
         cells += [named[start] if end - start == 1 else f"{named[start]}–{named[end - 1]}"] * (end - start)
     cells += [None] * (len(distinct.values) - len(named))
-    return _recoded(name, distinct, cells, how=f"neighbouring values joined to {len(ends):,} runs")
+    return _map_values(name, distinct, cells, how=f"neighbouring values joined to {len(ends):,} runs")
 
 
-def _hiding_few_missing(coarse: ValueMap, k: int) -> ValueMap:
+def _hide_few_missing(coarse: ValueMap, k: int) -> ValueMap:
     """Return the same recoding, but release the rarest cell as missing if fewer than k rows are missing or present."""
     cells: list[str | None] = coarse.cells.to_pylist()
     rows: dict[str | None, int] = {}
@@ -261,5 +258,5 @@ def _hiding_few_missing(coarse: ValueMap, k: int) -> ValueMap:
     return replace(coarse, cells=pa.array([None if cell == rarest else cell for cell in cells], pa.string()))
 
 
-def _recoded(name: str, distinct: Distinct, cells: Sequence[str | None], *, how: str) -> ValueMap:
+def _map_values(name: str, distinct: Distinct, cells: Sequence[str | None], *, how: str) -> ValueMap:
     return ValueMap(name=name, kind=Kind.NOMINAL, distinct=distinct, cells=pa.array(cells, pa.string()), how=how)

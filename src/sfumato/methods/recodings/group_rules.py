@@ -80,21 +80,21 @@ class SensitiveRule:
 
     def claims(self, columns: tuple[str, ...]) -> list[Claim[Any]]:
         """Return the promises about groups of rows that are equal in these released columns."""
-        found: list[Claim[Any]] = []
+        promises: list[Claim[Any]] = []
         if self.l > 1 and self.l_kind == "distinct":
-            found.append(Diversity(l=self.l, columns=columns, column=self.column))
+            promises.append(Diversity(l=self.l, columns=columns, column=self.column))
         elif self.l > 1 and self.l_kind == "entropy":
-            found.append(EntropyDiversity(l=float(self.l), columns=columns, column=self.column))
+            promises.append(EntropyDiversity(l=float(self.l), columns=columns, column=self.column))
         elif self.l > 1:
-            found.append(RecursiveDiversity(l=self.l, c=self.c, columns=columns, column=self.column))
+            promises.append(RecursiveDiversity(l=self.l, c=self.c, columns=columns, column=self.column))
         if self.t is not None and (self.order or self.tree is not None):
-            found.append(
+            promises.append(
                 DeclaredCloseness(t=self.t, columns=columns, column=self.column, order=self.order, tree=self.tree)
             )
         elif self.t is not None:
             is_ordered = self.distance == "ordered"
-            found.append(TCloseness(t=self.t, columns=columns, column=self.column, ordered=is_ordered))
-        return found
+            promises.append(TCloseness(t=self.t, columns=columns, column=self.column, ordered=is_ordered))
+        return promises
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,13 +127,13 @@ class GroupRules:
 
     def columns_of(self, rows: Table) -> list[SensitiveColumn]:
         """Return the sensitive columns of some rows that the rules speak of."""
-        found = []
+        columns = []
         for rule in self.sensitive:
             coded = rows.coded(rule.column)
-            found.append(SensitiveColumn(rule, coded.codes, coded.values))
-        return found
+            columns.append(SensitiveColumn(rule, coded.codes, coded.values))
+        return columns
 
-    def allowed(
+    def mark_allowed(
         self,
         sizes: NDArray[np.int64],
         counted: Sequence[tuple[SensitiveRule, SensitiveCounts, pa.Array]],
@@ -167,12 +167,12 @@ class GroupRules:
 
     def claims(self, columns: tuple[str, ...]) -> tuple[Claim[Any], ...]:
         """Return the promises about rows that are equal in these released columns."""
-        found: list[Claim[Any]] = [KAnonymity(k=self.k, columns=columns)]
+        promises: list[Claim[Any]] = [KAnonymity(k=self.k, columns=columns)]
         for rule in self.sensitive:
-            found += rule.claims(columns)
+            promises += rule.claims(columns)
         if self.average_risk is not None:
-            found.append(RiskAtMost(average=self.average_risk, columns=columns))
-        return tuple(found)
+            promises.append(RiskAtMost(average=self.average_risk, columns=columns))
+        return tuple(promises)
 
 
 def _of_groups(counts: SensitiveCounts, allowed: NDArray[np.bool_]) -> SensitiveCounts:
@@ -207,23 +207,14 @@ def make_rules(
     wanted = l or (2 if names else 1)
     rules = []
     for name in names if wanted > 1 or t is not None else ():
-        order, tree, found = _ordered(survey, schema, name, distance) if t is not None else ((), None, "equal")
+        order, tree, kind = _find_order(survey, schema, name, distance) if t is not None else ((), None, "equal")
         rules.append(
-            SensitiveRule(
-                column=name,
-                l=wanted,
-                l_kind=l_kind,
-                c=c,
-                t=t,
-                distance=found,
-                order=order,
-                tree=tree,
-            )
+            SensitiveRule(column=name, l=wanted, l_kind=l_kind, c=c, t=t, distance=kind, order=order, tree=tree)
         )
     return GroupRules(k=k, average_risk=average_risk, sensitive=tuple(rules))
 
 
-def _ordered(
+def _find_order(
     survey: Survey, schema: Schema, name: str, distance: Distance
 ) -> tuple[tuple[str, ...], Tree | None, Distance]:
     """Return the order, the tree and the kind of distance of a sensitive column."""

@@ -1,4 +1,4 @@
-"""Nested groupings of the values of a column, between which the joint search chooses.
+"""Nested groupings of the values of a column, and the joint counts by which a search chooses between them.
 
 Level 0 has every value in a group of its own, each level joins groups of the level below, and the highest level has
 one group. A tree gives its levels; numbers and ordered categories are halved at their quantiles; of other categories
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sfumato.plan.questions import Distinct
     from sfumato.plan.sketches import WeightedPoints
     from sfumato.schema.hierarchies import Tree
-
 
 HALVINGS = 12  # at most 2¹² groups of numbers below the values themselves
 
@@ -80,7 +79,7 @@ def group_by_tree(name: str, values: NDArray[np.int32], distinct: Distinct, tree
     places = tree.positions(distinct.values, column=name)
     present = places >= 0
     levels = [
-        _with_missing(np.searchsorted(starts, places[present], side="right") - 1, present) for starts in tree.starts
+        _add_missing(np.searchsorted(starts, places[present], side="right") - 1, present) for starts in tree.starts
     ]
 
     def recode(groups: NDArray[np.int32]) -> Recoding | None:
@@ -89,11 +88,11 @@ def group_by_tree(name: str, values: NDArray[np.int32], distinct: Distinct, tree
         first, last = np.full(groups.max() + 1, tree.size), np.full(groups.max() + 1, -1)
         np.minimum.at(first, groups[present], places[present])
         np.maximum.at(last, groups[present], places[present])
-        found = tree.covering(first[last >= 0], last[last >= 0])
-        cut = [TreeBranch(*branch) for branch in zip(found.levels.tolist(), found.nodes.tolist(), strict=True)]
+        branches = tree.covering(first[last >= 0], last[last >= 0])
+        cut = [TreeBranch(*branch) for branch in zip(branches.levels.tolist(), branches.nodes.tolist(), strict=True)]
         return cut_tree(name, distinct, tree, cut)
 
-    return Groupings(name, values, _nested(levels), _unless_unchanged(recode))
+    return Groupings(name, values, _nest(levels), _skip_unchanged(recode))
 
 
 def group_by_order(name: str, values: NDArray[np.int32], distinct: Distinct) -> Groupings:
@@ -106,7 +105,7 @@ def group_by_order(name: str, values: NDArray[np.int32], distinct: Distinct) -> 
         return join_runs(name, distinct, _ends(groups[present]))
 
     halves = _halves(distinct.counts[present].astype(np.float64), present)
-    return Groupings(name, values, halves, _unless_unchanged(recode))
+    return Groupings(name, values, halves, _skip_unchanged(recode))
 
 
 def group_by_pooling(name: str, values: NDArray[np.int32], distinct: Distinct) -> Groupings:
@@ -119,7 +118,7 @@ def group_by_pooling(name: str, values: NDArray[np.int32], distinct: Distinct) -
     def recode(groups: NDArray[np.int32]) -> Recoding | None:
         return pool_values(name, distinct, np.bincount(groups)[groups] == 1)
 
-    return Groupings(name, values, _nested(levels), _unless_unchanged(recode))
+    return Groupings(name, values, _nest(levels), _skip_unchanged(recode))
 
 
 def group_numbers(
@@ -132,7 +131,7 @@ def group_numbers(
         buckets = make(_ends(groups[present]))
         return replace(buckets, hidden=0) if _is_one_group(groups) and not present.all() else buckets
 
-    return Groupings(name, values, _halves(points.weights, present), _unless_unchanged(recode))
+    return Groupings(name, values, _halves(points.weights, present), _skip_unchanged(recode))
 
 
 def _halves(weights: NDArray[np.float64], present: NDArray[np.bool_]) -> tuple[NDArray[np.int32], ...]:
@@ -140,8 +139,8 @@ def _halves(weights: NDArray[np.float64], present: NDArray[np.bool_]) -> tuple[N
     for halvings in range(HALVINGS, -1, -1):
         ends = quantile_ends(weights, 2**halvings)
         if 0 < len(ends) < len(weights) or halvings == 0:
-            levels.append(_with_missing(np.searchsorted(ends, np.arange(len(weights)), side="right"), present))
-    return _nested(levels)
+            levels.append(_add_missing(np.searchsorted(ends, np.arange(len(weights)), side="right"), present))
+    return _nest(levels)
 
 
 def _growing(most: int) -> list[int]:
@@ -150,21 +149,21 @@ def _growing(most: int) -> list[int]:
     return [number for number in steps if number <= most]
 
 
-def _with_missing(groups: NDArray[np.int64], present: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _add_missing(groups: NDArray[np.int64], present: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return a group for every value, with the missing one in a group of its own."""
-    found = np.full(len(present), int(groups.max(initial=-1)) + 1, dtype=np.int64)
-    found[present] = groups
-    return found
+    with_missing = np.full(len(present), int(groups.max(initial=-1)) + 1, dtype=np.int64)
+    with_missing[present] = groups
+    return with_missing
 
 
-def _nested(levels: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int32], ...]:
+def _nest(levels: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int32], ...]:
     """Number the groups of each level densely, leave out repeated levels, and end with one group."""
-    found: list[NDArray[np.int32]] = []
+    nested: list[NDArray[np.int32]] = []
     for level in (*levels, np.zeros(len(levels[0]), dtype=np.int64)):
         dense = np.unique(level, return_inverse=True)[1].astype(np.int32)
-        if not found or int(dense.max(initial=0)) < int(found[-1].max(initial=0)):
-            found.append(dense)
-    return tuple(found)
+        if not nested or int(dense.max(initial=0)) < int(nested[-1].max(initial=0)):
+            nested.append(dense)
+    return tuple(nested)
 
 
 def _ends(groups: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -176,14 +175,11 @@ def _is_one_group(groups: NDArray[np.int32]) -> bool:
     return bool(len(groups)) and bool((groups == groups[0]).all())
 
 
-def _unless_unchanged(
+def _skip_unchanged(
     recode: Callable[[NDArray[np.int32]], Recoding | None],
 ) -> Callable[[NDArray[np.int32]], Recoding | None]:
     """Return None instead of a recoding if every value is in a group of its own."""
     return lambda groups: None if len(groups) == int(groups.max(initial=-1)) + 1 else recode(groups)
-
-
-# The distinct combinations of values of the quasi-identifiers, which the searches of recodings count.
 
 
 @dataclass(frozen=True, eq=False, repr=False)

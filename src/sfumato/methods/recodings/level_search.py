@@ -133,18 +133,18 @@ def search_levels(
             if not lattice.is_open(at):  # it holds: if it did not, the start of the path would be ruled out
                 high = middle
                 continue
-            found, counted = objective.evaluate(lattice.levels(at)), counted + 1
+            evaluation, counted = objective.evaluate(lattice.levels(at)), counted + 1
             lattice.close(at)
-            if not found.holds:
+            if not evaluation.holds:
                 low = middle
                 if objective.is_monotone:
                     lattice.rule_out_below(at)
                 continue
             high = middle
             # of combinations that lose the same (values that no sampled row has cost nothing), the finest is the best
-            if found.loss < loss or (found.loss == loss and objective.has_floors and best in path):
-                best, loss = at, found.loss
-            if found.above >= loss:
+            if evaluation.loss < loss or (evaluation.loss == loss and objective.has_floors and best in path):
+                best, loss = at, evaluation.loss
+            if evaluation.above >= loss:
                 lattice.rule_out_above(at)
     levels = None if best is None else lattice.levels(best)
     return BestLevels(levels=levels, loss=loss if levels is not None else math.inf, counted=counted, is_best=True)
@@ -167,9 +167,9 @@ def descend(start: Levels, objective: Objective, clock: Clock) -> BestLevels:
         ]
         for _, place in sorted(saves):
             tried = tuple(level - (other == place) for other, level in enumerate(levels))
-            found, counted = objective.evaluate(tried), counted + 1
-            if found.loss < loss:
-                levels, loss, moved = list(tried), found.loss, True
+            evaluation, counted = objective.evaluate(tried), counted + 1
+            if evaluation.loss < loss:
+                levels, loss, moved = list(tried), evaluation.loss, True
                 break
             if clock.is_over:
                 break

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import CannotRelease
-from sfumato.methods.recodings.groupings import JointCounts
+from sfumato.methods.recodings.groupings import Groupings, JointCounts
 from sfumato.methods.recodings.level_search import Clock
 from sfumato.table.groups import refine
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.recodings.group_rules import GroupRules, SensitiveColumn
-    from sfumato.methods.recodings.groupings import Groupings
     from sfumato.methods.recodings.row_group_kernels import LinkedGroups, RecodedRows
 
 MERGING = 24  # rounds in which the cost that a merge may add grows up to the largest
@@ -49,32 +48,21 @@ def local_groups(
     Rows of the same group have the same node in every column. The search ends after this many seconds; they begin after
     its first round, in which kernels may have to be compiled.
     """
+    from sfumato.methods.recodings import local_kernels as kernel
+
     rows = _rows(columns, costs, rules, sensitive)
     groups, is_complete = _start(columns, rows)
     steps = np.array([of[min(1, len(of) - 1)][one.value_of_row].mean() for of, one in zip(costs, columns, strict=True)])
     _merge(rows, groups, is_complete, columns, steps, generator)
     heat = HEAT * float(groups.size @ groups.cost) / len(rows.values)
-    _round(rows, groups, _order(columns, steps, generator), heat)
+    kernel.improve_once(rows, groups, is_complete, _order(columns, steps, generator), WINDOW, heat, False)
     clock, number, cold = Clock(seconds), 1, 0
     while cold < COLD and not clock.is_over:
         is_cold = number >= ROUNDS or clock.share > HOT_TIME
         allowed = 0.0 if is_cold else heat * (1.0 - number / ROUNDS) ** 2
-        _round(rows, groups, _order(columns, steps, generator), allowed)
+        kernel.improve_once(rows, groups, is_complete, _order(columns, steps, generator), WINDOW, allowed, False)
         number, cold = number + 1, cold + is_cold
-    found: NDArray[np.int64] = groups.level[groups.of]
-    return found
-
-
-def _round(rows: RecodedRows, groups: LinkedGroups, order: NDArray[np.int64], allowed: float) -> None:
-    """Improve the groups once; a single move may add a cost of ``allowed``."""
-    from sfumato.methods.recodings import local_kernels as kernel
-
-    place_of = np.empty(len(order), dtype=np.int64)
-    place_of[order] = np.arange(len(order))
-    kernel.improve(rows, groups, order, WINDOW, allowed)
-    kernel.refill(rows, groups, order, WINDOW, allowed)
-    kernel.dissolve(rows, groups, order, place_of, WINDOW)
-    kernel.split_large(rows, groups, np.flatnonzero(groups.size == 0))
+    return np.asarray(groups.level[groups.of])
 
 
 def _rows(
@@ -125,12 +113,12 @@ def _levels(column: SensitiveColumn) -> list[NDArray[np.int64]]:
     if tree is None:
         return [np.arange(size), np.zeros(size, dtype=np.int64)]
     places = tree.positions(column.values, column=column.rule.column)
-    found = []
+    nodes_by_level = []
     for level in range(tree.levels):
         nodes = np.searchsorted(tree.starts[level], places, side="right") - 1
         nodes[places < 0] = 0 if level == tree.levels - 1 else len(tree.names[level])
-        found.append(np.unique(nodes, return_inverse=True)[1])
-    return found
+        nodes_by_level.append(np.unique(nodes, return_inverse=True)[1])
+    return nodes_by_level
 
 
 def _start(columns: Sequence[Groupings], rows: RecodedRows) -> tuple[LinkedGroups, NDArray[np.bool_]]:
@@ -154,8 +142,11 @@ def _start(columns: Sequence[Groupings], rows: RecodedRows) -> tuple[LinkedGroup
         level=np.zeros((count, len(columns)), dtype=np.int64),
         cost=np.zeros(count),
     )
-    is_complete = np.zeros(count, dtype=bool)
-    kernel.fit_all(rows, groups, is_complete)
+    for column, start in enumerate(rows.start[:, 0]):  # equal rows are on the lowest level
+        groups.cost[:] += rows.cost[start + rows.values[first, column]]
+    is_complete = groups.size >= rows.k
+    if rows.sensitive.shape[1]:
+        kernel.fit_all(rows, groups, is_complete)
     return groups, is_complete
 
 
@@ -180,7 +171,8 @@ def _merge(
                 fix="weaker promises, such as a smaller l or a larger t",
             )
         limit = most * 2.0 ** (0.4 * (number - MERGING)) if number < MERGING else np.inf
-        joined = kernel.merge_incomplete(rows, groups, is_complete, _order(columns, steps, generator), window, limit)
+        order = _order(columns, steps, generator)
+        joined = kernel.improve_once(rows, groups, is_complete, order, window, limit, True)
         window = window if joined or number < MERGING else 2 * window
         number += 1
 

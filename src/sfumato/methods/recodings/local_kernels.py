@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.jit import jit
-from sfumato.kernels.sorting import argsort
+from sfumato.kernels.sorting import sort
 from sfumato.methods.recodings.row_group_kernels import (
     common_level,
     complete,
@@ -27,7 +27,7 @@ LEAST = 1e-12  # smallest improvement that counts
 LARGE = 16  # rows of a group, as a multiple of k, beyond which it is not worth looking for better places of its rows
 
 
-@jit(work=lambda rows, *_: 50.0 * rows.values.size, seconds=0.3)
+@jit
 def merge_incomplete(rows, groups, is_complete, order, window, most):
     """Join each incomplete group with the group nearby that adds least cost per incomplete row, if at most ``most``.
 
@@ -76,7 +76,7 @@ def other_row(groups, group, row):
     return groups.after[first] if first == row else first
 
 
-@jit(work=lambda rows, *_: 50.0 * rows.values.size, seconds=0.3)
+@jit
 def improve(rows, groups, order, window, allowed):
     """Move or exchange rows between groups that are near each other, where this lowers the cost; return by how much.
 
@@ -143,7 +143,7 @@ def cheapest_group(rows, groups, order, place, window, row, most):
     return chosen, best
 
 
-@jit(work=lambda rows, *_: 50.0 * rows.values.size, seconds=0.3)
+@jit
 def refill(rows, groups, order, window, allowed):
     """Move rows out of groups of k that take in a spare row of a third group, where this lowers the cost."""
     saved, count = 0.0, len(order)
@@ -185,7 +185,7 @@ def refill(rows, groups, order, window, allowed):
     return saved
 
 
-@jit(work=lambda rows, *_: 50.0 * rows.values.size, seconds=0.3)
+@jit
 def dissolve(rows, groups, order, place_of, window):
     """Distribute the rows of a group over the groups near them, where this lowers the cost; return by how much."""
     saved, count = 0.0, len(order)
@@ -230,7 +230,7 @@ def far_row(rows, groups, group, row):
     return chosen
 
 
-@jit(work=lambda rows, *_: 50.0 * rows.values.size, seconds=0.3)
+@jit
 def split_large(rows, groups, empty):
     """Split groups of at least 2k rows in two where this lowers the cost; ``empty`` lists unused groups.
 
@@ -249,7 +249,7 @@ def split_large(rows, groups, empty):
             members[found], lean[found] = row, pair_cost(rows, row, two) - pair_cost(rows, row, one)
             found += 1
             row = groups.after[row]
-        members = members[argsort(lean)]
+        sort(lean, members)
         old, other = size * groups.cost[group], empty[splits]
         best, at = old - LEAST, 0
         for moved in range(size - rows.k):
@@ -265,3 +265,25 @@ def split_large(rows, groups, empty):
             put_in(rows, groups, members[moved], group)
         splits += at > 0
     return splits
+
+
+@jit(work=lambda rows, *_: 200.0 * rows.values.size, seconds=1.0)
+def improve_once(rows, groups, is_complete, order, window, allowed, is_merging):
+    """Join incomplete groups, or improve complete ones once; a join or move may add a cost of ``allowed``.
+
+    Return the number of joins. All steps are one kernel, which is compiled in half the time that five would take.
+    """
+    if is_merging:
+        return merge_incomplete(rows, groups, is_complete, order, window, allowed)
+    place_of = np.empty(len(order), dtype=np.int64)
+    for place in range(len(order)):
+        place_of[order[place]] = place
+    improve(rows, groups, order, window, allowed)
+    refill(rows, groups, order, window, allowed)
+    dissolve(rows, groups, order, place_of, window)
+    empty, found = np.empty(len(groups.size), dtype=np.int64), 0
+    for group in range(len(groups.size)):
+        if groups.size[group] == 0:
+            empty[found], found = group, found + 1
+    split_large(rows, groups, empty[:found])
+    return 0

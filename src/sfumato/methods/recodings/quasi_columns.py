@@ -1,4 +1,4 @@
-"""What a survey tells about the quasi-identifiers, and the nested groupings of their values."""
+"""What recodings share: the surveyed quasi-identifiers, their promise, and the base of column-wise methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sfumato.methods.base import Method
 from sfumato.methods.options import importance_of, require_rows
-from sfumato.methods.recodings.buckets import Buckets
+from sfumato.methods.recodings.buckets import Buckets, Shown
 from sfumato.methods.recodings.categories import coarsen_to_at_least, coarsen_to_at_most
 from sfumato.methods.recodings.groupings import (
     Groupings,
@@ -28,7 +28,7 @@ from sfumato.plan.claims.containment import Containment
 from sfumato.plan.claims.groups import AtMostValues, EachColumnAnonymous
 from sfumato.plan.questions import Answers, Distinct, DistinctIn, FactsOf, Question
 from sfumato.plan.sketches import WeightedPoints, all_points
-from sfumato.plan.survey import Sample, Survey, blocks_wanted
+from sfumato.plan.survey import Sample, Survey, count_blocks
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
 from sfumato.schema.suggested_hierarchies import tree_for
@@ -37,11 +37,9 @@ from sfumato.table.kinds import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.recodings.buckets import Shown
     from sfumato.plan.plan import Claim
     from sfumato.randomness import Randomness
     from sfumato.table.facts import ColumnFacts
-
 
 MOST_VALUES = 1_000_000  # largest number of values of a categorical column
 
@@ -127,9 +125,6 @@ class QuasiColumns:
         return (group_by_order if is_ordered else group_by_pooling)(name, values, distinct)
 
 
-# The promise that all methods of recoding share.
-
-
 def promise_containment(recodings: Sequence[Recoding]) -> tuple[Containment, ...]:
     """Return the promise that released ranges and categories contain the original values; not for medians and means."""
     ranges = tuple(one.name for one in recodings if isinstance(one, Buckets) and one.shown == "range")
@@ -159,7 +154,7 @@ class Goal:
         """Return the number of groups into which this many rows are divided."""
         return self.buckets if self.buckets is not None else max(1, int(rows // (self.k or 1)))
 
-    def coarsened(self, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
+    def coarsen(self, column: Column, kind: Kind, distinct: Distinct) -> ValueMap:
         """Return a recoding of categories that reaches the goal; a missing value does not count as a bucket."""
         if self.buckets is not None:
             return coarsen_to_at_most(self.buckets, column, kind, distinct, counts_missing=False)
@@ -200,9 +195,9 @@ class ColumnwiseMethod(Method):
                 recodings.append(self.group(survey, answers, name, randomness))
             else:
                 distinct = answers[DistinctIn(name, MOST_VALUES)].require_complete(name)
-                coarse = self.goal.coarsened(schema[name], kinds[name], distinct)
+                coarse = self.goal.coarsen(schema[name], kinds[name], distinct)
                 recodings += [] if coarse.is_unchanged else [coarse]
-        return recoding_plan(schema, recodings, self.goal, blocks_wanted(survey))
+        return recoding_plan(schema, recodings, self.goal, count_blocks(survey))
 
 
 def recoding_plan(schema: Schema, recodings: list[Recoding], goal: Goal, parts: int) -> RecodingPlan:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from sfumato.errors import SchemaError
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
-from sfumato.plan.plan import Outcome, Plan
+from sfumato.plan.plan import Claim, Outcome, Plan
 from sfumato.plan.questions import Distinct
 from sfumato.table.groups import column_hashes, combination_hashes, group_labels, mix_bits
 from sfumato.table.kinds import Kind
@@ -23,8 +23,6 @@ from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from sfumato.plan.plan import Claim
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,8 +103,7 @@ class ValueMap(Recoding):
     def codes(self, table: Table) -> NDArray[np.int64]:
         coded = table.coded(self.name)
         known = pc.index_in(coded.values, value_set=self.distinct.values).to_numpy(zero_copy_only=False)
-        codes: NDArray[np.int64] = self._encoded.indices.to_numpy()[known.astype(np.int64)][coded.codes]
-        return codes
+        return np.asarray(self._encoded.indices.to_numpy()[known.astype(np.int64)][coded.codes])
 
     def show(self, codes: NDArray[np.int64]) -> tuple[Recoded, ...]:
         return (Recoded(self.name, self._encoded.dictionary.take(pa.array(codes)), self.kind),)
@@ -210,24 +207,28 @@ class RecodingPlan(Plan):
         return (mixed % np.uint64(self.parts)).astype(np.int64)
 
     def transform(self, block: Table, number: int) -> Outcome:
-        by_name = self._by_name
-        columns: list[Recoded] = []
-        for name in self.columns:
-            if name in by_name:
-                columns += by_name[name].show(by_name[name].codes(block))
-            else:
-                columns.append(Recoded(name, block.arrow.column(name), block.kinds[name]))
-        cells = pa.table({column.name: column.cells for column in columns})
-        released = Table(cells, {column.name: column.kind for column in columns})
-        kept = np.flatnonzero(self.kept(released))
+        released = recode_table(block, self.columns, self._by_name)
+        kept = np.flatnonzero(self.rows_to_keep(released))
         return Outcome(released if len(kept) == released.rows else released.take(kept), kept)
 
-    def kept(self, released: Table) -> NDArray[np.bool_]:
+    def rows_to_keep(self, released: Table) -> NDArray[np.bool_]:
         """Mark the rows that are released: those in groups of at least ``within`` rows."""
         if self.within <= 1:
             return np.ones(released.rows, dtype=bool)
         labels = group_labels(released, self.released_names(self.quasi))
         return np.asarray(np.bincount(labels)[labels] >= self.within)
+
+
+def recode_table(table: Table, names: Sequence[str], by_name: Mapping[str, Recoding]) -> Table:
+    """Return these columns of a table; those that have a recoding are recoded."""
+    columns: list[Recoded] = []
+    for name in names:
+        if name in by_name:
+            columns += by_name[name].show(by_name[name].codes(table))
+        else:
+            columns.append(Recoded(name, table.arrow.column(name), table.kinds[name]))
+    cells = pa.table({column.name: column.cells for column in columns})
+    return Table(cells, {column.name: column.kind for column in columns})
 
 
 def released_columns(names: Sequence[str], recodings: Iterable[Released]) -> dict[str, tuple[str, ...]]:

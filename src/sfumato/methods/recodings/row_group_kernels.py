@@ -120,7 +120,10 @@ def refit(rows, groups, group):
 @jit(forceinline=True)
 def is_generalized(groups, group):
     """Return whether any column of a group is above its lowest level; if not, all rows are equal."""
-    return groups.level[group].max() > 0
+    highest = 0
+    for column in range(groups.level.shape[1]):
+        highest = max(highest, groups.level[group, column])
+    return highest > 0
 
 
 @jit
@@ -160,7 +163,8 @@ def put_in(rows, groups, row, group):
 @jit
 def diverse(rows, column, counts, total):
     """Return whether these counts of a sensitive column are ℓ-diverse and t-close."""
-    l, kind, c, t, ordered = rows.model[column]
+    l, kind, c = rows.model[column, 0], rows.model[column, 1], rows.model[column, 2]
+    t, ordered = rows.model[column, 3], rows.model[column, 4]
     distinct, entropy = 0, 0.0
     for value in range(rows.share.shape[1]):
         if counts[value] > 0:
@@ -170,9 +174,11 @@ def diverse(rows, column, counts, total):
         if distinct < l or (kind == 1.0 and math.exp(entropy) < l * (1.0 - 1e-12)):
             return False
         if kind == 2.0:
-            ranked = counts.copy()
+            ranked, rest = counts.copy(), 0
             sort(ranked, counts.copy())
-            if not ranked[-1] < c * ranked[: len(ranked) - int(l) + 1].sum():
+            for place in range(len(ranked) - int(l) + 1):
+                rest += ranked[place]
+            if not ranked[-1] < c * rest:
                 return False
     return t >= 1.0 or distance(rows, column, counts, total, ordered) <= t + 1e-12
 
@@ -188,12 +194,12 @@ def distance(rows, column, counts, total, ordered):
             found += abs(gap)
             seen += rows.share[column, value] > 0.0
         return found / max(1, seen - 1)
-    extra = counts / total - rows.share[column]
+    extra, below = np.empty(values), np.arange(values)
+    for value in range(values):
+        extra[value] = counts[value] / total - rows.share[column, value]
     found, top = 0.0, rows.height[column] - 1
-    nodes = values
-    below = np.arange(values)
     for level in range(1, top + 1):
-        more, less, done = np.zeros(nodes), np.zeros(nodes), np.zeros(nodes, dtype=np.bool_)
+        more, less, done = np.zeros(values), np.zeros(values), np.zeros(values, dtype=np.bool_)
         for value in range(values):
             if done[below[value]]:
                 continue
@@ -203,10 +209,10 @@ def distance(rows, column, counts, total, ordered):
                 more[parent] += amount
             else:
                 less[parent] -= amount
-        for node in range(nodes):
+        for node in range(values):
             found += min(more[node], less[node]) * level / top
-        extra = more - less
-        below = rows.above[column, level].astype(np.int64)
+            extra[node] = more[node] - less[node]
+            below[node] = rows.above[column, level, node]
     return found
 
 

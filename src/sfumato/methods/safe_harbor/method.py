@@ -22,9 +22,9 @@ from sfumato.methods.base import Method
 from sfumato.methods.recodings.quasi_columns import MOST_VALUES, promise_containment
 from sfumato.methods.recodings.recoding import RecodingPlan, ValueMap
 from sfumato.params import Checked, OrNone, Whole, option, require_choice
-from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, counted
+from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count
 from sfumato.plan.questions import Answers, Distinct, DistinctIn, FactsOf, Question
-from sfumato.plan.survey import Survey, blocks_wanted
+from sfumato.plan.survey import Survey, count_blocks
 from sfumato.schema.columns import Role
 from sfumato.schema.recognition.cells import (
     SHOWN_AGE,
@@ -189,7 +189,7 @@ class SafeHarbor(Method):
                 ],
                 "open questions": list(inspection.open_questions),
             },
-            parts=blocks_wanted(survey),
+            parts=count_blocks(survey),
         )
 
     def _require_answered(self, inspection: SafeHarborInspection, names: Sequence[str]) -> None:
@@ -213,12 +213,12 @@ class SafeHarbor(Method):
 
     def _actions(self, inspection: SafeHarborInspection) -> dict[str, Action]:
         """Return the action for each column that is not kept as it is."""
-        found = {one.column: one.action for one in inspection.findings}
+        actions = {one.column: one.action for one in inspection.findings}
         for column, answer in (self.answers or {}).items():
-            found.pop(column, None)
+            actions.pop(column, None)
             if answer != KEEP:
-                found[column] = Action(answer)
-        return found
+                actions[column] = Action(answer)
+        return actions
 
     def _coarse(self, name: str, action: Action, distinct: Distinct) -> ValueMap:
         if action is Action.THREE_DIGITS:
@@ -272,18 +272,18 @@ class ReleasedCells:
             kinds,
             self.rows + other.rows,
             {name: self.missing.get(name, self.rows) + other.missing.get(name, other.rows) for name in kinds},
-            {name: _joined(self.cells.get(name), other.cells.get(name)) for name in kinds},
+            {name: _join(self.cells.get(name), other.cells.get(name)) for name in kinds},
         )
 
     @property
     def columns(self) -> list[ColumnCells]:
         """What each column is recognised by."""
-        found = []
+        columns = []
         for name, cells in self.cells.items():
             distinct = facts_of(Table(pa.table({name: cells}), {name: self.kinds[name]}), [name], count_distinct=True)
             facts = replace(distinct[name], rows=self.rows, missing=self.missing[name])
-            found.append(_column_cells(name, facts, cells))
-        return found
+            columns.append(_column_cells(name, facts, cells))
+        return columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,9 +299,6 @@ class NoIdentifierLeft(Claim[ReleasedCells]):
     def tally(self, evidence: Evidence) -> ReleasedCells:
         return ReleasedCells.of(evidence.released)
 
-    def merge(self, one: ReleasedCells, other: ReleasedCells) -> ReleasedCells:
-        return one.merge(other)
-
     def finding(self, tally: ReleasedCells) -> Finding:
         columns = [cells for cells in tally.columns if cells.name not in self.years or not self._are_years(cells)]
         left = [
@@ -309,12 +306,11 @@ class NoIdentifierLeft(Claim[ReleasedCells]):
             for found in self.policy.inspect_cells(columns).findings
             if found.column not in (self.policy.answers or {})
         ]
-        return Finding(
+        return self.report(
             claim="no released column is recognised as one of the 18 identifiers of the HIPAA safe harbor rule",
             held=not left,
-            found=", ".join(left) if left else f"none in {counted(len(tally.cells), 'column')}",
+            found=", ".join(left) if left else f"none in {format_count(len(tally.cells), 'column')}",
             fix="say whether to keep or to remove these columns (option answers)",
-            kind=self.kind,
         )
 
     def _are_years(self, column: ColumnCells) -> bool:
@@ -332,7 +328,7 @@ def _distinct_cells(column: pa.ChunkedArray) -> pa.Array:
     return pc.unique(cells.drop_null())
 
 
-def _joined(one: pa.Array | None, other: pa.Array | None) -> pa.Array:
+def _join(one: pa.Array | None, other: pa.Array | None) -> pa.Array:
     """Return the distinct cells of both; a block may lack the column, or have no cell in it and so another type."""
     if one and other:
         return pc.unique(pa.chunked_array([one, other]))
@@ -397,5 +393,5 @@ def _years(values: pa.Array) -> pa.Array:
         return pc.year(values)
     texts = as_texts(values)
     last = pc.extract_regex(texts, DAY_FIRST)
-    found = pc.extract_regex(texts, r"(?P<year>(?:18|19|20|21)\d{2})")
-    return pc.coalesce(pc.struct_field(last, "year"), pc.struct_field(found, "year")).cast(pa.int64())
+    anywhere = pc.extract_regex(texts, r"(?P<year>(?:18|19|20|21)\d{2})")
+    return pc.coalesce(pc.struct_field(last, "year"), pc.struct_field(anywhere, "year")).cast(pa.int64())

@@ -45,7 +45,7 @@ class Basis:
         """Return the matrix with these scores."""
         return self.centre + scores @ self.loadings
 
-    def rotated(self, rotation: NDArray[np.float64]) -> Basis:
+    def rotate(self, rotation: NDArray[np.float64]) -> Basis:
         """Return the same matrix with rotated scores; a rotation of white scores is white."""
         return Basis(self.centre, self.scores @ rotation, rotation.T @ self.loadings)
 
@@ -70,7 +70,7 @@ def invariant(matrix: NDArray[np.float64]) -> Basis:
         return basis
     weights = 1.0 / (1.0 + (basis.scores**2).mean(axis=1))
     scatter = (basis.scores * weights[:, None]).T @ basis.scores
-    return basis.rotated(np.linalg.eigh(scatter)[1])
+    return basis.rotate(np.linalg.eigh(scatter)[1])
 
 
 def independent(matrix: NDArray[np.float64], generator: np.random.Generator) -> Basis:
@@ -85,7 +85,7 @@ def independent(matrix: NDArray[np.float64], generator: np.random.Generator) -> 
     leading = min(basis.rank, max(ALL_ROTATED, len(matrix) // ICA_ROWS_PER_COMPONENT))
     rotation = np.eye(basis.rank)
     rotation[:leading, :leading] = unmixing(basis.scores[:, :leading], generator).rotation
-    return basis.rotated(rotation)
+    return basis.rotate(rotation)
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,15 +108,10 @@ def unmixing(scores: NDArray[np.float64], generator: np.random.Generator) -> Unm
     for step in range(1, ICA_ROUNDS + 1):
         bent = np.tanh(scores @ rotation)
         slopes = 1.0 - np.einsum("ij,ij->j", bent, bent) / rows
-        turned = _nearest_rotation(scores.T @ bent / rows - rotation * slopes)
+        left, _, right = np.linalg.svd(scores.T @ bent / rows - rotation * slopes)
+        turned = left @ right  # the nearest rotation
         change = float(np.abs(np.abs(np.einsum("ij,ij->j", turned, rotation)) - 1.0).max())
         rotation = turned
         if change < ICA_TOLERANCE:
             return Unmixing(rotation, step, converged=True)
     return Unmixing(rotation, ICA_ROUNDS, converged=False)
-
-
-def _nearest_rotation(square: NDArray[np.float64]) -> NDArray[np.float64]:
-    left, _, right = np.linalg.svd(square)
-    nearest: NDArray[np.float64] = left @ right
-    return nearest

@@ -1,4 +1,4 @@
-"""Spectral clustering of the rows of a matrix into clusters of about a given size (TL §5.1, equations 5.1–5.4).
+"""Spectral clustering of rows into clusters of about a given size (TL §5.1), and the smallest size that is private.
 
 A few thousand rows are clustered exactly: affinities, their normalised matrix, its leading eigenvectors, and k-means
 on the normalised rows of these. More rows are first divided into pieces by eigenvectors that are computed from the
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from sfumato.methods.matrix import MatrixPlan, MatrixSetup
     from sfumato.table.table import Table
-
 
 EXACT_ROWS = 3000  # largest number of rows for which all affinities are computed
 PIECE_ROWS = 2000  # largest number of rows of a piece of a larger table
@@ -59,7 +58,7 @@ class Clustering:
         for piece, part in zip(pieces, parts, strict=True):
             labels[piece] = part + used
             used += int(part.max()) + 1
-        return merged(matrix, labels, self.floor)
+        return merge_small_clusters(matrix, labels, self.floor)
 
 
 def exact(matrix: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.int64]:
@@ -78,7 +77,7 @@ def exact(matrix: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.i
     return _k_means(_unit_rows(leading.vectors), clusters, seed)
 
 
-def merged(matrix: NDArray[np.float64], labels: NDArray[np.int64], floor: int) -> NDArray[np.int64]:
+def merge_small_clusters(matrix: NDArray[np.float64], labels: NDArray[np.int64], floor: int) -> NDArray[np.int64]:
     """Merge every cluster of fewer than ``floor`` rows with the cluster with the nearest mean, smallest first."""
     sizes = np.bincount(labels).astype(np.float64)
     sums = np.zeros((len(sizes), matrix.shape[1]))

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sfumato.errors import CannotRelease, warn
-from sfumato.methods.matrix import BLOCK_ROWS, MatrixMethod, MatrixPlan, MatrixSetup
-from sfumato.methods.options import group_size_option
+from sfumato.errors import warn
+from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup
+from sfumato.methods.options import group_size_option, reported_option, require_rows
+from sfumato.methods.permutation_plan import BLOCK_ROWS
 from sfumato.methods.spectral.bases import principal
-from sfumato.params import Share, option
+from sfumato.params import Share
 from sfumato.plan.claims.copies import FewRowsUnaltered
 from sfumato.plan.claims.groups import KAnonymity
 
@@ -48,10 +49,7 @@ class HistogramMethod(MatrixMethod):
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> HistogramPlan:
         """Make the plan; the groups are formed when a block is transformed."""
-        if survey.rows < self.k:
-            raise CannotRelease(
-                f"The table must have at least k = {self.k} rows.", found=f"{survey.rows} rows", fix="a smaller k"
-            )
+        require_rows(survey.rows, self.k)
         return HistogramPlan(self.setup(survey, schema, randomness, least_rows=BLOCK_ROWS + 20 * self.k), self)
 
     def promises(self, columns: tuple[str, ...]) -> tuple[Claim[Any], ...]:
@@ -85,13 +83,12 @@ class RecursiveHistogram(HistogramMethod):
     name: ClassVar[str] = "rhs"
     theory: ClassVar[str] = "spectral"
 
-    unaltered: float = option(
+    unaltered: float = reported_option(
         Share(),
         "Largest share of released rows that are alone, which means that no other released row equals them, and of "
         "which nine of ten cells are those of the person. A release with more is refused.",
         default=1.0,
         unit="rows",
-        reported=True,
     )
 
     def promises(self, columns: tuple[str, ...]) -> tuple[Claim[Any], ...]:

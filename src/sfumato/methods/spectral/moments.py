@@ -21,13 +21,11 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
 # The smallest change of some cells of a matrix that gives it mean 0 and a wanted covariance, to first order.
 #
 # With Y the matrix and F the cells that are free to change, the change is F∘(μ + 2YΛ). The vector μ and the symmetric
 # matrix Λ are the multipliers of the means and of the covariances, and solve a linear system of columns² equations.
 # It is never formed: conjugate gradients need only products of the size of Y.
-
 
 GRADIENT_ROUNDS = 40  # largest number of rounds of conjugate gradients
 ENOUGH = 0.01  # share of the residual at which the solution is accurate enough for a Newton step
@@ -65,7 +63,7 @@ class Equations:
         product = self.numbers.T @ moved / len(moved)
         return np.vstack([moved.mean(axis=0), product + product.T])
 
-    def nearly_solved(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    def precondition(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the solution if all cells were free, in the eigenvectors of the covariance: a preconditioner."""
         values, vectors = self._eigen
         sums = 2.0 * (values[:, None] + values)
@@ -83,7 +81,7 @@ class Equations:
 def _solution(equations: Equations, residual: NDArray[np.float64]) -> NDArray[np.float64]:
     """Solve the equations by preconditioned conjugate gradients."""
     solution, enough = np.zeros_like(residual), ENOUGH * float(np.abs(residual).max(initial=0.0))
-    direction = nearly = equations.nearly_solved(residual)
+    direction = nearly = equations.precondition(residual)
     slope = float((residual * nearly).sum())
     for _ in range(GRADIENT_ROUNDS):
         response = equations.effect(direction)
@@ -94,7 +92,7 @@ def _solution(equations: Equations, residual: NDArray[np.float64]) -> NDArray[np
         residual = residual - slope / curvature * response
         if float(np.abs(residual).max()) <= enough:
             break
-        nearly = equations.nearly_solved(residual)
+        nearly = equations.precondition(residual)
         before, slope = slope, float((residual * nearly).sum())
         direction = nearly + slope / before * direction
     return solution
@@ -139,26 +137,26 @@ def with_moments(numbers: Array, like: Array, low: Array, high: Array, *, tolera
     standard = (numbers - mean) / scale
     bottom, top = (low - mean) / scale, (high - mean) / scale
     wide = like.shape[1] >= len(like)
-    found = (_wide if wide else _narrow)(standard, target, bottom, top, tolerance)
-    exact = np.clip(found.numbers * scale + mean, low, high)  # a zero is zero, without a rounding error
-    return Restored(exact, found.error, found.rounds, found.converged)
+    restored = (_wide if wide else _narrow)(standard, target, bottom, top, tolerance)
+    exact = np.clip(restored.numbers * scale + mean, low, high)  # a zero is zero, without a rounding error
+    return Restored(exact, restored.error, restored.rounds, restored.converged)
 
 
 def _narrow(numbers: Array, target: Array, bottom: Array, top: Array, tolerance: float) -> Restored:
     """Alternate between the ranges and the moments; go on by Newton's method if that will not converge."""
     wanted = target.T @ target / len(target)
     loadings = _loadings(wanted)
-    current = _mapped(_Moments.of(_mapped(_Moments.of(numbers), loadings)), loadings)  # twice: to the last digits
+    current = _map_to(_Moments.of(_map_to(_Moments.of(numbers), loadings)), loadings)  # twice: to the last digits
     errors: list[float] = []
     for step in range(1, ROUNDS + 1):
         inside = np.clip(current, bottom, top, out=current)
-        found = _Moments.of(inside)
-        errors.append(found.error(wanted))
+        moments = _Moments.of(inside)
+        errors.append(moments.error(wanted))
         if errors[-1] < tolerance:
             return Restored(inside, errors[-1], step, converged=True)
         if _too_slow(errors, tolerance):
             break
-        current = _mapped(found, loadings)
+        current = _map_to(moments, loadings)
     return _newton(inside, wanted, bottom, top, tolerance, rounds=len(errors))
 
 
@@ -197,21 +195,21 @@ def _newton(numbers: Array, wanted: Array, bottom: Array, top: Array, tolerance:
 
     Cells that reach the end of their range are clipped, and are not free in the next step.
     """
-    found = Restored(numbers, _Moments.of(numbers).error(wanted), rounds, converged=False)
+    best = Restored(numbers, _Moments.of(numbers).error(wanted), rounds, converged=False)
     for step in range(1, NEWTON_STEPS + 1):
-        current = found.numbers
+        current = best.numbers
         change = smallest_change(current, (current > bottom) & (current < top), wanted)
         for length in STEP_LENGTHS:
             moved = np.clip(current + length * change, bottom, top)
             error = _Moments.of(moved).error(wanted)
-            if error < GAIN * found.error:
+            if error < GAIN * best.error:
                 break
         else:
             break
-        found = Restored(moved, error, rounds + step, converged=error < tolerance)
-        if found.converged:
+        best = Restored(moved, error, rounds + step, converged=error < tolerance)
+        if best.converged:
             break
-    return found
+    return best
 
 
 def column_means(numbers: Array) -> Array:
@@ -240,7 +238,7 @@ class _Moments:
         return float(max(np.abs(self.mean).max(), np.abs(self.covariance - wanted).max()))
 
 
-def _mapped(numbers: _Moments, wanted: Array) -> Array:
+def _map_to(numbers: _Moments, wanted: Array) -> Array:
     """Apply the smallest linear change that gives the numbers mean 0 and the covariance of the wanted loadings.
 
     The numbers are whitened, rotated to be as close as possible to the original numbers (a Procrustes problem), and

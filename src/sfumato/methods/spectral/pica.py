@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from sfumato.errors import OptionError
+from sfumato.methods.options import reported_option
 from sfumato.methods.spectral.bases import independent
-from sfumato.methods.spectral.clusters import Clustering, side_by_side
+from sfumato.methods.spectral.clusters import Clustering, SizeChoice, side_by_side
 from sfumato.methods.spectral.swap import ScoreSwap, ScoreSwapPlan, SwapMethod
-from sfumato.params import Checked, Flag, Whole, option, require_int
+from sfumato.params import Checked, Flag, Whole, require_int
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from sfumato.methods.spectral.clusters import SizeChoice
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
@@ -54,25 +54,20 @@ class PartitionedIca(SwapMethod):
         "floor": "smallest number of rows in a cluster",
     }
 
-    cluster_size: int | Literal["auto"] = option(
+    cluster_size: int | Literal["auto"] = reported_option(
         Checked('whole number of rows, at least 2, or "auto"', _require_cluster_size),
         'Average number of rows in a cluster, or "auto" for the smallest size that is private.',
         default=200,
-        reported=True,
         strengths=(60, 100, 200, 400, 800),
     )
-    floor: int = option(
+    floor: int = reported_option(
         Whole(at_least=2),
         "Smallest number of rows in a cluster. Clusters of fewer than about 50 rows reveal who is in the table.",
         default=50,
         unit="rows",
-        reported=True,
     )
-    repair: bool = option(
-        Flag(),
-        "Keep the mean and covariance of every cluster exactly, in the units of the matrix.",
-        default=False,
-        reported=True,
+    repair: bool = reported_option(
+        Flag(), "Keep the mean and covariance of every cluster exactly, in the units of the matrix.", default=False
     )
 
     def __post_init__(self) -> None:
@@ -110,7 +105,9 @@ class PicaPlan(ScoreSwapPlan):
     size: int
     choice: SizeChoice | None = None  # how the size was chosen; None if it was given
 
-    def swapped(self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def swap_components(
+        self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int
+    ) -> NDArray[np.float64]:
         randomness = self.setup.randomness
         clustering = Clustering(size=self.size, floor=min(self.method.floor, self.size))
         # drawn numbers say nothing about the similarity of people

@@ -1,4 +1,4 @@
-"""Restoration of what a swap loses in single columns: the distributions of numbers and the shares of categories.
+"""Restoration of what a swap loses in single columns: distributions and shares; and the removal of copies.
 
 The moments of the columns are restored in :mod:`sfumato.methods.spectral.moments`.
 """
@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from sfumato.table.encoded_columns import NUMBER
+from sfumato.table.encoded_columns import NUMBER, NumberEncoding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.table.encoded_columns import NumberEncoding
     from sfumato.table.encoder import Encoder
     from sfumato.table.table import Table
-
 
 Marginals = Literal["free", "restored"]
 MARGINALS: tuple[Marginals, ...] = ("free", "restored")
@@ -139,15 +137,15 @@ class ExchangeableCells:
         """The table that the cells represent."""
         return self.encoder.decode(self.matrix, numbers=self.numbers)
 
-    def separated(self, copies: NDArray[np.int64], attempt: int, generator: np.random.Generator) -> ExchangeableCells:
+    def separate(self, copies: NDArray[np.int64], attempt: int, generator: np.random.Generator) -> ExchangeableCells:
         """Return cells in which these rows, which are copies, have been changed; later attempts change more."""
         if attempt >= REPLACE_FROM:
-            return self.replaced(copies, generator)
+            return self.replace_rows(copies, generator)
         if attempt >= AVERAGE_FROM and attempt % 2:
-            return self.averaged(copies, generator)
-        return self.exchanged(copies, generator)
+            return self.average_numbers(copies, generator)
+        return self.exchange_cells(copies, generator)
 
-    def exchanged(self, rows: NDArray[np.int64], generator: np.random.Generator) -> ExchangeableCells:
+    def exchange_cells(self, rows: NDArray[np.int64], generator: np.random.Generator) -> ExchangeableCells:
         """Let each of these rows exchange the cell of a random column with a random row."""
         matrix, numbers, names = self.matrix.copy(), self.numbers.copy(), self.encoder.names
         place_of = {number.name: place for place, number in enumerate(self.encoder.numbers)}
@@ -164,7 +162,7 @@ class ExchangeableCells:
                 numbers[[row, partner], place] = numbers[[partner, row], place]
         return replace(self, matrix=matrix, numbers=numbers)
 
-    def averaged(self, rows: NDArray[np.int64], generator: np.random.Generator) -> ExchangeableCells:
+    def average_numbers(self, rows: NDArray[np.int64], generator: np.random.Generator) -> ExchangeableCells:
         """Average the numbers of each of these rows with those of a random row, in the columns where both have one."""
         numbers, partners = self.numbers.copy(), generator.integers(len(self.matrix), size=len(rows))
         for place, number in enumerate(self.encoder.numbers):
@@ -173,7 +171,7 @@ class ExchangeableCells:
             numbers[rows[both], place] = (self.numbers[rows[both], place] + self.numbers[partners[both], place]) / 2.0
         return replace(self, numbers=numbers)
 
-    def replaced(self, rows: NDArray[np.int64], generator: np.random.Generator) -> ExchangeableCells:
+    def replace_rows(self, rows: NDArray[np.int64], generator: np.random.Generator) -> ExchangeableCells:
         """Put random other rows, which are no copies, in the place of these rows."""
         others = np.setdiff1d(np.arange(len(self.matrix)), rows)
         if not others.size:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from sfumato.methods.options import reported_option
 from sfumato.methods.spectral.bases import BASES, BasisName, invariant, principal
 from sfumato.methods.spectral.moments import EXACT, with_moments
 from sfumato.methods.spectral.swap import ScoreSwap, ScoreSwapPlan, SwapMethod
-from sfumato.params import Choice, Flag, Number, OrNone, option
+from sfumato.params import Choice, Flag, Number, OrNone
 from sfumato.plan.claims.kept_statistics import MomentsKept
 
 if TYPE_CHECKING:
@@ -58,26 +59,23 @@ class SvdSwap(SwapMethod):
         "variant": "how components were swapped",
     }
 
-    repair: bool = option(
+    repair: bool = reported_option(
         Flag(),
         "Keep the means and covariances of the numeric columns up to rounding errors. Promised for continuous columns "
         "without missing values and extreme outliers, in tables with at least ten rows per numeric column.",
         default=True,
-        reported=True,
     )
-    tolerance: float | None = option(
+    tolerance: float | None = reported_option(
         OrNone(Number(above=0.0)),
         "Largest correlation between swapped components, at most 1; used only without repair. None: 0.1/√rows. 1: no "
         "limit.",
         default=None,
-        reported=True,
     )
-    basis: BasisName = option(
+    basis: BasisName = reported_option(
         Choice(BASES),
         'Basis of the components: "svd" (singular vectors), or "robust" (invariant coordinates, for tables with '
         "outliers).",
         default="svd",
-        reported=True,
     )
 
     @property
@@ -98,7 +96,9 @@ class SvdSwapPlan(ScoreSwapPlan):
     method: SvdSwap
     rows: int  # on average per block
 
-    def swapped(self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def swap_components(
+        self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int
+    ) -> NDArray[np.float64]:
         basis = principal(filled) if self.method.basis == "svd" else invariant(filled)
         generator = self.setup.randomness.stream(f"swap {number}")
         return basis.matrix(self.method.swap(basis.scores, generator))
@@ -106,22 +106,24 @@ class SvdSwapPlan(ScoreSwapPlan):
     def finalize(
         self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges, number: int
     ) -> NDArray[np.float64]:
-        after = self.restored(before, after, ranges, number)
+        after = self.restore(before, after, ranges, number)
         if not self.method.repair:
             return ranges.clip(after)
         tolerance = EXACT if self.promised else ROUNDED
         every = [place for place, code in enumerate(self.setup.encoder.numbers) if code.missing is None]
         if len(every) == after.shape[1]:  # no column has to be left out, and none is copied
-            found = with_moments(after, before, ranges.low, ranges.high, tolerance=tolerance)
-            finalized = found.numbers
+            restored = with_moments(after, before, ranges.low, ranges.high, tolerance=tolerance)
+            finalized = restored.numbers
         else:
             low, high = ranges.of(every).low, ranges.of(every).high
-            found = with_moments(after[:, every], before[:, every], low, high, tolerance=tolerance)
+            restored = with_moments(after[:, every], before[:, every], low, high, tolerance=tolerance)
             finalized = ranges.clip(after)
-            finalized[:, every] = found.numbers
-        return finalized if found.converged else self.kept(before, finalized, ranges)
+            finalized[:, every] = restored.numbers
+        return finalized if restored.converged else self.keep_promises(before, finalized, ranges)
 
-    def kept(self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges) -> NDArray[np.float64]:
+    def keep_promises(
+        self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges
+    ) -> NDArray[np.float64]:
         finalized, columns = ranges.clip(after), self.promised
         if columns:
             limits = ranges.of(columns)

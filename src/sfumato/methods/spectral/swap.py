@@ -1,4 +1,4 @@
-"""Swapping of white scores: every column independently, so that no row of scores belongs to one person.
+"""The base of the methods that swap components: white scores, swapped in every column independently.
 
 The basic swap permutes (TL Figure 4-1). Two variants are by Perkonoja and Virta (2024): random signs, and a random
 direction in place of the column. Permuted columns are no longer exactly uncorrelated, which costs half of the
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from sfumato.errors import CannotRelease, OptionError
-from sfumato.methods.matrix import MatrixMethod, MatrixPlan, impute
+from sfumato.methods.matrix import MatrixMethod, MatrixPlan, Ranges, impute
+from sfumato.methods.options import reported_option
 from sfumato.methods.spectral.restore import (
     ATTEMPTS,
     MARGINALS,
@@ -25,16 +26,14 @@ from sfumato.methods.spectral.restore import (
     with_marginals,
     with_shares,
 )
-from sfumato.params import Choice, Share, option, require_choice, require_number, require_share
-from sfumato.plan.claims.copies import NoUniqueRowCopied, copied_rows
+from sfumato.params import Choice, Share, require_choice, require_number, require_share
+from sfumato.plan.claims.copies import NoUniqueRowCopied, find_copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.matrix import Ranges
     from sfumato.plan.plan import Claim, Outcome
     from sfumato.table.table import Table
-
 
 Variant = Literal["permute", "flip", "orthogonal"]
 VARIANTS: tuple[Variant, ...] = ("permute", "flip", "orthogonal")
@@ -74,9 +73,9 @@ class ScoreSwap:
         """Return swapped scores: every column is swapped independently of the others."""
         if not scores.size:
             return scores
-        swapped = self._once(winsorised(scores, self.winsorise), generator)
+        swapped = self._once(winsorise(scores, self.winsorise), generator)
         if self.repair:
-            return whitened(swapped, generator)
+            return whiten(swapped, generator)
         any_correlation = self.variant == "flip" or self.tolerance == 1.0
         return swapped if any_correlation else self._within_tolerance(swapped, generator)
 
@@ -101,13 +100,13 @@ class ScoreSwap:
         for column in range(1, columns.shape[1]):
             for _ in range(ROUNDS):
                 first, second = generator.integers(rows, size=(2, proposed))
-                found = exchange(columns, column, first, second, bound)
-                if found.largest <= bound or not found.exchanges:
+                exchanged = exchange(columns, column, first, second, bound)
+                if exchanged.largest <= bound or not exchanged.exchanges:
                     break
-            if self.tolerance is not None and found.largest > bound:
+            if self.tolerance is not None and exchanged.largest > bound:
                 raise CannotRelease(
                     f"The correlation of swapped components must be at most {self.tolerance:g}.",
-                    found=f"{found.largest:.3g} at best for component {column + 1}, in {rows:,} rows",
+                    found=f"{exchanged.largest:.3g} at best for component {column + 1}, in {rows:,} rows",
                     fix="a larger tolerance, or repair=True, which makes the correlations zero",
                 )
         return np.asarray(columns * length + mean)
@@ -121,7 +120,7 @@ def directions(shape: tuple[int, ...], generator: np.random.Generator) -> NDArra
     return np.asarray(normal / np.where(length > 0.0, length, 1.0))
 
 
-def whitened(scores: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
+def whiten(scores: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
     """Return the nearest scores with mean 0, variance 1 and no correlation: √rows times the polar factor."""
     rows = len(scores)
     centred = scores - scores.mean(axis=0)
@@ -137,15 +136,12 @@ def whitened(scores: NDArray[np.float64], generator: np.random.Generator) -> NDA
     return np.asarray(left @ right * np.sqrt(rows))
 
 
-def winsorised(scores: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+def winsorise(scores: NDArray[np.float64], share: float) -> NDArray[np.float64]:
     """Return scores clipped to the quantiles at which the tails with this share of the rows begin."""
     if share == 0.0:
         return scores
     low, high = np.quantile(scores, [min(share, 0.5), max(1.0 - share, 0.5)], axis=0)
     return np.clip(scores, low, high)
-
-
-# The base of the methods that swap components: their options, the restoration of columns, and no copies of people.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,27 +150,24 @@ class SwapMethod(MatrixMethod):
 
     splits_mixtures: ClassVar[bool] = True
 
-    variant: Variant = option(
+    variant: Variant = reported_option(
         Choice(VARIANTS),
         'How a component is swapped: "permute" its values between rows, "flip" its signs at random, or replace it by a '
         'random "orthogonal" direction.',
         default="permute",
-        reported=True,
     )
-    winsorise: float = option(
+    winsorise: float = reported_option(
         Share(),
         "Share of the rows in each tail of a component that are clipped, before the swap, to the quantile at which the "
         "tail begins.",
         default=0.0,
         unit="rows",
-        reported=True,
         strengths=(0.0, 0.005, 0.01, 0.02, 0.05),
     )
-    marginals: Marginals = option(
+    marginals: Marginals = reported_option(
         Choice(MARGINALS),
         'Whether the distribution of each column is approximately "restored" after the swap, or left "free".',
         default="free",
-        reported=True,
     )
 
     def __post_init__(self) -> None:
@@ -194,7 +187,9 @@ class ScoreSwapPlan(MatrixPlan):
     method: SwapMethod
 
     @abstractmethod
-    def swapped(self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    def swap_components(
+        self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int
+    ) -> NDArray[np.float64]:
         """Return the matrix of one block with its components swapped.
 
         Rows without a number have the mean in ``matrix`` and a drawn number in ``filled``.
@@ -203,11 +198,11 @@ class ScoreSwapPlan(MatrixPlan):
     def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         encoder = self.setup.encoder
         filled = impute(matrix, encoder, self.setup.randomness.stream(f"imputation {number}"))
-        changed = self.swapped(matrix, filled, number)
+        changed = self.swap_components(matrix, filled, number)
         restored = self.method.marginals == "restored" and self.setup.decoding == "largest"
         return with_shares(changed, matrix, encoder, only_mixtures=not restored)
 
-    def restored(
+    def restore(
         self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges, number: int
     ) -> NDArray[np.float64]:
         """Return numbers with the distributions of the original columns, if requested or where columns have atoms."""
@@ -221,9 +216,11 @@ class ScoreSwapPlan(MatrixPlan):
     def finalize(
         self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges, number: int
     ) -> NDArray[np.float64]:
-        return ranges.clip(self.restored(before, after, ranges, number))
+        return ranges.clip(self.restore(before, after, ranges, number))
 
-    def kept(self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges) -> NDArray[np.float64]:
+    def keep_promises(
+        self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges
+    ) -> NDArray[np.float64]:
         """Return the numbers after a few cells were exchanged, with what the method promises of them."""
         return ranges.clip(after)
 
@@ -231,8 +228,8 @@ class ScoreSwapPlan(MatrixPlan):
         encoder, before = self.setup.encoder, self.numbers(block)
         matrix = self.perturb(encoder.encode(block), number)
         numbers = self.finalize(before, encoder.natural(matrix), self.setup.ranges(matrix), number)
-        released = self.decoded(matrix, numbers, number)
-        copies = copied_rows(released, block)
+        released = self.decode_block(matrix, numbers, number)
+        copies = find_copies(released, block)
         if copies.size:
             released = self._without_copies(ExchangeableCells.of(released, numbers, encoder), copies, block, number)
         return self.outcome(released, number)
@@ -241,9 +238,9 @@ class ScoreSwapPlan(MatrixPlan):
         """Return the released table after copies of people who are unique in the block have been changed."""
         generator, before = self.setup.randomness.stream(f"copies {number}"), self.numbers(block)
         for attempt in range(ATTEMPTS):
-            cells = cells.separated(copies, attempt, generator)
-            cells = replace(cells, numbers=self.kept(before, cells.numbers, self.setup.ranges(cells.matrix)))
-            copies = copied_rows(cells.table, block)
+            cells = cells.separate(copies, attempt, generator)
+            cells = replace(cells, numbers=self.keep_promises(before, cells.numbers, self.setup.ranges(cells.matrix)))
+            copies = find_copies(cells.table, block)
             if not copies.size:
                 break
         return cells.table

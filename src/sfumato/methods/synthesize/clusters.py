@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.synthesize.variables import Codes, Numbers
+from sfumato.methods.synthesize.variables import Codes, Drawn, Numbers, Problem, Sampler
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from sfumato.methods.synthesize.variables import Drawn, Problem, Sampler
 
 
 def fit_clusters(problem: Problem, generator: np.random.Generator) -> Sampler:
@@ -31,14 +29,11 @@ def fit_clusters(problem: Problem, generator: np.random.Generator) -> Sampler:
     states = {one.state for one in problem.variables if isinstance(one, Numbers)}
 
     def draw(rows: int, generator: np.random.Generator) -> Drawn:
-        cluster = _allotted(sizes, rows, generator)
+        cluster = _allot(sizes, rows, generator)
 
         def members() -> NDArray[np.int64]:
             """Return a random row of the cluster of each synthetic row."""
-            chosen: NDArray[np.int64] = order[
-                starts[cluster] + (generator.random(rows) * sizes[cluster]).astype(np.int64)
-            ]
-            return chosen
+            return np.asarray(order[starts[cluster] + (generator.random(rows) * sizes[cluster]).astype(np.int64)])
 
         uniform = (generator.random((rows, len(numbers))) - 0.5) * np.sqrt(12.0)
         values = means[cluster] + _along(uniform, axes, cluster)
@@ -99,7 +94,7 @@ def _along(uniform: NDArray[np.float64], axes: NDArray[np.float64], cluster: NDA
     return values
 
 
-def _allotted(sizes: NDArray[np.int64], rows: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def _allot(sizes: NDArray[np.int64], rows: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """Return a cluster for each synthetic row: each cluster as often as it has rows, if all are drawn at once."""
     all_rows = np.repeat(np.arange(len(sizes)), sizes)
     if rows == len(all_rows):

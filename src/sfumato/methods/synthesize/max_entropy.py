@@ -6,7 +6,7 @@ density with the largest entropy (Polettini, 2003)
 
     p(y, x) ∝ exp(b·y + ½ yᵀW y + yᵀV x − ½ xᵀK x),   y = indicators of the codes,   x = numbers
 
-has two factors. The codes have the largest entropy that their pairs allow (:mod:`pair_shares`), and given them the
+has two factors. The codes have the largest entropy that their pairs allow (``PairShares``), and given them the
 numbers are normal: their mean is the linear regression on y, and their covariance that of its residuals. The numbers
 are cut to their ranges. This changes their moments, so that the normal distribution is moved until the numbers within
 the ranges have the wanted ones.
@@ -21,19 +21,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.synthesize.variables import Codes, Numbers
+from sfumato.methods.synthesize.variables import Codes, Drawn, Numbers, Problem, Sampler
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from sfumato.methods.synthesize.variables import Drawn, Problem, Sampler
-
 
 # Codes with the largest entropy that the shares of their pairs allow: p(y) ∝ exp(b·y + ½ yᵀW y).
 #
 # The parameters have no closed form. Chains are run by Gibbs sampling: a code given all others is a softmax. After
 # each round the parameters move towards the shares of the table, by ever smaller steps (stochastic approximation).
-
 
 COMMON = 25  # codes of a variable whose pairs are kept; the others are drawn as one and then told apart by their shares
 CHAINS = 3000
@@ -58,7 +54,7 @@ class PairShares:
     def fit(cls, codes: Sequence[Codes], paired: bool, rows: int, generator: np.random.Generator) -> PairShares:
         """Fit the parameters; without ``paired`` the codes are independent."""
         common = tuple(np.argsort(-one.shares, kind="stable")[:COMMON] for one in codes)
-        original = [_numbered(one, own) for one, own in zip(codes, common, strict=True)]
+        original = [_number_codes(one, own) for one, own in zip(codes, common, strict=True)]
         model = cls(tuple(codes), common, original, np.empty(0), np.empty((0, 0)))
         y = model.design(original, rows)[:, 1:]
         mean, spread = y.mean(axis=0), y.T @ y / len(y)
@@ -66,7 +62,7 @@ class PairShares:
             [np.log(max(1e-9, 1.0 - mean[place].sum())) for place in model.places], model.widths
         )
         model = cls(model.codes, common, original, linear, np.zeros((len(mean), len(mean))))
-        return model._fitted(mean, spread, min(rows, CHAINS), generator) if paired and len(codes) > 1 else model
+        return model._fit_pairs(mean, spread, min(rows, CHAINS), generator) if paired and len(codes) > 1 else model
 
     @property
     def widths(self) -> list[int]:
@@ -96,19 +92,19 @@ class PairShares:
                 drawn = self._sweep(drawn, generator)
         return drawn
 
-    def expanded(self, drawn: Sequence[NDArray[np.int64]], generator: np.random.Generator) -> list[NDArray[np.int64]]:
+    def expand(self, drawn: Sequence[NDArray[np.int64]], generator: np.random.Generator) -> list[NDArray[np.int64]]:
         """Return the codes of the table; rare ones are told apart by their shares."""
-        found = []
+        expanded = []
         for one, own, codes in zip(self.codes, self.common, drawn, strict=True):
             values = own[np.minimum(codes, len(own) - 1)]
             rare = np.setdiff1d(np.arange(one.size), own)
             places = np.flatnonzero(codes >= len(own))
             if places.size:
                 values[places] = generator.choice(rare, places.size, p=one.shares[rare] / one.shares[rare].sum())
-            found.append(values)
-        return found
+            expanded.append(values)
+        return expanded
 
-    def _fitted(
+    def _fit_pairs(
         self, mean: NDArray[np.float64], wanted: NDArray[np.float64], chains: int, generator: np.random.Generator
     ) -> PairShares:
         """Move the parameters towards the shares of the pairs and of the codes."""
@@ -121,34 +117,34 @@ class PairShares:
             drawn = now._sweep(drawn, generator)
             y = now.design(drawn, chains)[:, 1:]
             step = STEP / (1.0 + round_ / HALVED)
-            found = y.mean(axis=0)
+            shares = y.mean(axis=0)
             # covariances about the wanted shares, so that a step of the pairs does not undo that of the codes
-            gap = wanted - y.T @ y / len(y) - np.outer(mean, mean - found) - np.outer(mean - found, mean)
+            gap = wanted - y.T @ y / len(y) - np.outer(mean, mean - shares) - np.outer(mean - shares, mean)
             change = np.where(free, step * gap / np.outer(spread, spread), 0.0)
             pairs = np.clip(now.pairs + change, -LARGEST, LARGEST)
-            linear = now.linear + step * (mean - found) / spread - (pairs - now.pairs) @ mean
+            linear = now.linear + step * (mean - shares) / spread - (pairs - now.pairs) @ mean
             now = PairShares(self.codes, self.common, self.original, linear, pairs)
         return now
 
     def _sweep(self, drawn: Sequence[NDArray[np.int64]], generator: np.random.Generator) -> list[NDArray[np.int64]]:
         """Draw every code once given all others, for all chains at once."""
-        y, found = self.design(drawn, len(drawn[0]))[:, 1:], list(drawn)
+        y, codes = self.design(drawn, len(drawn[0]))[:, 1:], list(drawn)
         for number, place in enumerate(self.places):
             if place.stop == place.start:
                 continue
             odds = np.column_stack([np.zeros(len(y)), self.linear[place] + y @ self.pairs[:, place]])
             cumulative = np.cumsum(np.exp(odds - odds.max(axis=1, keepdims=True)), axis=1)
             share = generator.random((len(y), 1)) * cumulative[:, -1:]
-            found[number] = (share > cumulative[:, :-1]).sum(axis=1)
-            y[:, place] = found[number][:, None] == np.arange(1, place.stop - place.start + 1)
-        return found
+            codes[number] = (share > cumulative[:, :-1]).sum(axis=1)
+            y[:, place] = codes[number][:, None] == np.arange(1, place.stop - place.start + 1)
+        return codes
 
     def _independent(self, rows: int, generator: np.random.Generator) -> list[NDArray[np.int64]]:
         """Return codes that are independent: no chain starts at the row of a person."""
         return [generator.permutation(np.resize(generator.permutation(own), rows)) for own in self.original]
 
 
-def _numbered(variable: Codes, common: NDArray[np.int64]) -> NDArray[np.int64]:
+def _number_codes(variable: Codes, common: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the place of each code among the common ones; all others have the next number."""
     place = np.full(variable.size, len(common))
     place[common] = np.arange(len(common))
@@ -171,7 +167,7 @@ def fit_max_entropy(problem: Problem, generator: np.random.Generator) -> Sampler
     def draw(rows: int, generator: np.random.Generator) -> Drawn:
         reduced = shares.draw(rows, generator)
         values = normal.draw(shares.design(reduced, rows), generator)
-        drawn_codes, drawn_numbers = iter(shares.expanded(reduced, generator)), iter(values.T)
+        drawn_codes, drawn_numbers = iter(shares.expand(reduced, generator)), iter(values.T)
         return [next(drawn_codes if isinstance(one, Codes) else drawn_numbers) for one in problem.variables]
 
     return draw
@@ -202,7 +198,7 @@ class NumbersGivenCodes:
         root = np.asarray(np.linalg.cholesky(kept), dtype=np.float64)
         low, high = (np.array([getattr(number, end) for number in numbers]) for end in ("low", "high"))
         rows = np.sort(generator.permutation(problem.rows)[:MOVED_ROWS])
-        return cls(slopes, root, low, high)._moved(design[rows], generator)
+        return cls(slopes, root, low, high)._move(design[rows], generator)
 
     def draw(self, design: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
         """Draw the numbers of rows with these indicators; rows outside the ranges are drawn again."""
@@ -216,7 +212,7 @@ class NumbersGivenCodes:
             values[outside] = centre[outside] + again @ self.root.T
         return np.asarray(np.clip(values, self.low, self.high))
 
-    def _moved(self, design: NDArray[np.float64], generator: np.random.Generator) -> NumbersGivenCodes:
+    def _move(self, design: NDArray[np.float64], generator: np.random.Generator) -> NumbersGivenCodes:
         """Return the distribution whose numbers, within the ranges, have the mean and covariance of this one without.
 
         Each step moves the mean by what is missing and stretches the covariance by what it is too small, with the same

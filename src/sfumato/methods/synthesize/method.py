@@ -11,26 +11,25 @@ import pyarrow as pa
 
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
-from sfumato.methods.matrix import BLOCK_ROWS, MatrixPlan, MatrixSetup, impute, matrix_setup
-from sfumato.methods.options import group_size_option, logs_option
+from sfumato.methods.matrix import MatrixPlan, MatrixSetup, impute, matrix_setup
+from sfumato.methods.options import group_size_option, logs_option, reported_option
+from sfumato.methods.permutation_plan import BLOCK_ROWS
 from sfumato.methods.synthesize.clusters import fit_clusters
 from sfumato.methods.synthesize.max_entropy import fit_max_entropy
 from sfumato.methods.synthesize.ranks import fit_copula, fit_latin_hypercube
 from sfumato.methods.synthesize.tables import fit_tables
 from sfumato.methods.synthesize.trees import fit_trees
-from sfumato.methods.synthesize.variables import Problem, matrix_of, variables_of
-from sfumato.params import Choice, Flag, Whole, option
-from sfumato.plan.claims.copies import NoUniqueRowCopied, copied_rows
+from sfumato.methods.synthesize.variables import Problem, Sampler, matrix_of, variables_of
+from sfumato.params import Choice, Flag, Whole
+from sfumato.plan.claims.copies import NoUniqueRowCopied, find_copies
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
-from sfumato.plan.plan import Outcome
+from sfumato.plan.plan import Claim, Outcome
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.synthesize.variables import Sampler
-    from sfumato.plan.plan import Claim
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
@@ -96,38 +95,30 @@ class Synthesize(Method):
         "proper": "whether each synthetic table has parameters of its own",
     }
 
-    kind: Model = option(
-        Choice(tuple(MODELS)),
-        "Model from which the rows are drawn.",
-        default="trees",
-        reported=True,
-    )
+    kind: Model = reported_option(Choice(tuple(MODELS)), "Model from which the rows are drawn.", default="trees")
     k: int = group_size_option(
         "Smallest number of rows in a leaf of a tree, in a bin of a table and in a cluster. Larger values hide people "
         "better and keep less detail. It is not a guarantee.",
         at_least=2,
         default=5,
     )
-    order: int = option(
+    order: int = reported_option(
         Whole(at_least=1),
         'Number of columns that are considered together, by "tables" and by "max-entropy" (1 or 2).',
         default=2,
         unit="columns",
-        reported=True,
     )
-    imputations: int = option(
+    imputations: int = reported_option(
         Whole(at_least=1),
         "Number of synthetic tables in the release. Several show how much statistics vary because of the synthesis.",
         default=1,
         unit="tables",
-        reported=True,
     )
-    proper: bool = option(
+    proper: bool = reported_option(
         Flag(),
         "Fit each synthetic table to rows drawn with replacement, so that statistics also vary because the model is "
         "estimated (proper multiple imputation).",
         default=False,
-        reported=True,
     )
     logs: Logs = logs_option()
 
@@ -162,7 +153,7 @@ class SynthesisPlan(MatrixPlan):
     method: Synthesize
 
     def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        return self.drawn(self.sampler(matrix, number, 0), len(matrix), f"rows of {number}, imputation 0")
+        return self.draw(self.sampler(matrix, number, 0), len(matrix), f"rows of {number}, imputation 0")
 
     def sampler(self, matrix: NDArray[np.float64], number: int, imputation: int) -> Callable[..., NDArray[np.float64]]:
         """Fit the model; return a function of a number of rows and a generator that draws a matrix."""
@@ -174,11 +165,11 @@ class SynthesisPlan(MatrixPlan):
             variables_of(matrix, filled, encoder, self.setup.number_limits), self.method.k, self.method.order
         )
         if self.method.proper:
-            problem = problem.resampled(self.setup.randomness.stream(f"parameters of {name}"))
+            problem = problem.resample(self.setup.randomness.stream(f"parameters of {name}"))
         sample = MODELS[self.method.kind](problem, self.setup.randomness.stream(f"model of {name}"))
         return lambda rows, generator: matrix_of(sample(rows, generator), problem.variables, encoder.width)
 
-    def drawn(self, sampler: Callable[..., NDArray[np.float64]], rows: int, name: str) -> NDArray[np.float64]:
+    def draw(self, sampler: Callable[..., NDArray[np.float64]], rows: int, name: str) -> NDArray[np.float64]:
         """Draw a matrix with the random numbers of this name."""
         return sampler(rows, self.setup.randomness.stream(name))
 
@@ -187,27 +178,27 @@ class SynthesisPlan(MatrixPlan):
         made = [self._table(block, matrix, number, imputation) for imputation in range(self.method.imputations)]
         if self.method.imputations == 1:
             return self.outcome(made[0], number)
-        return self._together(made, number)
+        return self._join(made, number)
 
     def _table(self, block: Table, matrix: NDArray[np.float64], number: int, imputation: int) -> Table:
         """Return one synthetic table, in which rows that copy somebody have been drawn again."""
         sampler, name = self.sampler(matrix, number, imputation), f"{number}, imputation {imputation}"
-        made = self._decoded(self.drawn(sampler, block.rows, f"rows of {name}"))
+        made = self._decode(self.draw(sampler, block.rows, f"rows of {name}"))
         for attempt in range(ATTEMPTS):
-            copies = copied_rows(made, block)
+            copies = find_copies(made, block)
             if not copies.size:
                 break
             rows = min(block.rows, SPARE_ROWS + 10 * copies.size)
-            again = self._decoded(self.drawn(sampler, rows, f"rows of {name}, attempt {attempt}"))
-            others = np.setdiff1d(np.arange(again.rows), copied_rows(again, block))
-            made = _replaced(made, copies, again, others, alike=attempt < ALIKE)
+            again = self._decode(self.draw(sampler, rows, f"rows of {name}, attempt {attempt}"))
+            others = np.setdiff1d(np.arange(again.rows), find_copies(again, block))
+            made = _replace_rows(made, copies, again, others, alike=attempt < ALIKE)
         return made
 
-    def _decoded(self, matrix: NDArray[np.float64]) -> Table:
+    def _decode(self, matrix: NDArray[np.float64]) -> Table:
         numbers = self.setup.ranges(matrix).clip(self.setup.encoder.natural(matrix))
         return self.setup.encoder.decode(matrix, numbers=numbers)
 
-    def _together(self, made: list[Table], number: int) -> Outcome:
+    def _join(self, made: list[Table], number: int) -> Outcome:
         """Return all synthetic tables as one, with a column that numbers them."""
         generator, rows = self.setup.randomness.stream(f"rows {number}"), made[0].rows
         order = np.concatenate([place * rows + generator.permutation(rows) for place in range(len(made))])
@@ -231,15 +222,13 @@ class SynthesisPlan(MatrixPlan):
 
     @property
     def notes(self) -> Mapping[str, object]:
-        own = {
-            "model": self.method.kind,
-            "imputations": self.method.imputations,
-            "proper": self.method.proper,
-        }
+        own = {"model": self.method.kind, "imputations": self.method.imputations, "proper": self.method.proper}
         return own | {name: note for name, note in super().notes.items() if name in Synthesize.manifest_notes}
 
 
-def _replaced(table: Table, rows: NDArray[np.int64], again: Table, others: NDArray[np.int64], *, alike: bool) -> Table:
+def _replace_rows(
+    table: Table, rows: NDArray[np.int64], again: Table, others: NDArray[np.int64], *, alike: bool
+) -> Table:
     """Return the table with rows of another draw in the place of these rows, as far as there are any.
 
     With ``alike``, only a row with the same missing values takes the place of a row. A row with many of them is more
@@ -250,9 +239,9 @@ def _replaced(table: Table, rows: NDArray[np.int64], again: Table, others: NDArr
     labels = np.unique(np.concatenate([before, after]), axis=0, return_inverse=True)[1].ravel()
     chosen = np.arange(table.rows)
     for label in np.unique(labels[: rows.size]):
-        place, found = rows[labels[: rows.size] == label], others[labels[rows.size :] == label]
-        if found.size:
-            chosen[place] = table.rows + np.resize(found, place.size)
+        place, alike_rows = rows[labels[: rows.size] == label], others[labels[rows.size :] == label]
+        if alike_rows.size:
+            chosen[place] = table.rows + np.resize(alike_rows, place.size)
     both = pa.concat_tables([table.arrow, again.arrow]).unify_dictionaries()
     return Table(both.take(pa.array(chosen)), table.kinds)
 

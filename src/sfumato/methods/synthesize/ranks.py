@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.methods.synthesize.variables import Codes, Donors, Numbers
+from sfumato.methods.synthesize.variables import Codes, Donors, Drawn, Numbers, Problem, Sampler, Variable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from sfumato.methods.synthesize.variables import Drawn, Problem, Sampler, Variable
 
 LARGEST = 0.9999  # largest rank correlation between two variables; two equal columns would make the matrix singular
 
@@ -117,15 +115,11 @@ class RankMarginal:
         """Return the values at these shares (TL 2.13)."""
         if self.order is not None:
             place = np.searchsorted(self.cumulative, shares, side="right")
-            return np.asarray(self.order[np.minimum(place, _last_code(self.cumulative))])
+            last = np.searchsorted(self.cumulative, self.cumulative[-1], side="left")  # rounding must not exceed it
+            return np.asarray(self.order[np.minimum(place, last)])
         if self.donors is None or not self.donors.sizes[0]:
             return np.zeros(len(shares))
         return self.donors.numbers(np.zeros(len(shares), np.int64), shares)
-
-
-def _last_code(cumulative: NDArray[np.float64]) -> int:
-    """Return the highest code that occurs: rounding errors must not give one that does not."""
-    return int(np.searchsorted(cumulative, cumulative[-1], side="left"))
 
 
 def _middle_ranks(values: NDArray[Any]) -> NDArray[np.float64]:
@@ -165,8 +159,8 @@ def normal_correlations(problem: Problem, marginals: list[RankMarginal]) -> NDAr
     spread = ranks.std(axis=0)
     centred = (ranks - ranks.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
     grain = np.array([max(marginal.grain, 1e-3) for marginal in marginals])
-    found = centred.T @ centred / len(ranks) / np.outer(grain, grain)
-    wanted = 2.0 * np.sin(np.pi * np.clip(found, -LARGEST, LARGEST) / 6.0)
+    ranked = centred.T @ centred / len(ranks) / np.outer(grain, grain)
+    wanted = 2.0 * np.sin(np.pi * np.clip(ranked, -LARGEST, LARGEST) / 6.0)
     np.fill_diagonal(wanted, 1.0)
     return np.asarray(wanted)
 

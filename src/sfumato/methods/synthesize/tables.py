@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.synthesize.variables import Codes, Donors, Numbers
+from sfumato.methods.synthesize.variables import Codes, Donors, Drawn, Numbers, Problem, Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-
-    from sfumato.methods.synthesize.variables import Drawn, Problem, Sampler
 
 BINS = 12  # largest number of bins of a numeric column
 
@@ -68,7 +66,7 @@ def fit_tables(problem: Problem, generator: np.random.Generator) -> Sampler:
         codes: dict[int, NDArray[np.int64]] = {}
         drawn: Drawn = [np.empty(0)] * len(problem.variables)
         for step in steps:
-            codes[step.field] = _drawn(step, fields, codes, rows, generator)
+            codes[step.field] = _draw_field(step, fields, codes, rows, generator)
             fields[step.field].write(codes[step.field], drawn, generator)
         return drawn
 
@@ -81,7 +79,7 @@ def fields_of(problem: Problem) -> list[CodedField]:
     for place, variable in enumerate(problem.variables):
         if isinstance(variable, Numbers):
             state = None if variable.state is None else problem.variables[variable.state]
-            fields.append(_binned(variable, place, state if isinstance(state, Codes) else None, problem.k))
+            fields.append(_bin_numbers(variable, place, state if isinstance(state, Codes) else None, problem.k))
         elif not _is_state(problem, place):
             fields.append(CodedField(variable.values, variable.size, place, None, 0, None))
     return fields
@@ -92,17 +90,17 @@ def _is_state(problem: Problem, place: int) -> bool:
     return isinstance(following, Numbers) and following.state == place
 
 
-def _binned(variable: Numbers, place: int, state: Codes | None, k: int) -> CodedField:
+def _bin_numbers(variable: Numbers, place: int, state: Codes | None, k: int) -> CodedField:
     known = variable.values[variable.known]
     states = 0 if state is None else state.size
     bins = max(1, min(BINS, known.size // k))
     edges = np.unique(np.quantile(known, np.arange(1, bins) / bins)) if known.size else np.empty(0)
     edges = edges[edges > known.min()] if known.size else edges  # no bin below the lowest number
-    found = np.searchsorted(edges, known, side="right")
+    bin_of = np.searchsorted(edges, known, side="right")
     codes = np.zeros(len(variable.values), np.int64) if state is None else state.values.copy()
-    codes[variable.known] = states + found
+    codes[variable.known] = states + bin_of
     size = states + len(edges) + 1
-    return CodedField(codes, size, variable.state, place, states, Donors.of(known, found, len(edges) + 1))
+    return CodedField(codes, size, variable.state, place, states, Donors.of(known, bin_of, len(edges) + 1))
 
 
 def network(fields: Sequence[CodedField], order: int, k: int) -> list[tuple[int, tuple[int, ...]]]:
@@ -115,14 +113,14 @@ def network(fields: Sequence[CodedField], order: int, k: int) -> list[tuple[int,
             shared = mutual_information(joint, fields[one].codes, fields[other].codes)
             information[one, other] = information[other, one] = shared
     placed = [int(information.sum(axis=1).argmax())]
-    found = [(placed[0], tuple[int, ...]())]
+    steps = [(placed[0], tuple[int, ...]())]
     while len(placed) < count:
         left = [field for field in range(count) if field not in placed]
         best = information[np.ix_(left, placed)]
         field = left[int(best.max(axis=1).argmax())]
-        found.append((field, _parents(fields, field, placed, information, order, k)))
+        steps.append((field, _parents(fields, field, placed, information, order, k)))
         placed.append(field)
-    return found
+    return steps
 
 
 def _parents(
@@ -174,7 +172,7 @@ def _key(
     return key
 
 
-def _drawn(
+def _draw_field(
     step: ConditionalTable,
     fields: Sequence[CodedField],
     codes: dict[int, NDArray[np.int64]],
@@ -182,12 +180,12 @@ def _drawn(
     generator: np.random.Generator,
 ) -> NDArray[np.int64]:
     """Draw a field given its parents; a combination that is not in the table is looked up in a shorter one."""
-    found, open_rows = np.zeros(rows, np.int64), np.arange(rows)
+    codes_drawn, open_rows = np.zeros(rows, np.int64), np.arange(rows)
     for length, (values, donors) in zip(range(len(step.parents), -1, -1), step.tables, strict=True):
         own = [codes[parent][open_rows] for parent in step.parents]
         key = _key(fields, step.parents[:length], own, len(open_rows))
         place = np.minimum(np.searchsorted(values, key), len(values) - 1)
         known = values[place] == key
-        found[open_rows[known]] = donors.codes(place[known], generator)
+        codes_drawn[open_rows[known]] = donors.codes(place[known], generator)
         open_rows = open_rows[~known]
-    return found
+    return codes_drawn

@@ -4,7 +4,7 @@ A tree of the original rows predicts the variable from the variables before it. 
 what was drawn for it so far, and its value is drawn from the rows of this leaf: a code as it is, a number between two
 neighbouring ones. So the relations between all columns are kept, as far as leaves of k rows show them.
 
-Which variables a tree uses, and as which numbers, is told in :mod:`.predictors`. Of a long table, a random part of
+Of a long table, a random part of
 the rows decides where the tree is cut, because sorting all of them on every level would take more than proportional
 time. Values are drawn from all rows of a leaf.
 """
@@ -17,13 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.methods.synthesize.variables import Codes, Donors, Numbers
+from sfumato.methods.synthesize.variables import Codes, Donors, Drawn, Numbers, Problem, Sampler, Variable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from sfumato.methods.synthesize.variables import Drawn, Problem, Sampler, Variable
-
 
 # What a tree of one variable is fitted to: earlier variables as numbers, the most related ones if there are many.
 #
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
 # therefore uses at most MOST of them: those with the largest correlation ratio η², the share of their variance
 # between groups of rows with similar values of the predicted variable. The distance from the mean counts too, so that
 # a U shape is seen.
-
 
 MOST = 15  # predictors of a tree
 BINS = 1000  # of a number
@@ -81,21 +77,21 @@ def matrix_of(predictors: Sequence[Predictor], levels: Sequence[NDArray[np.int64
     return np.column_stack([one.column(levels[one.place]) for one in predictors])
 
 
-def most_related(
+def choose_predictors(
     variables: Sequence[Variable], levels: Sequence[NDArray[np.int64]], target: Variable, wanted: NDArray[Any]
 ) -> tuple[Predictor, ...]:
     """Return the predictors of a variable: all earlier ones, or those that are most related to it."""
-    found = [
+    predictors = [
         Predictor(place, _scores(one, levels[place], target, wanted) if isinstance(one, Codes) else None)
         for place, one in enumerate(variables)
     ]
-    if len(found) <= MOST:
-        return tuple(found)
+    if len(predictors) <= MOST:
+        return tuple(predictors)
     some = slice(None, None, max(1, len(wanted) // SAMPLE))
     groups = wanted[some]
     groups = groups if isinstance(target, Codes) else np.searchsorted(_edges(groups, GROUPS), groups)
-    strength = correlation_ratios(matrix_of(found, [one[some] for one in levels]), groups)
-    return tuple(found[place] for place in sorted(np.argsort(strength, kind="stable")[-MOST:].tolist()))
+    strength = correlation_ratios(matrix_of(predictors, [one[some] for one in levels]), groups)
+    return tuple(predictors[place] for place in sorted(np.argsort(strength, kind="stable")[-MOST:].tolist()))
 
 
 def correlation_ratios(columns: NDArray[Any], groups: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -147,15 +143,15 @@ def first_axis(table: NDArray[np.float64]) -> NDArray[np.float64]:
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     by_row, by_column = table / np.maximum(rows, 1.0)[:, None], table / np.maximum(columns, 1.0)
     scores = np.arange(len(columns), dtype=np.float64)  # a fixed start, so that the result does not depend on chance
-    found = by_row @ scores
+    axis = by_row @ scores
     for _ in range(ROUNDS):
-        found = by_row @ scores
-        found -= (rows @ found) / max(rows.sum(), 1.0)
-        length = np.sqrt(rows @ found**2)
+        axis = by_row @ scores
+        axis -= (rows @ axis) / max(rows.sum(), 1.0)
+        length = np.sqrt(rows @ axis**2)
         if length <= 1e-12 * np.sqrt(max(rows.sum(), 1.0)):
             break
-        scores = by_column.T @ (found / length)
-    return np.asarray(found)
+        scores = by_column.T @ (axis / length)
+    return np.asarray(axis)
 
 
 DECIDING = 30_000  # rows that decide where a tree is cut
@@ -214,7 +210,7 @@ def _step(problem: Problem, place: int, levels: Drawn, generator: np.random.Gene
     wanted, before = variable.values[rows], [one[rows] for one in levels[:place]]
     if not before or len(rows) < 2 * k or not _can_be_learnt(wanted, variable):
         return Step(variable, (), None, np.empty(0, np.int64), Donors.of(wanted, np.zeros(len(rows), np.int64), 1))
-    predictors = most_related(problem.variables[:place], before, variable, wanted)
+    predictors = choose_predictors(problem.variables[:place], before, variable, wanted)
     tree = _tree(variable, k, int(generator.integers(2**31)))
     matrix = matrix_of(predictors, before)
     some = generator.permutation(len(rows))[:DECIDING] if len(rows) > DECIDING else slice(None)

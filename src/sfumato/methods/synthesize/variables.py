@@ -1,4 +1,4 @@
-"""The variables that a model of a table describes, and how drawn values become rows of a matrix.
+"""The variables that a model of a table describes, how values are drawn, and how they become rows of a matrix.
 
 A column of categories is one variable of codes. A numeric column is one variable of numbers; if some rows have an
 atom or no value (:mod:`sfumato.table.encoded_columns`), a variable of codes before it tells which: code 0 is a
@@ -14,19 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.table.encoded_columns import NUMBER, NumberEncoding
+from sfumato.table.encoded_columns import NUMBER, CategoryEncoding, NumberEncoding
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.table.encoded_columns import CategoryEncoding
     from sfumato.table.encoder import Encoder
 
-
-if TYPE_CHECKING:
-    Drawn = list[NDArray[Any]]  # one array per variable: whole numbers for codes, floats for numbers
-    Sampler = Callable[[int, np.random.Generator], Drawn]  # draws this many rows
+Drawn = list["NDArray[Any]"]  # one array per variable: whole numbers for codes, floats for numbers
+Sampler = Callable[[int, np.random.Generator], Drawn]  # draws this many rows
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,7 +69,7 @@ class Problem:
         """Number of rows of the block."""
         return len(self.variables[0].values)
 
-    def resampled(self, generator: np.random.Generator) -> Problem:
+    def resample(self, generator: np.random.Generator) -> Problem:
         """Return the problem with as many rows drawn with replacement, as an approximate draw of its parameters."""
         rows = generator.integers(self.rows, size=self.rows)
         return Problem(tuple(_of_rows(variable, rows) for variable in self.variables), self.k, self.order)
@@ -96,24 +93,24 @@ def variables_of(
     """
     numbers = {number.name: place for place, number in enumerate(encoder.numbers)}
     categories = {category.name: category for category in encoder.categories}
-    found: list[Variable] = []
+    variables: list[Variable] = []
     for name in encoder.names:
         if name in categories:
             category = categories[name]
             codes = matrix[:, category.columns].argmax(axis=1)
-            found.append(Codes(codes, len(category.values), category.kind is Kind.ORDERED, category))
+            variables.append(Codes(codes, len(category.values), category.kind is Kind.ORDERED, category))
             continue
         number, place = encoder.numbers[numbers[name]], numbers[name]
         states, state = number.states(matrix), None
         if number.width > 1:
-            state = len(found)
-            found.append(Codes(states + 1, number.width, False, number))
-        low, high = (_scaled(number, float(end)) for end in limits[place])
-        found.append(Numbers(filled[:, number.position], states == NUMBER, low, high, state, number))
-    return tuple(found)
+            state = len(variables)
+            variables.append(Codes(states + 1, number.width, False, number))
+        low, high = (_scale(number, float(end)) for end in limits[place])
+        variables.append(Numbers(filled[:, number.position], states == NUMBER, low, high, state, number))
+    return tuple(variables)
 
 
-def _scaled(number: NumberEncoding, end: float) -> float:
+def _scale(number: NumberEncoding, end: float) -> float:
     """Return the end of a range in the unit of the matrix."""
     if number.logged:
         end = float(np.log(end)) if end > 0.0 else -np.inf
@@ -133,9 +130,6 @@ def matrix_of(drawn: Sequence[NDArray[Any]], variables: Sequence[Variable], widt
         else:
             matrix[rows, variable.column.columns.start + values] = 1.0
     return matrix
-
-
-# Values drawn from groups of rows, so that no drawn number is exactly the number of one person.
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,4 +1,4 @@
-"""The claim that what is released is true: every original value lies inside its released cell."""
+"""Claims about released cells: they contain the original values, and their sets are short enough to be read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, counted, counted_by_column
+from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, format_count, format_counts
 from sfumato.table.groups import GroupKeys, KeyedGroups, first_rows, group_labels, sum_by_group
 from sfumato.table.intervals import (
     ANY,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from sfumato.table.coding import Coded
     from sfumato.table.table import Table
-
 
 Members = Mapping[str | None, frozenset[str | None]]  # a released word → the values it stands for; None: missing
 
@@ -117,7 +116,7 @@ class Containment(Claim[ContentCounts]):
                 covers = self.covers.get(name, {})
                 outside[name] = _outside_set(original.coded(name), evidence.released.coded(name), covers)
             else:
-                outside[name] = _changed(original.numbers(name), evidence.released.numbers(name))
+                outside[name] = _count_changed(original.numbers(name), evidence.released.numbers(name))
         return ContentCounts(evidence.released.rows, outside, boxes)
 
     def merge(self, one: ContentCounts, other: ContentCounts) -> ContentCounts:
@@ -131,14 +130,13 @@ class Containment(Claim[ContentCounts]):
         wrong = {name: tally.boxes[name].miscounted if name in tally.boxes else 0 for name in self.columns}
         outside = {name: tally.outside[name] + wrong[name] for name in self.columns}
         broken = {name: rows for name, rows in outside.items() if rows}
-        return Finding(
+        return self.report(
             claim=f"every original value lies inside its released range, in {', '.join(self.columns) or 'no column'}",
             held=not broken,
-            found=f"values outside in {counted_by_column(broken, 'row')}"
+            found=f"values outside in {format_counts(broken, 'row')}"
             if broken
-            else f"{counted(tally.rows, 'row')} inside",
+            else f"{format_count(tally.rows, 'row')} inside",
             fix=FAULT,
-            kind=self.kind,
         )
 
     def _outside_range(self, name: str, released: Table, numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -152,7 +150,7 @@ class Containment(Claim[ContentCounts]):
         return ~inside
 
 
-def _changed(before: NDArray[np.float64], after: NDArray[np.float64]) -> int:
+def _count_changed(before: NDArray[np.float64], after: NDArray[np.float64]) -> int:
     """Number of rows whose number is not the same."""
     return int((~((before == after) | (np.isnan(before) & np.isnan(after)))).sum())
 
@@ -171,9 +169,6 @@ def _outside_set(original: Coded, released: Coded, covers: Members) -> int:
         for pair, count in zip(distinct.tolist(), counts.tolist(), strict=True)
         if not is_member(values[pair // released.size], members[pair % released.size])
     )
-
-
-# The claim that released sets are short enough to be read.
 
 
 @dataclass(frozen=True, repr=False)
@@ -231,12 +226,11 @@ class AtMostNames(Claim[SetCounts]):
         over = {name: counts.long_rows for name, counts in tally.columns.items() if counts.long_rows}
         wide = {name: counts.any_rows for name, counts in tally.columns.items() if counts.any_rows}
         longest = max((counts.longest for counts in tally.columns.values()), default=0)
-        found = f"at most {longest:,}; {ANY.value} in {counted_by_column(wide, 'row') or 'no row'}"
-        return Finding(
-            claim=f"at most {counted(self.most, 'name')} in each set of {', '.join(self.columns)}; a set of more is "
-            f"{ANY.value}, which stands for any value of the column that is not missing",
+        found = f"at most {longest:,}; {ANY.value} in {format_counts(wide, 'row') or 'no row'}"
+        return self.report(
+            claim=f"at most {format_count(self.most, 'name')} in each set of {', '.join(self.columns)}; a set of more "
+            f"is {ANY.value}, which stands for any value of the column that is not missing",
             held=not over,
-            found=f"more in {counted_by_column(over, 'row')}" if over else found,
+            found=f"more in {format_counts(over, 'row')}" if over else found,
             fix=FAULT,
-            kind=self.kind,
         )

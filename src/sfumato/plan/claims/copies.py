@@ -1,4 +1,4 @@
-"""The claim that nobody who is unique in the original has their own row in the release."""
+"""Claims about copies: no unique person's row is released, or few rows are released nearly unaltered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, counted, listed
+from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count, format_names
 from sfumato.table.groups import GroupCounts, KeyedGroups, column_hashes, row_keys, sum_by_group
 from sfumato.table.table import Table
 
@@ -47,7 +47,9 @@ class RowTally:
         """The groups of equal rows."""
         if isinstance(self.source, ComparedGroups):
             return self.source
-        return ComparedGroups(*(GroupCounts.of(KeyedGroups.of_keys(row_keys(rounded(one)))) for one in self.source))
+        return ComparedGroups(
+            *(GroupCounts.of(KeyedGroups.of_keys(row_keys(round_numbers(one)))) for one in self.source)
+        )
 
     @property
     def copies(self) -> int:
@@ -55,7 +57,7 @@ class RowTally:
         if isinstance(self.source, ComparedGroups):
             return self.source.copies
         original, released = self.source
-        return int(copied_rows(released, original).size)
+        return int(find_copies(released, original).size)
 
     @property
     def rows(self) -> int:
@@ -88,21 +90,20 @@ class NoUniqueRowCopied(Claim[RowTally]):
     def finding(self, tally: RowTally) -> Finding:
         copies = tally.copies
         found = "1 copy" if copies == 1 else f"{copies:,} copies"
-        return Finding(
-            claim=f"no released row equals the row of somebody who is unique in {listed(self.columns)}",
+        return self.report(
+            claim=f"no released row equals the row of somebody who is unique in {format_names(self.columns)}",
             held=copies == 0,
-            found=f"{found} in {counted(tally.rows, 'row')}",
+            found=f"{found} in {format_count(tally.rows, 'row')}",
             fix="fewer or coarser columns, so that people share their rows, or another method",
-            kind=self.kind,
         )
 
 
-def copied_rows(released: Table, original: Table) -> NDArray[np.int64]:
+def find_copies(released: Table, original: Table) -> NDArray[np.int64]:
     """Return the released rows that equal an original row that no other original row equals, in the same columns."""
     rows = _possible_copies(released, original)
     if not rows.size:
         return rows
-    both = [row_keys(rounded(one)) for one in (released.take(rows), original.select(released.names))]
+    both = [row_keys(round_numbers(one)) for one in (released.take(rows), original.select(released.names))]
     labels = KeyedGroups.of_keys(np.concatenate(both)).labels
     people = np.bincount(labels[rows.size :], minlength=int(labels.max()) + 1)
     is_copy: NDArray[np.bool_] = people[labels[: rows.size]] == 1
@@ -118,12 +119,14 @@ def _possible_copies(released: Table, original: Table) -> NDArray[np.int64]:
     for name in released.names:
         if rows.size and pt.is_floating(released.arrow.schema.field(name).type):
             made, known = _single(released.numbers(name)[rows]), _single(original.numbers(name))
-            found = pc.is_in(pa.array(made), value_set=pa.array(_repeated(made, known))).to_numpy(zero_copy_only=False)
+            found = pc.is_in(pa.array(made), value_set=pa.array(_find_repeated(made, known))).to_numpy(
+                zero_copy_only=False
+            )
             rows = rows[found | np.isnan(made)]
     return rows
 
 
-def _repeated(made: NDArray[np.float32], known: NDArray[np.float32]) -> NDArray[np.float32]:
+def _find_repeated(made: NDArray[np.float32], known: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the numbers that occur more than once in the two together: all that they share, and often few.
 
     Sorting is faster than hashing all of the known numbers.
@@ -132,7 +135,7 @@ def _repeated(made: NDArray[np.float32], known: NDArray[np.float32]) -> NDArray[
     return np.unique(both[1:][both[1:] == both[:-1]])
 
 
-def rounded(table: Table) -> Table:
+def round_numbers(table: Table) -> Table:
     """Return the table with fractional numbers in single precision, about seven digits."""
     arrow = table.arrow
     for place, field in enumerate(arrow.schema):
@@ -144,9 +147,6 @@ def rounded(table: Table) -> Table:
 def _single(numbers: NDArray[np.float64]) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):  # too large for single precision: equal to all numbers that are
         return numbers.astype(np.float32) + np.float32(0.0)  # −0 becomes 0
-
-
-# The claim that few people have their own row in the release, alone and nearly unaltered.
 
 
 SAME_CELLS = 0.9  # share of the cells from which on a row is nearly unaltered
@@ -183,8 +183,8 @@ class FewRowsUnaltered(Claim[UnalteredRows]):
     share: float
 
     def tally(self, evidence: Evidence) -> UnalteredRows:
-        released = rounded(evidence.released.select(self.columns))
-        original = rounded(evidence.original.select(self.columns).take(evidence.origin))
+        released = round_numbers(evidence.released.select(self.columns))
+        original = round_numbers(evidence.original.select(self.columns).take(evidence.origin))
         keys = row_keys(released)
         kept = keys[_same_cells(released, original) >= SAME_CELLS]
         return UnalteredRows(*(GroupCounts.of(KeyedGroups.of_keys(one)) for one in (keys, kept)))
@@ -194,12 +194,11 @@ class FewRowsUnaltered(Claim[UnalteredRows]):
 
     def finding(self, tally: UnalteredRows) -> Finding:
         rows, alone = tally.released.rows, tally.alone
-        return Finding(
+        return self.report(
             claim=f"at most {self.share:.0%} of the rows are alone, with {SAME_CELLS:.0%} of the cells of their person",
             held=alone <= self.share * rows,
-            found=f"{alone / max(rows, 1):.0%} of {counted(rows, 'row')}",
+            found=f"{alone / max(rows, 1):.0%} of {format_count(rows, 'row')}",
             fix="spectral-rhs, whose groups have k rows; or fewer columns; or a larger share, option 'unaltered'",
-            kind=self.kind,
         )
 
 

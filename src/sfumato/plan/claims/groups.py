@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.plan.plan import FAULT, Claim, ClaimKind, Evidence, Finding, counted, counted_by_column, listed_without_box
+from sfumato.plan.plan import (
+    FAULT,
+    Claim,
+    ClaimKind,
+    Evidence,
+    Finding,
+    format_count,
+    format_counts,
+    format_names_without_box,
+)
 from sfumato.table.groups import GroupCounts, GroupKeys, KeyedGroups, column_hashes, first_rows, refine
 
 if TYPE_CHECKING:
@@ -38,12 +47,11 @@ class KAnonymity(Claim[GroupCounts]):
 
     def finding(self, tally: GroupCounts) -> Finding:
         smallest = int(tally.counts.min(initial=tally.rows))
-        return Finding(
-            claim=f"{self.k}-anonymous in {listed_without_box(self.columns)}",
+        return self.report(
+            claim=f"{self.k}-anonymous in {format_names_without_box(self.columns)}",
             held=not tally.rows or smallest >= self.k,
-            found=f"smallest group {smallest:,}, {counted(len(tally.counts), 'group')}",
+            found=f"smallest group {smallest:,}, {format_count(len(tally.counts), 'group')}",
             fix="allow some suppression, or protect fewer columns",
-            kind=self.kind,
         )
 
     @property
@@ -109,12 +117,13 @@ class Diversity(Claim[GroupValues]):
         groups = len(tally.keys)
         poor = groups - int(tally.is_diverse.sum())
         apart = f" at least {self.epsilon:g} apart" if self.epsilon else ""
-        return Finding(
+        return self.report(
             claim=f"at least {self.l} different values of {self.column!r}{apart} in each group",
             held=poor == 0,
-            found=f"fewer in {poor:,} of {counted(groups, 'group')}" if poor else f"all of {counted(groups, 'group')}",
+            found=f"fewer in {poor:,} of {format_count(groups, 'group')}"
+            if poor
+            else f"all of {format_count(groups, 'group')}",
             fix=f"a smaller l, a smaller epsilon for {self.column!r}, or some suppression",
-            kind=self.kind,
         )
 
     @property
@@ -177,15 +186,14 @@ class EachColumnAnonymous(EachColumnClaim):
     def finding(self, tally: ValueCounts) -> Finding:
         smallest = {name: int(counts.counts.min(initial=counts.rows)) for name, counts in tally.counts.items()}
         rare = {name: size for name, size in smallest.items() if tally.counts[name].rows and size < self.k}
-        return Finding(
+        return self.report(
             claim=f"every released value of {', '.join(self.columns)} occurs in at least {self.k:,} rows, "
             "each column by itself",
             held=not rare,
-            found=f"rarer values in {counted_by_column(rare, 'row')}"
+            found=f"rarer values in {format_counts(rare, 'row')}"
             if rare
-            else f"the rarest value occurs in {counted(min(smallest.values(), default=0), 'row')}",
+            else f"the rarest value occurs in {format_count(min(smallest.values(), default=0), 'row')}",
             fix="a smaller k, or all rows in one block",
-            kind=self.kind,
         )
 
     @property
@@ -202,14 +210,11 @@ class AtMostValues(EachColumnClaim):
     def finding(self, tally: ValueCounts) -> Finding:
         shown = {name: len(counts.counts) - (name in tally.missing) for name, counts in tally.counts.items()}
         over = {name: values for name, values in shown.items() if values > self.most}
-        return Finding(
+        return self.report(
             claim=f"at most {self.most:,} different values in each of {', '.join(self.columns)}",
             held=not over,
-            found=f"more in {counted_by_column(over, 'value')}"
-            if over
-            else f"at most {max(shown.values(), default=0):,}",
+            found=f"more in {format_counts(over, 'value')}" if over else f"at most {max(shown.values(), default=0):,}",
             fix=FAULT,
-            kind=self.kind,
         )
 
 

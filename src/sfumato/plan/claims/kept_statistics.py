@@ -1,4 +1,4 @@
-"""The claim that every column has the values of the original, each as often: cells only moved between rows."""
+"""Claims about what is kept: the values of each column, means and covariances, and the total of the weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, counted, listed
+from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, format_count, format_names
 from sfumato.statistics.moments import Moments
 from sfumato.table.groups import GroupKeys, KeyedGroups, column_hashes
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.table.table import Table
-
 
 LANES = (b"marginal", b"second marginal")  # salts of two independent sums
 MODULUS = 2**64
@@ -61,21 +60,17 @@ class MarginalsKept(Claim[ValueSums]):
 
     def finding(self, tally: ValueSums) -> Finding:
         changed = [name for name in self.columns if any(tally.differences[name])]
-        return Finding(
-            claim=f"every value is in as many rows as in the original, in {listed(self.columns)}",
+        return self.report(
+            claim=f"every value is in as many rows as in the original, in {format_names(self.columns)}",
             held=not changed and tally.rows == 0,
-            found=f"{f'other values of {listed(changed)}' if changed else 'the values of the original'} in "
-            f"{counted(tally.released, 'row')}",
+            found=f"{f'other values of {format_names(changed)}' if changed else 'the values of the original'} in "
+            f"{format_count(tally.released, 'row')}",
             fix=FAULT,
-            kind=self.kind,
         )
 
 
 def _sum(table: Table, name: str, lane: bytes) -> int:
     return int(column_hashes(table, name, lane).sum(dtype=np.uint64))
-
-
-# The claim that means and covariances are those of the original.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,16 +139,12 @@ class MomentsKept(Claim[BothMoments]):
 
     def finding(self, tally: BothMoments) -> Finding:
         error = tally.largest_error
-        return Finding(
+        return self.report(
             claim=f"means and covariances of {len(self.columns)} columns kept to {self.tolerance:g}",
             held=error <= self.tolerance,
             found=f"largest relative error {error:.1e}",
             fix="repair=False, which promises nothing of the moments",
-            kind=self.kind,
         )
-
-
-# The claim that boxes keep the total of the sampling weights.
 
 
 TOLERANCE = 1e-9  # relative error of a total that counts as rounding
@@ -209,12 +200,11 @@ class WeightTotalsKept(Claim[WeightTotals]):
 
     def finding(self, tally: WeightTotals) -> Finding:
         changed = tally.changed
-        return Finding(
+        return self.report(
             claim=f"the total of {self.weight} in each box, and in all released rows, is that of the original rows",
             held=not changed and tally.is_kept,
-            found=f"{counted(changed, 'total')} changed"
+            found=f"{format_count(changed, 'total')} changed"
             if changed
-            else f"{counted(len(tally.original), 'total')} kept",
+            else f"{format_count(len(tally.original), 'total')} kept",
             fix=FAULT,
-            kind=self.kind,
         )

@@ -1,4 +1,4 @@
-"""Claims about the risk of rows to be recognised, from the sizes of their groups in the release or in a population."""
+"""Claims about the risk of rows: group sizes in the release or in a population, and privacy by sampling."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from sfumato.plan.claims.sampling_privacy import sampling_delta
-from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, counted, listed_without_box
+from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count, format_names_without_box
 from sfumato.table.groups import GroupCounts, KeyedGroups, sum_by_group
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
 
 ROUNDING = 1e-12  # by which a computed number may miss its limit
 
@@ -43,12 +42,11 @@ class RiskAtMost(Claim[GroupCounts]):
         limits = [("highest", highest, self.highest), ("average", average, self.average)]
         asked = [(name, found, limit) for name, found, limit in limits if limit is not None]
         promised = " and ".join(f"{name} risk at most {limit:g}" for name, _, limit in asked)
-        return Finding(
-            claim=f"{promised} in {listed_without_box(self.columns)}",
+        return self.report(
+            claim=f"{promised} in {format_names_without_box(self.columns)}",
             held=all(found <= limit * (1.0 + ROUNDING) for _, found, limit in asked),
             found=", ".join(f"{name} risk {found:.4g}" for name, found, _ in asked),
             fix="a larger k, or more suppression",
-            kind=self.kind,
         )
 
     @property
@@ -96,22 +94,18 @@ class KMap(Claim[GroupCounts]):
 
     def finding(self, tally: GroupCounts) -> Finding:
         people = self.population.people(tally)
-        few = int((people < self.k).sum())
-        return Finding(
-            claim=f"every row matches at least {counted(self.k, 'row')} of the population table in "
-            f"{listed_without_box(self.columns)}",
-            held=few == 0,
-            found=f"fewest {int(people.min(initial=self.population.groups.rows)):,}, {counted(len(people), 'group')}",
+        fewest = int(people.min(initial=self.population.groups.rows))
+        return self.report(
+            claim=f"every row matches at least {format_count(self.k, 'row')} of the population table in "
+            f"{format_names_without_box(self.columns)}",
+            held=not (people < self.k).any(),
+            found=f"fewest {fewest:,}, {format_count(len(people), 'group')}",
             fix="allow more suppression, or protect fewer columns",
-            kind=self.kind,
         )
 
     @property
     def protects(self) -> tuple[str, ...]:
         return self.columns if self.k > 1 else ()
-
-
-# The claim of differential privacy by random sampling and data-independent generalization.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,14 +145,13 @@ class SampledPrivacy(Claim[SampledGroups]):
         smallest = int(tally.groups.counts.min(initial=tally.groups.rows))
         delta = sampling_delta(self.k, self.beta, self.epsilon)
         others = len(tally.names.difference(self.columns))
-        return Finding(
+        return self.report(
             claim=f"({self.epsilon:g}, {self.delta:g})-differentially private by sampling, if the levels were chosen "
             "without looking at the table",
             held=smallest >= self.k and delta <= self.delta * (1.0 + 1e-9) and not others,
             found=f"smallest group {smallest:,}, delta {delta:.3g}"
-            + (f"; {counted(others, 'column')} outside the groups" if others else ""),
+            + (f"; {format_count(others, 'column')} outside the groups" if others else ""),
             fix="a larger epsilon or delta, or coarser levels",
-            kind=self.kind,
         )
 
     @property

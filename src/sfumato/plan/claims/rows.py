@@ -1,4 +1,4 @@
-"""Claims about the rows, the columns and the cells as such: none lost, none added, none of a wrong kind."""
+"""Claims about rows, columns and cells as such, and about pseudonyms and dates that were shifted before the method."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow.compute as pc
 
-from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, counted, listed
+from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, format_count, format_names
 from sfumato.schema.pseudonyms import PSEUDONYM, collision_probability
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
 
 ROUNDING = 1e-6  # share of an end of a range by which a single-precision number may miss it; a zero is met exactly
 
@@ -57,13 +56,12 @@ class RowsAccountedFor(Claim[AccountedRows]):
         suppressed = tally.original - tally.origins // self.times
         each = "no row lost or duplicated" if self.times == 1 else f"{self.times:,} released rows for each original row"
         allowed = f"at most {self.suppressed_at_most:.2%}" if self.suppressed_at_most else "none"
-        return Finding(
+        return self.report(
             claim=f"{each}; {allowed} suppressed",
             held=tally.once and suppressed <= self.suppressed_at_most * tally.original * (1 + 1e-12),
-            found=f"{counted(tally.original, 'row')} in, {tally.released:,} out, {suppressed:,} suppressed"
+            found=f"{format_count(tally.original, 'row')} in, {tally.released:,} out, {suppressed:,} suppressed"
             + ("" if tally.once else "; some released rows are duplicates or have no original row"),
             fix="a larger share of suppressed rows" if tally.once else FAULT,
-            kind=self.kind,
         )
 
 
@@ -90,12 +88,11 @@ class ColumnsAllowed(Claim[ReleasedNames]):
 
     def finding(self, tally: ReleasedNames) -> Finding:
         others = sorted(tally.names.difference(self.names))
-        return Finding(
-            claim=f"only these columns are released: {listed(self.names)}",
+        return self.report(
+            claim=f"only these columns are released: {format_names(self.names)}",
             held=not others,
-            found=f"also {listed(others)}" if others else counted(len(tally.names), "column"),
+            found=f"also {format_names(others)}" if others else format_count(len(tally.names), "column"),
             fix=FAULT,
-            kind=self.kind,
         )
 
 
@@ -189,13 +186,12 @@ class ValidCells(Claim[CellValues]):
             ],
         }
         found = [f"{fault} in {', '.join(map(repr, sorted(names)))}" for fault, names in faults.items() if names]
-        return Finding(
+        return self.report(
             claim="every category is one of the column's own, whole numbers are whole, and numbers are within the "
-            f"range of their column{f', except in {listed(self.unlimited)}' if self.unlimited else ''}",
+            f"range of their column{f', except in {format_names(self.unlimited)}' if self.unlimited else ''}",
             held=not found,
             found="; ".join(found) or "valid values only",
             fix=FAULT,
-            kind=self.kind,
         )
 
 
@@ -244,24 +240,20 @@ class Pseudonyms(Claim[PseudonymCounts]):
 
     def merge(self, one: PseudonymCounts, other: PseudonymCounts) -> PseudonymCounts:
         return PseudonymCounts(
-            one.rows + other.rows,
-            one.missing + other.missing,
-            one.strange + other.strange,
-            one.values | other.values,
+            one.rows + other.rows, one.missing + other.missing, one.strange + other.strange, one.values | other.values
         )
 
     def finding(self, tally: PseudonymCounts) -> Finding:
         people, named = len(tally.values), tally.rows - tally.missing
-        found = f"{counted(people, 'pseudonym')} in {counted(named, 'row')}, {tally.missing:,} missing"
+        found = f"{format_count(people, 'pseudonym')} in {format_count(named, 'row')}, {tally.missing:,} missing"
         found += f", {tally.strange:,} other cells" if tally.strange else ""
         chance = collision_probability(people)
         each = "one row for each" if self.one_row_each else "several rows of a person share one"
-        return Finding(
+        return self.report(
             claim=f"{self.column} holds only pseudonyms by a secret key, {each}; this is no anonymity",
             held=not tally.strange and (people == named or not self.one_row_each),
             found=f"{found}; probability that any two people share one below {max(chance, 1e-30):.1g}",
             fix=FAULT,
-            kind=self.kind,
         )
 
 
@@ -281,11 +273,10 @@ class DatesShifted(Claim[None]):
         return None
 
     def finding(self, tally: None) -> Finding:
-        return Finding(
+        people = format_count(self.people, "person").replace("persons", "people")
+        return self.report(
             claim=f"all dates of a person in {', '.join(self.columns)} are shifted by the same 1 to {self.days:,} days "
             "to either side, and all promises speak of the shifted dates; the shift guarantees no privacy",
             held=True,
-            found=f"distances between the dates of {counted(self.people, 'person').replace('persons', 'people')} kept, "
-            "compared before the method",
-            kind=self.kind,
+            found=f"distances between the dates of {people} kept, compared before the method",
         )

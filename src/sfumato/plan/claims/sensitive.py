@@ -20,7 +20,7 @@ from sfumato.plan.claims.sensitive_groups import (
     recursive_c,
     tree_distances,
 )
-from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, counted
+from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,15 +44,15 @@ class SensitiveClaim(Claim[KeyedCounts]):
         return KeyedCounts.of(evidence.groups(self.columns), evidence.released.coded(self.column))
 
     def finding(self, tally: KeyedCounts) -> Finding:
-        measured = self._measured(tally) if len(tally.keys) else np.zeros(0)
-        broken = int((~self._holds(measured)).sum())
-        found = f"{self._worst(measured)} in the worst of {counted(len(measured), 'group')}"
-        return Finding(
+        measured = self._measure_groups(tally) if len(tally.keys) else np.zeros(0)
+        is_held, worst = self._judge(measured)
+        broken = int((~is_held).sum())
+        found = f"{worst} in the worst of {format_count(len(measured), 'group')}"
+        return self.report(
             claim=self._sentence,
             held=broken == 0,
             found=f"{found}; {broken:,} fail" if broken else found,
             fix="a weaker limit, more suppression, or fewer quasi-identifiers",
-            kind=self.kind,
         )
 
     @property
@@ -65,16 +65,12 @@ class SensitiveClaim(Claim[KeyedCounts]):
         """The claim in words."""
 
     @abstractmethod
-    def _measured(self, tally: KeyedCounts) -> NDArray[np.float64]:
+    def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         """Return what is measured in each group."""
 
     @abstractmethod
-    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Mark the groups for which the claim holds."""
-
-    @abstractmethod
-    def _worst(self, measured: NDArray[np.float64]) -> str:
-        """Describe the worst group."""
+    def _judge(self, measured: NDArray[np.float64]) -> tuple[NDArray[np.bool_], str]:
+        """Mark the groups for which the claim holds, and describe the worst group."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,14 +83,11 @@ class EntropyDiversity(SensitiveClaim):
     def _sentence(self) -> str:
         return f"entropy {self.l:g}-diverse in {self.column!r}"
 
-    def _measured(self, tally: KeyedCounts) -> NDArray[np.float64]:
+    def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         return effective_values(tally.counts)
 
-    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return np.asarray(measured >= self.l * (1.0 - ROUNDING))
-
-    def _worst(self, measured: NDArray[np.float64]) -> str:
-        return f"{measured.min(initial=np.inf):.4g} effective values"
+    def _judge(self, measured: NDArray[np.float64]) -> tuple[NDArray[np.bool_], str]:
+        return measured >= self.l * (1.0 - ROUNDING), f"{measured.min(initial=np.inf):.4g} effective values"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,14 +101,11 @@ class RecursiveDiversity(SensitiveClaim):
     def _sentence(self) -> str:
         return f"recursive ({self.c:g}, {self.l})-diverse in {self.column!r}"
 
-    def _measured(self, tally: KeyedCounts) -> NDArray[np.float64]:
+    def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         return recursive_c(tally.counts, self.l)
 
-    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return np.asarray(measured < self.c)
-
-    def _worst(self, measured: NDArray[np.float64]) -> str:
-        return f"ratio {measured.max(initial=0.0):.4g}"
+    def _judge(self, measured: NDArray[np.float64]) -> tuple[NDArray[np.bool_], str]:
+        return measured < self.c, f"ratio {measured.max(initial=0.0):.4g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,14 +122,11 @@ class TCloseness(SensitiveClaim):
     def _sentence(self) -> str:
         return f"{self.t:g}-close in {self.column!r} ({'ordered' if self.ordered else 'equal'} distance)"
 
-    def _measured(self, tally: KeyedCounts) -> NDArray[np.float64]:
+    def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         return ordered_distances(tally.in_order()) if self.ordered else equal_distances(tally.counts)
 
-    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return np.asarray(measured <= self.t + ROUNDING)
-
-    def _worst(self, measured: NDArray[np.float64]) -> str:
-        return f"distance {measured.max(initial=0.0):.4g}"
+    def _judge(self, measured: NDArray[np.float64]) -> tuple[NDArray[np.bool_], str]:
+        return measured <= self.t + ROUNDING, f"distance {measured.max(initial=0.0):.4g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +143,7 @@ class DeclaredCloseness(TCloseness):
     def _sentence(self) -> str:
         return f"{self.t:g}-close in {self.column!r} ({'tree' if self.tree is not None else 'ordered'} distance)"
 
-    def _measured(self, tally: KeyedCounts) -> NDArray[np.float64]:
+    def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         if self.tree is None:
             return ordered_distances(tally.in_order(self.order))
         leaves = self.tree.positions(tally.values, column=self.column)

@@ -1,4 +1,4 @@
-"""How often each value of a sensitive column occurs in each group of rows: the input of ℓ-diversity, t-closeness, ….
+"""Counts of a sensitive column in each group, and what follows from them: ℓ-diversity and t-closeness.
 
 Only pairs of group and value that occur are listed, so the counts never take more memory than the column. Counts of
 several parts of a table can be merged.
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.schema.hierarchies import Tree
-
 
 DENSE = 8  # up to this number of possible pairs per row, counting all of them is faster than sorting the rows
 
@@ -207,7 +206,7 @@ def equal_distances(counts: SensitiveCounts) -> NDArray[np.float64]:
     [0.25, 0.25]
     """
     more = np.maximum(counts.shares - counts.overall[counts.value], 0.0)  # what is more than q equals what is less
-    return _summed(counts, more)
+    return _sum(counts, more)
 
 
 def ordered_distances(counts: SensitiveCounts) -> NDArray[np.float64]:
@@ -232,7 +231,7 @@ def ordered_distances(counts: SensitiveCounts) -> NDArray[np.float64]:
     reached = (rows - (rows - counts.count)[counts.starts][counts.group]) / counts.sizes[counts.group]
     crossing = np.clip(np.searchsorted(below, reached), first, last)
     gaps = reached * (2 * crossing - first - last) + summed[first] + summed[last] - 2.0 * summed[crossing]
-    return np.asarray((_summed(counts, gaps) + summed[first[counts.starts]]) / (m - 1))
+    return np.asarray((_sum(counts, gaps) + summed[first[counts.starts]]) / (m - 1))
 
 
 def tree_distances(counts: SensitiveCounts, leaves: NDArray[np.int64], tree: Tree) -> NDArray[np.float64]:
@@ -287,7 +286,7 @@ def _gains(counts: SensitiveCounts) -> NDArray[np.float64]:
     return np.asarray(counts.shares / counts.overall[counts.value] - 1.0)
 
 
-def _summed(counts: SensitiveCounts, terms: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sum(counts: SensitiveCounts, terms: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.add.reduceat(terms, counts.starts))
 
 

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sfumato.schema.columns import Role
-from sfumato.schema.recognition.names import divided_words, mentions, topics, without_harmless_phrases, words_of
+from sfumato.schema.recognition.names import divide_words, mentions, topics, without_harmless_phrases, words_of
 from sfumato.schema.recognition.roles import suggest
 from sfumato.table.facts import facts_of
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FEW = 12  # a text column about the kind or the status of something has at most this many values
 SHOWN_AGE = 90  # ages of this and more are released as this
@@ -58,9 +55,9 @@ class ColumnCells:
     @cached_property
     def words(self) -> str:
         """The words of the name, without phrases that identify nobody."""
-        return without_harmless_phrases(divided_words(self.name))
+        return without_harmless_phrases(divide_words(self.name))
 
-    def called(self, *chosen: str) -> bool:
+    def is_called(self, *chosen: str) -> bool:
         """Return whether the name mentions one of the topics of the vocabulary."""
         return mentions(self.words, *chosen)
 
@@ -96,12 +93,12 @@ class ColumnCells:
     @property
     def is_category(self) -> bool:
         """Whether the column tells the type or the status of something, in a few words."""
-        return self.has_few and not self.is_number and self.called("kinds")
+        return self.has_few and not self.is_number and self.is_called("kinds")
 
     @property
     def is_measure(self) -> bool:
         """Whether the column counts or measures something, such as the number of addresses."""
-        return self.is_number and self.called("measures")
+        return self.is_number and self.is_called("measures")
 
 
 def cells_of(table: Table) -> tuple[ColumnCells, ...]:

@@ -11,18 +11,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sfumato.schema.recognition.cells import SHOWN_AGE, ColumnCells, read_ages, reveals_ninety, zip_codes
 from sfumato.schema.recognition.names import Identifier, has_phrase, identifier_patterns, topics, words_of
 from sfumato.table.kinds import Kind
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 __all__ = ["Action", "Confidence", "Identifier", "IdentifierFinding", "Limits", "find_identifiers"]
 
@@ -92,24 +90,24 @@ def _judge(column: ColumnCells, limits: Limits) -> IdentifierFinding | None:
     if not len(column.cells) or column.is_yes_or_no:
         return None
     if column.kind is Kind.DATE:
-        action = Action.DECIDE if column.called("versions") else Action.YEAR
+        action = Action.DECIDE if column.is_called("versions") else Action.YEAR
         return _report(column, Identifier.DATE, action, "it contains dates")
-    if column.called("since_birth"):
+    if column.is_called("since_birth"):
         return _report(column, Identifier.DATE, Action.DECIDE, "it may reveal dates of birth")
-    if column.called("age"):
+    if column.is_called("age"):
         return _age(column)
-    if column.called("zip") and not column.is_measure:
+    if column.is_called("zip") and not column.is_measure:
         return _zip(column, limits.small_zip3)
-    if column.are_years and not (column.unique and not column.called("year", "birth", "date")):
+    if column.are_years and not (column.unique and not column.is_called("year", "birth", "date")):
         return _years(column, limits)
-    rules = (_date, _looks, _named, _unique, _doubtful_name, _doubtful_number, _doubtful_text)
+    rules = (_date, _looks, _judge_by_name, _unique, _doubtful_name, _doubtful_number, _doubtful_text)
     return next((finding for rule in rules if (finding := rule(column)) is not None), None)
 
 
 def _age(column: ColumnCells) -> IdentifierFinding | None:
     if column.is_number:
         oldest = float(column.numbers.max())
-        if oldest <= (OLDEST_IN_MONTHS if column.called("age_units") else SHOWN_AGE):
+        if oldest <= (OLDEST_IN_MONTHS if column.is_called("age_units") else SHOWN_AGE):
             return None
         if oldest > OLDEST:
             return _report(column, Identifier.DATE, Action.DECIDE, "its name suggests ages, its numbers do not")
@@ -139,7 +137,7 @@ def _zip(column: ColumnCells, small_zip3: frozenset[str]) -> IdentifierFinding |
 def _years(column: ColumnCells, limits: Limits) -> IdentifierFinding | None:
     if int(pc.min(column.texts.cast(pa.int64())).as_py()) >= limits.earliest_birth or column.is_measure:
         return None
-    if column.called("birth"):
+    if column.is_called("birth"):
         return _report(column, Identifier.DATE, Action.YEAR, "it reveals ages over 89")
     return _report(column, Identifier.DATE, Action.DECIDE, "its years could reveal ages over 89")
 
@@ -152,10 +150,10 @@ def _date(column: ColumnCells) -> IdentifierFinding | None:
         finding = _report(column, Identifier.DATE, Action.DECIDE, "its cells could be years with a month or a day")
         return None if column.is_measure else finding
     is_part = column.within(0, 366) or (not column.is_number and column.share_of("date_part") >= MOST)
-    if column.called("part_of_stay"):
+    if column.is_called("part_of_stay"):
         return _report(column, Identifier.DATE, Action.REMOVE if is_part else Action.DECIDE, "it is a part of a date")
     if column.is_number:
-        is_called_part = column.called("part_of_date") and column.within(0, 53) and not column.is_measure
+        is_called_part = column.is_called("part_of_date") and column.within(0, 53) and not column.is_measure
         return (
             _report(column, Identifier.DATE, Action.DECIDE, "it could be a part of dates") if is_called_part else None
         )
@@ -181,10 +179,10 @@ def _could_be_codes(column: ColumnCells) -> bool:
     is_phone = has_phrase(column.words, dict(identifier_patterns("removed"))[Identifier.PHONE])
     if is_phone or column.share(f"^{topics()['european_phone']}$") < MOST:
         return False
-    return column.has_few or column.called("measures")
+    return column.has_few or column.is_called("measures")
 
 
-def _named(column: ColumnCells) -> IdentifierFinding | None:
+def _judge_by_name(column: ColumnCells) -> IdentifierFinding | None:
     """Recognise a column by its name alone: it is removed, unless its cells contradict the name."""
     named = _kind_by_name(column, "removed")
     if named is None or column.is_measure or column.is_category:
@@ -208,7 +206,7 @@ def _contradicts(column: ColumnCells, named: Identifier) -> bool:
         return True
     if has_phrase(column.words, "fips"):
         return column.within(0, STATES)
-    if column.called("number") or not column.called("ambiguous"):
+    if column.is_called("number") or not column.is_called("ambiguous"):
         return False
     if column.is_number:
         return not column.whole or column.within(0, SHORT_NUMBER - 1)
@@ -224,7 +222,7 @@ def _unique(column: ColumnCells) -> IdentifierFinding | None:
 def _doubtful_name(column: ColumnCells) -> IdentifierFinding | None:
     if column.is_measure:
         return None
-    if column.called("date", "could_be_date") and not column.are_years:
+    if column.is_called("date", "could_be_date") and not column.are_years:
         return _report(
             column, Identifier.DATE, Action.DECIDE, "its name suggests dates, its cells cannot be read as dates"
         )
@@ -290,11 +288,7 @@ def _could_be_names(column: ColumnCells) -> bool:
 
 
 def _report(
-    column: ColumnCells,
-    identifier: Identifier,
-    action: Action,
-    reason: str,
-    confidence: Confidence = Confidence.HIGH,
+    column: ColumnCells, identifier: Identifier, action: Action, reason: str, confidence: Confidence = Confidence.HIGH
 ) -> IdentifierFinding:
     if action is Action.DECIDE:
         confidence = Confidence.LOW

@@ -1,4 +1,4 @@
-"""The words of a column's name: homePhone, home_phone, HOME-PHONE and homephone are all home_phone."""
+"""The words of a column's name (homePhone, home_phone and HOME-PHONE are all home_phone), and the vocabulary."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from enum import StrEnum
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
-
-# The words and patterns by which columns are recognised, read once from ``vocabulary.toml``.
 
 
 class Identifier(StrEnum):
@@ -101,10 +99,10 @@ def written_words(name: str) -> str:
 
 
 @cache
-def divided_words(name: str) -> str:
+def divide_words(name: str) -> str:
     """Return the same words without digits and plural endings, and with compound words divided.
 
-    >>> divided_words("homephones2"), divided_words("DOBDay")
+    >>> divide_words("homephones2"), divide_words("DOBDay")
     ('home_phone', 'dob_day')
     """
     tokens = re.findall(r"[^\W\d_]+", written_words(_ABBREVIATION.sub("_", without_accents(name))))

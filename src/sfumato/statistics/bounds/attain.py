@@ -10,18 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.statistics.bounds.enclosure import Deadline, End
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.moments import Moments
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Lines = tuple[NDArray[np.float64], NDArray[np.float64]]
+Lines = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 MAX_STEPS = 60
 RESTARTS = 20

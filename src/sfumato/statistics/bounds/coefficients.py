@@ -3,7 +3,7 @@
 Write the regressors, including the constant, as functions z_j (the one with the coefficient c in question) and f (the
 others). The slope of a single regressor is bounded like a covariance: with z̃ = z_j − η, the regressor minus its mean,
 for every κ and γ, (c − κ) Σ w z̃² = Σ w (y − κ z_j − γ)(z_j − η). This is a sum of products as in :mod:`.supremum`, and
-c ≤ κ + bound / (least Σ w z̃²). Every other coefficient is bounded by :mod:`.cones`, and by :mod:`.perturbation` where
+c ≤ κ + bound / (least Σ w z̃²). Every other coefficient is bounded by :mod:`.cones`, and by ``Perturbation`` where
 the cones have not come near an attained value in time.
 """
 
@@ -12,21 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sfumato.statistics.bounds.attain import Candidate, LocalSearch, UpperBound, tighten
+from sfumato.statistics.bounds.attain import Candidate, Lines, LocalSearch, UpperBound, tighten
 from sfumato.statistics.bounds.cones import Cones, second_moments
 from sfumato.statistics.bounds.enclosure import EPS, Deadline, End
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.bounds.supremum import LinearPair, supremum
 from sfumato.statistics.moments import Moments
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.statistics.bounds.attain import Lines
 
 
 @dataclass(frozen=True, eq=False)

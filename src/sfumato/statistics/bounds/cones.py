@@ -30,17 +30,13 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.statistics.bounds.enclosure import EPS, Deadline
 from sfumato.statistics.bounds.scaled_boxes import NEGLIGIBLE, ScaledBoxes
 from sfumato.statistics.moments import Moments
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # Minimise a linear function plus a multiple of the largest of several convex functions.
 #
@@ -48,8 +44,7 @@ if TYPE_CHECKING:
 # is low enough.
 
 
-if TYPE_CHECKING:
-    Values = tuple[NDArray[np.float64], NDArray[np.float64]]  # (K,) and their derivatives (K, m)
+Values = tuple[NDArray[np.float64], NDArray[np.float64]]  # (K,) and their derivatives (K, m)
 
 QUADRATIC_STEPS = 15
 QUADRATIC_RUNS = 3

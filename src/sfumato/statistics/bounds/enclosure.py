@@ -1,4 +1,4 @@
-"""Enclosures of a statistic, the choices of values that attain their ends, and a factor that is known up to limits."""
+"""Enclosures of a statistic, the choices that attain their ends, and the limits of their computation."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.params import require_number
 from sfumato.statistics.moments import Moments
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -118,9 +114,6 @@ class Factor:
 def _multiply(factor: float, end: float) -> float:
     """Return the product, in which an infinite factor makes 0 infinite."""
     return 0.0 if end == 0.0 and math.isfinite(factor) else math.inf if end == 0.0 else factor * end
-
-
-# Limits for the computation of an estimate: time, and width of the interval.
 
 
 DEFAULT_SECONDS = 20.0

@@ -1,4 +1,4 @@
-"""Enclosures of the mean and the variance of one column."""
+"""Enclosures of the mean and variance of one column, and of the covariance and correlation of two."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import functools
 import heapq
 import itertools
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sfumato.statistics.bounds.attain import Candidate, LocalSearch, UpperBound, tighten
+from sfumato.statistics.bounds.attain import Candidate, Lines, LocalSearch, UpperBound, tighten
 from sfumato.statistics.bounds.enclosure import EPS, Deadline, Enclosure, End, Witness, largest_mean
 from sfumato.statistics.bounds.scaled_boxes import (
     ScaledBoxes,
@@ -28,12 +28,6 @@ from sfumato.statistics.bounds.supremum import (
 )
 from sfumato.statistics.moments import Moments, infinite_squares
 from sfumato.statistics.weighted_boxes import WeightedBoxes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.statistics.bounds.attain import Lines
-
 
 # Highest covariance and correlation of two columns.
 #
@@ -295,7 +289,7 @@ def enclose_variance(boxes: WeightedBoxes, deadline: Deadline) -> Enclosure:
 
 
 def _certain_variance(boxes: WeightedBoxes, problem: ScaledBoxes) -> Enclosure:
-    """Enclose the variance in scaled units for known weights, with the sorting algorithms of :mod:`.spread`."""
+    """Enclose the variance in scaled units for known weights, with the sorting algorithms of :mod:`.scaled_boxes`."""
     low, high, weight = problem.low[:, 0], problem.high[:, 0], problem.weight
     total = float(weight.sum())
     least, most = least_sum_of_squares(low, high, weight), largest_sum_of_squares(low, high, weight)

@@ -6,19 +6,15 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.statistics.bounds.coefficients import Perturbation
 from sfumato.statistics.bounds.enclosure import EPS, Deadline, Enclosure, End, Witness
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.moments import Moments
 from sfumato.statistics.weighted_boxes import WeightedBoxes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # Best guess and attained values when only weight totals per box are known.
 #
@@ -83,7 +79,7 @@ class Scale:
 class Records:
     """The records of a statistic, split and scaled once for all its parts.
 
-    ``rows`` are the released rows, if only weight totals per box are known (:mod:`.attained_rows`).
+    ``rows`` are the released rows, if only weight totals per box are known.
     """
 
     boxes: WeightedBoxes

@@ -1,21 +1,17 @@
-"""Boxes in units in which rounding can be bounded: centred, scaled by powers of two, weights with a sum of about 1."""
+"""Boxes in units in which rounding can be bounded, and the least and largest sums of squares of their values."""
 
 from __future__ import annotations
 
 import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.statistics.bounds.enclosure import EPS, End, Witness, largest_mean
 from sfumato.statistics.moments import Moments
 from sfumato.statistics.weighted_boxes import WeightedBoxes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # Least and largest sum of squares of interval data about its own mean, both in O(N log N).
 #

@@ -15,17 +15,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.statistics.bounds.enclosure import Deadline
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Tangent = tuple[float, float]  # value and slope of a convex function at a point
+Tangent = tuple[float, float]
 
 MAX_CELLS = 120
 PATIENCE = 8  # number of cuts without much gain before the search stops

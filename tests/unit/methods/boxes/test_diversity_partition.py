@@ -41,8 +41,8 @@ def test_the_distance_along_an_axis_is_epsilon_or_the_unit_of_its_values():
     values = np.arange(12.0).reshape(-1, 2)
     rows = Table(pa.table({"x0": values[:, 0], "x1": values[:, 1]}), {"x0": Kind.CONTINUOUS, "x1": Kind.CONTINUOUS})
     rule = DiversityRule(2, ("x0",), {"x0": 0.5})
-    assert rule.protected(rows, axes_of(values)).apart.tolist() == [0.5, 0.0]
-    assert rule.protected(rows, axes_of(values, Kind.WHOLE)).apart.tolist() == [1.0, 0.0]
+    assert rule.protect(rows, axes_of(values)).apart.tolist() == [0.5, 0.0]
+    assert rule.protect(rows, axes_of(values, Kind.WHOLE)).apart.tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(("axes", "k", "l", "epsilon", "at_most"), [(2, 5, 3, 0.0187, 1.48), (3, 10, 5, 0.05, 1.42)])

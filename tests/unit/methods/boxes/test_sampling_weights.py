@@ -15,7 +15,7 @@ from sfumato.cli.commands import run
 from sfumato.engines.memory.engine import Memory
 from sfumato.errors import OptionError, SchemaError, StatisticError
 from sfumato.methods.boxes.partition import box_means
-from sfumato.methods.partition import Leaves
+from sfumato.methods.partition import BoxPartition
 from sfumato.report.summary import treatment
 
 ROLES = {"age": "quasi", "sex": "quasi", "income": "other", "weight": "weight"}
@@ -44,12 +44,12 @@ class TestBoxMeans:
     def test_are_those_of_a_plain_loop(self):
         drawn = np.random.default_rng(0)
         weights, starts = drawn.lognormal(5, 3, 50), np.array([0, 3, 10, 11, 50])
-        leaves = Leaves(drawn.permutation(50), starts, np.empty((0, 4)))
+        leaves = BoxPartition(drawn.permutation(50), starts, np.empty((0, 4)))
         plain = [np.mean([weights[row] for row in leaves.order[a:b]]) for a, b in pairwise(starts)]
         assert box_means(weights, leaves) == pytest.approx(plain, rel=1e-14)
 
     def test_of_equal_weights_are_exact(self):
-        leaves = Leaves(np.arange(7), np.array([0, 7]), np.empty((0, 4)))
+        leaves = BoxPartition(np.arange(7), np.array([0, 7]), np.empty((0, 4)))
         assert box_means(np.full(7, 0.1), leaves).tolist() == [0.1]
 
 

@@ -106,9 +106,9 @@ class TestEveryPartition:
     def test_holds_all_rows_in_boxes_of_k_and_costs_no_more_than_the_start(self, values, k, overlap, seed):
         cut = Cut(pd.DataFrame(values, columns=["a", "b"]), k=k)
         found = cut.searched(overlap, seed=seed)
-        assert sorted(found.leaves.order) == list(range(70))
-        assert found.leaves.sizes.min() >= k
-        assert cut.cost(found.leaves) <= cut.cost(cut.leaves) * (1 + 1e-6)
+        assert sorted(found.boxes.order) == list(range(70))
+        assert found.boxes.sizes.min() >= k
+        assert cut.cost(found.boxes) <= cut.cost(cut.leaves) * (1 + 1e-6)
         assert found.trace.gain >= 0.0
 
     @settings(max_examples=15)
@@ -118,7 +118,7 @@ class TestEveryPartition:
     )
     def test_without_overlap_is_a_subdivision(self, values, seed):
         found = Cut(pd.DataFrame(values, columns=["a", "b"]), k=3).searched("none", seed=seed)
-        boxes = np.split(values[found.leaves.order], found.leaves.starts[1:-1])
+        boxes = np.split(values[found.boxes.order], found.boxes.starts[1:-1])
         for place, box in enumerate(boxes):
             for other in boxes[:place]:
                 shared = np.minimum(box.max(axis=0), other.max(axis=0)) - np.maximum(box.min(axis=0), other.min(axis=0))
@@ -126,7 +126,7 @@ class TestEveryPartition:
 
     def test_with_overlap_allowed_may_overlap(self):
         cut = Cut(correlated(300), k=5, keep=["corr(x, y)"])
-        leaves = cut.searched("allowed", rounds=20).leaves
+        leaves = cut.searched("allowed", rounds=20).boxes
         boxes = np.split(cut.problem.values[leaves.order], leaves.starts[1:-1])
         overlaps = [
             (np.minimum(a.max(axis=0), b.max(axis=0)) - np.maximum(a.min(axis=0), b.min(axis=0))).min() > 0.0
@@ -224,7 +224,7 @@ class TestExactJudge:
     def test_the_fitness_tells_how_the_exact_width_changes_and_the_linear_cost_does_not(self, statistic):
         cut = Cut(correlated(400), k=5, keep=[statistic], others=0.0)
         judge = cut.exact_judge()
-        start, other = judge.measure(cut.leaves), cut.searched("allowed", rounds=5, judge=judge).leaves
+        start, other = judge.measure(cut.leaves), cut.searched("allowed", rounds=5, judge=judge).boxes
         costs = [box_costs(cut.problem, start.fitness, one.order, one.starts).sum() for one in (cut.leaves, other)]
         true, followed = judge.measure(other).kept - start.kept, costs[1] - costs[0]
         assert followed == pytest.approx(true, rel=0.05)
@@ -236,7 +236,7 @@ class TestExactJudge:
         judge = cut.exact_judge()
         start = judge.measure(cut.leaves).kept
         by_exact, by_linear = (
-            judge.measure(cut.searched("allowed", rounds=5, judge=leader).leaves).kept for leader in (judge, None)
+            judge.measure(cut.searched("allowed", rounds=5, judge=leader).boxes).kept for leader in (judge, None)
         )
         assert by_exact < 0.98 * start < start < by_linear
 

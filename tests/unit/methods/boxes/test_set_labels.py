@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.methods.partition import Leaves, label_sets
+from sfumato.methods.partition import BoxPartition, label_sets
 from sfumato.table.intervals import ANY, parse_set
 
 
@@ -26,7 +26,7 @@ def test_sets_equal_the_slow_twin(sizes, values, seed, most):
     draw = np.random.default_rng(seed)
     rows = sum(sizes)
     ranks, order = draw.integers(0, values, rows), draw.permutation(rows)
-    leaves = Leaves(order, np.concatenate([[0], np.cumsum(sizes)]), np.empty((0, 4)))
+    leaves = BoxPartition(order, np.concatenate([[0], np.cumsum(sizes)]), np.empty((0, 4)))
     names = [None if rank == values - 1 else f"v{rank}|" for rank in range(values)]
     found = label_sets(leaves, ranks.astype(float), pa.array(names, pa.string()), most)
     labels = found.labels.to_pylist()

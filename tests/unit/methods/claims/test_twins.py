@@ -15,7 +15,7 @@ from sfumato.plan.claims.containment import Containment
 from sfumato.plan.claims.copies import FewRowsUnaltered
 from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
 from sfumato.plan.claims.rows import ValidCells
-from sfumato.plan.plan import Evidence, counted
+from sfumato.plan.plan import Evidence, format_count
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -44,7 +44,7 @@ def found_in_halves(claim, rows, cut):
 def test_k_anonymity_counts_equal_rows(rows, cut, k):
     sizes = Counter((x, w) for x, w, _ in rows)
     finding = found_in_halves(KAnonymity(k=k, columns=("x", "w")), rows, cut)
-    assert finding.found == f"smallest group {min(sizes.values()):,}, {counted(len(sizes), 'group')}"
+    assert finding.found == f"smallest group {min(sizes.values()):,}, {format_count(len(sizes), 'group')}"
     assert finding.held == (min(sizes.values()) >= k)
 
 
@@ -65,7 +65,7 @@ def test_diversity_counts_the_largest_choice_of_different_values(rows, cut, l, e
     poor = sum(different(of_group) < l for of_group in values.values())
     finding = found_in_halves(Diversity(l=l, columns=("w",), column="v", epsilon=epsilon), rows, cut)
     assert finding.held == (poor == 0)
-    assert finding.found == f"{f'fewer in {poor}' if poor else 'all'} of {counted(len(values), 'group')}"
+    assert finding.found == f"{f'fewer in {poor}' if poor else 'all'} of {format_count(len(values), 'group')}"
 
 
 @given(ROWS, ROWS, st.integers(0, 14))
@@ -153,7 +153,9 @@ def test_containment_judges_row_by_row(rows, cut, counts_missing, unknown):
     finding = claim.measure(seen(rows))
     assert finding.held == (outside == 0)
     assert finding.found == (
-        f"values outside in 'x' ({counted(outside, 'row')})" if outside else f"{counted(len(rows), 'row')} inside"
+        f"values outside in 'x' ({format_count(outside, 'row')})"
+        if outside
+        else f"{format_count(len(rows), 'row')} inside"
     )
     halves = [claim.tally(seen(part)) for part in (rows[cut:], rows[:cut])]
     assert claim.finding(claim.merge(*halves)) == finding

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.spectral import clusters
-from sfumato.methods.spectral.clusters import Clustering, exact, merged
+from sfumato.methods.spectral.clusters import Clustering, exact, merge_small_clusters
 
 
 def blobs(rows, groups, seed=0):
@@ -58,9 +58,9 @@ def test_rows_that_are_all_alike_are_cut_at_random(monkeypatch):
 
 def test_small_clusters_join_the_nearest():
     matrix = np.array([[0.0], [0.1], [0.2], [5.0], [9.0], [9.1], [9.2]])
-    assert merged(matrix, np.array([0, 0, 0, 1, 2, 2, 2]), 2).tolist() == [0, 0, 0, 1, 1, 1, 1]
-    assert merged(matrix, np.array([0, 0, 0, 1, 2, 2, 2]), 1).tolist() == [0, 0, 0, 1, 2, 2, 2]
-    assert merged(matrix, np.array([0, 0, 0, 1, 2, 2, 2]), 50).tolist() == [0] * 7
+    assert merge_small_clusters(matrix, np.array([0, 0, 0, 1, 2, 2, 2]), 2).tolist() == [0, 0, 0, 1, 1, 1, 1]
+    assert merge_small_clusters(matrix, np.array([0, 0, 0, 1, 2, 2, 2]), 1).tolist() == [0, 0, 0, 1, 2, 2, 2]
+    assert merge_small_clusters(matrix, np.array([0, 0, 0, 1, 2, 2, 2]), 50).tolist() == [0] * 7
 
 
 @pytest.mark.parametrize("rows", [3, 10, 60])

@@ -16,7 +16,7 @@ from sfumato.methods.spectral import swap as swap_method
 from sfumato.methods.spectral.pica import PartitionedIca
 from sfumato.methods.spectral.restore import ExchangeableCells
 from sfumato.methods.spectral.svd_swap import SvdSwap
-from sfumato.plan.claims.copies import NoUniqueRowCopied, copied_rows
+from sfumato.plan.claims.copies import NoUniqueRowCopied, find_copies
 from sfumato.plan.plan import Evidence
 from sfumato.table.encoder import Encoder
 from sfumato.table.table import Table
@@ -38,7 +38,7 @@ def test_copies_are_those_of_the_slow_twin(released, original):
     people = Counter(original)
     slow = [row for row, cells in enumerate(released) if people[cells] == 1]
     evidence = Evidence(table(released), table(original), np.zeros(len(released), dtype=np.int64))
-    assert copied_rows(evidence.released, evidence.original).tolist() == slow
+    assert find_copies(evidence.released, evidence.original).tolist() == slow
     finding = NoUniqueRowCopied(columns=COLUMNS).measure(evidence)
     assert finding.held == (not slow)
     assert finding.found.startswith("1 copy in " if len(slow) == 1 else f"{len(slow)} copies in ")
@@ -47,7 +47,7 @@ def test_copies_are_those_of_the_slow_twin(released, original):
 def test_numbers_that_differ_by_a_rounding_error_are_equal():
     original = Table.from_arrow(pa.table({"x": [1.0, 2.0, 1 / 3]}))
     near = Table.from_arrow(pa.table({"x": [1.0 + 1e-12, 2.001, 0.1 + 0.7 / 3]}))
-    assert copied_rows(near, original).tolist() == [0, 2]
+    assert find_copies(near, original).tolist() == [0, 2]
 
 
 draw = np.random.default_rng(6)
@@ -68,8 +68,8 @@ METHODS = [SvdSwap(), SvdSwap(repair=False, decoding="drawn"), PartitionedIca(cl
 def test_a_release_has_no_copies_though_the_first_draw_had_some(method, released, monkeypatch):
     for seed in range(3):
         evidence = released(method, RARE, seed)
-        assert copied_rows(evidence.released, RARE).size == 0
-    monkeypatch.setattr(swap_method, "copied_rows", lambda *tables: np.empty(0, dtype=np.int64))
+        assert find_copies(evidence.released, RARE).size == 0
+    monkeypatch.setattr(swap_method, "find_copies", lambda *tables: np.empty(0, dtype=np.int64))
     with pytest.raises(AssertionError, match="copies in 1,500 rows"):  # control: the claim counts them
         released(method, RARE)
 
@@ -78,14 +78,14 @@ def test_exchanges_keep_every_column_and_replacements_take_other_rows():
     code = Encoder.fit(RARE, atoms=True)
     numbers = RARE.matrix(["age", "wage"])
     cells, rows = ExchangeableCells.of(RARE, numbers, code), np.array([3, 5, 700])
-    exchanged = cells.exchanged(rows, np.random.default_rng(1)).table
+    exchanged = cells.exchange_cells(rows, np.random.default_rng(1)).table
     assert not exchanged.arrow.equals(RARE.arrow)
     for name in RARE.names:
         assert Counter(exchanged.arrow.column(name).to_pylist()) == Counter(RARE.arrow.column(name).to_pylist())
-    replaced = cells.replaced(rows, np.random.default_rng(1)).table.arrow.to_pylist()
+    replaced = cells.replace_rows(rows, np.random.default_rng(1)).table.arrow.to_pylist()
     others = [row for place, row in enumerate(RARE.arrow.to_pylist()) if place not in rows]
     assert all(replaced[row] in others for row in rows)
-    averaged = cells.averaged(rows, np.random.default_rng(1))
+    averaged = cells.average_numbers(rows, np.random.default_rng(1))
     assert np.array_equal(np.delete(averaged.numbers, rows, axis=0), np.delete(numbers, rows, axis=0))
     assert (averaged.numbers[rows, 0] != numbers[rows, 0]).any()
 
@@ -95,7 +95,7 @@ def test_columns_that_are_multiples_of_each_other_are_not_released_as_they_are(m
     x = np.random.default_rng(3).normal(size=300)
     for columns in ({"x": x}, {"x": x, "y": 2 * x + 1}):
         original = Table.from_arrow(pa.table(columns))
-        assert copied_rows(released(method, original).released, original).size == 0
+        assert find_copies(released(method, original).released, original).size == 0
 
 
 def test_a_table_in_which_every_possible_row_is_somebody_is_refused():

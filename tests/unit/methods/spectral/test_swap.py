@@ -7,7 +7,7 @@ import pytest
 
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.spectral.bases import principal
-from sfumato.methods.spectral.swap import ScoreSwap, whitened, winsorised
+from sfumato.methods.spectral.swap import ScoreSwap, whiten, winsorise
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_the_repair_gives_white_scores_again(scores, variant):
 
 def test_the_repair_changes_little(scores):
     swapped = np.random.default_rng(1).permuted(scores, axis=0)
-    assert np.corrcoef(swapped[:, 0], whitened(swapped, np.random.default_rng(2))[:, 0])[0, 1] > 0.97
+    assert np.corrcoef(swapped[:, 0], whiten(swapped, np.random.default_rng(2))[:, 0])[0, 1] > 0.97
 
 
 def test_flipping_keeps_sizes_and_changes_signs(scores):
@@ -97,10 +97,10 @@ def test_a_tolerance_of_one_leaves_the_draw_as_it_fell(scores):
 
 
 def test_winsorising_draws_the_tails_in(scores):
-    drawn_in = winsorised(scores, 0.02)
+    drawn_in = winsorise(scores, 0.02)
     assert np.ptp(drawn_in, axis=0).max() < np.ptp(scores, axis=0).max()
     assert (drawn_in == scores).mean() > 0.95
-    assert winsorised(scores, 0.0) is scores
+    assert winsorise(scores, 0.0) is scores
 
 
 @pytest.mark.parametrize("rows", [3, 4, 7])

@@ -1,8 +1,7 @@
-"""Singling out (Cohen and Nissim): descriptions taken from the release that fit exactly one person.
+"""Three attacks on single people: singling out, linkability and attribute inference (Giomi et al. 2023, Anonymeter).
 
-A description uses a few columns of one released row: equal to its category, or at least (at most) its number if that is
-above (below) the median. It singles out somebody if exactly one person fits. People outside are singled out by chance,
-too: a description that fits one person in N fits exactly one of N people with probability 37 %.
+Each attack is tried on people of the original and on people of the reference, who did not take part. The risk is how
+much more often it succeeds on people of the original.
 """
 
 from __future__ import annotations
@@ -30,7 +29,11 @@ CELLS = 4 * 10**9  # largest number of comparisons for all attacks together
 
 
 def singling_out_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Yield the risk of being singled out; nothing without a reference.
+    """Measure singling out (Cohen and Nissim): descriptions taken from the release that fit exactly one person.
+
+    A description uses a few columns of one released row: equal to its category, or at least (at most) its number if
+    that is above (below) the median. It singles out somebody if exactly one person fits. People outside are singled out
+    by chance, too: a description that fits one person in N fits exactly one of N people with probability 37 %.
 
     Descriptions are tried on the original and on the reference, both reduced to the same number of people. All of them
     are tried on the same people, so they depend on each other; the test exchanges people inside and outside.
@@ -92,15 +95,12 @@ def _fitting(
     return np.flatnonzero(fits)
 
 
-# Linkability: whether two halves of a person's columns lead to the same released row.
-
-
 LINKED_PEOPLE = 2000  # people attacked on each side
 PAIRS = 2 * 10**9  # largest number of distances computed
 
 
 def linkability_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Yield the risk of being linked; nothing without a reference or with a single column.
+    """Measure linkability: whether two halves of a person's columns lead to the same released row.
 
     The columns are split at random into two halves. An attack succeeds if both halves have the same nearest row.
     """
@@ -120,9 +120,6 @@ def linkability_scores(subject: MeasuredRelease) -> Iterator[Score]:
     risk = AttackRisk.of(int(within.sum()), len(within), int(without.sum()), len(without))
     note = "both halves of the columns have the same nearest row"
     yield risk.score("linkability", note, excess_p_value(within, without, generator))
-
-
-# Attribute inference: guessing one column from all others, by the value of the nearest released row.
 
 
 INFERRED_PEOPLE = 1000  # people attacked on each side
@@ -160,7 +157,11 @@ def inferences(subject: MeasuredRelease) -> tuple[Inference, ...]:
 
 
 def inference_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Yield the risk over all columns, and that of the worst column."""
+    """Measure attribute inference: guessing one column from all others, by the value of the nearest released row.
+
+    The scores are the risk over all columns, and that of the column with the largest risk. A guess of a number is
+    correct if it is within 5 %.
+    """
     risks = inferences(subject)
     if not risks:
         return
