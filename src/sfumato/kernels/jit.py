@@ -207,17 +207,23 @@ def _outermost_compiler() -> Any:
             self.state.library = generator.create_library(func.__qualname__)
             self.state.library.enable_object_caching()
             _say_once()
-            started = time.process_time()
+            started, began = time.process_time(), time.monotonic()
             generator._library_class, usual = Linked, generator._library_class
             try:
                 return super().compile_extra(func)
             finally:
                 generator._library_class = usual
+                _compiling.append(time.monotonic() - began)
                 seconds = time.process_time() - started
                 if seconds >= WORTH_SAYING:
                     log.info("compiled the kernel %s in %.0f s", func.__name__.strip("_"), seconds)
 
     return Outermost
+
+
+def working_time() -> float:
+    """Return a clock, in seconds, that stands still while kernels are compiled: for limits of time."""
+    return time.monotonic() - sum(_compiling)
 
 
 def _plain_module(name: str) -> dict[str, Any]:
@@ -241,6 +247,7 @@ def _with_names(function: Callable[..., Any], names: dict[str, Any]) -> Callable
 
 _one_thread = threading.RLock()
 _plain_modules: dict[str, dict[str, Any]] = {}
+_compiling: list[float] = []  # seconds that each compilation took
 _forced: list[bool] = []  # the last one says whether kernels are compiled
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.kernels.jit import working_time
 from sfumato.params import require_number
 from sfumato.statistics.moments import Moments
 
@@ -164,10 +164,10 @@ class EstimateBudget:
         parts : int
             Number of parts.
         """
-        started = time.monotonic()
+        started = working_time()
         total = DEFAULT_SECONDS if self.seconds is None else self.seconds
         for part in range(parts):
-            left = max(total - (time.monotonic() - started), 0.0)
+            left = max(total - (working_time() - started), 0.0)
             yield Deadline(left / (parts - part), DEFAULT_GAP if self.gap is None else self.gap)
 
 
@@ -181,19 +181,19 @@ class Deadline:
 
     seconds: float
     gap: float
-    started: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=working_time)
     ended_early: bool = False
     whole: Deadline | None = None  # the deadline of which this one is a share
 
     def share(self, parts: int) -> Deadline:
         """Return the deadline of the next of ``parts`` parts: an equal share of the remaining time."""
-        left = max(self.seconds - (time.monotonic() - self.started), 0.0)
+        left = max(self.seconds - (working_time() - self.started), 0.0)
         return Deadline(left / parts, self.gap, whole=self)
 
     @property
     def is_over(self) -> bool:
         """Whether the time is used up; this is asked only where more time would help."""
-        is_over = time.monotonic() - self.started > self.seconds
+        is_over = working_time() - self.started > self.seconds
         deadline: Deadline | None = self if is_over else None
         while deadline is not None:
             deadline.ended_early, deadline = True, deadline.whole
