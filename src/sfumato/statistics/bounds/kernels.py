@@ -15,6 +15,7 @@ import numpy as np
 from sfumato.kernels.jit import jit
 from sfumato.kernels.sorting import argsort
 
+ALWAYS_COMPILED = 0.0  # seconds as Python: the last digit of an interval must not depend on the process
 BLOCK = 1024  # boxes are summed in blocks first, so that rounding errors grow with the number of blocks only
 
 
@@ -87,7 +88,7 @@ def _coordinate(low, high, g, side, column, sign, best_side, best_share):
     return min(low[g, i] + share * (high[g, i] - low[g, i]), high[g, i])
 
 
-@jit(work=lambda low, *_: 10.0 * low.size)
+@jit(seconds=ALWAYS_COMPILED)
 def largest_product_sum(low, high, weight, extra, first, second, offset):
     """Return Σ weight · v + extra · max(v, 0), with v = max over the box of L₁·L₂ − offset, and its gradient.
 
@@ -119,7 +120,7 @@ def largest_product_sum(low, high, weight, extra, first, second, offset):
     return total, slope
 
 
-@jit(work=lambda low, high, weight, extra, first, seconds: 10.0 * low.size * len(seconds))
+@jit(seconds=ALWAYS_COMPILED)
 def largest_product_sums(low, high, weight, extra, first, seconds):
     """Compute the same, without offset, for each of several L₂ (one per row)."""
     totals, slopes = np.empty(len(seconds)), np.empty(seconds.shape)
@@ -128,7 +129,7 @@ def largest_product_sums(low, high, weight, extra, first, seconds):
     return totals, slopes
 
 
-@jit(work=lambda low, *_: 10.0 * low.size)
+@jit(seconds=ALWAYS_COMPILED)
 def best_points(low, high, first, second):
     """Return the point where each box attains its largest L₁·L₂, and that product."""
     boxes, n = low.shape
