@@ -51,13 +51,10 @@ class MemoryWork:
         return self.evidence.origin
 
 
-SURELY_THERE = 1 << 26  # bytes; less is not worth a look at the machine
-
-
 def require_memory(plan: Plan, rows: int) -> None:
     """Raise before the work if the machine does not have the memory that it will take."""
-    needed = plan.bytes_per_row * rows
-    if needed > SURELY_THERE and needed > (available := available_memory()):
+    needed, available = plan.bytes_per_row * rows, available_memory()
+    if needed > available:
         raise OutOfMemory(
             "There must be enough memory to transform all rows.",
             found=f"about {needed / 1e9:.1f} GB needed for {rows:,} rows, {available / 1e9:.1f} GB available",

@@ -10,7 +10,6 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.memory import engine
-from sfumato.engines.memory import engine as blocks
 from sfumato.engines.memory.scan import MemorySurvey
 from sfumato.errors import OptionError, OutOfMemory
 from sfumato.methods.boxes.sensitivities import correlations, root_mean_squares
@@ -115,7 +114,7 @@ class TestKeepAmongManyColumns:
 def test_memory_that_is_not_there_is_said_before_the_work(monkeypatch):
     data = factors(500, 10)
     roles = dict.fromkeys(data, "quasi")
-    monkeypatch.setattr(blocks, "available_memory", lambda: 100_000)
+    monkeypatch.setattr(engine, "available_memory", lambda: 100_000)
     monkeypatch.setattr(engine, "run", lambda *_, **__: pytest.fail("the work was begun"))
     with pytest.raises(OutOfMemory, match="500 rows") as raised:
         sf.Boxes(k=5, l=1).release(data, schema=roles, seed=1)

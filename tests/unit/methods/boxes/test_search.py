@@ -74,7 +74,7 @@ class Cut:
         plan = sf.Boxes(**options).plan(MemorySurvey(roles.apply(table)), roles, Randomness(1))
         rows = roles.apply(table)
         self.plan, values, weights = plan, plan.axes.coordinates(rows), plan.sensitivities.of(rows)
-        protected = plan.diversity.protected(rows, plan.axes)
+        protected = plan.diversity.protect(rows, plan.axes)
         self.problem = problem_of(values, weights, plan.axes, k=plan.options.k, protected=protected)
         self.leaves = partition(
             values, weights, plan.axes, k=plan.options.k, protected=protected, median=False, note_cuts=True

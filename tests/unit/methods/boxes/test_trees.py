@@ -51,7 +51,7 @@ def costs(frame, schema, **options):
     table = as_table(frame)
     plan = sf.Boxes(k=5, categories="tree", **options).plan(MemorySurvey(table), Schema.of(schema), Randomness(1))
     values, weights, protected = (
-        plan.axes.coordinates(table), plan.sensitivities.of(table), plan.diversity.protected(table, plan.axes)
+        plan.axes.coordinates(table), plan.sensitivities.of(table), plan.diversity.protect(table, plan.axes)
     )  # fmt: skip
     as_sets = replace(
         plan.axes,
