@@ -22,7 +22,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.methods.base import Method, Outcome, Plan
+from sfumato.methods.base import Method
+from sfumato.plan.plan import Outcome, Plan
 from sfumato.plan.claims import ColumnsAllowed, KAnonymity, RowsAccountedFor
 from sfumato.params import Whole, option
 from sfumato.schema.columns import Role
