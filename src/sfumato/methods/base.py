@@ -19,7 +19,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from sfumato.errors import OptionError, warn
+from sfumato.errors import CannotRelease, OptionError, warn
 from sfumato.params import check_options, options_of, with_options
 
 if TYPE_CHECKING:
@@ -190,3 +190,9 @@ def make_method(name: str, **options: Any) -> Method:
                 fix=f"--{option.name} {usual[0]}, or in Python {option.name}={usual[0]}",
             )
     return method(**options)
+
+
+def require_rows(rows: int, k: int | None) -> None:
+    """Raise if there are fewer than k rows."""
+    if k is not None and rows < k:
+        raise CannotRelease(f"The table must have at least k = {k:,} rows.", found=f"{rows:,} rows", fix="a smaller k")

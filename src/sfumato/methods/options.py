@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING
 from typing import Any
 
-from sfumato.errors import CannotRelease, OptionError
+from sfumato.errors import OptionError
 from sfumato.methods.search_budget import require_search
 from sfumato.params import GROUP_SIZES, Checked, Number, OrNone, Range, Whole, option, require_number
 from sfumato.table.encoder import require_logs
@@ -24,12 +24,6 @@ def reported_option(
 def group_size_option(meaning: str, *, at_least: int = 1, unit: str = "rows", default: Any = MISSING) -> Any:
     """Declare the option ``k``, by which a method protects more or less."""
     return reported_option(Whole(at_least=at_least), meaning, default=default, unit=unit, strengths=GROUP_SIZES)
-
-
-def require_rows(rows: int, k: int | None) -> None:
-    """Raise if there are fewer than k rows."""
-    if k is not None and rows < k:
-        raise CannotRelease(f"The table must have at least k = {k:,} rows.", found=f"{rows:,} rows", fix="a smaller k")
 
 
 def logs_option(meaning: str = "", default: str = "auto") -> Any:

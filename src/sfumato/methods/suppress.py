@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from sfumato.methods.base import Method
-from sfumato.methods.options import (
-    group_size_option,
-    importance_of,
-    importance_option,
-    reported_option,
-    require_rows,
-    search_option,
-)
+from sfumato.methods.base import Method, require_rows
+from sfumato.methods.options import group_size_option, importance_of, importance_option, reported_option, search_option
 from sfumato.methods.recodings.group_rules import GroupRules
 from sfumato.methods.recodings.groupings import Groupings
 from sfumato.params import Choice, Share

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sfumato.errors import OptionError
-from sfumato.methods.base import Method
+from sfumato.methods.base import Method, require_rows
 from sfumato.methods.generalize.population import ProbabilisticAnonymity
 from sfumato.methods.generalize.quasi_recodings import BudgetedColumns
-from sfumato.methods.options import group_size_option, importance_option, reported_option, require_rows
+from sfumato.methods.options import group_size_option, importance_option, reported_option
 from sfumato.methods.recodings.buckets import SHOWN, Shown
 from sfumato.methods.recodings.quasi_columns import promise_containment
 from sfumato.methods.recodings.recoding import RecodingPlan, released_columns

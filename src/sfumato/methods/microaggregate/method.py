@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import OptionError
-from sfumato.methods.base import Method
+from sfumato.methods.base import Method, require_rows
 from sfumato.methods.microaggregate.grouping import (
     COLUMNWISE,
     GROUPINGS,
@@ -20,7 +20,7 @@ from sfumato.methods.microaggregate.grouping import (
     representatives,
     row_groups,
 )
-from sfumato.methods.options import budget_option, group_size_option, reported_option, require_rows
+from sfumato.methods.options import budget_option, group_size_option, reported_option
 from sfumato.methods.partition import Routes, grow_routes, one_block
 from sfumato.methods.search_budget import SearchBudget
 from sfumato.params import Choice

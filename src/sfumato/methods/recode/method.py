@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sfumato.errors import OptionError
-from sfumato.methods.base import Method
-from sfumato.methods.options import group_size_option, importance_option, reported_option, require_rows, search_option
+from sfumato.methods.base import Method, require_rows
+from sfumato.methods.options import group_size_option, importance_option, reported_option, search_option
 from sfumato.methods.recode.global_recoding import LOSSES, Loss
 from sfumato.methods.recodings.group_rules import DISTANCES, DIVERSITY_KINDS, Distance, DiversityKind, make_rules
 from sfumato.methods.recodings.quasi_columns import QuasiColumns

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow.compute as pc
 
-from sfumato.methods.base import Method
-from sfumato.methods.options import importance_of, require_rows
+from sfumato.methods.base import Method, require_rows
+from sfumato.methods.options import importance_of
 from sfumato.methods.recodings.buckets import Buckets, Shown
 from sfumato.methods.recodings.categories import coarsen_to_at_least, coarsen_to_at_most
 from sfumato.methods.recodings.groupings import (

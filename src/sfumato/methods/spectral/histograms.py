@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sfumato.errors import warn
+from sfumato.methods.base import require_rows
 from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup
-from sfumato.methods.options import group_size_option, reported_option, require_rows
+from sfumato.methods.options import group_size_option, reported_option
 from sfumato.methods.permutation_plan import BLOCK_ROWS
 from sfumato.methods.spectral.bases import principal
 from sfumato.params import Share
