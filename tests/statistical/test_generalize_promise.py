@@ -211,8 +211,8 @@ def test_choosing_by_the_samples_joint_counts_alone_breaks_the_promise(monkeypat
     def unproven(columns, population, passes):
         return least_lossy(columns, 2, 0.1)  # the least that the counts can tell: a second row
 
-    monkeypatch.setattr(quasi_recodings, "finest_tested", unproven)
-    monkeypatch.setattr(quasi_recodings.BudgetedColumns, "_is_enough", lambda *_: True)
+    monkeypatch.setattr(quasi_recodings, "refine_by_tests", unproven)
+    monkeypatch.setattr(quasi_recodings.BudgetedColumns, "_are_enough", lambda *_: True)
     chosen = [
         tried(universe, seed, rows=1_000, k=600, beta=0.1)
         for universe in (with_trees, skewed_with_trees)

@@ -81,7 +81,7 @@ def test_rows_match_k_people_as_often_as_promised_in_columns_that_depend_on_each
 
 def test_a_budget_that_is_exceeded_is_seen(monkeypatch):
     """The control: without the rows' own estimate, three times the budget breaks the promise plainly."""
-    monkeypatch.setattr("sfumato.methods.generalize.quasi_recodings.BudgetedColumns._is_enough", lambda *_: True)
+    monkeypatch.setattr("sfumato.methods.generalize.quasi_recodings.BudgetedColumns._are_enough", lambda *_: True)
     method = OverBudget(k=K, population=POPULATION, beta=BETA, budget="exact")
     found = np.mean([frequency(method, seed) for seed in range(4)])
     assert is_below(found, 1 - BETA, 4 * ROWS)
@@ -89,7 +89,7 @@ def test_a_budget_that_is_exceeded_is_seen(monkeypatch):
 
 def test_the_papers_budget_alone_would_break_in_columns_that_depend_on_each_other(monkeypatch):
     """Why the rows are asked: equally likely combinations are an assumption, and here it does not hold."""
-    monkeypatch.setattr("sfumato.methods.generalize.quasi_recodings.BudgetedColumns._is_enough", lambda *_: True)
+    monkeypatch.setattr("sfumato.methods.generalize.quasi_recodings.BudgetedColumns._are_enough", lambda *_: True)
     method = Generalize(k=K, population=POPULATION, beta=BETA, budget="exact")
     found = np.mean([frequency(method, seed, 0.3) for seed in range(4)])
     assert is_below(found, 1 - BETA, 4 * ROWS)

@@ -148,7 +148,9 @@ class LoopKernel:
         """The function that other kernels call. It has no machine code of its own."""
         from numba import njit, types
 
-        linked = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **self._options)(self.py_func)
+        # a copy: a kernel that calls itself would be the function that is being compiled
+        function = update_wrapper(FunctionType(self.py_func.__code__, self.py_func.__globals__), self.py_func)
+        linked = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **self._options)(function)
         of_types = linked.get_call_template
         # constants are numbers like others: a version for each would be compiled else
         linked.get_call_template = lambda arguments, named: of_types(tuple(map(types.unliteral, arguments)), named)

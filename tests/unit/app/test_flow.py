@@ -111,6 +111,21 @@ def result(visitor) -> str:
     return page.text
 
 
+@pytest.fixture(scope="module")
+def bundle(visitor, result, folder) -> Path:
+    number = re.search(r"/runs/(\d+)/bundle.zip", result)[1]
+    return unpacked(visitor.get(f"/runs/{number}/bundle.zip").body, folder / "page") / "out"
+
+
+@pytest.fixture(scope="module")
+def project(visitor, result, folder) -> Path:
+    """What the page gives for doing it again, beside the table."""
+    number = re.search(r"/runs/(\d+)/bundle.zip", result)[1]
+    again = unpacked(visitor.get(f"/runs/{number}/project.zip").body, folder / "again")
+    (again / "Aufnahmen 2024.csv").write_bytes(messy_table())
+    return again
+
+
 class TestReleases:
     def test_the_method_is_recommended_with_reasons(self, visitor):
         page = visitor.get("/method").text
@@ -119,36 +134,31 @@ class TestReleases:
         assert visitor.post("/method", {"method": "boxes", "option-k": "1"}).status == 400
         assert visitor.post("/method", {"method": "boxes", "option-k": "many"}).status == 400
 
-    def test_the_bundle_verifies_and_is_what_the_shown_command_makes(self, visitor, result, folder, monkeypatch):
-        number = re.search(r"/runs/(\d+)/bundle.zip", result)[1]
-        bundle = unpacked(visitor.get(f"/runs/{number}/bundle.zip").body, folder / "page") / "out"
+    def test_the_bundle_verifies_and_is_what_the_shown_command_makes(self, result, bundle, project, monkeypatch):
         assert run(["verify", str(bundle)]) == 0
         command = unescape(re.search(r'<pre id="command"><code>(.*?)</code>', result, re.DOTALL)[1])
-        again = unpacked(visitor.get(f"/runs/{number}/project.zip").body, folder / "again")
-        (again / "Aufnahmen 2024.csv").write_bytes(messy_table())
-        monkeypatch.chdir(again)
+        monkeypatch.chdir(project)
         words = shlex.split(command.replace("\\\n", " "))
         assert words[:3] == ["sfumato", "release", "Aufnahmen 2024.csv"]
         assert run(words[1:]) == 0
-        assert same_rows(rows_of(bundle), rows_of(again / "out"))
+        assert same_rows(rows_of(bundle), rows_of(project / "out"))
         manifest = json.loads((bundle / "manifest.json").read_text())
         assert manifest["options"]["k"] == 4
         assert "seed" not in json.dumps(manifest)
 
-    def test_python_and_the_project_make_it_too(self, visitor, result, folder, monkeypatch):
-        again = folder / "again"
-        monkeypatch.chdir(again)
-        python = (again / "run.py").read_text()
+    def test_python_and_the_project_make_it_too(self, bundle, project, monkeypatch):
+        monkeypatch.chdir(project)
+        python = (project / "run.py").read_text()
         done = subprocess.run([sys.executable, "run.py"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert same_rows(rows_of(folder / "page" / "out"), rows_of(again / "out")), python
-        assert "seed" not in (again / "project.toml").read_text()
+        assert same_rows(rows_of(bundle), rows_of(project / "out")), python
+        assert "seed" not in (project / "project.toml").read_text()
         assert run(["run", "project.toml"]) == 0
         assert sf.read_release("out").manifest.options["k"] == 4
 
-    def test_the_report_is_that_of_the_bundle(self, visitor, result, folder):
+    def test_the_report_is_that_of_the_bundle(self, visitor, bundle):
         answer = visitor.get("/runs/1/report.html")
-        assert answer.body == (folder / "page" / "out" / "report.html").read_bytes()
+        assert answer.body == (bundle / "report.html").read_bytes()
         assert "sandbox" in answer.headers["content-security-policy"]
 
     def test_a_second_run_with_attacks_is_on_the_map_and_the_way_back_leads_to_the_first(self, visitor, result):
