@@ -3,6 +3,8 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+# the tests of a file run in one process, so that what they share is made and compiled once
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 # the first Python that is new enough; PYTHON=… chooses another
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
@@ -15,10 +17,10 @@ demo: $(VENV)/.base  ## the whole way on a real table; files in out/
 # tests run side by side, so none of them may take all cores for its small products of matrices
 test quick: export OPENBLAS_NUM_THREADS ?= 1
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not replication" --durations=25 --durations-min=2
+	$(PYTEST) -m "not replication and not slow" --durations=25 --durations-min=2
 
 quick: $(VENV)/.dev  ## the tests that take less than a second each: after every change, in about two minutes
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not replication and not slow" \
+	$(PYTEST) -m "not replication and not slow" \
 		tests/architecture tests/unit tests/properties tests/conformance tests/leaks
 
 engines: $(VENV)/.spark  ## PySpark, for the tests of the Spark engine, which are skipped without it; needs Java
@@ -40,7 +42,7 @@ bench: $(VENV)/.dev
 	@for file in benchmarks/*.py; do [ ! -e "$$file" ] || $(BIN)/python "$$file" || exit 1; done
 
 replicate: $(VENV)/.dev  ## the numbers of the papers, and the pages that show them
-	$(BIN)/python -m pytest -n $(WORKERS) -m replication || [ $$? -eq 5 ]  # 5: there is none yet
+	$(PYTEST) -m "replication or slow"
 	@for file in docs/replication/*.py; do [ ! -e "$$file" ] || $(BIN)/python "$$file" || exit 1; done
 
 TABLES ?= 100000

@@ -145,8 +145,7 @@ def assert_same(found: Table, table: Table) -> None:
     assert slow_rows(found) == slow_rows(table)
 
 
-@pytest.mark.parametrize("extension", ["parquet", "arrow", "feather"])
-@given(table=tables())
+@given(extension=st.sampled_from(["parquet", "arrow", "feather"]), table=tables())
 def test_a_table_comes_back_from_columnar_files(extension, table):
     assume(table.rows)
     with tempfile.TemporaryDirectory() as folder:

@@ -69,7 +69,7 @@ class Judged:
     sample: Assessment
 
 
-@pytest.fixture(scope="module", params=[1, 4])
+@pytest.fixture(scope="module", params=[1, pytest.param(4, marks=pytest.mark.slow)])
 def judged(request):
     original, reference, others = (sample(request.param + step) for step in range(3))
     origin = np.arange(ROWS)

@@ -207,7 +207,7 @@ def test_what_an_intruder_wants_to_learn_is_known_in_other_languages(name):
 
 class TestRecordNumbers:
     def test_distinct_numbers_of_equally_many_digits_number_people(self):
-        numbers = np.random.default_rng(1).permutation(90_000_000)[:50] + 210_000_000
+        numbers = np.random.default_rng(1).choice(90_000, 50, replace=False) * 997 + 210_000_000
         assert role("x", numbers.tolist()) is Role.IDENTIFIER
 
     def test_repeated_ones_and_dates_without_separators_do_not(self):

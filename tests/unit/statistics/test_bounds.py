@@ -98,7 +98,7 @@ def test_an_empty_budget_gives_a_wider_interval_that_is_still_valid():
 PATIENT = EstimateBudget(seconds=300.0)  # the gap ends the work, not the clock of a busy machine
 
 
-@pytest.mark.parametrize(("seed", "size"), [(1, 289), (13, 458)])
+@pytest.mark.parametrize(("seed", "size"), [(1, 289), pytest.param(13, 458, marks=pytest.mark.slow)])
 def test_a_correlation_of_wide_boxes_is_bounded_tightly_although_the_first_choice_is_not_the_best(seed, size):
     # the first climb ends at a choice that is not the best one, and the bound was then computed for a value too low
     rng = np.random.default_rng(seed)
