@@ -161,7 +161,9 @@ def notes(table, **options):
     return Generalize(**options).plan(MemorySurvey(table), Schema.for_table(table, ROLES), Randomness(1)).notes
 
 
-@pytest.mark.parametrize(("population", "seed"), [(None, 0), (1_500, 2), pytest.param(100_000, 0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("population", "seed"), [(None, 0), (1_500, 2), pytest.param(100_000, 0, marks=pytest.mark.slow)]
+)
 def test_a_larger_beta_or_a_smaller_k_never_gives_less(population, seed):
     table = people(seed=seed)
     reached = np.array(
