@@ -28,7 +28,7 @@ ROLES = {"age": "quasi", "income": "quasi", "city": "quasi", "born": "quasi", "i
 
 def options_of(name: str) -> dict[str, object]:
     """Options that methods cannot do without, or that make the test say more."""
-    wanted = {"k": 4, "l": 2}
+    wanted = {"k": 4, "l": 1 if name in ("optimal-groups", "quantiles") else 2}
     if name == "boxes":
         wanted |= {"keep": ["mean(income)"]}
     return {f.name: wanted[f.name] for f in fields(method_class(name)) if f.name in wanted}

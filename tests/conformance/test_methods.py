@@ -17,10 +17,12 @@ from tests.same_rows import same_rows
 ROWS = 120
 # what a method cannot do without; k is asked for by those who have it
 NEEDED = {"k": 4}
+COLUMNWISE = ("optimal-groups", "quantiles")  # they form no groups of whole rows that could be diverse
 
 
 def options_of(word: str) -> dict[str, int]:
-    return {field.name: NEEDED[field.name] for field in fields(method_class(word)) if field.name in NEEDED}
+    needed = NEEDED | ({"l": 1} if word in COLUMNWISE else {})
+    return {field.name: needed[field.name] for field in fields(method_class(word)) if field.name in needed}
 
 
 @pytest.fixture(params=sorted(METHODS))

@@ -107,12 +107,18 @@ def _small(case: Case, names: list[str], k: int, what: str) -> Broken:
 
 
 def values_are_diverse(case: Case) -> Broken:
-    """Every box has l different values of each sensitive column or, without one, of each quasi-identifier."""
+    """Every group has l values of each sensitive column; without one, a box has l of each quasi-identifier."""
     method = case.method
-    if method.name != "boxes":
+    if not hasattr(method, "l"):
         return
     sensitive = case.named("sensitive")
     l = method.l if method.l is not None else 2 if sensitive else 1
+    if method.name != "boxes":
+        if getattr(method, "l_kind", "distinct") == "distinct" and l > 1:
+            labels = case.groups([part for name in case.named("quasi") for part in case.shown(name)])
+            for name in sensitive:
+                yield from _poor(case, name, labels, _values(case, name), l)
+        return
     labels = case.groups(["box"])
     for name in sensitive:
         yield from _poor(case, name, labels, _values(case, name), l)
@@ -129,13 +135,13 @@ def _values(case: Case, name: str) -> NDArray[Any]:
 
 
 def _poor(case: Case, name: str, labels: NDArray[np.int64], values: NDArray[Any], l: int) -> Broken:
-    epsilon = case.method.epsilon
+    epsilon = case.method.epsilon if case.method.name == "boxes" else None
     kind = next(column.kind for column in case.release.manifest.columns if column.name == name)
     apart = epsilon.get(name, 0.0) if isinstance(epsilon, dict) else epsilon or 0.0
     apart = 0.0 if str(kind) in ("boolean", "ordered", "nominal") else apart  # of categories written as numbers
     for label in set(labels.tolist()):
         if _different(values[labels == label], apart) < l:
-            yield f"a box has fewer than {l} values of {name!r}"
+            yield f"a group has fewer than {l} values of {name!r}"
             return
 
 

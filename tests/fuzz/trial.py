@@ -63,7 +63,8 @@ def judged(
     """Release the table and judge the rows, the intervals and sometimes the bundle."""
     try:
         method = build(name, options)
-        release = method.release(table.frame(), schema=table.schema(folder), seed=table.seed)
+        given = {"schema": table.schema(folder), "seed": table.seed, "rows_not_people": True}
+        release = method.release(table.frame(), **given)
     except sf.SfumatoError as refused:
         return _refusal(refused)
     except Exception as error:

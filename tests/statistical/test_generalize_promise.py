@@ -21,6 +21,7 @@ from sfumato.methods.generalize import quasi_recodings
 from sfumato.methods.generalize.joint_search import least_lossy
 from sfumato.methods.generalize.method import Generalize
 from sfumato.methods.recodings.buckets import Buckets
+from sfumato.methods.recodings.group_rules import GroupRules
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import Schema
 from sfumato.table.table import Table
@@ -209,7 +210,7 @@ def test_choosing_by_the_samples_joint_counts_alone_breaks_the_promise(monkeypat
     """The control of the search: the best recoding if the joint counts of the sample are taken for the population's."""
 
     def unproven(columns, population, passes):
-        return least_lossy(columns, 2, 0.1)  # the least that the counts can tell: a second row
+        return least_lossy(columns, GroupRules(k=2), 0.1)  # the least that the counts can tell: a second row
 
     monkeypatch.setattr(quasi_recodings, "refine_by_tests", unproven)
     monkeypatch.setattr(quasi_recodings.BudgetedColumns, "_are_enough", lambda *_: True)

@@ -234,6 +234,7 @@ class MakeRelease(Task):
     options: Mapping[str, Any] = field(hash=False)
     seed: int | None = None
     attacked: bool = True
+    rows_not_people: bool = False
 
     def perform(self, held: TableCache) -> RunResult:
         from sfumato.comparison.compare import compare
@@ -255,7 +256,8 @@ class MakeRelease(Task):
 
         searching = report_search(method, lambda now: held.report(now.share))
         folder = Folder(self.folder, make_report=make_report)
-        release = make_release(Job.of(fitted, method=searching, engine="memory", into=folder, seed=self.seed))
+        wanted: dict[str, Any] = {"method": searching, "seed": self.seed, "rows_not_people": self.rows_not_people}
+        release = make_release(Job.of(fitted, engine="memory", into=folder, **wanted))
         trial = compare(fitted, [method], strengths=1, jobs=1, seed=self.seed) if self.attacked else None
         assessed = replace(release, assessment=trial.rows[0].assessment if trial else None)
         return RunResult(contents=contents(assessed, summaries[0]), schema=fitted.schema, trial=trial)

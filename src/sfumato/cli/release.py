@@ -101,6 +101,12 @@ class ReleaseOptions:
     )
     by: str | None = typer.Option(None, "--by", metavar="COLUMN", help="Column that tells people apart: --shift-dates.")
     days: int | None = typer.Option(None, "--days", help="Largest shift to either side, for --shift-dates; 180.")
+    rows_not_people: bool = typer.Option(
+        False,
+        "--rows-not-people",
+        help="Count rows although people have several of them: an identifier that is removed repeats. Told in the "
+        "manifest and the report.",
+    )
     reading: options.ReadingOptions
 
     @property
@@ -118,6 +124,7 @@ class ReleaseOptions:
             reading=self.reading.given_or_none,
             replace=self.replace or None,
             assess=self.assess or None,
+            rows_not_people=self.rows_not_people or None,
             formats=tuple(self.format),
             pseudonyms=_columns(self.pseudonyms),
             shift_dates=_columns(self.shift_dates),

@@ -11,7 +11,7 @@ import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.comparison.records import ComparedMethod
 from sfumato.errors import OptionError, SfumatoError
@@ -116,7 +116,8 @@ class Split:
     def job(self, trial: Trial) -> Job:
         """Return the job that releases the people by the method of a trial, and assesses them against the others."""
         wishes = AssessmentWishes(reference=self.others, options=ComparisonOptions(seed=self.seed))
-        return Job.of(self.kept, method=trial.method, engine="memory", assessment=wishes, seed=self.seed)
+        trying: dict[str, Any] = {"method": trial.method, "assessment": wishes, "rows_not_people": True}
+        return Job.of(self.kept, engine="memory", seed=self.seed, **trying)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -60,6 +60,9 @@ class Opened(Protocol):
     def with_all_columns(self) -> Self:
         """The same table with no column as an identifier, so that a survey sees all columns."""
 
+    def only(self, names: Sequence[str]) -> Self:
+        """Return these columns of the table, none of them as an identifier."""
+
 
 class Work(Protocol):
     """Rows that a plan has transformed, wherever the engine keeps them."""
@@ -72,6 +75,11 @@ class Work(Protocol):
 def without_identifiers(schema: Schema) -> Schema:
     """Return the schema with the role "other" for all identifiers."""
     return schema.with_roles(dict.fromkeys(schema.names(Role.IDENTIFIER), Role.OTHER))
+
+
+def others_of(schema: Schema, names: Sequence[str]) -> Schema:
+    """Return the schema of these columns, with the role "other"."""
+    return type(schema)(tuple(replace(schema[name], role=Role.OTHER) for name in names))
 
 
 Source = TypeVar("Source", bound=Opened)

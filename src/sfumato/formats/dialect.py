@@ -218,6 +218,27 @@ LETTERS_OF_NOBODY = 2  # a cell of so few letters, such as x or ID, describes no
 USUAL = 0.5  # share of the cells of a column from which their appearance is the usual one
 SHOWN_ROWS = 1000  # rows whose appearance is compared
 
+COLUMN_STYLE = re.compile(r"[a-z][a-z0-9_.]*")  # as programs write names of columns
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """How a cell is written, without what differs between people; only cells with some digits have a pattern."""
+
+    digits: int  # fewest digits
+    length: int  # fewest characters
+    masks: tuple[tuple[str, str], ...]  # what is replaced, and by what
+
+    def of(self, cell: str) -> str:
+        """Return the pattern of a cell."""
+        for differing, mask in self.masks:
+            cell = re.sub(differing, mask, cell)
+        return cell
+
+
+LITERAL = Pattern(digits=1, length=2, masks=((r"\d+", "0"),))  # patient_001: the letters are those of all
+MASKED = Pattern(digits=2, length=4, masks=((r"\d", "0"), (r"[A-Z]", "A"), (r"[a-z]", "a")))  # AB-1234
+
 # Cells that are certainly data: addresses of mail, web and networks, times, amounts, ranges, shares, long numbers.
 DATA = re.compile(
     r"\S+@\S+\.\S+|https?://.*|www\..*|\d{1,3}(\.\d{1,3}){3}|\d{1,2}:\d\d(:\d\d.*)?|[<>≤≥~=]{1,2} ?[\d.,]+|"
@@ -272,6 +293,10 @@ def detect_header(
     named = [(cell, column) for cell, column in zip(first, body, strict=True) if cell]
     if not named or not len(body[0]):
         return Header.NAMES
+    if any(_shares_pattern(cell, column, LITERAL) for cell, column in named):
+        return Header.DATA
+    if any(_shares_pattern(cell, column, MASKED) for cell, column in named):
+        return Header.UNCLEAR
     typed = [cell for cell, column in named if not is_text(column)]
     proofs = [cell for cell in typed if not WITHOUT_VALUE.fullmatch(cell) or _has_word(cell)]
     recurring = any(column.index(cell).as_py() >= 0 for cell, column in named)
@@ -280,13 +305,19 @@ def detect_header(
     if recurring:
         return Header.UNCLEAR if proofs else Header.DATA
     words = sum(_has_word(cell) for cell in first)
-    alike = sum(_looks_alike(cell, column) for cell, column in named if cell not in typed)
-    alike += len(typed) - len(proofs)
-    if words == len(named) or (proofs and words > alike):
+    doubts = len(typed) - len(proofs) + sum(_may_be_data(cell, column) for cell, column in named if cell not in typed)
+    if words == len(named) or (proofs and words > doubts):
         return Header.NAMES
-    if alike > words or not (proofs or words):
-        return Header.UNCLEAR
-    return Header.PROBABLY_NAMES
+    return Header.PROBABLY_NAMES if (proofs or words) and words >= 2 * doubts else Header.UNCLEAR
+
+
+def _shares_pattern(cell: str, column: pa.ChunkedArray, pattern: Pattern) -> bool:
+    """Return whether a first cell has the pattern of most of the cells below it, as patient_001 has of patient_002."""
+    digits = sum(sign.isdigit() for sign in cell)
+    if digits < pattern.digits or len(cell) < pattern.length:
+        return False
+    below = [other for other in pc.utf8_trim_whitespace(column.slice(0, SHOWN_ROWS)).to_pylist() if other]
+    return sum(pattern.of(other) == pattern.of(cell) for other in below) > USUAL * len(below)
 
 
 def _has_word(cell: str) -> bool:
@@ -300,10 +331,15 @@ def _has_word(cell: str) -> bool:
     return all(WORDS.intersection(re.split(r"[_\d]+", part)) for part in joined if part) and any(joined)
 
 
-def _looks_alike(cell: str, column: pa.ChunkedArray) -> bool:
-    """Return whether a first cell without a word of column names looks like most of the cells below it."""
+def _may_be_data(cell: str, column: pa.ChunkedArray) -> bool:
+    """Return whether a first cell may be a value: no word of column names, and not written as names of columns are.
+
+    A name in lower case, without spaces, is that of a column if most of the cells below it look different.
+    """
     if _has_word(cell) or len(cell) <= LETTERS_OF_NOBODY:
         return False
+    if not COLUMN_STYLE.fullmatch(cell):
+        return True
     below = pc.utf8_trim_whitespace(column.slice(0, SHOWN_ROWS)).to_pylist()
     looks = [_appearance(other) for other in below if other]
     return not looks or looks.count(_appearance(cell)) >= USUAL * len(looks)

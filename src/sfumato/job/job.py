@@ -53,6 +53,7 @@ class Job:
     destination: Destination | None = None  # None: nothing is written
     assessment: AssessmentWishes | None = None  # None: the release is not assessed
     key: str | Path | None = None  # file with the secret key of pseudonyms and shifted dates
+    rows_not_people: bool = False  # whether promises may count rows although a person may have several
     seed: int | None = None
 
     @classmethod

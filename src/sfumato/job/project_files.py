@@ -47,7 +47,15 @@ TEXTS = (
     "memory",
     "key",
 )
-OTHERS = {"replace": bool, "assess": bool, "holdout": float, "require": list, "csv_formulas": str, "formats": list}
+OTHERS = {
+    "replace": bool,
+    "assess": bool,
+    "holdout": float,
+    "require": list,
+    "csv_formulas": str,
+    "formats": list,
+    "rows_not_people": bool,
+}
 TABLES = ("options", "reading", "columns")
 NOTHING = "null"  # an option that is switched off, as in --option set_names=null: TOML has no word for it
 

@@ -14,13 +14,15 @@ from sfumato.job.job import AssessmentWishes, Job
 from sfumato.measures.assess import ComparisonOptions
 from sfumato.methods.search_budget import SearchBudget
 from sfumato.plan.claims.rows import DatesShifted, Pseudonyms
-from sfumato.plan.questions import GroupSizesOf
+from sfumato.plan.questions import GroupSizesOf, MissingIn
 from sfumato.plan.survey import Survey, is_whole
 from sfumato.randomness import Randomness
 from sfumato.release.manifest import Manifest
+from sfumato.risk.functional_copies import find_copies
 from sfumato.risk.safe_shares import SafeShares, least_people, safe_shares
 from sfumato.schema.columns import Role
 from sfumato.schema.pseudonyms import Preparation, prepare, read_or_create_key
+from sfumato.schema.recognition.roles import identifiers_of_people
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.sources.frames import as_table
 from sfumato.table.intervals import original_name, original_names
@@ -113,7 +115,38 @@ def require_one_row_each(prepared: Prepared, claims: Sequence[Claim[Any]]) -> No
         raise CannotRelease(
             "With pseudonyms every person must have one row: promises count rows, not people.",
             found=f"{prepared.repeated:,} people with several rows",
-            fix="one row for each person, or remove the identifier",
+            fix="one row for each person",
+        )
+
+
+FEWEST_PEOPLE = 10  # an identifier with at most this many values is the number of no person
+
+
+def find_repeated(session: Session[Any, Any], source: Any, randomness: Randomness) -> dict[str, int]:
+    """Return how many values of each removed identifier occur in several rows, if the identifier tells people apart."""
+    names = identifiers_of_people(source.schema.columns, source.kinds)
+    if not names:
+        return {}
+    sizes, missing = {name: GroupSizesOf((name,)) for name in names}, {name: MissingIn(name) for name in names}
+    answers = session.survey(source.only(names), randomness).ask([*sizes.values(), *missing.values()])
+    repeated = {}
+    for name in names:
+        groups, empty = answers[sizes[name]], answers[missing[name]]
+        several = int(groups.groups[groups.sizes > 1].sum()) - (empty > 1)
+        if several and groups.count - (empty > 0) > FEWEST_PEOPLE:
+            repeated[name] = several
+    return repeated
+
+
+def require_people(repeated: Mapping[str, int]) -> None:
+    """Raise if removed identifiers repeat: k rows that look alike may be those of fewer than k people."""
+    if repeated:
+        raise CannotRelease(
+            "Every row must be another person: promises count rows, not people, so that several rows of one person may "
+            "be a group of their own.",
+            found=", ".join(f"{count:,} values of {name!r} in several rows" for name, count in repeated.items()),
+            fix="one row for each person; or, if rows are to be counted although people have several, "
+            "--rows-not-people (in Python rows_not_people=True)",
         )
 
 
@@ -173,6 +206,7 @@ def release_and_assess(
     into: Any = None,
     require: bool = False,
     key: str | Path | None = None,
+    rows_not_people: bool = False,
 ) -> AssessedRelease:
     """Anonymize a table and assess the release in one step, including correct matches.
 
@@ -208,6 +242,8 @@ def release_and_assess(
         Whether to write nothing and to raise an error unless the assessment passes.
     key : str or Path, optional
         File with the secret key of pseudonyms and shifted dates; see :meth:`Boxes.release`.
+    rows_not_people : bool, default False
+        Whether to count rows although people have several of them; see :meth:`Boxes.release`.
 
     Returns
     -------
@@ -230,8 +266,8 @@ def release_and_assess(
         options=ComparisonOptions(columns=columns, metric=metric, seed=seed),
         require=require,
     )
-    job = Job.of(table, schema=schema, method=method, engine=engine, into=into, assessment=wishes, key=key, seed=seed)
-    release = make_release(job)
+    wanted = {"method": method, "assessment": wishes, "key": key, "seed": seed, "rows_not_people": rows_not_people}
+    release = make_release(Job.of(table, schema=schema, engine=engine, into=into, **wanted))
     assert release.assessment is not None
     return AssessedRelease(release, release.assessment)
 
@@ -260,6 +296,9 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
     source, prepared = prepare_source(method, opened, job.key, session.replace_table)
     protected = source.schema.without(Role.IDENTIFIER)
     _require_workable(source.rows, source.schema)
+    repeated = find_repeated(session, source, randomness)
+    if not job.rows_not_people:
+        require_people(repeated)
     survey = session.survey(source, randomness)
     _require_whole(method, survey, session)
     log.info("%s rows, %d columns: planning with %s", f"{source.rows:,}", len(protected.columns), method.name)
@@ -273,6 +312,7 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
     verified = session.verify(claims, work)
     _require_protected(plan, protected, work, verified)
     _warn_of_exact_weights(protected, survey, verified)
+    copies = _find_exact_copies(protected, survey, verified)
     exact = (*verified.unaltered, *verified.constant)
     prepared.require_kept(exact)
     manifest = Manifest.of(
@@ -287,6 +327,8 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
         altered=tuple(dict.fromkeys((*verified.altered, *prepared.shifted_columns))),
         unaltered=tuple(name for name in exact if name not in (*prepared.pseudonyms, *prepared.shifted_columns)),
         notes=plan.notes,
+        repeated=tuple(repeated),
+        copies=copies,
     )
     assessment = None if job.assessment is None else assess_in_session(job, session, source, work, manifest)
     before = _before(plan, survey, manifest, randomness)
@@ -338,6 +380,22 @@ def _warn_of_exact_weights(schema: Schema, survey: Survey, verified: Verified) -
             "weight that no other row has: whoever knows it finds the person. The method boxes can release the mean "
             "weight of each box instead (sampling_weights='box-mean')."
         )
+
+
+def _find_exact_copies(schema: Schema, survey: Survey, verified: Verified) -> dict[str, tuple[str, ...]]:
+    """Warn of columns that are released as they are and tell a protected or sensitive one; return both."""
+    sample, quasi, sensitive = survey.sample.table, schema.names(Role.QUASI), schema.names(Role.SENSITIVE)
+    exact = {role: [name for name in schema.names(role) if name in verified.unaltered] for role in Role}
+    copies = find_copies(sample, exact[Role.OTHER], (*quasi, *sensitive))
+    copies |= find_copies(sample, exact[Role.SENSITIVE], [name for name in quasi if name not in verified.unaltered])
+    if copies:
+        told = [f"{name!r} ({', '.join(map(repr, others))})" for name, others in copies.items()]
+        warn(
+            f"Columns that are released as they are determine protected or sensitive columns, or are determined by "
+            f"them: {', '.join(told)}. Whoever reads the one knows more about the other than the method intends. Give "
+            "them the same role, or remove them."
+        )
+    return copies
 
 
 def _require_workable(rows: int, schema: Schema) -> None:

@@ -150,6 +150,7 @@ class Request:
     by: str | None = None  # column that tells people apart, for shift_dates
     days: int | None = None  # largest shift
     key: str | None = None  # file of the secret key
+    rows_not_people: bool | None = None  # whether promises may count rows although people have several
 
     def over(self, other: Request) -> Request:
         """Return this request with what only the other one gives; options are merged."""
@@ -187,6 +188,7 @@ class Request:
             into=destination,
             assessment=self._assessment(seed),
             key=self.key,
+            rows_not_people=bool(self.rows_not_people),
             seed=seed,
         )
         self._require_plain(job)

@@ -69,6 +69,7 @@ class Method(ABC):
         engine: str | Engine = "auto",
         into: Any = None,
         key: str | Path | None = None,
+        rows_not_people: bool = False,
     ) -> Release:
         """Anonymize a table and verify every promise on the released rows.
 
@@ -90,6 +91,10 @@ class Method(ABC):
         key : str or Path, optional
             File with the secret key of pseudonyms and shifted dates, if the schema asks for them. It is made if it does
             not exist, for its owner only. Keep it apart from the release. The same key links tables of the same people.
+        rows_not_people : bool, default False
+            Whether promises may count rows although people have several of them. By default a table whose removed
+            identifier repeats is refused, because k rows may then be those of fewer than k people. The manifest and the
+            report say that rows were counted.
 
         Returns
         -------
@@ -103,7 +108,8 @@ class Method(ABC):
         """
         from sfumato.job.release import release
 
-        return release(self, table, schema=schema, seed=seed, engine=engine, into=into, key=key)
+        given: dict[str, Any] = {"schema": schema, "engine": engine, "into": into, "key": key, "seed": seed}
+        return release(self, table, rows_not_people=rows_not_people, **given)
 
 
 GROUP = "sfumato.methods"  # of entry points

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from sfumato.kernels import grouping_1d
-from sfumato.methods.options import group_size_option, reported_option
+from sfumato.methods.options import diversity_option, group_size_option, reported_option
 from sfumato.methods.recodings.buckets import SHOWN, Buckets, Shown
 from sfumato.methods.recodings.quasi_columns import TIES, ColumnwiseMethod, Goal, Ties
 from sfumato.params import Choice, OrNone
@@ -55,6 +55,9 @@ class OptimalGroups(ColumnwiseMethod):
     manifest_notes: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
 
     k: int = group_size_option("Smallest number of rows in a group.")
+    l: int | None = diversity_option(
+        " Columns are grouped one by one, so a release with less diverse groups is refused."
+    )
     cost: Cost = reported_option(
         Choice(tuple(COSTS)),
         'What is minimised: the sum of squared distances to the group mean ("squared") or of distances to the group '

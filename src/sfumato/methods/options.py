@@ -26,6 +26,17 @@ def group_size_option(meaning: str, *, at_least: int = 1, unit: str = "rows", de
     return reported_option(Whole(at_least=at_least), meaning, default=default, unit=unit, strengths=GROUP_SIZES)
 
 
+def diversity_option(more: str = "") -> Any:
+    """Declare the option ``l``, the diversity of sensitive columns; ``more`` says what else it does in a method."""
+    return reported_option(
+        OrNone(Whole(at_least=1)),
+        "Smallest number of different values of each sensitive column in a group of rows that are equal in the "
+        f"quasi-identifiers.{more} None: 2 if there is a sensitive column, else 1. 1: no requirement.",
+        default=None,
+        unit="values",
+    )
+
+
 def logs_option(meaning: str = "", default: str = "auto") -> Any:
     """Declare the option ``logs``, the columns that are log-transformed."""
     meaning = meaning or (

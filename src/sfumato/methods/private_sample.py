@@ -12,6 +12,7 @@ import pyarrow as pa
 from sfumato.errors import OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.options import reported_option
+from sfumato.methods.recodings.group_rules import GroupRules
 from sfumato.methods.recodings.quasi_columns import MOST_VALUES, promise_containment
 from sfumato.methods.recodings.recoding import Recoded, Recoding, RecodingPlan, ValueMap, texts
 from sfumato.params import Checked, Number, OrNone, Probability, require_int
@@ -106,7 +107,7 @@ class PrivateSample(Method):
             recodings=tuple(recodings),
             promises=(promise, *promise_containment([one for one in recodings if isinstance(one, ValueMap)])),
             method_notes={"delta": delta, "sampling probability": sampling.beta, "smallest group": sampling.k},
-            within=sampling.k,
+            rules=GroupRules(k=sampling.k),
             suppressed_at_most=1.0,
             parts=count_blocks(survey),
             sampling=sampling,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from sfumato.errors import OptionError, TableError
-from sfumato.methods.options import reported_option
+from sfumato.methods.options import diversity_option, reported_option
 from sfumato.methods.recodings.buckets import SHOWN, Buckets, Shown, merge_to_at_least, quantile_ends
 from sfumato.methods.recodings.quasi_columns import TIES, ColumnwiseMethod, Goal, Ties
 from sfumato.params import GROUP_SIZES, Choice, OrNone, Probability, Whole, require_choice, require_int
@@ -59,6 +59,9 @@ class Quantiles(ColumnwiseMethod):
         default=None,
         unit="rows",
         strengths=GROUP_SIZES,
+    )
+    l: int | None = diversity_option(
+        " Columns are grouped one by one, so a release with less diverse groups is refused."
     )
     buckets: int | None = reported_option(
         OrNone(Whole(at_least=1)),

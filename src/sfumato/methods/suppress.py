@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -10,11 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.methods.base import Method, require_rows
-from sfumato.methods.options import group_size_option, importance_of, importance_option, reported_option, search_option
-from sfumato.methods.recodings.group_rules import GroupRules
+from sfumato.methods.options import (
+    diversity_option,
+    group_size_option,
+    importance_of,
+    importance_option,
+    reported_option,
+    search_option,
+)
+from sfumato.methods.recodings.group_rules import GroupRules, SensitiveColumn, make_rules
 from sfumato.methods.recodings.groupings import Groupings
 from sfumato.params import Choice, Share
-from sfumato.plan.claims.groups import KAnonymity
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.plan.plan import Claim, Outcome, Plan
 from sfumato.schema.columns import Role
@@ -34,21 +40,31 @@ if TYPE_CHECKING:
 # If no cell is suppressed without need, a row without a value cannot have one that k rows show together with
 # everything else that it shows: it would be equal to them. Two steps make this reasoning wrong. Each group with
 # suppressed cells gets company: at least as many rows that need no suppression and show the same otherwise, if there
-# are so many. And some groups lose one more column, whether they have suppressed cells or not. All groups keep at
-# least k rows.
+# are so many. And some groups lose one more column, whether they have suppressed cells or not. All groups that this
+# leaves may be released: they keep at least k rows, and their diversity.
 
 
 def suppress_more(
-    codes: NDArray[np.int64], hidden: NDArray[np.bool_], k: int, extra: float, generator: np.random.Generator
+    codes: NDArray[np.int64],
+    hidden: NDArray[np.bool_],
+    rules: GroupRules,
+    extra: float,
+    generator: np.random.Generator,
+    sensitive: Sequence[SensitiveColumn] = (),
 ) -> NDArray[np.bool_]:
     """Return which cells are suppressed, of those that had to be (``hidden``) and of more.
 
     ``codes`` are the cells, shape (rows, columns), as whole numbers from 0; ``extra`` is the probability that one more
-    column of a group is suppressed.
+    column of a group is suppressed. ``sensitive`` are the columns whose diversity the rules demand.
     """
     suppressed = hidden.copy()
-    _give_company(codes, suppressed, k, generator)
-    _suppress_columns(codes, suppressed, k, extra, generator)
+
+    def may_stand(rows: NDArray[np.int64]) -> bool:
+        diverse = all(len(np.unique(one.codes[rows])) >= one.rule.l for one in sensitive)
+        return len(rows) >= rules.k and diverse
+
+    _give_company(codes, suppressed, rules.k, may_stand, generator)
+    _suppress_columns(codes, suppressed, rules.k, may_stand, extra, generator)
     return suppressed
 
 
@@ -63,14 +79,21 @@ def _groups(
     return np.split(order, np.cumsum(np.bincount(labels))[:-1])
 
 
-def _give_company(codes: NDArray[np.int64], hidden: NDArray[np.bool_], k: int, generator: np.random.Generator) -> None:
-    """Let as many rows that show more join each group with suppressed cells; those that are left are none or k."""
+def _give_company(
+    codes: NDArray[np.int64],
+    hidden: NDArray[np.bool_],
+    k: int,
+    may_stand: Callable[[NDArray[np.int64]], bool],
+    generator: np.random.Generator,
+) -> None:
+    """Let as many rows that show more join each group with suppressed cells; those that are left are none or enough."""
     groups = _groups(codes, hidden, generator)
     for group, donors in _donors(codes, hidden, [rows[0] for rows in groups]):
         rows, missing = groups[group], len(groups[group])
         for donor in generator.permutation(donors) if missing >= k else ():
             given = groups[donor]
             few = len(given) if len(given) < 2 * k else min(missing, len(given) - k)
+            few = few if may_stand(given[few:]) else len(given)
             groups[donor], rows, missing = given[few:], np.append(rows, given[:few]), missing - few
             hidden[given[:few]] = hidden[groups[group][0]]
             if missing <= 0:
@@ -100,16 +123,22 @@ def _donors(
 
 
 def _suppress_columns(
-    codes: NDArray[np.int64], hidden: NDArray[np.bool_], k: int, extra: float, generator: np.random.Generator
+    codes: NDArray[np.int64],
+    hidden: NDArray[np.bool_],
+    k: int,
+    may_stand: Callable[[NDArray[np.int64]], bool],
+    extra: float,
+    generator: np.random.Generator,
 ) -> None:
     """Suppress one more column in some groups, for all of their rows or for at least k of them.
 
-    At least k rows, or none, stay as they were, so that both parts are groups of at least k rows.
+    At least k rows, or none, stay as they were, so that both parts are groups that may be released.
     """
     for rows in _groups(codes, hidden, generator):
         shown = np.flatnonzero(~hidden[rows[0]])
         if generator.random() < extra and len(shown):
             few = len(rows) if len(rows) < 2 * k else int(generator.integers(k, len(rows) - k + 1))
+            few = few if may_stand(rows[:few]) and may_stand(rows[few:]) else len(rows)
             hidden[rows[:few], generator.choice(shown)] = True
 
 
@@ -152,6 +181,7 @@ class Suppress(Method):
         'Whether as few cells as possible are suppressed ("minimal"), or also some that need not be ("random").',
         default="minimal",
     )
+    l: int | None = diversity_option()
     importance: Mapping[str, float] | None = importance_option("Relative cost of suppressing a cell of each column.")
     extra: float = reported_option(
         Share(),
@@ -174,6 +204,7 @@ class Suppress(Method):
             quasi=quasi,
             domains={column.name: column.domain for column in schema.columns if column.domain is not None},
             importance=importance_of(self.importance, quasi),
+            rules=make_rules(survey, schema, k=self.k, l=self.l),
             method=self,
             randomness=randomness,
         )
@@ -187,6 +218,7 @@ class SuppressPlan(Plan):
     quasi: tuple[str, ...]
     domains: Mapping[str, tuple[float, float]]
     importance: Mapping[str, float]
+    rules: GroupRules
     method: Suppress
     randomness: Randomness
 
@@ -197,7 +229,7 @@ class SuppressPlan(Plan):
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
         return (
-            KAnonymity(k=self.method.k, columns=self.quasi),
+            *self.rules.claims(self.quasi),
             ValidCells(domains=self.domains),
             RowsAccountedFor(),
             ColumnsAllowed(names=self.names),
@@ -232,10 +264,10 @@ class SuppressPlan(Plan):
             for name, column, own, weight in zip(self.quasi, coded, values, weights, strict=True)
         ]
         costs = [[np.zeros(len(own)), np.full(len(own), weight)] for own, weight in zip(values, weights, strict=True)]
-        rules = GroupRules(k=self.method.k, average_risk=None, sensitive=())
+        sensitive = self.rules.columns_of(block)
         generator = self.randomness.stream(f"suppress {number}")
-        hidden = local_groups(grouped, costs, rules, [], generator, self.method.search) > 0
+        hidden = local_groups(grouped, costs, self.rules, sensitive, generator, self.method.search) > 0
         if self.method.kind == "minimal":
             return hidden
         codes = np.column_stack([column.codes for column in coded]).astype(np.int64)
-        return suppress_more(codes, hidden, self.method.k, self.method.extra, generator)
+        return suppress_more(codes, hidden, self.rules, self.method.extra, generator, sensitive)

@@ -98,7 +98,7 @@ def choose(table: Situation, wanted: Preferences) -> ChosenMethod:
     method, why = _method(table, wanted)
     options: dict[str, Any] = {"k": k}
     reasons = [*_about_roles(table), why, _about_k(k, table, wanted)]
-    if table.sensitive and method in ("boxes", "recode"):
+    if table.sensitive:
         options["l"] = min(wanted.l or L, k)
         reasons.append(
             f"l = {options['l']}: a group has {options['l']} or more different values of {_join(table.sensitive)}, so "

@@ -269,7 +269,9 @@ def _try_release(method: str, options: Mapping[str, Any], table: Table, schema: 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return make_method(method, **options).release(FittedTable(table, schema), engine="memory")
+            return make_method(method, **options).release(
+                FittedTable(table, schema), engine="memory", rows_not_people=True
+            )
     finally:
         log.setLevel(level)
 

@@ -165,6 +165,8 @@ class Manifest:
     notes: Mapping[str, Plain]  # what the method reports about its choices: texts and aggregates
     altered: tuple[str, ...] = ()  # columns whose cells were changed, so that they guarantee no interval
     unaltered: tuple[str, ...] = ()  # columns whose cells are exactly those of the original
+    repeated: tuple[str, ...] = ()  # removed identifiers that repeat: promises count rows, and people have several
+    copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # unaltered columns that tell protected ones
     claims: tuple[ClaimRecord, ...] = ()  # in the order of the findings
     files: Mapping[str, str] = field(default_factory=dict, compare=False)  # SHA-256 of each file; {} before the write
     format: int = FORMAT
@@ -180,7 +182,8 @@ class Manifest:
         promises = [(finding.claim, record) for finding, record in pairs if finding.kind == "privacy"]
         # without any record the promises are those of a release in memory: such a bundle is refused
         shown = [f"{text} {NOT_SHOWN}" if record and not record.is_recounted else text for text, record in promises]
-        return "; ".join(shown) or NO_GUARANTEE
+        told = "; ".join(shown) or NO_GUARANTEE
+        return f"{told} (rows are counted, not people: {', '.join(self.repeated)} repeats)" if self.repeated else told
 
     @property
     def suppressed(self) -> int:
@@ -221,6 +224,8 @@ class Manifest:
         claims: Sequence[Claim[Any]] = (),
         altered: Sequence[str] = (),
         unaltered: Sequence[str] = (),
+        repeated: Sequence[str] = (),
+        copies: Mapping[str, tuple[str, ...]] | None = None,
         notes: Mapping[str, Any],
     ) -> Manifest:
         """Build the manifest of a release that has just been verified."""
@@ -240,6 +245,8 @@ class Manifest:
             notes={name: plain(notes[name]) for name in method.manifest_notes if name in notes},
             altered=tuple(altered),
             unaltered=tuple(unaltered),
+            repeated=tuple(repeated),
+            copies=dict(copies or {}),
         )
 
     def names(self, role: Role) -> tuple[str, ...]:
@@ -360,6 +367,8 @@ def _from_mapping(record: dict[str, Any]) -> Manifest | None:
                 "keep": tuple(record["keep"]),
                 "altered": tuple(record["altered"]),
                 "unaltered": tuple(record["unaltered"]),
+                "repeated": tuple(record.get("repeated", ())),
+                "copies": {name: tuple(others) for name, others in record.get("copies", {}).items()},
             }
         )
     except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
@@ -370,7 +379,8 @@ def _from_mapping(record: dict[str, Any]) -> Manifest | None:
 def _has_right_types(manifest: Manifest) -> bool:
     """Return whether every field has the type that it is declared with: a dataclass takes anything."""
     texts = [manifest.version, manifest.method, manifest.edges or "", *manifest.files, *manifest.files.values()]
-    texts += [*manifest.keep, *manifest.altered, *manifest.unaltered]
+    texts += [*manifest.keep, *manifest.altered, *manifest.unaltered, *manifest.repeated]
+    texts += [text for name, others in manifest.copies.items() for text in (name, *others)]
     texts += [text for column in manifest.columns for text in (column.name, column.label)]
     texts += [*(column.name for column in manifest.released), *(claim.name for claim in manifest.claims)]
     texts += [text for one in manifest.findings for text in (one.claim, one.found, one.fix, one.kind)]

@@ -74,8 +74,8 @@ def verdict(release: Release) -> Verdict:
     if failed:
         headline = f"The privacy promises are kept, but {_count_of(len(failed), 'privacy test')} failed."
         return Verdict(tone="caution", headline=headline, sentences=sentences)
-    if manifest.pseudonyms:
-        headline = "The privacy promises are kept, but pseudonyms link people across releases."
+    if doubts := tuple(_doubts(manifest)):
+        headline = f"The privacy promises are kept, but {' and '.join(doubts)}."
         return Verdict(tone="caution", headline=headline, sentences=sentences)
     return Verdict(tone="good", headline="The privacy promises are kept.", sentences=sentences)
 
@@ -118,7 +118,19 @@ def _describe_groups(manifest: Manifest) -> Iterator[str]:
         yield f"{manifest.suppressed:,} of {manifest.rows_in:,} rows were not released."
 
 
+def _doubts(manifest: Manifest) -> Iterator[str]:
+    """Yield what the promises do not cover, and the custodian must know."""
+    if manifest.pseudonyms:
+        yield "pseudonyms link people across releases"
+    if manifest.repeated:
+        yield f"they count rows, and people have several: {', '.join(manifest.repeated)} repeats"
+    if manifest.copies:
+        yield f"columns that are released unaltered tell protected ones: {', '.join(manifest.copies)}"
+
+
 def _describe_links(manifest: Manifest) -> Iterator[str]:
+    for name, others in manifest.copies.items():
+        yield f"{name} is released unaltered and determines {', '.join(others)}, or is determined by it."
     if manifest.pseudonyms:
         yield (
             f"{_list_names(manifest.pseudonyms)} holds pseudonyms, which are no anonymity: rows of the same person can "
@@ -171,7 +183,8 @@ def _decisions(release: Release, statistics: Sequence[ShownStatistic], usefulnes
             "same pseudonyms, can link people; the law treats such rows as data about persons."
         )
     if k := manifest.options.get("k"):
-        yield f"Is hiding among {k} people enough for this table and these recipients?"
+        who = "rows, which may be those of fewer people," if manifest.repeated else "people"
+        yield f"Is hiding among {k} {who} enough for this table and these recipients?"
     if release.assessment is None:
         yield "Should attacks be tried before it is published? `sfumato release … --assess --holdout 0.3` does so."
     elif release.assessment.failed:

@@ -55,7 +55,8 @@ def reproduction(manifest: Manifest) -> Reproduction:
         for name, value in manifest.options.items()
         if name not in defaults or _differ(value, defaults[name])
     }
-    keyed = bool(manifest.pseudonyms)
+    words = [*(["--key", "KEY"] if manifest.pseudonyms else []), *(["--rows-not-people"] if manifest.repeated else [])]
+    arguments = (', key="KEY"' if manifest.pseudonyms else "") + (", rows_not_people=True" if manifest.repeated else "")
     return Reproduction(
         method=manifest.method,
         summary=summary_of(kind) if kind else "",
@@ -68,10 +69,8 @@ def reproduction(manifest: Manifest) -> Reproduction:
             )
             for name, value in manifest.options.items()
         ),
-        command=command_text(manifest.method, chosen, arguments=["--key", "KEY"] if keyed else ()),
-        python=python_text(
-            kind.__name__ if kind else manifest.method, chosen, arguments=', key="KEY"' if keyed else ""
-        ),
+        command=command_text(manifest.method, chosen, arguments=words),
+        python=python_text(kind.__name__ if kind else manifest.method, chosen, arguments=arguments),
         schema=columns_text((column.to_column() for column in manifest.columns), Path()),
     )
 

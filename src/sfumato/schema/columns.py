@@ -63,7 +63,7 @@ class Role(StrEnum):
 
     IDENTIFIER = "identifier"  # identifies a person; removed
     QUASI = "quasi"  # quasi-identifier, which may be known from other sources; protected
-    SENSITIVE = "sensitive"  # what an intruder wants to learn; kept, and its diversity is protected
+    SENSITIVE = "sensitive"  # what an intruder wants to learn; kept; methods that form groups make them diverse in it
     OTHER = "other"  # none of these; kept
     WEIGHT = "weight"  # sampling weight; used by statistics, and released by the rule of the method
 
@@ -248,8 +248,8 @@ KEYS = ("role", "kind", "order", "domain", "tree", "words", "label", "pseudonym"
 PSEUDONYM = "pseudonym"  # in place of a role: an identifier that is released as a pseudonym
 BUILT_IN = re.compile(r"(calendar|prefix)$|steps:")  # trees that are not read from a file
 HEAD = """\
-# Roles: identifier (removed), quasi (protected), sensitive (kept, its diversity is protected), other (kept),
-# weight (kept, and used by statistics).
+# Roles: identifier (removed), quasi (protected), sensitive (kept; a method that forms groups gives each group at least
+# l of its values), other (kept), weight (kept, and used by statistics).
 """
 
 

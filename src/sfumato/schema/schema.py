@@ -183,8 +183,9 @@ class Schema:
     ----------
     columns : tuple of Column
         The columns, each with a unique name. Roles are ``"identifier"`` (removed), ``"quasi"`` (quasi-identifier,
-        protected), ``"sensitive"`` (kept, its diversity is protected), ``"other"`` (kept) and ``"weight"`` (sampling
-        weight, used by statistics and kept; :class:`Boxes` releases the mean weight of each box).
+        protected), ``"sensitive"`` (kept; a method that forms groups gives each group at least ``l`` of its
+        values), ``"other"`` (kept) and ``"weight"`` (sampling weight, used by statistics and kept; :class:`Boxes`
+        releases the mean weight of each box).
 
     Examples
     --------

@@ -20,6 +20,7 @@ from sfumato.methods.generalize.joint_search import (
     refinement_chain,
 )
 from sfumato.methods.generalize.method import Generalize
+from sfumato.methods.recodings.group_rules import GroupRules
 from sfumato.methods.recodings.groupings import Groupings, JointCounts, group_by_pooling, group_by_tree, weight_columns
 from sfumato.methods.recodings.level_search import SumOfLosses, choose_levels, search_levels
 from sfumato.plan.questions import Distinct
@@ -70,7 +71,7 @@ def slow_best_loss(columns, k, beta):
 
 @given(small_tables(), st.integers(1, 4), st.sampled_from([0.05, 0.2, 0.5]))
 def test_never_worse_than_the_best_of_all_combinations_of_levels(columns, k, beta):
-    found = least_lossy(columns, k, beta)
+    found = least_lossy(columns, GroupRules(k=k), beta)
     assert slow_share_alike(columns, found, k) >= 1.0 - beta
     assert loss_of(columns, found) <= slow_best_loss(columns, k, beta) + 1e-12
 
@@ -83,7 +84,9 @@ def test_the_search_of_levels_is_exact(columns, k, beta):
     def recodings(levels):
         return [column.levels[level] for column, level in zip(columns, levels, strict=True)]
 
-    objective = SumOfLosses(losses, lambda levels: counts.share_alike(recodings(levels), k) >= 1.0 - beta)
+    objective = SumOfLosses(
+        losses, lambda levels: counts.share_allowed(recodings(levels), GroupRules(k=k)) >= 1.0 - beta
+    )
     assert loss_of(columns, recodings(search_levels(objective).levels)) == pytest.approx(
         slow_best_loss(columns, k, beta)
     )
@@ -96,7 +99,9 @@ def test_predictive_tagging_tries_few_combinations():
 
     def holds(levels):
         tried.append(levels)
-        return counts.share_alike([c.levels[at] for c, at in zip(columns, levels, strict=True)], 5) >= 0.95
+        return (
+            counts.share_allowed([c.levels[at] for c, at in zip(columns, levels, strict=True)], GroupRules(k=5)) >= 0.95
+        )
 
     losses = [np.array([column.loss(level) for level in column.levels]) for column in columns]
     search_levels(SumOfLosses(losses, holds))
@@ -106,7 +111,7 @@ def test_predictive_tagging_tries_few_combinations():
 @given(small_tables(), st.integers(1, 4))
 def test_joint_counts_are_those_of_the_rows(columns, k):
     for recodings in itertools.islice(itertools.product(*(column.levels for column in columns)), 8):
-        assert JointCounts.of(columns).share_alike(recodings, k) == pytest.approx(
+        assert JointCounts.of(columns).share_allowed(recodings, GroupRules(k=k)) == pytest.approx(
             slow_share_alike(columns, recodings, k)
         )
 
@@ -212,5 +217,5 @@ def test_a_chain_is_planned_on_some_rows_of_a_large_table(monkeypatch):
     monkeypatch.setattr(joint_search, "PLANNED_ROWS", 200)
     rng = np.random.default_rng(1)
     columns = columns_of(*(rng.integers(0, 8, 1_000) for _ in range(3)))
-    found = least_lossy(columns, 5, 0.1)
+    found = least_lossy(columns, GroupRules(k=5), 0.1)
     assert slow_share_alike(columns, found, 5) >= 0.9

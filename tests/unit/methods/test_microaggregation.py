@@ -71,14 +71,14 @@ class TestPromises:
 
     @pytest.mark.parametrize("kind", ["each-column", "optimal-1d"])
     def test_columns_alone_are_anonymous_and_nothing_more_is_promised(self, kind):
-        release = sf.Microaggregate(k=4, kind=kind).release(people(), schema=ROLES, seed=1)
+        release = sf.Microaggregate(k=4, l=1, kind=kind).release(people(), schema=ROLES, seed=1)
         released = release.table.to_pandas()
         assert min(smallest(released, [name]) for name in QUASI) >= 4
         assert smallest(released, QUASI) < 4
         assert release.manifest.guarantee.endswith("each column by itself")
 
     def test_draws_promise_nothing_and_keep_every_column(self):
-        release = sf.Microaggregate(k=4, values="draw").release(people(), schema=ROLES, seed=1)
+        release = sf.Microaggregate(k=4, l=1, values="draw").release(people(), schema=ROLES, seed=1)
         assert release.manifest.guarantee == "no guarantee"
         before = as_table(people())
         for name in QUASI:

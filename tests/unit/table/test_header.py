@@ -21,6 +21,8 @@ def file(tmp_path):
 
 
 ROWS = "".join(f"Bob {number},{number % 7},cold\n" for number in range(60))
+NUMBERED = "".join(f"patient_{number:03d},Person {number} Huber,flu\n" for number in range(2, 40))
+CODES = "".join(f"AB-{number + 1000},{number},{number}.5,flu\n" for number in range(40))
 WORDS = "".join(f"Bob Smith{number},Rome{number},mild\n" for number in range(30))
 
 
@@ -34,6 +36,10 @@ WORDS = "".join(f"Bob Smith{number},Rome{number},mild\n" for number in range(30)
         "Alice Canary77,Oslo,severe\n" + WORDS,
         "Alice Price,Oslo,severe\n" + WORDS,
         "CANARY77\n" + "".join(f"PERSON{number}\n" for number in range(30)),
+        "patient A,Theresa Canary77,Huntington\n" + NUMBERED,  # a word of names in one cell
+        "Theresa Canary77,n.b.,Huntington\n" + ROWS,  # one text above numbers
+        "XY-4711,n.b.,k.u.,Canary77\n" + CODES,  # texts above numbers, but a code of a person
+        "Canary77 Type,Huntington,Oslo Road\n" + WORDS,
     ],
 )
 def test_a_first_line_that_looks_like_data_is_refused(file, text):
@@ -55,6 +61,8 @@ def test_a_first_line_that_looks_like_data_is_refused(file, text):
         'Alice CANARY77,"12,345.67",flu\n' + ROWS,
         "alice@canary77.org,x,flu\n" + ROWS,
         "Alice CANARY77,unknown,cold\n" + ROWS,  # "cold" recurs
+        "patient_001,Theresa Canary77,Huntington\n" + NUMBERED,  # the pattern of the cells below
+        "Case 1,Theresa Canary77,Huntington\n" + NUMBERED.replace("patient_", "Case "),
     ],
 )
 def test_a_first_line_with_a_value_is_data_and_a_warning_says_so(file, text):
@@ -71,6 +79,8 @@ def test_a_first_line_with_a_value_is_data_and_a_warning_says_so(file, text):
         "patient_name,ageYears,dx\n" + ROWS,
         "Full Name,City,Status\n" + WORDS,
         "foo,bar,baz\n" + "".join(f"{number},{number}.5,x\n" for number in range(30)),
+        "Q1,Q2,wave1\n" + "".join(f"A{number % 5},B{number % 3},{number}\n" for number in range(30)),
+        "id,B12,ICD10,alt\n" + "".join(f"P{number:03d},{number}.5,E1{number % 9},{number}\n" for number in range(30)),
     ],
 )
 def test_a_clear_header_is_read_without_a_word(file, text):

@@ -90,6 +90,7 @@ async def start_run(request: Request) -> Response:
         options=options,
         seed=form.number("seed"),
         attacked=bool(form.one("attacked")),
+        rows_not_people=bool(form.one("rows_not_people")),
     )
 
     def clear_away(ended: BackgroundJob) -> None:
@@ -149,7 +150,7 @@ def command_of(run: Run) -> str:
         run.task.options,
         file=file,
         folder=OUT,
-        arguments=[*run.task.source.reading.to_arguments(), *seed],
+        arguments=[*run.task.source.reading.to_arguments(), *seed, *(["--rows-not-people"] * run.task.rows_not_people)],
     )
 
 
@@ -167,7 +168,7 @@ def python_of(run: Run) -> str:
         run.task.options,
         file=run.task.source.name,
         folder=OUT,
-        arguments=seed,
+        arguments=seed + (", rows_not_people=True" if run.task.rows_not_people else ""),
         table=file,
     )
     return f"import sfumato as sf\n\n{expression}\n"
@@ -196,6 +197,7 @@ def project_of(run: Run) -> str:
             options=run.task.options,
             columns=run.task.schema,
             reading=None if reading == READING else reading,
+            rows_not_people=run.task.rows_not_people or None,
         ),
         home,
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from sfumato.engines.base import without_identifiers
+from sfumato.engines.base import others_of, without_identifiers
 from sfumato.plan.questions import Answers, Question
 from sfumato.plan.survey import Sample
 from sfumato.randomness import Randomness
@@ -40,6 +40,9 @@ class MemoryTable:
     @property
     def with_all_columns(self) -> MemoryTable:
         return MemoryTable(FittedTable(self.fitted.table, without_identifiers(self.schema)))
+
+    def only(self, names: Sequence[str]) -> MemoryTable:
+        return MemoryTable(FittedTable(self.fitted.table.select(names), others_of(self.schema, names)))
 
     @cached_property
     def releasable(self) -> Table:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from sfumato.engines.base import without_identifiers
+from sfumato.engines.base import others_of, without_identifiers
 from sfumato.errors import OptionError, ReadError, TableError, items_without_cause, without_cause
 from sfumato.release.rows import rows_in
 from sfumato.schema.columns import Role
@@ -227,6 +227,9 @@ class OutOfCoreTable:
     @property
     def with_all_columns(self) -> OutOfCoreTable:
         return replace(self, schema=without_identifiers(self.schema))
+
+    def only(self, names: Sequence[str]) -> OutOfCoreTable:
+        return OutOfCoreTable(self.stored.select(names), others_of(self.schema, names))
 
     @property
     def releasable(self) -> StoredRows:

@@ -23,9 +23,12 @@ import numpy as np
 
 from sfumato.methods.recodings.groupings import Groupings, JointCounts
 from sfumato.methods.recodings.level_search import Levels, SumOfLosses, choose_levels, search_levels
+from sfumato.plan.claims.sensitive_groups import SensitiveCounts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sfumato.methods.recodings.group_rules import GroupRules, SensitiveColumn
 
 # Chains of ever finer recodings, found from the joint counts of the rows (top-down specialization).
 #
@@ -225,15 +228,18 @@ COMBINATIONS = 30_000  # of levels that are searched, at most
 ROW_COMBINATIONS = 1_000_000_000  # rows × combinations of levels that are searched, at most
 
 
-def least_lossy(columns: Sequence[Groupings], k: int, beta: float) -> Recodings:
-    """Return the recoding with the smallest loss that leaves at most a share β of the rows in groups of fewer than k.
+def least_lossy(
+    columns: Sequence[Groupings], rules: GroupRules, beta: float, sensitive: Sequence[SensitiveColumn] = ()
+) -> Recodings:
+    """Return the recoding with the smallest loss for which the rules allow all rows but a share β.
 
     Not worse than the best combination of levels, as long as no more combinations than ``COMBINATIONS`` exist.
     """
     counts = JointCounts.of(columns)
+    pairs = [(one, SensitiveCounts.of(counts.of_row, one.codes, len(one.values))) for one in sensitive]
 
     def holds(recodings: Sequence[NDArray[np.int32]]) -> bool:
-        return counts.share_alike(recodings, k) >= 1.0 - beta
+        return counts.share_allowed(recodings, rules, pairs) >= 1.0 - beta
 
     chains = [_last_that_holds(chain, columns, holds) for chain in _plan_chains(columns)]
     best = min(chains, key=lambda recodings: loss_of(columns, recodings))

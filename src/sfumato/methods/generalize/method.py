@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sfumato.errors import OptionError
 from sfumato.methods.base import Method, require_rows
 from sfumato.methods.generalize.population import ProbabilisticAnonymity
 from sfumato.methods.generalize.quasi_recodings import BudgetedColumns
-from sfumato.methods.options import group_size_option, importance_option, reported_option
+from sfumato.methods.options import diversity_option, group_size_option, importance_option, reported_option
 from sfumato.methods.recodings.buckets import SHOWN, Shown
+from sfumato.methods.recodings.group_rules import GroupRules, make_rules
 from sfumato.methods.recodings.quasi_columns import promise_containment
 from sfumato.methods.recodings.recoding import RecodingPlan, released_columns
 from sfumato.params import Checked, Choice, OrNone, Probability, Whole
-from sfumato.plan.claims.groups import KAnonymity
 from sfumato.plan.survey import Survey, count_blocks
 from sfumato.risk.anonymity_budget import anonymity_budget, require_population
 from sfumato.schema.schema import Schema
@@ -43,8 +43,8 @@ class Generalize(Method):
 
     With a ``population``, at least a share 1 − ``beta`` of the rows match at least ``k`` of its people, with 95 %
     confidence if the table is a random sample of the population. Without one, the table is its own population and the
-    release is k-anonymous: rows in groups of fewer than k rows, at most a share ``beta``, are suppressed. (Lodha and
-    Thomas.)
+    release is k-anonymous: rows in groups of fewer than k rows, at most a share ``beta``, are suppressed. So are
+    rows in groups with fewer than ``l`` values of a sensitive column. (Lodha and Thomas.)
 
     Examples
     --------
@@ -105,6 +105,7 @@ class Generalize(Method):
         default=1,
         unit="rows",
     )
+    l: int | None = diversity_option(" Rows in less diverse groups, at most a share beta, are suppressed.")
     represent: Shown = reported_option(
         Choice(SHOWN),
         "What is released for a group of numbers: its range (two columns), its median or mean, or a label.",
@@ -121,7 +122,8 @@ class Generalize(Method):
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> RecodingPlan:
         """Choose the recodings of the columns within the budget, from the survey alone."""
         require_rows(survey.rows, self.alike)
-        quasi = BudgetedColumns.of_survey(survey, schema, self)
+        rules = replace(make_rules(survey, schema, k=self.k, l=self.l), k=self.alike)
+        quasi = BudgetedColumns.of_survey(survey, schema, self, rules)
         most = self.combinations(quasi.population)
         spent = quasi.spend(most)
         released = released_columns(quasi.names, spent.recodings)
@@ -129,7 +131,7 @@ class Generalize(Method):
             columns=tuple(column.name for column in schema.columns),
             quasi=quasi.names,
             recodings=spent.recodings,
-            promises=(*self._promises(quasi.population, most, released), *promise_containment(spent.recodings)),
+            promises=(*self._promises(quasi.population, most, released, rules), *promise_containment(spent.recodings)),
             method_notes={
                 "combinations before": math.prod(quasi.sizes.values()),
                 "combinations after": math.prod(spent.values.values()),
@@ -140,8 +142,8 @@ class Generalize(Method):
                 "values before": dict(quasi.sizes),
                 "values after": dict(spent.values),
             },
-            within=self.alike,
-            suppressed_at_most=self.beta if self.alike > 1 else 0.0,
+            rules=rules,
+            suppressed_at_most=0.0 if rules.allow_all else self.beta,
             parts=count_blocks(survey),
         )
 
@@ -158,10 +160,12 @@ class Generalize(Method):
         """Smallest number of released rows that are equal in the quasi-identifiers."""
         return max(self.k, self.within) if self.population is None else self.within
 
-    def _promises(self, population: int, most: int, released: Mapping[str, tuple[str, ...]]) -> tuple[Claim[Any], ...]:
-        alike = KAnonymity(k=self.alike, columns=tuple(name for names in released.values() for name in names))
+    def _promises(
+        self, population: int, most: int, released: Mapping[str, tuple[str, ...]], rules: GroupRules
+    ) -> tuple[Claim[Any], ...]:
+        alike, *diverse = rules.claims(tuple(name for names in released.values() for name in names))
         if self.population is None:
-            return (alike,)
+            return (alike, *diverse)
         matches = ProbabilisticAnonymity(
             k=self.k,
             population=population,
@@ -170,4 +174,4 @@ class Generalize(Method):
             any_distribution=self.budget == "any",
             columns=released,
         )
-        return (matches, alike) if self.within > 1 else (matches,)
+        return (matches, alike, *diverse) if self.within > 1 else (matches, *diverse)

@@ -63,7 +63,7 @@ class Matches:
 
     share: float  # expected share of rows that match at least k people, from 0 to 1
     share_at_least: float  # its lower limit with 95 % confidence; equal to ``share`` if the population is counted
-    share_within: float  # share of rows in groups of at least ``within`` rows, from 0 to 1
+    share_within: float  # share of rows in groups of the table that may be released, from 0 to 1
     smallest_group: int  # smallest number of equal rows in the release
     groups: int
 
@@ -74,6 +74,7 @@ class Combinations:
 
     counts: NDArray[np.int64]  # (combinations,)
     codes: tuple[NDArray[np.int64], ...]  # one array per column: the code of each combination, from 0
+    of_row: NDArray[np.int64]  # the combination of each row, if the rows are known
 
     @classmethod
     def of(cls, columns: Sequence[RecodedCodes], rows: int) -> Combinations:
@@ -82,7 +83,8 @@ class Combinations:
         for column in columns:
             labels = refine(labels, column.codes, column.size)
         first = first_rows(labels)
-        return cls(np.bincount(labels), tuple(column.codes[first].astype(np.int64) for column in columns))
+        codes = tuple(column.codes[first].astype(np.int64) for column in columns)
+        return cls(np.bincount(labels), codes, labels)
 
     @property
     def rows(self) -> int:
@@ -90,16 +92,13 @@ class Combinations:
         return int(self.counts.sum())
 
 
-def expected_matches(combinations: Combinations, population: int, k: int, *, within: int = 1) -> Matches:
-    """Estimate the share of rows that match at least ``k`` of ``population`` people in all columns.
-
-    Also count the share of rows that match at least ``within`` rows of the table, including themselves.
-    """
+def expected_matches(combinations: Combinations, population: int, k: int) -> Matches:
+    """Estimate the share of rows that match at least ``k`` of ``population`` people in all columns."""
     rows, counts = combinations.rows, combinations.counts.astype(np.float64)
     matches = Matches(
         share=(counted := float(counts[counts >= k].sum() / rows)),
         share_at_least=counted,
-        share_within=float(counts[counts >= within].sum() / rows),
+        share_within=1.0,
         smallest_group=int(counts.min()),
         groups=len(counts),
     )
@@ -201,7 +200,7 @@ class CombinationCounts:
         """The same with values numbered, in an order that does not depend on how the blocks were merged."""
         order = np.lexsort(self.hashes.T)
         codes = tuple(np.unique(column, return_inverse=True)[1] for column in self.hashes[order].T)
-        return Combinations(self.counts[order], codes)
+        return Combinations(self.counts[order], codes, np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, kw_only=True)

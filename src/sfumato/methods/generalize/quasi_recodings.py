@@ -14,10 +14,12 @@ from sfumato.methods.generalize.joint_search import least_lossy, refine_by_tests
 from sfumato.methods.generalize.population import Combinations, Matches, RecodedCodes, expected_matches
 from sfumato.methods.recodings.buckets import Buckets, Shown, quantile_ends
 from sfumato.methods.recodings.categories import coarsen_to_at_most
+from sfumato.methods.recodings.group_rules import GroupRules, SensitiveColumn
 from sfumato.methods.recodings.groupings import Groupings
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
 from sfumato.methods.recodings.recoding import Recoding, ValueMap
 from sfumato.params import require_int
+from sfumato.plan.claims.sensitive_groups import SensitiveCounts
 from sfumato.plan.survey import Survey
 from sfumato.risk.uniqueness import population_of
 from sfumato.schema.schema import Schema
@@ -133,13 +135,15 @@ class BudgetedColumns(QuasiColumns):
 
     method: GeneralizeOptions
     population: int
+    rules: GroupRules  # for the groups of released rows
 
     @classmethod
-    def of_survey(cls, survey: Survey, schema: Schema, method: GeneralizeOptions) -> BudgetedColumns:
+    def of_survey(cls, survey: Survey, schema: Schema, method: GeneralizeOptions, rules: GroupRules) -> BudgetedColumns:
         """Ask the survey about the quasi-identifiers."""
         columns = QuasiColumns.of(survey, schema, importance=method.importance, represent=method.represent)
         known = {one.name: getattr(columns, one.name) for one in fields(columns)}
-        return cls(**known, method=method, population=population_of(survey.rows, method.population))
+        population = population_of(survey.rows, method.population)
+        return cls(**known, method=method, population=population, rules=rules)
 
     def spend(self, most: int) -> Chosen:
         """Return the recodings that lose least within the budget ``most`` and with which enough rows match k people.
@@ -174,7 +178,8 @@ class BudgetedColumns(QuasiColumns):
     def _search(self) -> Chosen:
         """Return the recodings that lose least, from the joint counts of the rows."""
         if self.population == self.sample.rows:
-            groups = least_lossy(self.groupings, max(self.method.k, self.method.alike), self.method.beta)
+            rules = replace(self.rules, k=max(self.method.k, self.method.alike))
+            groups = least_lossy(self.groupings, rules, self.method.beta, self._sensitive)
         else:
             groups = refine_by_tests(self.groupings, self.population, self._passes)
         return self._combine(
@@ -186,11 +191,21 @@ class BudgetedColumns(QuasiColumns):
             RecodedCodes(of[column.value_of_row[rows]], int(of.max()) + 1)
             for column, of in zip(self.groupings, groups, strict=True)
         ]
-        return self._are_enough(self._matches(shown, len(rows)))
+        return self._are_enough(self._matches(shown, rows))
 
-    def _matches(self, shown: Sequence[RecodedCodes], rows: int) -> Matches:
-        combinations = Combinations.of(shown, rows)
-        return expected_matches(combinations, self.population, self.method.k, within=self.method.alike)
+    def _matches(self, shown: Sequence[RecodedCodes], rows: NDArray[np.int64]) -> Matches:
+        combinations = Combinations.of(shown, len(rows))
+        counted = [
+            (one.rule, SensitiveCounts.of(combinations.of_row, one.codes[rows], len(one.values)), one.values)
+            for one in self._sensitive
+        ]
+        kept = self.rules.mark_allowed(combinations.counts, counted)
+        matches = expected_matches(combinations, self.population, self.method.k)
+        return replace(matches, share_within=float(combinations.counts[kept].sum() / len(rows)))
+
+    @cached_property
+    def _sensitive(self) -> list[SensitiveColumn]:
+        return self.rules.columns_of(self.sample.table)
 
     def _combine(self, parts: Sequence[_Part]) -> Chosen:
         by_name = {part.name: part for part in parts}
@@ -198,7 +213,7 @@ class BudgetedColumns(QuasiColumns):
         return Chosen(
             recodings=recodings,
             values=self.sizes | {recoding.name: recoding.values for recoding in recodings},
-            matches=self._matches([by_name[name].shown for name in self.names], self.sample.rows),
+            matches=self._matches([by_name[name].shown for name in self.names], np.arange(self.sample.rows)),
             loss=sum(part.loss for part in parts),
         )
 

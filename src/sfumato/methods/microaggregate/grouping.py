@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from sfumato.errors import CannotRelease
 from sfumato.methods.partition import BoxPartition, label_sets
 from sfumato.methods.search_budget import SearchBudget, SearchReporter, SpentBudget
+from sfumato.plan.claims.sensitive_groups import SensitiveCounts, distinct_values
 from sfumato.plan.plan import SearchTrace, Trace
 from sfumato.table.intervals import high_name, low_name, missing_name
 from sfumato.table.kinds import Kind, number_column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from sfumato.methods.recodings.group_rules import SensitiveColumn
     from sfumato.table.encoder import Encoder
     from sfumato.table.table import Table
 
@@ -140,6 +143,8 @@ if TYPE_CHECKING:
     Labels = NDArray[np.int64]
 
 COLUMNWISE = ("each-column", "optimal-1d")
+JOINED_NEAR = 16  # nearest groups among which one is chosen to join
+COMMON_VALUES = 30  # of a sensitive column; groups with other values are not told apart by these
 GAINS = (0.2, 1.1)  # of V-MDAV: for scattered and for clustered rows; the better result is used
 
 
@@ -170,15 +175,90 @@ def row_groups(
     kind: str,
     generator: np.random.Generator,
     *,
+    sensitive: Sequence[SensitiveColumn] = (),
     budget: SearchBudget | None = None,
 ) -> SearchedGrouping:
-    """Group the rows of a matrix; with a budget, the groups are improved by a search."""
+    """Group the rows of a matrix; with a budget, the groups are improved by a search.
+
+    Then groups that lack diversity in a sensitive column are joined with others.
+    """
     labels = _start(matrix, k, generator) if kind == "search" else GROUPINGS[kind](matrix, k, generator)
     trace = Trace()
     if budget is not None and len(matrix) >= 2 * k:
         labels, done = search_groups(matrix, labels, k, budget, generator)
         trace = Trace(searches=(done,))
+    if sensitive:
+        labels = join_until_diverse(matrix, labels, sensitive)
     return SearchedGrouping(RowGrouping(np.unique(labels, return_inverse=True)[1]), trace)
+
+
+def join_until_diverse(matrix: NDArray[np.float64], labels: Labels, sensitive: Sequence[SensitiveColumn]) -> Labels:
+    """Return groups that have the demanded number of values of each sensitive column.
+
+    In each round, groups that lack values are joined with near ones that have other values, and about as many with each
+    of these, so that few groups do not collect all others.
+    """
+    while True:
+        labels = np.unique(labels, return_inverse=True)[1]
+        lacking = [one for one in sensitive if (distinct_values(one.counts(labels)) < one.rule.l).any()]
+        if not lacking:
+            return labels
+        if labels.max(initial=0) == 0:
+            raise CannotRelease(
+                "All rows of a block must have the demanded number of values of each sensitive column.",
+                found=f"fewer values of {lacking[0].rule.column!r} in a block",
+                fix="a smaller l, or the engine memory",
+            )
+        labels = _join_once(matrix, labels, lacking[0])[labels]
+
+
+def _join_once(matrix: NDArray[np.float64], labels: Labels, sensitive: SensitiveColumn) -> Labels:
+    """Return the new label of each group, after groups that lack values of one column were joined with others."""
+    counts = sensitive.counts(labels)
+    centres = np.column_stack([np.bincount(labels, weights=column) / counts.sizes for column in matrix.T])
+    spread = np.random.default_rng(0).normal(size=centres.shape)  # so that equal centres have different neighbours
+    centres += 1e-6 * (centres.std(axis=0) + 1e-9) * spread
+    joined = np.arange(len(centres))
+    for groups, others in _by_values(counts, sensitive.rule.l):
+        most = np.zeros(len(centres), dtype=np.int64)
+        most[others] = -(-len(groups) // len(others))
+        _join_near(centres, joined, groups, most)
+    return joined
+
+
+def _by_values(counts: SensitiveCounts, l: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the groups with fewer than l values that have the same common ones, and the groups with other values."""
+    common = np.argsort(-np.bincount(counts.value), kind="stable")[:COMMON_VALUES]
+    ends = np.append(counts.starts[1:], len(counts.value))
+    same: dict[tuple[int, ...], list[int]] = {}
+    for group in np.flatnonzero(distinct_values(counts) < l):
+        values = counts.value[counts.starts[group] : ends[group]]
+        same.setdefault(tuple(values[np.isin(values, common)].tolist()), []).append(int(group))
+    for values, groups in sorted(same.items()):
+        yield np.array(groups), np.unique(counts.group[~np.isin(counts.value, values)])
+
+
+def _join_near(centres: NDArray[np.float64], joined: Labels, groups: Labels, most: NDArray[np.int64]) -> None:
+    """Join each of some groups with a near one, the nearest first; at most ``most`` with each.
+
+    A group that another one was joined with, or that was joined before, stays as it is in this round.
+    """
+    from sfumato.kernels.neighbours import nearest
+
+    is_free = (joined == np.arange(len(joined))) & (np.bincount(joined, minlength=len(joined)) == 1)
+    waiting = groups[is_free[groups]]
+    while len(waiting):
+        others = np.flatnonzero((most > 0) & (joined == np.arange(len(joined))))
+        found = nearest(centres[waiting], centres[others], min(JOINED_NEAR, len(others)))
+        for place in np.argsort(found.distance, axis=None, kind="stable"):
+            group, partner = waiting[place // found.index.shape[1]], others[found.index.flat[place]]
+            if group != partner and is_free[group] and joined[partner] == partner and most[partner] > 0:
+                joined[group], is_free[group], is_free[partner] = partner, False, False
+                most[partner] -= 1
+        left = waiting[is_free[waiting]]
+        if len(left) == len(waiting):
+            return
+        waiting = left
 
 
 def column_groups(block: Table, name: str, k: int, kind: str) -> RowGrouping:

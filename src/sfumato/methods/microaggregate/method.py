@@ -20,12 +20,13 @@ from sfumato.methods.microaggregate.grouping import (
     representatives,
     row_groups,
 )
-from sfumato.methods.options import budget_option, group_size_option, reported_option
+from sfumato.methods.options import budget_option, diversity_option, group_size_option, reported_option
 from sfumato.methods.partition import Routes, grow_routes, one_block
+from sfumato.methods.recodings.group_rules import GroupRules, make_rules
 from sfumato.methods.search_budget import SearchBudget
 from sfumato.params import Choice
 from sfumato.plan.claims.containment import Containment
-from sfumato.plan.claims.groups import EachColumnAnonymous, KAnonymity
+from sfumato.plan.claims.groups import EachColumnAnonymous
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
 from sfumato.plan.plan import Claim, Outcome, Plan, Trace
 from sfumato.plan.questions import DistinctIn, FactsOf
@@ -56,8 +57,8 @@ class Space:
     routes: Routes
 
     @classmethod
-    def fit(cls, survey: Survey, names: Sequence[str], k: int) -> Space:
-        """Fit the space to a survey; blocks have at least 2k sampled rows."""
+    def fit(cls, survey: Survey, names: Sequence[str], rules: GroupRules) -> Space:
+        """Fit the space to a survey; blocks have at least 2k sampled rows, and the diversity that the rules demand."""
         sample = survey.sample.table.select(names)
         numbers = [name for name in names if sample.kinds[name].is_numeric]
         others = [name for name in names if name not in numbers]
@@ -73,8 +74,13 @@ class Space:
         weights = _weights(encoder, matrix)
         if survey.block_rows is None or survey.block_rows >= survey.rows:
             return cls(encoder, weights, one_block())
-        places, most = matrix * weights, max(survey.block_rows, 4 * k) * survey.sample.share
-        return cls(encoder, weights, grow_routes(places, most, lambda rows: _cut(places[rows], 2 * k)))
+        places, most = matrix * weights, max(survey.block_rows, 4 * rules.k) * survey.sample.share
+        sensitive = rules.columns_of(survey.sample.table)
+
+        def cut(rows: NDArray[np.int64]) -> tuple[int, float] | None:
+            return _cut(places[rows], 2 * rules.k, [(one.codes[rows], one.rule.l) for one in sensitive])
+
+        return cls(encoder, weights, grow_routes(places, most, cut))
 
     def matrix(self, rows: Table) -> NDArray[np.float64]:
         """Return the coordinates of each row."""
@@ -99,8 +105,13 @@ def _weights(encoder: Encoder, matrix: NDArray[np.float64]) -> NDArray[np.float6
     return weights
 
 
-def _cut(places: NDArray[np.float64], least: int) -> tuple[int, float] | None:
-    """Return the cut near the median of the axis with the largest variance that leaves ``least`` rows on both sides."""
+def _cut(
+    places: NDArray[np.float64], least: int, sensitive: Sequence[tuple[NDArray[np.int32], int]]
+) -> tuple[int, float] | None:
+    """Return the cut near the median of the axis with the largest variance that leaves ``least`` rows on both sides.
+
+    Both sides also keep the number of different codes that is given with each sensitive column.
+    """
     variances = places.var(axis=0)
     for axis in np.argsort(-variances, kind="stable"):
         if variances[axis] <= 0.0:
@@ -110,7 +121,9 @@ def _cut(places: NDArray[np.float64], least: int) -> tuple[int, float] | None:
         ends = ends[(ends >= least) & (len(ordered) - ends >= least)]
         if len(ends):
             middle = ends[np.argmin(np.abs(ends - len(ordered) // 2))]
-            return int(axis), float(ordered[middle - 1])
+            below = places[:, axis] <= ordered[middle - 1]
+            if all(len(np.unique(codes[side])) >= l for codes, l in sensitive for side in (below, ~below)):
+                return int(axis), float(ordered[middle - 1])
     return None
 
 
@@ -128,8 +141,9 @@ class Microaggregate(Method):
     Numbers are standardised, and categories are encoded by indicators, so that all columns count equally. A group is
     released with its mean, and with its most frequent category; a value that is missing in more than half of its rows
     is released as missing. All other columns are released as they are. With one group per row the release is
-    k-anonymous; with ``kind="each-column"`` or ``"optimal-1d"`` each column is k-anonymous only by itself, and
-    ``values="draw"`` promises nothing.
+    k-anonymous, and groups with fewer than ``l`` values of a sensitive column are joined with the nearest ones that
+    have another value. With ``kind="each-column"`` or ``"optimal-1d"`` each column is k-anonymous only by itself, and
+    ``values="draw"`` promises nothing: both need l = 1 if there is a sensitive column.
 
     The registry name of the method is "mdav", for every kind.
 
@@ -153,6 +167,7 @@ class Microaggregate(Method):
     }
 
     k: int = group_size_option("Smallest number of rows in a group.", at_least=2)
+    l: int | None = diversity_option()
     kind: str = reported_option(
         Choice(KINDS),
         'How groups are formed. "mdav": k rows around the outermost rows, in quadratic time; "vmdav": the same with k '
@@ -194,9 +209,17 @@ class Microaggregate(Method):
         """Fit the space in which rows are compared; groups are formed when a block is transformed."""
         require_rows(survey.rows, self.k)
         quasi = schema.names(Role.QUASI)
+        rules = make_rules(survey, schema, k=self.k, l=self.l)
+        if rules.sensitive and (self.is_columnwise or self.values == "draw"):
+            raise OptionError(
+                "Sensitive columns can be protected only in groups of whole rows that share their released values.",
+                found=f"kind={self.kind!r}, values={self.values!r}, l = {rules.sensitive[0].l}",
+                fix="another kind and values, or l=1 (--l 1), which does not protect sensitive columns",
+            )
         plan = MicroaggregationPlan(
             options=self,
-            space=Space.fit(survey, quasi, self.k),
+            rules=rules,
+            space=Space.fit(survey, quasi, rules),
             passed=tuple(column.name for column in schema.columns if column.name not in quasi),
             randomness=randomness,
         )
@@ -211,6 +234,7 @@ class MicroaggregationPlan(Plan):
     """Group the rows of each block."""
 
     options: Microaggregate
+    rules: GroupRules
     space: Space
     passed: tuple[str, ...]  # columns that are released as they are
     randomness: Randomness
@@ -256,7 +280,7 @@ class MicroaggregationPlan(Plan):
             return ()
         if self.options.is_columnwise and len(names) > 1:
             return (EachColumnAnonymous(k=self.options.k, columns={name: (name,) for name in names}),)
-        return (KAnonymity(k=self.options.k, columns=self.shown),)
+        return self.rules.claims(self.shown)
 
     @property
     def notes(self) -> Mapping[str, object]:
@@ -285,6 +309,7 @@ class MicroaggregationPlan(Plan):
                 options.k,
                 options.kind,
                 stream(f"groups {number}"),
+                sensitive=self.rules.columns_of(block),
                 budget=None if budget is None else budget.split(self.blocks),
             )
             groups, trace = dict.fromkeys(names, searched.groups), searched.trace

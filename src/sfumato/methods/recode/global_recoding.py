@@ -198,22 +198,17 @@ MOST_COMBINATIONS = 1 << 19  # that are listed; of larger lattices, some levels 
 class GlobalPlan(RecodingPlan):
     """Recode every column at its level, and suppress the groups that break a rule."""
 
-    rules: GroupRules
     population: PopulationGroups | None = None
 
     def rows_to_keep(self, released: Table) -> NDArray[np.bool_]:
-        """Mark the rows in groups that the rules allow."""
+        """Mark the rows in groups that the rules allow; with a population, k speaks of its people."""
+        if self.population is None:
+            return super().rows_to_keep(released)
         names = self.released_names(self.quasi)
-        labels = group_labels(released, names)
-        sizes = np.bincount(labels)
-        columns = self.rules.columns_of(released)
-        counted = [(one.rule, SensitiveCounts.of(labels, one.codes, len(one.values)), one.values) for one in columns]
-        people = None
-        if self.population is not None:
-            groups = KeyedGroups.of(released, names)
-            people = np.zeros(len(sizes), dtype=np.int64)
-            people[labels[first_rows(groups.labels)]] = self.population.people(GroupCounts.of(groups))
-        return np.asarray(self.rules.mark_allowed(sizes, counted, people)[labels])
+        labels, groups = group_labels(released, names), KeyedGroups.of(released, names)
+        people = np.zeros(int(labels.max(initial=-1)) + 1, dtype=np.int64)
+        people[labels[first_rows(groups.labels)]] = self.population.people(GroupCounts.of(groups))
+        return self.rules.mark_rows(labels, released, people)
 
 
 def global_plan(
@@ -258,7 +253,6 @@ def global_plan(
         recodings=tuple(recodings.values()),
         promises=(*claims, *promise_containment(tuple(recodings.values()))),
         method_notes=notes,
-        within=rules.k,
         suppressed_at_most=suppress,
         parts=parts,
         rules=rules,

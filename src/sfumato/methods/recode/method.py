@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sfumato.errors import OptionError
 from sfumato.methods.base import Method, require_rows
-from sfumato.methods.options import group_size_option, importance_option, reported_option, search_option
+from sfumato.methods.options import (
+    diversity_option,
+    group_size_option,
+    importance_option,
+    reported_option,
+    search_option,
+)
 from sfumato.methods.recode.global_recoding import LOSSES, Loss
 from sfumato.methods.recodings.group_rules import DISTANCES, DIVERSITY_KINDS, Distance, DiversityKind, make_rules
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
-from sfumato.params import Choice, Number, OrNone, Probability, Share, Tabular, Whole, option
+from sfumato.params import Choice, Number, OrNone, Probability, Share, Tabular, option
 from sfumato.plan.plan import Plan
 from sfumato.plan.survey import Survey, count_blocks
 from sfumato.sources.frames import as_table
@@ -85,11 +91,7 @@ class Recode(Method):
         default="granularity",
     )
     importance: Mapping[str, float] | None = importance_option("Relative importance of each column in the loss.")
-    l: int | None = reported_option(
-        OrNone(Whole(at_least=1)),
-        "Diversity of each sensitive column in every group. None: 2 if there is a sensitive column.",
-        default=None,
-    )
+    l: int | None = diversity_option()
     l_kind: DiversityKind = reported_option(
         Choice(DIVERSITY_KINDS),
         'How diversity is counted: "distinct" values, exp("entropy"), or "recursive" (c, l)-diversity.',

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sfumato.errors import OptionError, SchemaError
+from sfumato.methods.diversity import choose_l, default_questions, require_enough_values
 from sfumato.plan.claims.groups import Diversity, KAnonymity
 from sfumato.plan.claims.risk import RiskAtMost
 from sfumato.plan.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
@@ -114,9 +115,14 @@ class SensitiveColumn:
 class GroupRules:
     """What every released group must fulfil, and what all groups together must."""
 
-    k: int
-    average_risk: float | None
-    sensitive: tuple[SensitiveRule, ...]
+    k: int = 1
+    average_risk: float | None = None
+    sensitive: tuple[SensitiveRule, ...] = ()
+
+    @property
+    def allow_all(self) -> bool:
+        """Whether every group may be released."""
+        return self.k <= 1 and not self.sensitive
 
     @property
     def is_monotone(self) -> bool:
@@ -132,6 +138,14 @@ class GroupRules:
             coded = rows.coded(rule.column)
             columns.append(SensitiveColumn(rule, coded.codes, coded.values))
         return columns
+
+    def mark_rows(
+        self, labels: NDArray[np.int64], rows: Table, k_sizes: NDArray[np.int64] | None = None
+    ) -> NDArray[np.bool_]:
+        """Mark the rows that are in groups that may be released, given dense group labels."""
+        columns = self.columns_of(rows)
+        counted = [(one.rule, one.counts(labels), one.values) for one in columns]
+        return np.asarray(self.mark_allowed(np.bincount(labels), counted, k_sizes)[labels])
 
     def mark_allowed(
         self,
@@ -190,11 +204,11 @@ def make_rules(
     *,
     k: int,
     l: int | None,
-    l_kind: DiversityKind,
-    c: float,
-    t: float | None,
-    distance: Distance,
-    average_risk: float | None,
+    l_kind: DiversityKind = "distinct",
+    c: float = 1.0,
+    t: float | None = None,
+    distance: Distance = "equal",
+    average_risk: float | None = None,
 ) -> GroupRules:
     """Return the rules for the sensitive columns of a table; ``l`` None is 2 if there is one."""
     names = schema.names(Role.SENSITIVE)
@@ -204,7 +218,9 @@ def make_rules(
             found="none in the schema",
             fix="declare the role 'sensitive', or leave l and t out",
         )
-    wanted = l or (2 if names else 1)
+    wanted = choose_l(l, k, survey.rows, schema, survey.ask(default_questions(l, schema)))
+    if survey.sample.is_whole:
+        require_enough_values(wanted, schema, survey.sample.table)
     rules = []
     for name in names if wanted > 1 or t is not None else ():
         order, tree, kind = _find_order(survey, schema, name, distance) if t is not None else ((), None, "equal")

@@ -21,11 +21,13 @@ import numpy as np
 
 from sfumato.methods.recodings.buckets import Buckets, quantile_ends
 from sfumato.methods.recodings.categories import TreeBranch, cut_tree, join_runs, leave_empty, pool_values
+from sfumato.plan.claims.sensitive_groups import SensitiveCounts
 from sfumato.table.groups import first_rows, refine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.methods.recodings.group_rules import GroupRules, SensitiveColumn
     from sfumato.methods.recodings.recoding import Recoding
     from sfumato.plan.questions import Distinct
     from sfumato.plan.sketches import WeightedPoints
@@ -199,10 +201,22 @@ class JointCounts:
         first = first_rows(labels)
         return cls(tuple(column.of_rows(first) for column in columns), np.bincount(labels), labels)
 
-    def share_alike(self, recodings: Sequence[NDArray[np.int32]], k: int) -> float:
-        """Return the share of rows in groups of at least k rows, if the values are recoded to these groups."""
+    def share_allowed(
+        self,
+        recodings: Sequence[NDArray[np.int32]],
+        rules: GroupRules,
+        sensitive: Sequence[tuple[SensitiveColumn, SensitiveCounts]] = (),
+    ) -> float:
+        """Return the share of rows that the rules allow, if the values are recoded to these groups.
+
+        ``sensitive`` are the sensitive columns with the counts of their values in each combination.
+        """
         labels = np.zeros(len(self.counts), dtype=np.int64)
         for column, groups in zip(self.columns, recodings, strict=True):
             labels = refine(labels, groups[column.value_of_row], int(groups.max()) + 1)
         sizes = np.bincount(labels, weights=self.counts)
-        return float(sizes[sizes >= k].sum() / sizes.sum())
+        counted = [
+            (one.rule, SensitiveCounts.of(labels[pairs.group], pairs.value, pairs.values, pairs.count), one.values)
+            for one, pairs in sensitive
+        ]
+        return float(sizes[rules.mark_allowed(sizes, counted)].sum() / sizes.sum())

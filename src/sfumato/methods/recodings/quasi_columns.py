@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from sfumato.methods.base import Method, require_rows
 from sfumato.methods.options import importance_of
 from sfumato.methods.recodings.buckets import Buckets, Shown
 from sfumato.methods.recodings.categories import coarsen_to_at_least, coarsen_to_at_most
+from sfumato.methods.recodings.group_rules import make_rules
 from sfumato.methods.recodings.groupings import (
     Groupings,
     group_by_order,
@@ -167,7 +169,13 @@ class Goal:
 
 
 class ColumnwiseMethod(Method):
-    """A method that recodes each quasi-identifier by itself."""
+    """A method that recodes each quasi-identifier by itself.
+
+    It forms no groups of whole rows, so it cannot make them diverse: diversity is counted on the released rows, and a
+    release in which it does not hold is refused.
+    """
+
+    l: int | None
 
     @property
     @abstractmethod
@@ -197,16 +205,20 @@ class ColumnwiseMethod(Method):
                 distinct = answers[DistinctIn(name, MOST_VALUES)].require_complete(name)
                 coarse = self.goal.coarsen(schema[name], kinds[name], distinct)
                 recodings += [] if coarse.is_unchanged else [coarse]
-        return recoding_plan(schema, recodings, self.goal, count_blocks(survey))
+        shown = released_columns(quasi, recodings)
+        return RecodingPlan(
+            columns=tuple(column.name for column in schema.columns),
+            quasi=quasi,
+            recodings=tuple(recodings),
+            promises=(
+                self.goal.claim(shown),
+                *self._promise_diversity(survey, schema, tuple(chain.from_iterable(shown.values()))),
+                *promise_containment(recodings),
+            ),
+            parts=count_blocks(survey),
+        )
 
-
-def recoding_plan(schema: Schema, recodings: list[Recoding], goal: Goal, parts: int) -> RecodingPlan:
-    """Return the plan for these recodings, with its promises."""
-    quasi = schema.names(Role.QUASI)
-    return RecodingPlan(
-        columns=tuple(column.name for column in schema.columns),
-        quasi=quasi,
-        recodings=tuple(recodings),
-        promises=(goal.claim(released_columns(quasi, recodings)), *promise_containment(recodings)),
-        parts=parts,
-    )
+    def _promise_diversity(self, survey: Survey, schema: Schema, columns: tuple[str, ...]) -> tuple[Claim[Any], ...]:
+        """Return the promises about sensitive columns in groups of rows that are equal in these released columns."""
+        k = self.goal.k or max(1, survey.rows // (self.goal.buckets or 1))
+        return make_rules(survey, schema, k=k, l=self.l).claims(columns)[1:]

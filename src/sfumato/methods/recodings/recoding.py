@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import SchemaError
+from sfumato.methods.recodings.group_rules import GroupRules
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
 from sfumato.plan.plan import Claim, Outcome, Plan
 from sfumato.plan.questions import Distinct
@@ -148,8 +149,8 @@ def covered_values(words: Iterable[Sequence[str | None]], values: pa.Array) -> d
 class RecodingPlan(Plan):
     """Recode some columns and release the others as they are.
 
-    ``within`` is the smallest number of released rows that must be equal in the released quasi-identifiers; smaller
-    groups are suppressed. If the engine works in blocks, each block contains whole groups.
+    ``rules`` say which groups of rows that are equal in the released quasi-identifiers may be released; the others are
+    suppressed. If the engine works in blocks, each block contains whole groups.
     """
 
     columns: tuple[str, ...]  # original columns that may be released, in order
@@ -157,7 +158,7 @@ class RecodingPlan(Plan):
     recodings: tuple[Recoding, ...]
     promises: tuple[Claim[Any], ...] = ()
     method_notes: Mapping[str, Any] = field(default_factory=dict)  # notes for the manifest
-    within: int = 1
+    rules: GroupRules = field(default_factory=GroupRules)
     suppressed_at_most: float = 0.0  # share of rows
     parts: int = 1
 
@@ -212,11 +213,10 @@ class RecodingPlan(Plan):
         return Outcome(released if len(kept) == released.rows else released.take(kept), kept)
 
     def rows_to_keep(self, released: Table) -> NDArray[np.bool_]:
-        """Mark the rows that are released: those in groups of at least ``within`` rows."""
-        if self.within <= 1:
+        """Mark the rows that are released: those in groups that the rules allow."""
+        if self.rules.allow_all:
             return np.ones(released.rows, dtype=bool)
-        labels = group_labels(released, self.released_names(self.quasi))
-        return np.asarray(np.bincount(labels)[labels] >= self.within)
+        return self.rules.mark_rows(group_labels(released, self.released_names(self.quasi)), released)
 
 
 def recode_table(table: Table, names: Sequence[str], by_name: Mapping[str, Recoding]) -> Table:

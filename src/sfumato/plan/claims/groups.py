@@ -123,7 +123,8 @@ class Diversity(Claim[GroupValues]):
             found=f"fewer in {poor:,} of {format_count(groups, 'group')}"
             if poor
             else f"all of {format_count(groups, 'group')}",
-            fix=f"a smaller l, a smaller epsilon for {self.column!r}, or some suppression",
+            fix=("a smaller epsilon, " if self.epsilon else "")
+            + "a smaller l (1: no requirement), or a method that groups whole rows, such as boxes, mdav or recode",
         )
 
     @property

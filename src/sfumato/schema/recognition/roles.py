@@ -26,6 +26,7 @@ SMALL = 1_000  # a smaller number is no telephone or address, where an abbreviat
 WORDS, SHARE = 3.0, 0.2
 WRITTEN_WORDS, WRITTEN_SHARE = 1.5, 0.02  # if the name says so
 
+WRITTEN = "words per cell, in which people may be named"
 NOT_RECOGNISED = "not recognised, therefore protected"
 LOOKS_SAMPLING = "its name is that of a sampling weight: if it is one, the role weight fits; protected until you say so"
 LOOKS_SENSITIVE = 'looks sensitive; set role = "sensitive" if outsiders cannot know it'
@@ -66,6 +67,23 @@ def may_be_unknown(column: Column) -> bool:
     return column.role is Role.QUASI and column.reason in (LOOKS_SENSITIVE, NOT_RECOGNISED)
 
 
+def identifiers_of_people(columns: Sequence[Column], kinds: Mapping[str, Kind]) -> tuple[str, ...]:
+    """Return the identifiers that are removed and that tell people apart: if one repeats, a person has several rows.
+
+    Names that people share, free text and measured numbers do not tell. If a number belongs to one person, only such
+    numbers are asked.
+    """
+    removed = [column for column in columns if column.role is Role.IDENTIFIER and not column.pseudonym]
+    telling = [
+        column.name
+        for column in removed
+        if kinds[column.name] not in (Kind.CONTINUOUS, Kind.BOOLEAN)
+        and not column.reason.endswith(WRITTEN)
+        and not is_named(written_words(column.name), "shared_by_people")
+    ]
+    return tuple(name for name in telling if is_named(written_words(name), "of_one_person")) or tuple(telling)
+
+
 def _needs_distinct(name: str, facts: ColumnFacts) -> bool:
     """Return whether the role depends on the number of distinct values."""
     if facts.present < FEWEST_ROWS:
@@ -84,7 +102,7 @@ def _why_identifier(name: str, facts: ColumnFacts) -> str:
     if facts.present < FEWEST_ROWS:
         return ""
     if facts.kind is Kind.NOMINAL and _is_written(name, facts):
-        return f"it is free text, with {facts.words:.0f} words per cell, in which people may be named"
+        return f"it is free text, with {facts.words:.0f} {WRITTEN}"
     if facts.kind in (Kind.NOMINAL, Kind.ORDERED) and not facts.is_floating:
         distinct = facts.distinct_values
         return f"{distinct:,} of its {facts.present:,} values are distinct" if _nearly_all_distinct(facts) else ""

@@ -407,7 +407,7 @@ class TestDefaultDiversity:
     def test_a_rare_value_stops_the_release_and_says_what_it_would_cost(self):
         people = pd.DataFrame({"age": np.arange(1000), "hiv": ["no"] * 990 + ["yes"] * 10})
         roles = {"age": "quasi", "hiv": "sensitive"}
-        with pytest.raises(CannotRelease, match=r"at most 10 boxes instead of about 200.*l=1") as refused:
+        with pytest.raises(CannotRelease, match=r"at most 10 groups instead of about 200.*l=1") as refused:
             sf.Boxes(k=5).release(people, schema=roles)
         assert "95%" in str(refused.value), "the share of people who would be in a box with one value"
         assert sf.Boxes(k=5, l=1).release(people, schema=roles).manifest.options["l"] == 1

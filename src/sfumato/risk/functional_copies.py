@@ -1,0 +1,184 @@
+"""Columns that tell another column: monotone functions, tables of few values, and sums of a few columns.
+
+A column that is released as it is must not tell one that is protected: log(income) tells income, a code tells its
+label, and parts tell their total. A function that people would not have by chance is looked for on some rows:
+
+- few values: rows with the same value of one column have the same value of the other. A nearly unique column would
+  determine every other one by chance, so it does not count.
+- monotone: sorted by one column, the rows are sorted by the other, too.
+- linear: one column is a linear combination of a few others, found by orthogonal matching pursuit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.table.table import Table
+
+ROWS = 20_000  # rows in which functions are looked for, at most
+FEWEST_ROWS = 30
+ROWS_PER_VALUE = 3.0  # fewer rows per value than this: nearly unique
+EVIDENCE = 25.0  # −log of the probability with which a function must be rarer by chance than this
+AGREEING = 0.99  # agreement beyond chance from which values are those of a function
+FIRST_ROWS = 200  # rows in which most pairs are found not to be monotone
+MOST_TERMS = 6  # columns of a linear combination
+NEARLY_LINEAR = 1e-6  # share of the variance that a combination leaves, above which it is none
+EXACT = 1e-7  # relative error of a linear combination that is one
+NEARLY_ALL = 0.98  # share of the rows in which it must be
+
+
+def find_copies(table: Table, exact: Sequence[str], protected: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the columns among ``exact`` that tell protected ones, or are told by them, with these.
+
+    ``table`` may be a random sample; no more than 20,000 of its rows are looked at.
+    """
+    told: dict[str, dict[str, None]] = {name: {} for name in exact}
+    if not exact or not protected or table.rows < FEWEST_ROWS:
+        return {}
+    order = np.random.default_rng(0).permutation(table.rows)[:ROWS]  # neighbours in a file are alike, whatever they say
+    rows = table.select(list(dict.fromkeys([*exact, *protected]))).take(order)
+    columns = {name: _Cells(rows, name) for name in dict.fromkeys([*exact, *protected])}
+    for name in exact:
+        for other in protected:
+            if _is_function(columns[name], columns[other]):
+                told[name][other] = None
+    for names in _linear_relations(columns, exact, protected):
+        for name in (name for name in names if name in told):
+            told[name] |= dict.fromkeys(other for other in names if other in protected and other != name)
+    return {name: tuple(others) for name, others in told.items() if others}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Cells:
+    """A column of some rows: as codes, and as numbers if it is numeric."""
+
+    table: Table
+    name: str
+
+    @cached_property
+    def codes(self) -> NDArray[np.int32]:
+        return self.table.coded(self.name).codes
+
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """The rows, sorted by their codes."""
+        return np.argsort(self.codes, kind="stable")
+
+    @cached_property
+    def repeats(self) -> NDArray[np.bool_]:
+        """Whether a sorted row has the code of the row before it; empty if nearly all codes are different."""
+        same = np.diff(self.codes[self.order]) == 0
+        is_unique = len(self.codes) < ROWS_PER_VALUE * (len(same) + 1 - int(same.sum()))
+        return same & (not is_unique)
+
+    @cached_property
+    def coincidence(self) -> float:
+        """Probability that two random rows have the same code."""
+        shares = np.bincount(self.codes) / max(1, len(self.codes))
+        return float((shares**2).sum())
+
+    @cached_property
+    def entropy(self) -> float:
+        """Entropy of the codes of a row, in nats."""
+        shares = np.bincount(self.codes) / max(1, len(self.codes))
+        return float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum())
+
+    @cached_property
+    def numbers(self) -> NDArray[np.float64] | None:
+        return self.table.numbers(self.name) if self.table.kinds[self.name].is_numeric else None
+
+    def determines(self, other: _Cells) -> bool:
+        """Return whether rows with the same value have the same value of the other column, beyond chance."""
+        pairs, chance = int(self.repeats.sum()), other.coincidence
+        if chance >= 1.0 or -np.log(chance) * pairs < EVIDENCE:
+            return False
+        agree = float((np.diff(other.codes[self.order]) == 0)[self.repeats].mean())
+        return agree - chance >= AGREEING * (1.0 - chance)
+
+
+def _is_function(one: _Cells, other: _Cells) -> bool:
+    if one.determines(other) or other.determines(one):
+        return True
+    return one.numbers is not None and other.numbers is not None and _is_monotone(one, other)
+
+
+def _is_monotone(one: _Cells, other: _Cells) -> bool:
+    """Return whether two numeric columns sort the rows alike, or in opposite directions; ties may be anywhere."""
+    if min(one.entropy, other.entropy) * len(one.codes) < EVIDENCE:
+        return False
+    assert one.numbers is not None
+    assert other.numbers is not None
+    known = ~(np.isnan(one.numbers) | np.isnan(other.numbers))
+    x, y = one.numbers[known], other.numbers[known]
+    if len(x) < FEWEST_ROWS or x.min() == x.max() or y.min() == y.max():
+        return False
+    return any(_sorts(x[:FIRST_ROWS], z[:FIRST_ROWS]) and _sorts(x, z) for z in (y, -y))
+
+
+def _sorts(x: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
+    """Return whether y never falls where x rises, and one of them has one value wherever the other has."""
+    order = np.lexsort((y, x))
+    rises, falls = np.diff(x[order]) > 0, np.diff(y[order])
+    return bool((falls >= 0).all()) and bool((falls[~rises] == 0).all() or rises[falls == 0].sum() == 0)
+
+
+def _linear_relations(
+    columns: dict[str, _Cells], exact: Sequence[str], protected: Sequence[str]
+) -> Iterable[tuple[str, ...]]:
+    """Yield sets of columns of which one is a linear combination of the others: of all, and of the exact ones."""
+    numeric = [name for name, cells in columns.items() if cells.numbers is not None and _mostly_known(cells.numbers)]
+    if len(numeric) < 2:
+        return
+    matrix = np.column_stack([columns[name].numbers for name in numeric])
+    matrix = matrix[~np.isnan(matrix).any(axis=1)]
+    if len(matrix) < FEWEST_ROWS:
+        return
+    matrix = matrix - matrix.mean(axis=0)
+    varied = np.flatnonzero((spread := np.sqrt((matrix**2).mean(axis=0))) > 0.0)
+    names, matrix = [numeric[place] for place in varied], matrix[:, varied] / spread[varied]
+    products = matrix.T @ matrix / len(matrix)
+    for place, name in enumerate(names):
+        known = [other for other in range(len(names)) if other != place and (name in exact or names[other] in exact)]
+        for terms in _linear_terms(products, place, known):
+            weights = np.linalg.lstsq(matrix[:, terms], matrix[:, place], rcond=None)[0]
+            if _is_exact(matrix[:, place], matrix[:, terms] @ weights, len(terms)):
+                yield (name, *(names[term] for term, weight in zip(terms, weights, strict=True) if abs(weight) > EXACT))
+                break
+
+
+def _mostly_known(numbers: NDArray[np.float64]) -> bool:
+    return bool(np.isnan(numbers).mean() < 0.1) and bool(np.isfinite(numbers[~np.isnan(numbers)]).all())
+
+
+def _linear_terms(products: NDArray[np.float64], target: int, known: Sequence[int]) -> Iterator[list[int]]:
+    """Yield columns of which the target may be a linear combination; none if there is no short one.
+
+    ``products`` are the correlations of all columns.
+    """
+    terms: list[int] = []
+    weights = np.zeros(0)
+    while len(terms) < min(MOST_TERMS, len(known)):
+        fits = np.abs(products[known, target] - products[np.ix_(known, terms)] @ weights)
+        fits[[known.index(term) for term in terms]] = -1.0
+        terms.append(known[int(np.argmax(fits))])
+        weights = np.linalg.lstsq(products[np.ix_(terms, terms)], products[terms, target], rcond=None)[0]
+        if 1.0 - weights @ products[terms, target] < NEARLY_LINEAR:
+            yield [*terms]
+
+
+def _is_exact(target: NDArray[np.float64], combined: NDArray[np.float64], terms: int) -> bool:
+    """Return whether nearly all rows are a linear combination; those with the most frequent value do not count."""
+    values, counts = np.unique(target, return_counts=True)
+    uncommon = target != values[np.argmax(counts)]
+    if int(uncommon.sum()) < FEWEST_ROWS or len(values) < terms + 3:
+        return False
+    rest = (target - combined)[uncommon]
+    return bool((np.abs(rest) <= EXACT * (1.0 + np.abs(target[uncommon]))).mean() >= NEARLY_ALL)

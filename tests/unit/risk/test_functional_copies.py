@@ -1,0 +1,103 @@
+"""Columns that tell a protected one: found where they are functions, and not found where they are not."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sfumato as sf
+from sfumato.risk.functional_copies import find_copies
+from sfumato.sources.frames import as_table
+
+N = 2_000
+
+
+def people(seed: int = 5) -> pd.DataFrame:
+    draw = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": draw.integers(18, 90, N),
+            "income": np.round(draw.lognormal(10, 1, N), 2),
+            "town": draw.choice(list("abcdef"), N),
+        }
+    )
+    return frame.sort_values("town", ignore_index=True)  # neighbours in the file are alike
+
+
+FUNCTIONS = {
+    "a square": (lambda frame, draw: frame.age**2, "age"),
+    "a logarithm": (lambda frame, draw: np.log(frame.income), "income"),
+    "a reciprocal, rounded": (lambda frame, draw: np.round(1e6 / frame.income, 3), "income"),
+    "a group": (lambda frame, draw: frame.age // 10, "age"),
+    "a code": (lambda frame, draw: frame.town.map(dict(zip("abcdef", (7, 3, 9, 1, 5, 2), strict=True))), "town"),
+    "text": (lambda frame, draw: "town " + frame.town.str.upper(), "town"),
+    "a finer code": (lambda frame, draw: frame.town + draw.integers(0, 5, N).astype(str), "town"),
+    "not monotone": (lambda frame, draw: (frame.age * 37) % 101, "age"),
+    "with missing cells": (lambda frame, draw: (frame.income * 2).where(draw.random(N) < 0.9), "income"),
+    "with a few errors": (lambda frame, draw: frame.age.where(draw.random(N) < 0.998, 50), "age"),
+    "born": (lambda frame, draw: pd.Timestamp("2020-01-01") - pd.to_timedelta(frame.age * 365.25, unit="D"), "age"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_of_a_protected_column_is_found(name):
+    frame = people()
+    make, told = FUNCTIONS[name]
+    table = as_table(frame.assign(copy=make(frame, np.random.default_rng(1))))
+    assert told in find_copies(table, ["copy"], ["age", "income", "town"])["copy"]
+
+
+def test_a_total_and_its_parts_are_found():
+    frame, draw = people(), np.random.default_rng(2)
+    wages, rent = frame.income * draw.random(N), draw.lognormal(5, 1, N)
+    parts = frame.assign(wages=wages, rent=rent, rest=frame.income - wages - rent, other=draw.normal(size=N))
+    found = find_copies(as_table(parts), ["wages", "rent", "rest", "other"], ["age", "income"])
+    assert found == {"wages": ("income",), "rent": ("income",), "rest": ("income",)}
+    total = frame.assign(total=3 * frame.age + frame.income)
+    assert find_copies(as_table(total), ["total"], ["age", "income"]) == {"total": ("income", "age")}
+
+
+NO_FUNCTIONS = {
+    "independent": lambda frame, draw: np.round(draw.normal(26, 4, N), 1),
+    "nearly unique": lambda frame, draw: draw.permutation(N),
+    "correlated": lambda frame, draw: frame.age + draw.normal(0, 3, N),
+    "a noisy logarithm": lambda frame, draw: np.log(frame.income) + draw.normal(0, 0.01, N),
+    "nearly constant": lambda frame, draw: np.arange(N) == 7,
+    "constant": lambda frame, draw: 1,
+    "zeros of the others": lambda frame, draw: np.where(frame.age > 40, 0, draw.integers(1, 9, N)),
+    "a likely category": lambda frame, draw: np.where(draw.random(N) < 0.9, frame.town, "f"),
+}
+
+
+@pytest.mark.parametrize("name", NO_FUNCTIONS)
+def test_what_is_no_function_is_not_found(name):
+    frame = people()
+    table = as_table(frame.assign(copy=NO_FUNCTIONS[name](frame, np.random.default_rng(1))))
+    assert find_copies(table, ["copy"], ["age", "income", "town"]) == {}
+
+
+ROLES = {"age": "quasi", "income": "quasi", "town": "quasi"}
+
+
+def test_a_copy_that_is_released_is_named_and_everybody_is_told(tmp_path):
+    frame = people().assign(bmi=np.random.default_rng(3).normal(26, 4, N))
+    frame = frame.assign(age2=frame.age**2)
+    with pytest.warns(sf.SfumatoWarning, match=r"'age2' \('age'\)\. Whoever") as told:
+        release = sf.Boxes(k=5).release(frame, schema=ROLES | {"age2": "other", "bmi": "other"}, into=tmp_path / "out")
+    assert not any("bmi" in str(one.message) for one in told)
+    assert release.manifest.copies == {"age2": ("age",)}
+    assert "columns that are released unaltered tell protected ones: age2" in (tmp_path / "out/report.html").read_text()
+    assert sf.read_release(tmp_path / "out").manifest.copies == {"age2": ("age",)}
+
+
+@pytest.mark.parametrize("roles", [{}, {"age2": "quasi"}])
+def test_a_copy_is_protected_by_default(roles):
+    frame = people().assign(age2=people().age ** 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        release = sf.Boxes(k=5).release(frame, schema=ROLES | roles)
+    assert "age2" not in release.table.names
+    assert release.manifest.copies == {}
