@@ -256,6 +256,6 @@ def test_the_witness_of_a_conditional_mean_says_who_joined():
 @pytest.mark.parametrize("written", ["True", "TRUE", "1", "1.0"])
 def test_another_spelling_of_true_is_refused_and_not_counted_as_none(written):
     read = sf.read_release({"smokes": [True, True, False]})
-    assert read.estimate("count(smokes = true)").low == 2
+    assert read.estimate("count(smokes = true)").value == 2
     with pytest.raises(StatisticError, match="another text for 'true'"):
         read.estimate(f"count(smokes = {written})")
