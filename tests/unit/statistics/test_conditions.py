@@ -259,3 +259,11 @@ def test_another_spelling_of_true_is_refused_and_not_counted_as_none(written):
     assert read.estimate("count(smokes = true)").value == 2
     with pytest.raises(StatisticError, match="another text for 'true'"):
         read.estimate(f"count(smokes = {written})")
+
+
+@pytest.mark.parametrize("written", ["1e+05", "+1E+5", "100000", "1e5", "100000."])
+def test_a_number_may_be_written_with_an_exponent(written):
+    boxes = sf.read_release({"y_low": [1e4, 2e5, 3e5], "y_high": [2e4, 2e5, 3e5]})
+    assert boxes.estimate(f"count(y >= {written})").value == 2
+    assert boxes.estimate(f"mean(y | y >= {written} and y < 2.5e+05)").records == 1
+    assert parse(str(parse(f"count(y >= {written})"))) == parse(f"count(y >= {written})")
