@@ -140,8 +140,10 @@ TREES = "trees"  # folder of edited trees, beside the schema file
 
 
 def command_of(run: Run) -> str:
-    """Return the command; it is given in the folder that holds the table and ``schema.toml``."""
-    seed = [] if run.task.seed is None else ["--seed", str(run.task.seed)]
+    """Return the command; it is given in the folder that holds the table and ``schema.toml``.
+
+    There is no seed in it: whoever knows the seed can undo the order of the rows.
+    """
     name = run.task.source.name
     file = f"./{name}" if name.startswith("-") else name  # it would be read as an option
     return command_text(
@@ -149,7 +151,7 @@ def command_of(run: Run) -> str:
         run.task.options,
         file=file,
         folder=OUT,
-        arguments=[*run.task.source.reading.to_arguments(), *seed],
+        arguments=run.task.source.reading.to_arguments(),
     )
 
 
@@ -161,13 +163,11 @@ def python_of(run: Run) -> str:
     }
     options = "".join(f", {name}={value!r}" for name, value in given.items())
     file = f"sf.read({run.task.source.name!r}{options})" if options else None
-    seed = "" if run.task.seed is None else f", seed={run.task.seed}"
     expression = python_text(
         method_class(run.task.method).__name__,
         run.task.options,
         file=run.task.source.name,
         folder=OUT,
-        arguments=seed,
         table=file,
     )
     return f"import sfumato as sf\n\n{expression}\n"
