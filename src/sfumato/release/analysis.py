@@ -20,6 +20,7 @@ from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS, One, RecoveredE
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments, pairwise_covariance
 from sfumato.statistics.statistic import estimate, start_deadlines
+from sfumato.statistics.tallies import Count, Sum
 from sfumato.statistics.units import Calendar
 from sfumato.statistics.weighted_boxes import Unseen
 from sfumato.statistics.wide_boxes import (
@@ -230,6 +231,8 @@ class Analysis:
 
     def bounded(self, wanted: Statistic) -> tuple[Estimate, ...]:
         """Return one estimate with a guaranteed interval per part of the statistic."""
+        if self._weight is not None and self._weight in wanted.columns:
+            return self._of_weights(wanted)
         intervals = self._count_boxes(wanted.columns)
         if self.wide_boxes == "keep":
             return self._finish(wanted, intervals, estimate(wanted, intervals, self._budget(wanted)))
@@ -240,6 +243,17 @@ class Analysis:
             for part, deadline in zip(parts, deadlines, strict=True)
         ]
         return self._estimate_reweighted(wanted, intervals, effects)
+
+    def _of_weights(self, wanted: Statistic) -> tuple[Estimate, ...]:
+        """Return the estimates of a statistic of the weights themselves, which they do not weight.
+
+        Their sum is the weighted count, of which also means of boxes guarantee the interval.
+        """
+        inner = wanted.unconditional
+        if isinstance(inner, Sum) and inner.column == self._weight and self._weight not in wanted.where.columns:
+            estimates = self.bounded(Count(wanted.where))
+            return tuple(replace(one, name=str(wanted), unit="", weighted_by=None) for one in estimates)
+        return replace(self, unweighted=True).bounded(wanted)
 
     def joint_estimates(
         self, statistics: Sequence[Statistic], importance: Given, accuracy: Given

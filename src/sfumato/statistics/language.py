@@ -287,6 +287,8 @@ PARSERS: dict[str, Callable[[Cursor], Statistic]] = {
     **dict.fromkeys(("regress", "regression"), _read_regression),
     "sum": lambda cursor: Sum(cursor.name()),
     "median": lambda cursor: Quantile(cursor.name(), 0.5),
+    "min": lambda cursor: Quantile(cursor.name(), 0.0),
+    "max": lambda cursor: Quantile(cursor.name(), 1.0),
     "quantile": _read_quantile,
     "count": lambda cursor: Count() if cursor.is_next(")") else Count(_read_condition(cursor)),
 }
