@@ -152,7 +152,7 @@ def _different(values: NDArray[Any], epsilon: float) -> int:
     present = np.unique(values[~np.isnan(values)])
     chosen: list[float] = []
     for value in present:
-        if not chosen or value - chosen[-1] >= epsilon:
+        if not chosen or value - chosen[-1] >= epsilon - 2.0**-50 * max(abs(value), abs(chosen[-1])):
             chosen.append(value)
     return len(chosen) + bool(np.isnan(values).any())
 

@@ -241,6 +241,7 @@ class MakeRelease(Task):
         from sfumato.job.job import Job
         from sfumato.job.release import make_release, report_search
         from sfumato.methods.base import make_method
+        from sfumato.plan.claims.risk import SampledPrivacy
         from sfumato.release.destination import Folder
         from sfumato.report.contents import contents
         from sfumato.report.html import Report
@@ -248,19 +249,24 @@ class MakeRelease(Task):
 
         fitted = held.fit(self.source, self.schema)
         method = make_method(self.method, **self.options)
-        summaries: list[Summary] = []  # computed once, for the report and for the page
+        trials: list[Comparison] = []
+        shown: list[tuple[Release, Summary]] = []  # computed once, for the report and for the page
 
         def make_report(release: Release) -> Report:
-            summaries.append(summarize(release))
-            return Report.of(release, summaries[0])
+            assert release.manifest is not None
+            assessed = release
+            if self.attacked:
+                trials.append(compare(fitted, [method], strengths=1, jobs=1, seed=self.seed))
+                assessed = replace(release, assessment=trials[0].rows[0].assessment)
+            shown.append((assessed, summarize(release)))
+            is_private = any(claim.name == SampledPrivacy.__name__ for claim in release.manifest.claims)
+            return Report.of(release if is_private else assessed, shown[0][1])  # nothing unperturbed beside it
 
         searching = report_search(method, lambda now: held.report(now.share))
         folder = Folder(self.folder, make_report=make_report)
         wanted: dict[str, Any] = {"method": searching, "seed": self.seed, "rows_not_people": self.rows_not_people}
-        release = make_release(Job.of(fitted, engine="memory", into=folder, **wanted))
-        trial = compare(fitted, [method], strengths=1, jobs=1, seed=self.seed) if self.attacked else None
-        assessed = replace(release, assessment=trial.rows[0].assessment if trial else None)
-        return RunResult(contents=contents(assessed, summaries[0]), schema=fitted.schema, trial=trial)
+        make_release(Job.of(fitted, engine="memory", into=folder, **wanted))
+        return RunResult(contents=contents(*shown[0]), schema=fitted.schema, trial=trials[0] if trials else None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -170,8 +170,11 @@ def run(
 
 def _make_requested(request: Request, *, seed: int | None, as_json: bool) -> None:
     """Make the release, verify it, write it with its project file, and print what was found."""
+    import numpy as np
+
     from sfumato.job.project_files import write_project
     from sfumato.job.release import make_release
+    from sfumato.kernels.sorting import largest
     from sfumato.release.destination import Folder
 
     console.say_progress()
@@ -191,6 +194,7 @@ def _make_requested(request: Request, *, seed: int | None, as_json: bool) -> Non
     written.show(released, as_json=as_json)
     if isinstance(job.destination, Folder):
         console.say(f"· {write_project(request.for_project_file(schema))}")
+    largest.start_cache(np.zeros(1))
 
 
 def _read(job: Job, request: Request) -> tuple[Job, Schema]:

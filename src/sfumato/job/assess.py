@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def assess(
     columns: Sequence[str] | None = None,
     metric: Metric = "standardised",
     origin: NDArray[np.int64] | None = None,
-    schema: Schema | None = None,
+    schema: Schema | Mapping[str, Any] | str | Path | None = None,
     seed: int | None = None,
     engine: str | Engine = "auto",
 ) -> Assessment:
@@ -75,8 +76,9 @@ def assess(
         Position of the original row of each released row, −1 for none. A release does not contain it, so the measures
         "linkage", "fellegi-sunter", "suppression", "downcoding" and "noise-stripping" are omitted without it;
         :func:`sfumato.release_and_assess` provides it. Default: unknown.
-    schema : Schema, optional
-        The schema of the original. Its generalization trees are known to the intruder of "downcoding". Default: none.
+    schema : Schema, mapping or path, optional
+        The schema of the original, or the file that it is in. Its generalization trees are known to the intruder of
+        "downcoding". Default: none.
     seed : int, optional
         Seed that makes the assessment repeatable, for tests. Default: random numbers from the operating system.
     engine : str or Engine, default "auto"
@@ -99,7 +101,8 @@ def assess(
     >>> assessment["change in means"].value < 0.1
     True
     """
-    job = Job.of(original, schema=schema, engine=engine, seed=seed)
+    known = None if schema is None else Schema.of(schema)
+    job = Job.of(original, schema=known, engine=engine, seed=seed)
     options = ComparisonOptions(columns=columns, metric=metric, seed=seed)
     return measure_release(job, as_release(release), reference, options, measures=measures, origin=origin).assessment
 

@@ -13,8 +13,9 @@ Only a kernel that Python calls becomes machine code. The kernels that it calls 
 once instead of once per caller, which takes a fraction of the time.
 
 numba keeps a compiled function until the file that defines it changes. The functions that it calls may be in other
-files, so each folder of the cache contains a fingerprint of all kernels and is cleared if that differs. Where no folder
-can be written, or the disk is full, kernels are compiled in every process, and a warning says so once.
+files, so each folder of the cache contains a fingerprint of all kernels and is cleared if that differs. A damaged file
+of the cache counts as none. Where no folder can be written, or the disk is full, kernels are compiled in every process,
+and a warning says so once.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import re
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property, update_wrapper
@@ -39,6 +41,7 @@ STAMP = "kernels.fingerprint"
 USES_JIT = re.compile(rb"\bjit import jit\b")
 
 WORTH_SAYING = 1.0  # seconds of compiling
+IMPORT_TIME = 0.3e6  # microseconds that importing numba takes: less work is done before that, even if all is compiled
 
 log = logging.getLogger("sfumato.kernels")
 
@@ -79,7 +82,8 @@ class LoopKernel:
     ) -> None:
         update_wrapper(self, function)
         self.py_func, self.as_python, self._work, self._options = function, plain, work, options
-        self._left, self._is_compiled = 1e6 * seconds, False  # microseconds that it may still take as Python
+        self._allowed, self._is_compiled = 1e6 * seconds, False
+        self._left = self._allowed  # microseconds that it may still take as Python
 
     def __reduce__(self) -> str:
         return self.py_func.__qualname__  # pickled by its name, like a function
@@ -92,13 +96,20 @@ class LoopKernel:
         return self.compiled(*arguments)
 
     def _is_plain(self, arguments: tuple[Any, ...]) -> bool:
-        if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        if self._is_plain_forced:
             return True
         if _forced:
-            return not _forced[-1]
-        if not self._is_compiled:
-            self._left -= self._work(*arguments)
-        return not self._is_compiled and self._left >= 0.0 and not self._is_kept(arguments)
+            return False
+        if self._is_compiled:
+            return False
+        self._left -= self._work(*arguments)
+        if "numba" not in sys.modules and self._allowed - self._left < IMPORT_TIME:
+            return self._left >= 0.0
+        return self._left >= 0.0 and not self._is_kept(arguments)
+
+    @property
+    def _is_plain_forced(self) -> bool:
+        return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0") or (bool(_forced) and not _forced[-1])
 
     def _is_kept(self, arguments: tuple[Any, ...]) -> bool:
         """Whether a version for arguments of these types is in the cache."""
@@ -134,8 +145,18 @@ class LoopKernel:
         except (OSError, RuntimeError):  # RuntimeError: numba found no folder that it can write
             warn_uncached()
             return _dispatcher(self.py_func, self._options)
+        _tolerate_damage(compiled)
         _keep_if_possible(compiled)
         return compiled
+
+    def start_cache(self, *arguments: Any) -> None:
+        """Compile and keep this kernel if it never was, so that a cache is there before a large table needs it."""
+        if self._may_be_kept or self._is_plain_forced:
+            return
+        with warnings.catch_warnings(action="ignore"):  # where nothing can be kept, small tables need not hear of it
+            compiled = self.compiled
+        if hasattr(compiled._cache, "_cache_file"):
+            compiled(*arguments)
 
     @property
     def signatures(self) -> list[Any]:
@@ -301,6 +322,41 @@ def warn_uncached() -> None:
     )
 
 
+def _tolerate_damage(compiled: Any) -> None:
+    """Let a damaged file of the cache count as none: it is replaced when the kernel has been compiled again."""
+    try:
+        compiled._cache._cache_file.__class__ = _checked_cache_file()
+    except (ImportError, AttributeError, TypeError):  # another version of numba
+        log.debug("the files of the cache are not checked")
+
+
+@cache
+def _checked_cache_file() -> Any:
+    from numba.core.caching import IndexDataCacheFile
+
+    class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
+        """The cache of one kernel, whose machine code is only run if it is as it was written."""
+
+        def _load_index(self) -> Any:
+            try:
+                return super()._load_index()
+            except Exception:  # unpickling damaged bytes may raise anything
+                return {}
+
+        def _dump(self, obj: Any) -> bytes:
+            content = super()._dump(obj)
+            return bytes(content) + hashlib.sha256(content).digest()  # pickle ignores what follows
+
+        def _load_data(self, name: str) -> Any:
+            content = Path(self._data_path(name)).read_bytes()
+            size = hashlib.sha256().digest_size
+            if hashlib.sha256(content[:-size]).digest() != content[-size:]:
+                raise OSError("a damaged file")  # numba then compiles
+            return super()._load_data(name)
+
+    return CheckedCacheFile
+
+
 def _keep_if_possible(compiled: Any) -> None:
     """Let a full disk be no reason to fail: what cannot be kept is used all the same."""
     save = compiled._cache.save_overload
@@ -328,7 +384,7 @@ def fingerprint() -> str:
 def forget_stale(folder: Path) -> None:
     """Clear a cache that was filled by other kernels, once per process. numba uses only folders that are writable."""
     stamp = folder / STAMP
-    if stamp.is_file() and stamp.read_text() == fingerprint():
+    if stamp.is_file() and stamp.read_bytes() == fingerprint().encode():
         return
     for file in (*folder.glob("*.nbi"), *folder.glob("*.nbc")):
         file.unlink(missing_ok=True)  # another process may be doing the same

@@ -20,6 +20,7 @@ from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS, One, RecoveredE
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments, pairwise_covariance
 from sfumato.statistics.statistic import estimate, start_deadlines
+from sfumato.statistics.tallies import Count, Sum
 from sfumato.statistics.units import Calendar
 from sfumato.statistics.weighted_boxes import Unseen
 from sfumato.statistics.wide_boxes import (
@@ -31,7 +32,7 @@ from sfumato.statistics.wide_boxes import (
     reweight,
     reweight_jointly,
 )
-from sfumato.table.intervals import BOX
+from sfumato.table.intervals import BOX, is_interval
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
@@ -193,6 +194,9 @@ WITHOUT_MANIFEST = (
     "read without a manifest: sampling weights, if there are any, are not used, and suppressed rows are not known"
 )
 
+METHOD_ALTERED = "nothing is guaranteed, because the method altered a column"
+NOT_KNOWN = "nothing is guaranteed, because without a manifest it is not known whether {} was altered"
+
 POOLED = (
     "only the total weight of each box is known, which makes intervals of columns that are released as they are wide"
 )
@@ -227,6 +231,8 @@ class Analysis:
 
     def bounded(self, wanted: Statistic) -> tuple[Estimate, ...]:
         """Return one estimate with a guaranteed interval per part of the statistic."""
+        if self._weight is not None and self._weight in wanted.columns:
+            return self._of_weights(wanted)
         intervals = self._count_boxes(wanted.columns)
         if self.wide_boxes == "keep":
             return self._finish(wanted, intervals, estimate(wanted, intervals, self._budget(wanted)))
@@ -237,6 +243,17 @@ class Analysis:
             for part, deadline in zip(parts, deadlines, strict=True)
         ]
         return self._estimate_reweighted(wanted, intervals, effects)
+
+    def _of_weights(self, wanted: Statistic) -> tuple[Estimate, ...]:
+        """Return the estimates of a statistic of the weights themselves, which they do not weight.
+
+        Their sum is the weighted count, of which also means of boxes guarantee the interval.
+        """
+        inner = wanted.unconditional
+        if isinstance(inner, Sum) and inner.column == self._weight and self._weight not in wanted.where.columns:
+            estimates = self.bounded(Count(wanted.where))
+            return tuple(replace(one, name=str(wanted), unit="", weighted_by=None) for one in estimates)
+        return replace(self, unweighted=True).bounded(wanted)
 
     def joint_estimates(
         self, statistics: Sequence[Statistic], importance: Given, accuracy: Given
@@ -274,14 +291,15 @@ class Analysis:
         return replace(budget, seconds=None if budget.seconds is None else budget.seconds / 2.0)
 
     def _budget(self, wanted: Statistic) -> EstimateBudget | None:
-        return EstimateBudget(gap=1.0) if self._is_altered(wanted) else self.budget
+        return EstimateBudget(gap=1.0) if self._reason_for_no_interval(wanted) else self.budget
 
-    def _is_altered(self, wanted: Statistic) -> bool:
-        """Return whether a column of the statistic, or the weights that it uses, were altered."""
+    def _reason_for_no_interval(self, wanted: Statistic) -> str:
+        """Return why the cells of the statistic's columns guarantee nothing; "" if they do."""
         if self.manifest is None:
-            return False
+            points = [name for name in wanted.columns if not is_interval(name, self.table.kinds)]
+            return NOT_KNOWN.format(", ".join(points)) if points else ""
         weights_altered = self._weight is not None and self.manifest.sampling_weights == ALTERED
-        return weights_altered or bool(set(wanted.columns) & set(self.manifest.altered))
+        return METHOD_ALTERED if weights_altered or set(wanted.columns) & set(self.manifest.altered) else ""
 
     @property
     def _weight(self) -> str | None:
@@ -316,8 +334,9 @@ class Analysis:
             notes += [] if covered else [f"{suppressed:,} suppressed rows are not covered"]
         if intervals.pools is not None and intervals.pools.merge_groups:
             notes += [POOLED]
-        if self._is_altered(wanted):
-            notes += ["nothing is guaranteed, because the method altered a column"]
+        reason = self._reason_for_no_interval(wanted)
+        if reason:
+            notes += [reason]
             estimates = tuple(map(_without_intervals, estimates))
         return tuple(replace(one, of=of, notes=(*one.notes, *notes)) for one in estimates)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import shutil
 import stat
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+import pyarrow as pa
+
 from sfumato.errors import OptionError, ReadError, RequestError, warn
 from sfumato.formats.exports import EXPORTS, export, require_exportable
 from sfumato.formats.exports import write as write_table
 from sfumato.formats.raw_files import write_whole
+from sfumato.formats.text import write_text
 from sfumato.params import require_choice
 from sfumato.release import target as place
 from sfumato.release.manifest import Manifest
@@ -55,6 +59,8 @@ def _label(name: str, released: Sequence[str], known: dict[str, str], shifted: S
 
 FORMATS = ("csv", "parquet", *(suffix.removeprefix(".") for suffix in EXPORTS))
 DEFAULT_FORMATS = ("csv",)  # released.parquet is always written: it is the release of record
+EMBEDDED, EMBEDDED_ROWS = b"sfumato.manifest", b"sfumato.rows"  # metadata of released.parquet
+HASHED_ROWS = 100_000  # that are in memory as text at a time
 PRIVATE = 0o700  # nobody else reads a bundle that is not complete
 
 
@@ -76,8 +82,9 @@ def write(
     notes: list[str] = []
 
     def fill(fresh: Path) -> None:
-        for name in (PARQUET, *([CSV] if "csv" in formats else [])):
-            write_table(table.arrow, fresh / name, formulas=csv_formulas)
+        write_table(with_manifest(table.arrow, manifest), fresh / PARQUET)
+        if "csv" in formats:
+            write_table(table.arrow, fresh / CSV, formulas=csv_formulas)
         labels = released_labels(manifest, table.names)
         for name in (f"released.{format}" for format in formats if f".{format}" in EXPORTS):
             notes.extend(export(table, fresh / name, labels).notes)
@@ -88,6 +95,36 @@ def write(
     if notes:
         warn(f"What the rows look like elsewhere (released.parquet is exact): {' '.join(notes)}")
     return written
+
+
+def with_manifest(rows: pa.Table, manifest: Manifest) -> pa.Table:
+    """Return the rows with their manifest as metadata, which a Parquet file keeps wherever it is copied to."""
+    return rows.replace_schema_metadata({EMBEDDED: manifest.to_json(), EMBEDDED_ROWS: _rows_sha256(rows)})
+
+
+def embedded_manifest(file: Path, rows: pa.Table) -> str | None:
+    """Return the manifest in the metadata of a Parquet file; None without one, or if it is that of other rows.
+
+    A program that changes rows may keep the metadata, so the manifest is bound to the cells.
+    """
+    import pyarrow.parquet as pq
+
+    found: Mapping[bytes, bytes] = {}
+    with contextlib.suppress(pa.ArrowException, OSError, ValueError):
+        found = pq.read_schema(file).metadata or {}
+    if EMBEDDED not in found or found.get(EMBEDDED_ROWS, b"").decode(errors="replace") != _rows_sha256(rows):
+        return None
+    return found[EMBEDDED].decode(errors="replace")
+
+
+def _rows_sha256(rows: pa.Table) -> str:
+    """Return the SHA-256 of the cells and names as text, whatever the types of Arrow that hold them."""
+    digest = hashlib.sha256()
+    for first in range(0, rows.num_rows, HASHED_ROWS):
+        text = io.BytesIO()
+        write_text(rows.slice(first, HASHED_ROWS), text, ",", "keep")
+        digest.update(text.getvalue())
+    return digest.hexdigest()
 
 
 def check_formats(formats: str | Sequence[str] | None, *, in_parts: bool = False) -> tuple[str, ...]:

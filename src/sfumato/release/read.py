@@ -15,6 +15,7 @@ from sfumato.errors import ReadError, TableError, wrap_memory_errors
 from sfumato.formats.raw_files import file_format
 from sfumato.formats.text import TextOptions
 from sfumato.formats.type_inference import without_marks
+from sfumato.release.bundle import embedded_manifest, sha256
 from sfumato.release.bundle_check import BundleCheck, check_bundle, check_rows, replace_findings
 from sfumato.release.manifest import Manifest, is_manifest, is_sealed
 from sfumato.release.release import Release
@@ -43,16 +44,17 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
     ----------
     source : path, data frame or Database
         The folder that :meth:`Release.write` wrote, a table of a :class:`sfumato.Database` that a release was written
-        into, or a single file (CSV, Parquet, Arrow) or data frame of released rows. In a file or data frame, ``x_low``
-        and ``x_high`` are the ends of the intervals of ``x``. All other numeric columns are taken as exact.
+        into, or a single file (CSV, Parquet, Arrow) or data frame of released rows. The manifest of a file is the one
+        beside it, if that lists the file unchanged, or the one in the metadata of released.parquet. Without a manifest
+        ``x_low`` and ``x_high`` are the ends of the intervals of ``x``, and nothing is guaranteed for other columns: it
+        is not known whether they were altered.
     verify : bool, default True
-        Whether to verify a folder. False reads it as it is, without any guarantee. A file or data frame has no
-        manifest, so there is nothing to verify.
+        Whether to verify a release with a manifest. False reads it as it is, without any guarantee.
 
     Returns
     -------
     Release
-        With the manifest of the folder; a file or data frame has none, so its ``manifest`` is None.
+        With its manifest; None for a data frame, and for a file whose manifest is neither beside it nor in it.
 
     Raises
     ------
@@ -77,10 +79,11 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
         )
     if isinstance(source, str | Path):
         source = Path(source).expanduser()
-        if os.path.isdir(source):  # noqa: PTH112  (false for names that are too long)
-            release = _from_folder(source)
+        folder = _folder_of(source)
+        if folder is not None:
+            release = _from_folder(folder)
             if verify:
-                checked = _check(source, release)
+                checked = _check(folder, release)
                 checked.require_held(may_be_absent=True)
                 return _replace_findings(release, checked)
             return release
@@ -89,6 +92,8 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
     if not table.rows:
         raise TableError("A release must have rows.", found="none")
     text = source.manifest_text() if isinstance(source, TableSource) else None
+    if is_file and os.path.isfile(source):  # noqa: PTH113  (a pattern is no file)
+        text = embedded_manifest(source, table.arrow)
     if text and is_manifest(text):
         return _with_manifest(table, text, verify=verify)
     return Release(_with_empty_ends(table), _from_text=is_file and _is_text(source))
@@ -102,6 +107,20 @@ def verify_bundle(folder: str | Path) -> BundleCheck:
     """
     place = Path(folder).expanduser()
     return _check(place, _from_folder(place))
+
+
+def _folder_of(source: Path) -> Path | None:
+    """Return the folder of the release that is meant: this one, or the one whose manifest lists this file."""
+    if os.path.isdir(source):  # noqa: PTH112  (false for names that are too long)
+        return source.parent if source.name == PARQUET and (source.parent / MANIFEST).is_file() else source
+    beside = source.parent / MANIFEST
+    try:
+        if not (source.is_file() and beside.is_file() and (source.parent / PARQUET).exists()):
+            return None
+        listed = Manifest.from_json(beside.read_bytes().decode(errors="replace")).files
+        return source.parent if sha256(source) in listed.values() else None
+    except (OSError, ReadError):
+        return None
 
 
 def _check(folder: Path, release: Release) -> BundleCheck:

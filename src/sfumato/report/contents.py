@@ -27,7 +27,6 @@ PASSED = {
     "privacy": "it reveals no more about its people than a sample of other people would",
     "utility": "it differs no more from the original than a sample of other people would",
 }
-MOST_NAMED = 8  # columns that a sentence names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +61,7 @@ def verdict(release: Release) -> Verdict:
     promises = [finding for finding in release.findings if finding.kind == "privacy"]
     broken = [finding for finding in release.findings if not finding.held]
     failed = [score for score in assessment.failed if score.family == "privacy"] if assessment else []
-    sentences = (*_describe_groups(manifest), *_describe_links(manifest), *_describe_tests(assessment))
+    sentences = (*_describe_groups(manifest), *_describe_links(manifest), *_describe_tests(assessment, manifest))
     if broken:
         lost = f"{len(broken)} of {len(release.findings)} promises are broken."
         return Verdict(tone="bad", headline=f"Do not publish this release: {lost}", sentences=sentences)
@@ -141,10 +140,15 @@ def _describe_links(manifest: Manifest) -> Iterator[str]:
         yield f"Dates in {named} are shifted by person. This hides nobody by itself, and guarantees nothing."
 
 
-def _describe_tests(assessment: Assessment | None) -> Iterator[str]:
+def _describe_tests(assessment: Assessment | None, manifest: Manifest) -> Iterator[str]:
     if assessment is None:
         yield "Attacks were not tried on it: this report contains no assessment."
         return
+    if assessment.original_rows < manifest.rows_in:
+        yield (
+            f"Attacks were tried on a second release, made in the same way from {assessment.original_rows:,} of the "
+            f"{manifest.rows_in:,} rows; the others, who are not in it, are what it is compared with."
+        )
     tested = [score for score in assessment.scores if score.passed is not None]
     for family, about in PASSED.items():
         mine = [score for score in tested if score.family == family]
@@ -182,9 +186,12 @@ def _decisions(release: Release, statistics: Sequence[ShownStatistic], usefulnes
             "Who keeps the key of the pseudonyms, apart from this release? Whoever has it, or another release with the "
             "same pseudonyms, can link people; the law treats such rows as data about persons."
         )
-    if k := manifest.options.get("k"):
+    k = next((k for claim in manifest.claims if (k := (claim.parameters or {}).get("k"))), None)
+    if k:
         who = "rows, which may be those of fewer people," if manifest.repeated else "people"
         yield f"Is hiding among {k} {who} enough for this table and these recipients?"
+    if not any(finding.kind == "privacy" for finding in release.findings):
+        yield "The method promises no privacy: is what was measured enough for these recipients?"
     if release.assessment is None:
         yield "Should attacks be tried before it is published? `sfumato release … --assess --holdout 0.3` does so."
     elif release.assessment.failed:
@@ -199,10 +206,8 @@ def _decisions(release: Release, statistics: Sequence[ShownStatistic], usefulnes
 
 
 def _list_names(names: Sequence[str]) -> str:
-    shown = list(names[:MOST_NAMED])
-    if len(names) > MOST_NAMED:
-        shown.append(f"{len(names) - MOST_NAMED} more")
-    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown) or "none"
+    """List all names: a person signs these sentences, so nothing is left out."""
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names) or "none"
 
 
 def _count_of(number: int, what: str) -> str:

@@ -60,6 +60,7 @@ def style_axes(axes: Any) -> None:
 
 
 MOST_BOXES = 4000  # in the picture, so that the page stays small
+SMALLEST_RANGE = 1e-300  # that can be scaled to the picture; a smaller one is drawn as a point
 WIDTH, HEIGHT = 960, 600  # of the picture, in its own units
 COLUMNS, ROWS = 32, 20  # fields of a map
 OUTSIDE, ZOOM = 0.05, 2.0  # share of people that a picture may leave out at an end, if it grows by this factor
@@ -91,7 +92,7 @@ def draw(table: Table, x: str, y: str) -> Picture | None:
         return None
     start, end, is_zoomed = _view(low, high, rows, may_zoom=not intervals.calendars)
     size = np.array([WIDTH, HEIGHT])
-    scale = size / np.where(end > start, end - start, 1.0)
+    scale = size / np.where(end - start > SMALLEST_RANGE, end - start, 1.0)
     seen = ((high >= start) & (low <= end)).all(axis=1)
     left, right = (np.clip((ends[seen] - start) * scale, 0, size) for ends in (low, high))
     rows = rows[seen]
@@ -129,7 +130,7 @@ def _view(
 
 
 def _outward(start: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    span = np.where(end > start, end - start, np.maximum(np.abs(end), 1.0))
+    span = np.where(end - start > SMALLEST_RANGE, end - start, np.maximum(np.abs(end), 1.0))
     steps = np.array([round_step(float(one) / 25.0) for one in span])
     return np.floor(start / steps) * steps, np.ceil(end / steps) * steps
 

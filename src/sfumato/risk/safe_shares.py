@@ -9,6 +9,7 @@ others, because their names are cells.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -198,7 +199,7 @@ def _keep_filled(edges: NDArray[np.float64], present: NDArray[np.float64], least
 
 def round_step(width: float) -> float:
     """Return the smallest of 1, 2 and 5 times a power of ten that is not below ``width``."""
-    power = 10.0 ** math.floor(math.log10(width))
+    power = 10.0 ** math.floor(math.log10(max(width, sys.float_info.min)))
     return next(times * power for times in (1.0, 2.0, 5.0, 10.0) if times * power >= width * (1.0 - 1e-9))
 
 

@@ -165,11 +165,16 @@ class NumericColumn:
         )
         return rows, replace(self, low=np.where(possible, low, self.low), high=np.where(possible, high, self.high))
 
+    def _truth(self, text: str) -> float:
+        """Return a number, or that of true and false in a column of 0 and 1."""
+        inside = np.isnan(self.low) | (np.isin(self.low, (0.0, 1.0)) & np.isin(self.high, (0.0, 1.0)))
+        return TRUTHS[text.lower()] if text.lower() in TRUTHS and inside.all() else float(text)
+
     def _number(self, predicate: Predicate) -> float:
         """Convert the value of a predicate to the unit of the column: a number or a date."""
         text, number = predicate.value or "", None
         with contextlib.suppress(ValueError):
-            number = float(text) if self.calendar is None else self.calendar.number(text)
+            number = self._truth(text) if self.calendar is None else self.calendar.number(text)
         if number is None or not np.isfinite(number):
             kind = "a date such as 2024-12-31" if self.calendar else "a number"
             raise StatisticError(
@@ -235,6 +240,7 @@ class CategoricalColumn:
                 f"Column {ordered[0].column!r} holds categories, which can only be compared by = and !=.",
                 found=repr(ordered[0].operator),
             )
+        predicates = [self._as_shown(predicate) for predicate in predicates]
         self._require_spelling(predicates)
         asked = [predicate.value for predicate in predicates if predicate.value is not None]
         share = np.array([_share_meeting(_spell_out(members, asked), predicates) for members in self.sets])
@@ -266,27 +272,27 @@ class CategoricalColumn:
         cells = (*self.sets, *((cell,) for cell in self.plain or ()))
         return {member for members in cells for member in members if isinstance(member, str)}
 
-    def _require_spelling(self, predicates: Sequence[Predicate]) -> None:
-        """Raise if a number is written otherwise than a category, such as 0.0 for 0: as texts they are not equal.
-
-        The same is true of True, TRUE and 1 in a column of true and false.
-        """
+    def _as_shown(self, predicate: Predicate) -> Predicate:
+        """Return the predicate with True, TRUE or 1 as the column writes it, if that holds true and false only."""
         known = self._names
-        number_of = _truth_of if known and {name.lower() for name in known} <= set(TRUTHS) else _number_of
+        if predicate.value is None or predicate.value in known or not {name.lower() for name in known} <= set(TRUTHS):
+            return predicate
+        wanted = TRUTHS.get(predicate.value.lower(), _number_of(predicate.value))
+        alike = [name for name in known if TRUTHS[name.lower()] == wanted]
+        return replace(predicate, value=alike[0]) if alike else predicate
+
+    def _require_spelling(self, predicates: Sequence[Predicate]) -> None:
+        """Raise if a number is written otherwise than a category, such as 0.0 for 0: as texts they are not equal."""
+        known = self._names
         for predicate in predicates:
-            number = None if predicate.value is None or predicate.value in known else number_of(predicate.value)
-            alike = [member for member in known if number is not None and number_of(member) == number]
+            number = None if predicate.value is None or predicate.value in known else _number_of(predicate.value)
+            alike = [member for member in known if number is not None and _number_of(member) == number]
             if alike:
                 raise StatisticError(
                     f"Column {predicate.column!r} holds categories, which are compared as texts.",
                     found=f"{predicate.value!r}, which is another text for {alike[0]!r}",
                     fix=f"write {alike[0]!r}",
                 )
-
-
-def _truth_of(text: str) -> float | None:
-    """Return 1 for true and 0 for false, in any spelling, and a number as itself."""
-    return TRUTHS.get(text.lower(), _number_of(text))
 
 
 def _number_of(text: str) -> float | None:

@@ -23,6 +23,7 @@ from sfumato.statistics.regression import INTERCEPT, Regression
 from sfumato.statistics.statistic import ConditionalStatistic, Statistic
 from sfumato.statistics.tallies import Count, Quantile, Sum
 
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 QUOTES = "`\"'"
 MOST_NAMED = 30  # columns that an error lists
 
@@ -117,7 +118,7 @@ class Cursor:
         self.skip_spaces()
         start = self.at
         try:
-            return float(self.read_unquoted())
+            return float(self.read_number() or self.read_unquoted())
         except ValueError:
             self.at = start
         raise self.error(wanted)
@@ -140,6 +141,15 @@ class Cursor:
                 return taken
             taken += quote
             at = close + 2
+
+    def read_number(self) -> str:
+        """Read a number that ends where a value may end, such as 1e+05; "" if none comes next."""
+        self.skip_spaces()
+        found = NUMBER.match(self.text, self.at)
+        if found is None or not self._is_name_end(found.end()):
+            return ""
+        self.at = found.end()
+        return found[0]
 
     def read_unquoted(self) -> str:
         """Read text up to the next reserved symbol, or up to the word ``and`` between spaces."""
@@ -232,7 +242,7 @@ def _read_predicate(cursor: Cursor) -> Predicate:
         return Predicate(column, operator, None)
     value = cursor.read_quoted()
     if value is None:
-        value = cursor.read_unquoted()
+        value = cursor.read_number() or cursor.read_unquoted()
         if not value:
             raise cursor.error("a value to compare with")
     return Predicate(column, operator, value)
@@ -277,6 +287,8 @@ PARSERS: dict[str, Callable[[Cursor], Statistic]] = {
     **dict.fromkeys(("regress", "regression"), _read_regression),
     "sum": lambda cursor: Sum(cursor.name()),
     "median": lambda cursor: Quantile(cursor.name(), 0.5),
+    "min": lambda cursor: Quantile(cursor.name(), 0.0),
+    "max": lambda cursor: Quantile(cursor.name(), 1.0),
     "quantile": _read_quantile,
     "count": lambda cursor: Count() if cursor.is_next(")") else Count(_read_condition(cursor)),
 }

@@ -138,6 +138,8 @@ class Statistic(ABC):
             enclosure = records.rows.attain(population.value, enclosure)
         value, half = factor.likely * value, factor.likely * half
         low, high = self.clip(value - half, value + half)
+        if half == 0.0 and not records.boxes.is_certain:  # it only knows widths, and here rows that may not count
+            low = high = math.nan
         return replace(factor.multiply(enclosure), value=value, linear_low=low, linear_high=high)
 
     def enclose_population(self, records: Records, half: float, deadline: Deadline) -> Enclosure:

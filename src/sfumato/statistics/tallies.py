@@ -94,6 +94,9 @@ class Sum(OneColumn, Tally):
         return f"sum({quote(self.column)})"
 
 
+NAMED_SHARES = {0.0: "min", 0.5: "median", 1.0: "max"}  # quantiles with a name of their own
+
+
 @dataclass(frozen=True)
 class Quantile(OneColumn, Tally):
     """The value below which a share of the records lies; the mean of two values if the share falls between them."""
@@ -127,8 +130,8 @@ class Quantile(OneColumn, Tally):
         return Dates(calendars[self.column], of_mean=False)
 
     def __str__(self) -> str:
-        if self.share == 0.5:
-            return f"median({quote(self.column)})"
+        if self.share in NAMED_SHARES:
+            return f"{NAMED_SHARES[self.share]}({quote(self.column)})"
         return f"quantile({quote(self.column)}, {self.share:.15g})"
 
 

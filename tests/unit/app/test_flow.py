@@ -140,7 +140,8 @@ class TestReleases:
         monkeypatch.chdir(project)
         words = shlex.split(command.replace("\\\n", " "))
         assert words[:3] == ["sfumato", "release", "Aufnahmen 2024.csv"]
-        assert run(words[1:]) == 0
+        assert "--seed" not in words  # whoever knows it can undo the order of the rows
+        assert run([*words[1:], "--seed", "11"]) == 0
         assert same_rows(rows_of(bundle), rows_of(project / "out"))
         manifest = json.loads((bundle / "manifest.json").read_text())
         assert manifest["options"]["k"] == 4
@@ -149,6 +150,8 @@ class TestReleases:
     def test_python_and_the_project_make_it_too(self, bundle, project, monkeypatch):
         monkeypatch.chdir(project)
         python = (project / "run.py").read_text()
+        assert "seed" not in python
+        (project / "run.py").write_text(python.replace('"schema.toml"', '"schema.toml", seed=11'))
         done = subprocess.run([sys.executable, "run.py"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert same_rows(rows_of(bundle), rows_of(project / "out")), python
@@ -166,6 +169,10 @@ class TestReleases:
         page = visitor.post("/run", {"attacked": "1"}).text
         assert "Do not rely on this release" in page
         assert "never took part" in page
+        report = visitor.get("/runs/2/report.html").text
+        assert "Attacks were not tried" not in report
+        assert "Should attacks be tried" not in report
+        assert "Attacks were tried on a second release" in report
         page = visitor.get("/runs").text
         assert "2 noise" in page
         assert "boxes" in page

@@ -122,3 +122,33 @@ def test_two_processes_fill_one_cache(tmp_path):
     started = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [process.communicate()[0] for process in started] == ["[1 2 0]\n"] * 2
     assert len(list((tmp_path / "cache").rglob("*.nbi"))) == 1
+
+
+DAMAGED = """
+import numpy as np
+from sfumato.kernels.jit import always_compiled
+from sfumato.kernels.sorting import largest
+with always_compiled():
+    assert largest(np.array([1.0, 3.0, 2.0])) == 3.0
+print(sum(largest.compiled.stats.cache_hits.values()))
+"""
+
+
+def test_a_damaged_cache_is_no_failure(tmp_path):
+    def run():
+        given = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+        done = subprocess.run([sys.executable, "-c", DAMAGED], capture_output=True, text=True, env=given, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    run()
+    assert run() == "1"  # the control: what is kept is used
+    for file in tmp_path.rglob("*.nbc"):  # one byte of the machine code
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 255
+        file.write_bytes(content)
+    assert run() == "0"
+    for ending, content in (("nbi", b"x"), ("nbc", b""), ("fingerprint", b"\xff\xfe")):
+        for file in tmp_path.rglob(f"*.{ending}"):
+            file.write_bytes(content)
+    assert run() == "0"

@@ -235,3 +235,12 @@ class TestTiedRows:
             people, others = ({"amount": amount[side], "yes": yes[side]} for side in (0, 1))
             failed += assess(people, others, measures=["reference"], seed=seed).passed is False
         assert failed <= 1
+
+
+def test_the_schema_may_be_a_file(original, tmp_path):
+    file = tmp_path / "schema.toml"
+    schema = sf.Schema.of(dict.fromkeys(original.names, "quasi"))
+    file.write_text(schema.to_toml(tmp_path))
+    release = sf.Microaggregate(k=5).release(original, schema=file, seed=1)
+    scores = [sf.assess(original, release, measures=["moments"], schema=given, seed=1) for given in (file, schema)]
+    assert scores[0].to_json() == scores[1].to_json()

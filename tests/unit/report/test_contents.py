@@ -83,6 +83,15 @@ class TestVerdict:
         assert "age, income and sex" in asked
         assert "May health be published exactly" in asked
         assert "legal basis" in asked
+        assert "hiding among 5" in asked
+
+    def test_nothing_that_is_signed_is_left_out(self):
+        names = [f"column_{number}" for number in range(30)]
+        table = {name: np.random.default_rng(number).normal(size=40) for number, name in enumerate(names)}
+        made = sf.Boxes(k=5).release(table, schema=dict.fromkeys(names[1:], "other") | {names[0]: "quasi"}, seed=1)
+        asked = " ".join(decisions(made, (), contents(made).usefulness))
+        assert all(name in asked for name in names)
+        assert " more" not in asked
 
 
 class TestDistributions:

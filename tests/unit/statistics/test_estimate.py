@@ -44,7 +44,7 @@ class TestDates:
         assert one.numbers.low == pytest.approx((datetime.date(1984, 12, 31) - datetime.date(1970, 1, 1)) / DAY + 0.5)
 
     def test_an_exact_column_of_dates_has_one_date_as_its_interval(self):
-        exact = {"born": days("1980-01-01", "1980-01-03", "1980-01-05")}
+        exact = dict.fromkeys(("born_low", "born_high"), days("1980-01-01", "1980-01-03", "1980-01-05"))
         one = sf.read_release(exact).estimate("mean(born)")
         assert one.low == one.value == one.high == datetime.date(1980, 1, 3)
 
@@ -65,7 +65,7 @@ class TestDates:
 
     def test_moments_have_a_time_and_keep_their_zone(self):
         plain = pa.array([datetime.datetime(2020, 1, 1, 6), datetime.datetime(2020, 1, 1, 18)])
-        one = sf.read_release({"seen": plain}).estimate("mean(seen)")
+        one = sf.read_release({"seen_low": plain, "seen_high": plain}).estimate("mean(seen)")
         assert abs(one.value - datetime.datetime(2020, 1, 1, 12)) <= datetime.timedelta(microseconds=1)
         assert one.low <= datetime.datetime(2020, 1, 1, 12) <= one.high
         aware = pa.array([datetime.datetime(2020, 1, 1, 6, tzinfo=datetime.UTC)] * 2, pa.timestamp("us", tz="UTC"))
@@ -86,7 +86,7 @@ class TestDates:
 
 class TestCounts:
     def test_a_count_is_a_whole_number_and_shown_as_one(self):
-        one = sf.read_release({"x": np.arange(1_234_567)}).estimate("count(x >= 1)")
+        one = sf.read_release({end: np.arange(1_234_567) for end in ("x_low", "x_high")}).estimate("count(x >= 1)")
         assert (one.low, one.high) == (1_234_566, 1_234_566)
         assert isinstance(one.low, int)
         assert "count(x >= 1) = 1,234,566, guaranteed 1,234,566 … 1,234,566" in str(one)
@@ -119,7 +119,8 @@ class TestRegressions:
 class TestUnbiased:
     def test_divides_by_one_less(self):
         rows = np.array([[1.0, 2.0], [3.0, 1.0], [4.0, 8.0]])
-        release = sf.read_release({"x": rows[:, 0], "y": rows[:, 1]})
+        ends = {f"{name}_{end}": rows[:, at] for at, name in enumerate("xy") for end in ("low", "high")}
+        release = sf.read_release(ends)
         for words, true in (
             ("var(x, unbiased)", rows[:, 0].var(ddof=1)),
             ("sd(x, unbiased)", rows[:, 0].std(ddof=1)),

@@ -30,7 +30,8 @@ class Least(OneColumn, Tally):
 @pytest.fixture
 def release(monkeypatch):
     monkeypatch.setitem(PARSERS, "least", lambda cursor: Least(cursor.name()))
-    return sf.read_release({"x_low": [1, 3, 6], "x_high": [2, 4, 8], "s": ["a", "b", "b|c"]})
+    boxes = {"x_low": [1, 3, 6], "x_high": [2, 4, 8], "s_low": [1, 2, 2], "s_high": [1, 2, 3]}
+    return sf.read_release(boxes)
 
 
 def test_it_is_read_and_estimated(release):
@@ -39,8 +40,8 @@ def test_it_is_read_and_estimated(release):
 
 
 def test_it_takes_a_condition(release):
-    estimate = release.estimate("least(x | s = b)")
-    assert (estimate.name, estimate.low, estimate.high) == ("least(x | s = b)", 3.0, 4.0)
+    estimate = release.estimate("least(x | s = 2)")
+    assert (estimate.name, estimate.low, estimate.high) == ("least(x | s = 2)", 3.0, 4.0)
     assert (estimate.records, estimate.uncertain_records) == (1, 1)
 
 

@@ -141,8 +141,10 @@ TREES = "trees"  # folder of edited trees, beside the schema file
 
 
 def command_of(run: Run) -> str:
-    """Return the command; it is given in the folder that holds the table and ``schema.toml``."""
-    seed = [] if run.task.seed is None else ["--seed", str(run.task.seed)]
+    """Return the command; it is given in the folder that holds the table and ``schema.toml``.
+
+    There is no seed in it: whoever knows the seed can undo the order of the rows.
+    """
     name = run.task.source.name
     file = f"./{name}" if name.startswith("-") else name  # it would be read as an option
     return command_text(
@@ -150,7 +152,7 @@ def command_of(run: Run) -> str:
         run.task.options,
         file=file,
         folder=OUT,
-        arguments=[*run.task.source.reading.to_arguments(), *seed, *(["--rows-not-people"] * run.task.rows_not_people)],
+        arguments=[*run.task.source.reading.to_arguments(), *(["--rows-not-people"] * run.task.rows_not_people)],
     )
 
 
@@ -162,13 +164,12 @@ def python_of(run: Run) -> str:
     }
     options = "".join(f", {name}={value!r}" for name, value in given.items())
     file = f"sf.read({run.task.source.name!r}{options})" if options else None
-    seed = "" if run.task.seed is None else f", seed={run.task.seed}"
     expression = python_text(
         method_class(run.task.method).__name__,
         run.task.options,
         file=run.task.source.name,
         folder=OUT,
-        arguments=seed + (", rows_not_people=True" if run.task.rows_not_people else ""),
+        arguments=", rows_not_people=True" if run.task.rows_not_people else "",
         table=file,
     )
     return f"import sfumato as sf\n\n{expression}\n"

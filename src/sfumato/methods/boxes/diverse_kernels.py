@@ -20,6 +20,7 @@ from sfumato.methods.boxes.partition_kernels import (
     both_diverse,
     coarse_cut,
     fine_cut,
+    is_apart,
     median_cut,
     note_cut,
 )
@@ -45,7 +46,7 @@ def is_spread(values, l, separation):
     for found in range(1, l):
         best = np.inf
         for value in values:
-            if value < best and value > last and value >= last + separation:
+            if value < best and is_apart(value, last, separation):
                 best = value
                 if found == l - 1:  # any value will do
                     break

@@ -318,5 +318,7 @@ def _values_apart(values: NDArray[np.float64], distance: float, at_most: int) ->
     count, place = 0, 0
     while count < at_most and place < len(ordered):
         count += 1
-        place = max(int(np.searchsorted(ordered, ordered[place] + distance)), place + 1)
+        following = ordered[place] + distance
+        rounding = 2.0**-51 * max(abs(ordered[place]), abs(following))  # as in ``partition_kernels.is_apart``
+        place = max(int(np.searchsorted(ordered, following - rounding)), place + 1)
     return count

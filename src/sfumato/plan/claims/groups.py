@@ -229,10 +229,15 @@ def values_distinct(labels: NDArray[np.int64], coded: Coded) -> NDArray[np.int64
     return np.bincount(group_of_pair, minlength=int(labels.max()) + 1)
 
 
+ROUNDING = 2.0**-50  # of a value: more than what two numbers and their difference are rounded by
+
+
 def values_apart(
     labels: NDArray[np.int64], numbers: NDArray[np.float64], *, epsilon: float, at_most: int
 ) -> NDArray[np.int64]:
     """How many values of each group are pairwise at least ``epsilon`` apart, counted up to ``at_most``.
+
+    Decimal numbers are rounded to binary ones, so 0.3 − 0.2 is a little less than 0.1: that much is allowed.
 
     Greedy from the smallest upward, which is the largest such choice on a line. Each round takes one more value in all
     groups at once, so the cost is that of a sort and ``at_most`` passes.
@@ -246,7 +251,10 @@ def values_apart(
     chosen = np.full(starts.size, -np.inf)
     values = np.logical_or.reduceat(is_missing, starts).astype(np.int64)
     for _ in range(at_most):
-        far_enough = np.where((value - chosen[group] >= epsilon) & ~is_missing, value, np.inf)
+        last = chosen[group]
+        rounding = ROUNDING * np.maximum(np.abs(value), np.where(np.isfinite(last), np.abs(last), 0.0))
+        apart = (value > last) & (value - last >= epsilon - rounding)
+        far_enough = np.where(apart & ~is_missing, value, np.inf)
         nearest = np.minimum.reduceat(far_enough, starts)
         values += nearest < np.inf
         chosen = nearest  # inf ends the count of a group: nothing is far enough from it

@@ -335,6 +335,28 @@ def test_the_limit_is_near_what_was_achieved_on_smooth_data():
 
 
 class TestOptimality:
+    @pytest.mark.parametrize("spread", [0.1, 1.0, 1.5])
+    def test_along_one_column_the_best_boxes_are_the_optimum(self, spread):
+        numbers = {"x": np.random.default_rng(1).lognormal(0, spread, 400)}
+        best = sf.Boxes(k=5, l=1).release(numbers, schema={"x": "quasi"}, seed=1).optimality()
+        assert best.ratio == pytest.approx(1.0, abs=1e-6)
+        wide = sf.Boxes(k=5, l=1, cut="median").release(numbers, schema={"x": "quasi"}, seed=1).optimality()
+        assert wide.shrunk == pytest.approx(best.shrunk)
+        assert wide.ratio >= 1.0
+
+    def test_skewed_columns_do_not_raise_the_optimum(self):
+        records = np.random.default_rng(2).lognormal(0, 1.5, (1000, 2))
+        logs = np.log(records)
+        true = np.log(1000.0) + (-(logs**2) / 4.5 - logs - np.log(1.5 * np.sqrt(2 * np.pi))).sum(axis=1)
+        scores, slope = optimality.normal_scores(records)
+        high = (records.max(axis=0) - records.min(axis=0)) / 2.0
+        optimum = [
+            optimality.half_widths(np.ones_like(records), np.log(5) - found, np.zeros(2), high).mean()
+            for found in (true, log_density(scores, scores) + slope, log_density(records, records))
+        ]
+        assert 0.7 < optimum[1] / optimum[0] < 1.05
+        assert optimum[2] / optimum[0] > 1.1  # the control: without scores
+
     def test_is_computed_only_when_it_is_asked_for(self, monkeypatch):
         calls = []
         monkeypatch.setattr(optimality, "log_density", lambda *data: calls.append(1) or log_density(*data))
