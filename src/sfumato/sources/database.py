@@ -61,7 +61,7 @@ class Database(TableSource, Destination):
     _declared: ColumnTypes = field(default_factory=ColumnTypes)  # what the columns of the source are declared as
 
     def __post_init__(self) -> None:
-        if not isinstance(self.url, str) or scheme_of(self.url) not in SCHEMES:
+        if not isinstance(self.url, str) or scheme_of(self.url) not in SCHEMES or "://" not in self.url:
             raise OptionError(
                 "The URL of a database must begin with postgresql://, duckdb:/// or sqlite:///.",
                 fix="postgresql://user@host/database",
