@@ -59,7 +59,9 @@ class TestProject:
     @pytest.mark.parametrize("command", ["release", "run", "pictures"])
     def test_a_url_is_no_folder(self, capsys, command):
         Path("projects").mkdir()
-        Path("projects/there.toml").write_text('input = "../people.csv"\ntarget = "s3://bucket/out"\n[options]\nk = 5\n')
+        Path("projects/there.toml").write_text(
+            'input = "../people.csv"\ntarget = "s3://bucket/out"\n[options]\nk = 5\n'
+        )
         given = {
             "release": ["release", "people.csv", "-o", "S3://bucket/out", "-k", "5", "--quasi", "age", "--other", "*"],
             "run": ["run", "projects/there.toml"],
