@@ -181,27 +181,31 @@ def spool_tables(tables: Iterable[pa.Table], folder: Path, name: str) -> Relatio
     import pyarrow.parquet as pq
 
     path, orders = folder / f"{name}.parquet", dict[str, dict[str, None]]()
-    writer, failure = None, ""
+    writer = None
     try:
-        for table in tables:
+        for table in tables:  # an error of the source is not one of the disk
             _note_orders(table, orders)
             stored = pa.table([_as_plain(column) for column in table.columns], names=table.column_names)
-            writer = writer or pq.ParquetWriter(path, stored.schema, compression="lz4")
-            writer.write_table(stored.cast(writer.schema))
-    except OSError as error:
-        failure = error.strerror or type(error).__name__
+            if writer is None:
+                writer = without_cause(
+                    partial(pq.ParquetWriter, path, stored.schema, compression="lz4"), OSError, _no_space
+                )
+            without_cause(partial(writer.write_table, stored.cast(writer.schema)), OSError, _no_space)
     finally:
         if writer is not None:
-            writer.close()
-    if failure:
-        raise OptionError(f"Temporary rows cannot be written: {failure}.", fix="free space on the disk of the target")
+            without_cause(writer.close, OSError, _no_space)
     if writer is None:
         raise ReadError("A table must have rows.", found="no rows")
     return Relation.of([path], {name: tuple(values) for name, values in orders.items()})
 
 
+def _no_space(error: Exception) -> OptionError:
+    reason = getattr(error, "strerror", None) or type(error).__name__
+    return OptionError(f"Temporary rows cannot be written: {reason}.", fix="free space on the disk of the target")
+
+
 def orders_in(files: Iterable[Path]) -> dict[str, tuple[str, ...]]:
-    """Return the categories of ordered columns of Parquet files, which only Arrow reads: one row per group tells them."""
+    """Return the categories of ordered columns of Parquet files, which only Arrow reads: a row per group tells."""
     import pyarrow.parquet as pq
 
     orders: dict[str, dict[str, None]] = {}
