@@ -53,9 +53,10 @@ def _sweep(parent: Path, prefix: str, ending: str) -> None:
     """Remove folders of this user whose processes have ended without removing them."""
     name = re.compile(rf"{re.escape(prefix)}\w+{re.escape(ending)}")
     with contextlib.suppress(OSError):  # the parent cannot be listed
-        for path in parent.iterdir():
-            if name.fullmatch(path.name) and _is_ours(path) and is_abandoned(path):
-                shutil.rmtree(path, ignore_errors=True)
+        for path in [one for one in parent.iterdir() if name.fullmatch(one.name)]:
+            with contextlib.suppress(OSError):  # of another user, or gone meanwhile: the others are still swept
+                if _is_ours(path) and is_abandoned(path):
+                    shutil.rmtree(path, ignore_errors=True)
 
 
 def lock(folder: Path) -> list[int]:

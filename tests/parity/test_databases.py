@@ -10,6 +10,8 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
+from functools import partial
 
 import duckdb
 import numpy as np
@@ -151,6 +153,60 @@ class TestPostgres:
         assert "canary" not in str(error.value)
         assert error.value.__context__ is None
 
+    @pytest.mark.parametrize("engine", ["memory", "duckdb"])
+    @pytest.mark.parametrize(
+        ("cell", "found"),
+        [
+            ("'canary'::int", "does not have the type"),
+            ("1 / (i - i)", "divides by zero"),
+            ("nextval('numbers')::int", "would change the database"),
+            ("CASE WHEN pg_terminate_backend(pg_backend_pid()) THEN 1 ELSE 0 END", "ended the connection"),
+        ],
+    )
+    def test_an_error_after_many_rows_is_named_and_shows_no_cell(self, server, engine, cell, found):
+        run_sql(server, "CREATE SEQUENCE IF NOT EXISTS numbers")
+        if "canary" in cell:  # not a constant, which the server would find at once
+            cell = "(CASE WHEN i = 150000 THEN 'canary' ELSE '1' END)::int"
+        query = f"SELECT CASE WHEN i = 150000 THEN {cell} ELSE i END AS x FROM generate_series(1, 200000) AS i"
+        with pytest.raises((RequestError, ReadError), match=found) as error:
+            sf.Boxes(k=5).release(sf.Database(server, query=query), schema={"x": "quasi"}, engine=engine)
+        assert "canary" not in str(error.value)
+        assert error.value.__context__ is None
+
+    def test_counting_the_rows_of_a_source_changes_nothing(self, server):
+        function = "CREATE OR REPLACE FUNCTION note(i int) RETURNS int LANGUAGE plpgsql AS"
+        run_sql(server, "CREATE TABLE IF NOT EXISTS noted (i int)")
+        run_sql(server, f"{function} $$ BEGIN INSERT INTO noted VALUES (i); RETURN i; END $$")
+        with pytest.raises(RequestError, match="would change the database"):
+            sf.Database(server, query="SELECT note(7) AS x").memory_needed()
+        assert run_sql(server, "SELECT i FROM noted").num_rows == 0
+
+    @pytest.mark.parametrize(
+        ("given", "found"),
+        [
+            ("GRANT SELECT ON precious TO PUBLIC", "rights of other roles"),
+            ("GRANT SELECT (age) ON precious TO PUBLIC", "rights of other roles"),
+            ("ALTER TABLE precious ENABLE ROW LEVEL SECURITY", "row security"),
+            ("CREATE POLICY grown ON precious USING (age > 7)", "row security"),
+            ("CREATE INDEX ON precious (age)", "indexes"),
+            ("ALTER TABLE precious ADD CHECK (age > 0)", "constraints"),
+            ("CREATE RULE quiet AS ON DELETE TO precious DO INSTEAD NOTHING", "triggers or rules"),
+            ("", ""),
+        ],
+    )
+    def test_what_a_new_table_would_not_have_is_not_dropped(self, server, given, found):
+        run_sql(server, "DROP TABLE IF EXISTS precious", "CREATE TABLE precious (age int)", *([given] if given else []))
+        target = sf.Database(server, table="precious", replace=True)
+        if not found:
+            sf.Boxes(k=2).release({"age": [1, 2, 30, 31]}, schema={"age": "quasi"}, into=target)
+            assert target.read().rows == 4
+            return
+        released = sf.Boxes(k=2).release({"age": [1, 2]}, schema={"age": "quasi"})
+        for work in (target.require_free, partial(target.write, released)):
+            with pytest.raises(RequestError, match=found):
+                work()
+        assert run_sql(server, "SELECT age FROM precious").column_names == ["age"]
+
     def test_permission_denied_is_said(self, server, accounts):
         run_sql(
             server,
@@ -246,6 +302,36 @@ FILE_ROLES = {name: role for name, role in ROLES.items() if name != "seen"}
 
 
 class TestFiles:
+    @pytest.mark.parametrize("place", ["main", "study"])
+    def test_a_table_in_a_schema(self, file_url, place):
+        kind, _, path = file_url.partition(":///")
+        source, target = sf.Database(file_url, table="main.people"), sf.Database(file_url, table=f"{place}.released")
+        if place == "study":
+            if kind == "sqlite":
+                with pytest.raises(RequestError, match="no schema but main"):
+                    target.require_free()
+                return
+            with duckdb.connect(path) as connection:
+                connection.execute("CREATE SCHEMA study")
+        made = sf.Boxes(k=5).release(source, schema=FILE_ROLES, into=target)
+        assert sf.read_release(target).manifest == made.manifest
+        assert sf.Database(file_url, query=f"SELECT * FROM {place}.released").read().rows == ROWS
+        assert sf.Database(file_url, table="released")._driver.exists("released") is (place == "main")
+        with pytest.raises(RequestError, match="must not exist"):
+            target.require_free()
+        sf.Boxes(k=7).release(source, schema=FILE_ROLES, into=replace(target, replace=True))
+        assert target.read().rows == ROWS
+
+    def test_an_error_after_many_rows_is_not_one_of_the_disk(self, file_url):
+        cells = "CASE WHEN i = 150000 THEN 'canary' ELSE i::VARCHAR END"
+        numbers = f"SELECT ({cells})::INT AS x FROM range(200000) AS rows(i)"
+        query = numbers if file_url.startswith("duckdb") else "SELECT nothing FROM people"
+        for engine in ("memory", "duckdb"):
+            with pytest.raises((RequestError, ReadError), match=r"query|table") as error:
+                sf.Boxes(k=5).release(sf.Database(file_url, query=query), schema={"x": "quasi"}, engine=engine)
+            assert "canary" not in str(error.value)
+            assert "free space" not in str(error.value)
+
     def test_table_to_table(self, file_url):
         source, target = sf.Database(file_url, table="people"), sf.Database(file_url, table="released")
         made = sf.Boxes(k=5).release(source, schema=FILE_ROLES, into=target, seed=1)

@@ -243,6 +243,42 @@ class TestRelease:
         assert found.manifest.columns == expected.manifest.columns
 
 
+def typed_people(rows: int) -> pa.Table:
+    """People with truth values, bits, ordered categories and dates as text."""
+    rng = np.random.default_rng(3)
+    grades = pa.DictionaryArray.from_arrays(
+        pa.array(rng.integers(0, 3, rows), pa.int8(), mask=rng.random(rows) < 0.1),
+        ["low", "middle", "high", "never"],
+        ordered=True,
+    )
+    return pa.table(
+        {
+            "smoker": pa.array(rng.random(rows) < 0.3, mask=rng.random(rows) < 0.1),
+            "bit": pa.array(rng.integers(0, 2, rows), pa.int8()),
+            "grade": grades,
+            "day": np.datetime_as_string(np.datetime64("2020-01-01") + rng.integers(0, 900, rows)),
+        }
+    )
+
+
+def released_types(source, into, engine):
+    """Return the types of released columns, and the order of the grades."""
+    schema = {"smoker": "quasi", "bit": "other", "grade": "other", "day": {"role": "quasi", "kind": "date"}}
+    arrow = sf.Boxes(k=5).release(source, schema=schema, engine=engine, into=into, seed=1).to_arrow()
+    grades = arrow.column("grade").unify_dictionaries().chunk(0)
+    return {one.name: one.type for one in arrow.schema}, grades.dictionary.to_pylist()
+
+
+class TestTypes:
+    def test_they_are_those_of_memory(self, tmp_path):
+        pq.write_table(typed_people(600), tmp_path / "in.parquet", row_group_size=100)
+        expected, found = (
+            released_types(tmp_path / "in.parquet", tmp_path / engine, engine) for engine in ("memory", "duckdb")
+        )
+        assert found == expected
+        assert found[1] == ["low", "middle", "high"]
+
+
 class TestTextFiles:
     def test_a_large_text_file_is_read_as_a_small_one(self, tmp_path, monkeypatch):
         from sfumato.engines.duckdb import source

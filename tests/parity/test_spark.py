@@ -35,7 +35,7 @@ from sfumato.errors import CannotRelease, MissingExtra, OptionError, ReadError, 
 from sfumato.randomness import Randomness
 from sfumato.release.read import verify_bundle
 from tests.parity import test_duckdb
-from tests.parity.test_duckdb import ROLES, people
+from tests.parity.test_duckdb import ROLES, people, released_types, typed_people
 from tests.same_rows import canonical, same_rows
 
 
@@ -208,6 +208,35 @@ class TestRelease:
         mean = found.estimate("mean(x)")
         assert mean.low <= expected.estimate("mean(x)").value <= mean.high
 
+    def test_types_are_those_of_memory(self, spark, tmp_path):
+        table = typed_people(600)
+        days = pa.array([datetime.date.fromisoformat(day) for day in table.column("day").to_pylist()])
+        pq.write_table(table.set_column(3, "day", days), tmp_path / "in.parquet", row_group_size=100)
+        expected, found = (
+            released_types(tmp_path / "in.parquet", tmp_path / f"out{number}", engine)
+            for number, engine in enumerate(("memory", sf.Spark(spark)))
+        )
+        assert found == expected
+
+    @pytest.mark.parametrize("kind", ["frame", "table"])
+    def test_moments_do_not_go_by_the_clock_of_the_session(self, kind, spark, tmp_path):
+        """Clocks in Berlin leave out the hour from 2 to 3, which UTC has."""
+        start = np.datetime64("2021-03-28T02:00:00", "us")
+        moments = start + np.random.default_rng(1).integers(0, 3600, 200) * np.timedelta64(1, "s")
+        typed = pa.array(moments).cast(pa.timestamp("us", tz="UTC"))
+        table = pa.table({"at": typed, "age": np.arange(200)})
+        before = spark.conf.get("spark.sql.session.timeZone")
+        spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+        try:
+            source = spark.createDataFrame(table) if kind == "frame" else table
+            schema = {"at": "other", "age": "quasi"}
+            released = sf.Boxes(k=5).release(source, schema=schema, engine=sf.Spark(spark), into=tmp_path / "out")
+        finally:
+            spark.conf.set("spark.sql.session.timeZone", before)
+        found = released.to_arrow().column("at")
+        assert sorted(found.cast(pa.int64()).to_pylist()) == sorted(typed.cast(pa.int64()).to_pylist())
+        assert found.type == (pa.timestamp("us") if kind == "frame" else typed.type)
+
     @pytest.mark.parametrize(
         "method", [sf.Noise(level=0.1), sf.Quantiles(k=20), sf.SvdSwap()], ids=lambda one: one.name
     )
@@ -330,13 +359,24 @@ class TestOwnSession:
         options += ["--k", "5", "--engine", "spark", "--master", "local[1]", "-o", str(into)]
         command = [sys.executable, "-c", code, "release", str(files / "part0.parquet"), *options]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(command, env=os.environ | environment, start_new_session=True, **pipes)
+        given = {name: value for name, value in (os.environ | environment).items() if value is not None}
+        return subprocess.Popen(command, env=given, start_new_session=True, **pipes)
 
     def test_a_session_is_started_for_a_master_and_stopped(self, spark, files, tmp_path):
         done = self.released(files, tmp_path / "out")
         assert done.returncode == 0, done.stderr
         assert verify_bundle(tmp_path / "out").holds
         assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.toml"]  # with its project file
+
+    def test_the_environment_need_not_be_activated(self, spark, files, tmp_path):
+        """The first python3 of the path has none of the packages."""
+        python = tmp_path / "bin" / "python3"
+        python.parent.mkdir()
+        python.write_text("#!/bin/sh\nexit 9\n")
+        python.chmod(0o755)
+        environment = {"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}", "PYSPARK_PYTHON": None}
+        done = self.released(files, tmp_path / "out", **environment)
+        assert done.returncode == 0, done.stderr
 
     def test_a_killed_driver_leaves_nothing_that_others_can_read(self, spark, files, tmp_path):
         """Spark's own folders of sorted rows can be read by all users, so they are in the private one."""
@@ -378,6 +418,23 @@ class TestOptions:
         with pytest.raises(MissingExtra, match=r"sfumato\[spark\]"):
             sf.Boxes(k=2).release({"x": [1.0, 2.0]}, schema={"x": "quasi"}, engine="spark", into=tmp_path / "out")
         assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize(
+        ("text", "found"),
+        [
+            ("ModuleNotFoundError: No module named 'pyarrow'", "no package pyarrow"),
+            ("ModuleNotFoundError: No module named 'sfumato.engines'", "no package sfumato"),
+            ("ModuleNotFoundError: No module named 'Theresa'", "another Python"),
+            ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "another Python"),
+            ('java.io.IOException: Cannot run program "python3"', "another Python"),
+            (str(sessions.without_text(ModuleNotFoundError("No", name="numba"))), "no package numba"),
+        ],
+    )
+    def test_a_package_that_executors_lack_is_named(self, text, found):
+        error = sessions._translate_error(Exception(f"[PYTHON_EXCEPTION] An exception was thrown: {text}\n at x"))
+        assert isinstance(error, MissingExtra)
+        assert found in str(error)
+        assert "Theresa" not in str(error)
 
     @pytest.mark.parametrize(("amount", "expected"), [("1536m", 1536 * 2**20), ("2g", 2**31), ("2GB", 2**31), ("7", 7)])
     def test_amounts_of_memory(self, amount, expected):

@@ -61,9 +61,10 @@ def assess(
     from sfumato.measures.measured_release import METRICS
     from sfumato.measures.privacy.prediction import most_exposed, people_of
     from sfumato.release.read import read_release
+    from sfumato.release.target import resolve_folder
 
     if pictures is not None:
-        _require_outside(Path(pictures).resolve())
+        _require_outside(resolve_folder(pictures))
     console.say_compiling()
     job = options.job_of(file, reading, place, engine)
     others = reference and file_source(reference, reading.given).read()

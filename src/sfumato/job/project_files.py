@@ -27,9 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import OptionError, RequestError
-from sfumato.job.request import Reading, Request, is_url
+from sfumato.job.request import Reading, Request
 from sfumato.params import require_choice
 from sfumato.schema.columns import columns_of, toml_content, toml_key, toml_text
+from sfumato.sources.base import scheme_of
 
 HEAD = "# A project of sfumato: `sfumato run` makes this release again. Not part of the release; it may hold secrets.\n"
 PATHS = ("input", "target", "schema", "reference", "key")
@@ -142,11 +143,11 @@ def _reading(given: Mapping[str, Any], file: str) -> Reading | None:
 
 
 def _from(folder: Path, path: str) -> str:
-    return path if is_url(path) else os.path.relpath(folder / Path(path).expanduser())
+    return path if scheme_of(path) else os.path.relpath(folder / Path(path).expanduser())
 
 
 def _to(folder: Path, path: str) -> str:
-    return path if is_url(path) else os.path.relpath(Path(path).expanduser().absolute(), folder)
+    return path if scheme_of(path) else os.path.relpath(Path(path).expanduser().absolute(), folder)
 
 
 def _toml(value: Any) -> str:

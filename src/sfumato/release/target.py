@@ -18,6 +18,7 @@ from pathlib import Path
 from sfumato.errors import OptionError, RequestError
 from sfumato.formats.exports import EXPORTS
 from sfumato.private_folder import is_abandoned, lock, unlock
+from sfumato.sources.base import SCHEMES, scheme_of
 
 PARQUET, CSV, MANIFEST = "released.parquet", "released.csv", "manifest.json"
 REPORT, NUMBERS = "report.html", "report.json"  # the report as a page, and all its numbers
@@ -42,8 +43,15 @@ _UNFINISHED = re.compile(rf"\.(?:{'|'.join(map(re.escape, NAMES))})\.[0-9a-f]{{1
 
 
 def resolve_folder(folder: str | Path) -> Path:
-    """Return the absolute path of the folder, with ``~`` expanded and symbolic links resolved."""
-    reason = ""
+    """Return the absolute path of the folder, with ``~`` expanded and symbolic links resolved; a URL is refused."""
+    scheme, reason = scheme_of(folder), ""
+    if scheme:
+        known = 'sfumato.Database(url, table="…") or, on the command line, --into TABLE'
+        raise OptionError(
+            "The target must be a folder of this machine, or a table of a database.",
+            found=f"a URL with the scheme {scheme}",
+            fix=known if scheme in SCHEMES else "a folder here, and copy it to its place",
+        )
     try:
         return Path(folder).expanduser().resolve()
     except (OSError, RuntimeError, ValueError) as error:  # a loop of links, no home, a null character

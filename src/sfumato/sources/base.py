@@ -17,10 +17,16 @@ CELL_BYTES = 150  # memory for a cell: its number, weights, sorted copies and re
 SCHEMES = {"postgresql": "PostgreSQL", "postgres": "PostgreSQL", "duckdb": "DuckDB", "sqlite": "SQLite"}
 
 
-def scheme_of(url: str) -> str:
-    """Return what kind of URL this is, such as ``postgresql``; "" if it is none."""
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+]*)://", url)
-    return scheme[1].lower() if scheme else ""
+def scheme_of(path: Any) -> str:
+    """Return what kind of URL this is, such as ``postgresql`` or ``s3``; "" if it is none.
+
+    A ``Path`` holds one slash of the two, and a single letter is a drive of Windows.
+
+    >>> scheme_of("s3://bucket/out"), scheme_of("jdbc:mysql://host"), scheme_of("C:/out"), scheme_of("out")
+    ('s3', 'jdbc:mysql', '', '')
+    """
+    scheme = re.match(r"\s*((?:[A-Za-z][A-Za-z0-9+.-]+:)+)/", str(path))
+    return scheme[1].rstrip(":").lower() if scheme else ""
 
 
 class TableSource(ABC):

@@ -37,7 +37,8 @@ class Database(TableSource, Destination):
     query : str, optional
         A query to read, in place of a table.
     replace : bool, default False
-        As a destination: whether an existing table is replaced.
+        As a destination: whether an existing table is replaced. A table of PostgreSQL with rights of other roles, row
+        security, indexes or the like, which a new table would not have, is refused.
 
     Examples
     --------
@@ -61,7 +62,7 @@ class Database(TableSource, Destination):
     _declared: ColumnTypes = field(default_factory=ColumnTypes)  # what the columns of the source are declared as
 
     def __post_init__(self) -> None:
-        if not isinstance(self.url, str) or scheme_of(self.url) not in SCHEMES:
+        if not isinstance(self.url, str) or scheme_of(self.url) not in SCHEMES or "://" not in self.url:
             raise OptionError(
                 "The URL of a database must begin with postgresql://, duckdb:/// or sqlite:///.",
                 fix="postgresql://user@host/database",
@@ -93,7 +94,9 @@ class Database(TableSource, Destination):
         """Raise unless the table can be written: it must not exist, or be replaced."""
         if self.table is None:
             raise OptionError("A release is written into a table, not into a query.", fix="table=…, --into TABLE")
-        if not self.replace and self._driver.exists(self.table):
+        if self.replace:
+            self._driver.require_replaceable(self.table)
+        elif self._driver.exists(self.table):
             raise RequestError(
                 f"The table {self.table!r} must not exist.", found="a table of that name", fix="--replace, replace=True"
             )

@@ -51,7 +51,10 @@ class Driver(ABC):
 
     def batches(self, query: str) -> Iterator[pa.Table]:
         """Yield the rows of a query, all of one state of the database."""
-        yield from items_without_cause(self._batches(query), self._errors, self._replace_error)
+        import pyarrow as pa
+
+        streaming = (*self._errors, pa.ArrowException, OSError)  # Arrow passes errors on under names of its own
+        yield from items_without_cause(self._batches(query), streaming, self._replace_error)
 
     @abstractmethod
     def count(self, query: str) -> tuple[int, int]:
@@ -64,6 +67,10 @@ class Driver(ABC):
     @abstractmethod
     def exists(self, table: str) -> bool:
         """Return whether there is such a table."""
+
+    def require_replaceable(self, table: str) -> None:
+        """Raise if an existing table has something that a new one in its place would not have."""
+        return
 
     @abstractmethod
     def write(self, new: NewTable, batches: Iterator[pa.Table]) -> None:

@@ -18,7 +18,15 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.errors import ReadError, RequestError, SfumatoError
-from sfumato.sources.database_driver import BATCH_ROWS, ColumnTypes, Driver, NewTable, quote_column, quote_text
+from sfumato.sources.database_driver import (
+    BATCH_ROWS,
+    ColumnTypes,
+    Driver,
+    NewTable,
+    quote_column,
+    quote_name,
+    quote_text,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,8 +38,8 @@ class DatabaseFile(Driver):
 
     def _replace_error(self, error: Exception) -> SfumatoError:
         message = f"{self.product} could not do this in {self.path.name}."
-        if isinstance(error, OSError):
-            return RequestError(message, found=error.strerror or type(error).__name__, fix="another file")
+        if isinstance(error, OSError) and error.strerror:  # Arrow's own have no such text
+            return RequestError(message, found=error.strerror, fix="another file")
         return self._describe_error(message, error)
 
     @abstractmethod
@@ -119,21 +127,22 @@ class SQLiteFile(DatabaseFile):
         return self._do(work)
 
     def column_types(self, table: str) -> ColumnTypes:
-        rows = self._rows(f"PRAGMA table_info({quote_column(table)})")
+        rows = self._rows(f"PRAGMA table_info({quote_column(_in_main(table))})")
         return ColumnTypes({str(one[1]): str(one[2]) for one in rows if one[2]})
 
     def exists(self, table: str) -> bool:
         query = "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?"
-        return self.path.exists() and bool(self._rows(query, table))
+        return bool(_in_main(table)) and self.path.exists() and bool(self._rows(query, _in_main(table)))
 
     def comment(self, table: str) -> str | None:
-        rows = self._rows(f"SELECT text FROM {COMMENTS} WHERE name = ?", table) if self.exists(COMMENTS) else []
+        name = _in_main(table)
+        rows = self._rows(f"SELECT text FROM {COMMENTS} WHERE name = ?", name) if self.exists(COMMENTS) else []
         return str(rows[0][0]) if rows else None
 
     def write(self, new: NewTable, batches: Iterator[pa.Table]) -> None:
-        made = f"made_{secrets.token_hex(8)}"
+        made, name = f"made_{secrets.token_hex(8)}", _in_main(new.name)
         types = {one.name: new.declared_types.get(one.name) or _type_for(one.type) for one in new.schema}
-        columns = ", ".join(f"{quote_column(name)} {kind}" for name, kind in types.items())
+        columns = ", ".join(f"{quote_column(column)} {kind}" for column, kind in types.items())
         places = ", ".join("?" for _ in types)
 
         def work(connection: sqlite3.Connection) -> None:
@@ -143,10 +152,10 @@ class SQLiteFile(DatabaseFile):
                 cells = zip(*(_cells(column) for column in batch.columns), strict=True)
                 connection.executemany(f"INSERT INTO {quote_column(made)} VALUES ({places})", cells)
             if new.replace:
-                connection.execute(f"DROP TABLE IF EXISTS {quote_column(new.name)}")
-            connection.execute(f"ALTER TABLE {quote_column(made)} RENAME TO {quote_column(new.name)}")
+                connection.execute(f"DROP TABLE IF EXISTS {quote_column(name)}")
+            connection.execute(f"ALTER TABLE {quote_column(made)} RENAME TO {quote_column(name)}")
             connection.execute(f"CREATE TABLE IF NOT EXISTS {COMMENTS} (name TEXT PRIMARY KEY, text TEXT)")
-            connection.execute(f"INSERT OR REPLACE INTO {COMMENTS} VALUES (?, ?)", [new.name, new.comment])
+            connection.execute(f"INSERT OR REPLACE INTO {COMMENTS} VALUES (?, ?)", [name, new.comment])
             connection.execute("COMMIT")
 
         self._do(work, writing=True)
@@ -164,6 +173,16 @@ class SQLiteFile(DatabaseFile):
             return RequestError(message, found=found, fix="check the table")
         found = "the file is broken, or the rows do not fit the table"
         return ReadError(message, found=found, fix="check the file")
+
+
+def _in_main(table: str) -> str:
+    """Return the name of a table without its schema, which is always ``main`` in a file of SQLite."""
+    place, _, name = table.rpartition(".")
+    if place.lower() not in ("", "main"):
+        raise RequestError(
+            "A file of SQLite has no schema but main.", found=f"the schema {place!r}", fix="the name of the table alone"
+        )
+    return name
 
 
 def _type_of(cell_types: set[str]) -> pa.DataType:
@@ -222,7 +241,8 @@ class DuckDBFile(DatabaseFile):
         return str(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def write(self, new: NewTable, batches: Iterator[pa.Table]) -> None:
-        made = quote_column(f"made_{secrets.token_hex(8)}")
+        place, _, name = new.name.rpartition(".")
+        made = quote_name(f"{place}.made_{secrets.token_hex(8)}".lstrip("."))
 
         def work(connection: Any) -> None:
             connection.execute("BEGIN")
@@ -237,8 +257,8 @@ class DuckDBFile(DatabaseFile):
                 connection.execute(f"COMMENT ON COLUMN {made}.{quote_column(column)} IS {quote_text(text)}")
             connection.execute(f"COMMENT ON TABLE {made} IS {quote_text(new.comment)}")
             if new.replace:
-                connection.execute(f"DROP TABLE IF EXISTS {quote_column(new.name)}")
-            connection.execute(f"ALTER TABLE {made} RENAME TO {quote_column(new.name)}")
+                connection.execute(f"DROP TABLE IF EXISTS {quote_name(new.name)}")
+            connection.execute(f"ALTER TABLE {made} RENAME TO {quote_column(name)}")
             connection.execute("COMMIT")
 
         self._do(work, writing=True)
@@ -258,7 +278,8 @@ class DuckDBFile(DatabaseFile):
         import duckdb
 
         if isinstance(error, duckdb.CatalogException):
-            return RequestError(message, found="there is no such table, or it exists already", fix="check its name")
+            found = "there is no such table or schema, or it exists already"
+            return RequestError(message, found=found, fix="check its name")
         if isinstance(error, duckdb.IOException):
             found = "the file is broken, locked by another process, or the disk is full"
             return ReadError(message, found=found, fix="check the file")
@@ -266,4 +287,6 @@ class DuckDBFile(DatabaseFile):
 
 
 def _has_name(table: str) -> str:
-    return f"table_name = {quote_text(table)}"
+    place, _, name = table.rpartition(".")
+    schema = quote_text(place.rpartition(".")[2]) if place else "current_schema()"
+    return f"lower(table_name) = lower({quote_text(name)}) AND lower(schema_name) = lower({schema})"

@@ -37,7 +37,7 @@ from sfumato.formats.statistics_files import read_statistics_file
 from sfumato.formats.text import Text, TextOptions, concatenate_texts, infer_types
 from sfumato.formats.type_inference import Spelling
 from sfumato.formats.workbooks import read_sheet
-from sfumato.sources.base import CELL_BYTES, COPIES, TableSource
+from sfumato.sources.base import CELL_BYTES, COPIES, TableSource, scheme_of
 from sfumato.table.table import Table
 
 UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # the index of a pandas frame, which is not data
@@ -182,7 +182,7 @@ def _read(files: list[Path], options: TextOptions) -> pa.Table:
 
 def matching_files(path: str | Path) -> list[Path]:
     """Return the file at this path, or all files that match the pattern, in order of name."""
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", str(path)):
+    if scheme_of(path):
         raise ReadError(f"{str(path)!r} is a URL, not a file.", fix="copy the table to a file and pass its path")
     location = Path(path)
     with contextlib.suppress(RuntimeError):  # ~nobody

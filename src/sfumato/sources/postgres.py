@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from sfumato.errors import MissingExtra, ReadError, RequestError, SfumatoError
+from sfumato.errors import MissingExtra, ReadError, RequestError, SfumatoError, without_cause
 from sfumato.sources.database_driver import (
     BATCH_ROWS,
     ColumnTypes,
@@ -33,6 +33,10 @@ REASONS = {  # SQLSTATE, or its class → what is wrong, and what to try
     "28": ("the server does not accept the user", "PGPASSWORD, ~/.pgpass or a service file"),
     "42P07": ("the table exists already", "--replace, or another name"),
     "2BP01": ("other objects depend on the table that would be replaced", "another name"),
+    "08": ("the connection was lost", "try again; the log of the server says why"),
+    "57P": ("the server ended the connection", "try again when it runs"),
+    "25006": ("the query would change the database, and a source is only read", "a query that only reads"),
+    "22012": ("the query divides by zero", "check the query"),
     "53": ("the server has no space or memory left", "free space on the server"),
     "57": ("the server ended the query", "try again"),
     "40": ("another transaction changed the same rows", "try again"),
@@ -53,6 +57,32 @@ WRITTEN_AS = {
     "boolean": pa.bool_(),
     "date": pa.date32(),
 }
+LOST = """
+    WITH old AS (SELECT * FROM pg_class WHERE oid = to_regclass({}))
+    SELECT what FROM (
+        SELECT 'rights of other roles' AS what FROM old WHERE EXISTS (
+            SELECT 1 FROM aclexplode(relacl) WHERE grantee <> relowner)
+            OR EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = old.oid AND attacl IS NOT NULL)
+        UNION ALL SELECT 'another owner' FROM old WHERE relowner <> current_user::regrole
+        UNION ALL SELECT 'row security' FROM old WHERE relrowsecurity OR relforcerowsecurity
+            OR EXISTS (SELECT 1 FROM pg_policy WHERE polrelid = old.oid)
+        UNION ALL SELECT 'indexes' FROM old WHERE EXISTS (SELECT 1 FROM pg_index WHERE indrelid = old.oid)
+        UNION ALL SELECT 'constraints or defaults' FROM old WHERE
+            EXISTS (SELECT 1 FROM pg_constraint WHERE conrelid = old.oid)
+            OR EXISTS (SELECT 1 FROM pg_attrdef WHERE adrelid = old.oid)
+            OR EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = old.oid AND attnum > 0 AND attnotnull)
+        UNION ALL SELECT 'triggers or rules' FROM old WHERE
+            EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = old.oid AND NOT tgisinternal)
+            OR EXISTS (SELECT 1 FROM pg_rewrite WHERE ev_class = old.oid AND relkind = 'r')
+        UNION ALL SELECT 'partitions or inheritance' FROM old WHERE relispartition OR relkind = 'p'
+            OR EXISTS (SELECT 1 FROM pg_inherits WHERE inhrelid = old.oid OR inhparent = old.oid)
+        UNION ALL SELECT 'publications' FROM old WHERE
+            EXISTS (SELECT 1 FROM pg_publication_rel WHERE prrelid = old.oid)
+        UNION ALL SELECT 'statistics or labels' FROM old WHERE
+            EXISTS (SELECT 1 FROM pg_statistic_ext WHERE stxrelid = old.oid)
+            OR EXISTS (SELECT 1 FROM pg_seclabel WHERE objoid = old.oid AND classoid = 'pg_class'::regclass)
+    ) AS found
+"""  # what DROP TABLE would take away for good
 NAME_BYTES = 63  # longer names are cut off by the server
 
 
@@ -64,10 +94,9 @@ class Postgres(Driver):
 
     def _batches(self, query: str) -> Iterator[pa.Table]:
         with self._open() as cursor:
-            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             shown = ", ".join(map(_column, _schema(cursor, query))) or "1 AS one"
             cursor.execute(f"SELECT {shown} FROM ({query}) AS source")
-            reader = cursor.fetch_record_batch()
+            reader = _reader(cursor)
             waiting: list[pa.RecordBatch] = []
             for batch in reader:
                 waiting.append(batch)
@@ -121,20 +150,28 @@ class Postgres(Driver):
                 cursor.execute(f"COMMENT ON COLUMN {quote_name(full)}.{quote_column(column)} IS {quote_text(text)}")
             cursor.execute(f"COMMENT ON TABLE {quote_name(full)} IS {quote_text(new.comment)}")
             if new.replace:
+                _require_nothing_lost(cursor, new.name)
                 cursor.execute(f"DROP TABLE IF EXISTS {quote_name(new.name)}")
                 cursor.execute(f"ALTER TABLE {quote_name(full)} RENAME TO {quote_column(name)}")
 
         self._do(work, writing=True)
 
+    def require_replaceable(self, table: str) -> None:
+        self._do(partial(_require_nothing_lost, table=table))
+
     @contextlib.contextmanager
     def _open(self, *, writing: bool = False) -> Iterator[Any]:
-        """Yield a cursor; its transaction is committed at the end, and rolled back after an error."""
+        """Yield a cursor; its transaction only reads unless it may write, which is committed if no error occurs."""
         import adbc_driver_postgresql.dbapi as driver
 
-        with contextlib.closing(driver.connect(self.url)) as connection:
+        opened = without_cause(partial(driver.connect, self.url), self._errors, _no_connection)
+        with contextlib.closing(opened) as connection:
             with contextlib.closing(connection.cursor()) as cursor:
+                if not writing:
+                    cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 yield cursor
-            connection.commit()
+            if writing:
+                connection.commit()
 
     @property
     def _errors(self) -> tuple[type[Exception], ...]:
@@ -150,15 +187,37 @@ class Postgres(Driver):
     def _replace_error(self, error: Exception) -> SfumatoError:
         """Return the error for a state of SQL."""
         state = getattr(error, "sqlstate", None) or ""
-        known = REASONS.get(state) or REASONS.get(state[:2])
+        known = next((REASONS[part] for part in (state, state[:3], state[:2]) if part in REASONS), None)
         if known:
-            kind = ReadError if state[:2] in ("53", "57", "40") else RequestError
+            kind = ReadError if state[:2] in ("08", "53", "57", "40") else RequestError
             return kind("PostgreSQL could not do this.", found=known[0], fix=known[1])
-        if not state and "connect" in str(error).lower():
-            fix = "check the URL, the user, the password (PGPASSWORD, ~/.pgpass, service file) and that the server runs"
-            return ReadError("PostgreSQL could not do this.", found="no connection to the server", fix=fix)
         found = f"SQLSTATE {state}" if state else "the connection was lost"
         return ReadError("PostgreSQL could not do this.", found=found, fix="look into the log of the server")
+
+
+def _no_connection(error: Exception) -> ReadError:
+    return ReadError(
+        "PostgreSQL could not do this.",
+        found="no connection to the server",
+        fix="check the URL, the user, the password (PGPASSWORD, ~/.pgpass, service file) and that the server runs",
+    )
+
+
+def _reader(cursor: Any) -> Any:
+    """Return the rows of the last query; if the driver has it, by a reader whose errors tell the state of SQL."""
+    reader = cursor.fetch_record_batch()
+    return getattr(getattr(cursor, "_results", None), "reader", None) or reader
+
+
+def _require_nothing_lost(cursor: Any, table: str) -> None:
+    """Raise if the table has what would be lost with it: rights, rules about rows, and what hangs on it."""
+    lost = _table(cursor, LOST.format(quote_text(quote_name(table)))).column("what").to_pylist()
+    if lost:
+        raise RequestError(
+            f"The table {table!r} is replaced by a new one, which would not have all that the old one has.",
+            found=", ".join(lost),
+            fix="another name, or drop the table first and set this up again afterwards",
+        )
 
 
 def _require_names(table: str, columns: Sequence[str]) -> None:

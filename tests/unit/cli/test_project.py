@@ -56,6 +56,22 @@ class TestProject:
         for entry in ("method", "options", "columns", "rows_out"):
             assert first[entry] == again[entry]
 
+    @pytest.mark.parametrize("command", ["release", "run", "pictures"])
+    def test_a_url_is_no_folder(self, capsys, command):
+        Path("projects").mkdir()
+        Path("projects/there.toml").write_text(
+            'input = "../people.csv"\ntarget = "s3://bucket/out"\n[options]\nk = 5\n'
+        )
+        given = {
+            "release": ["release", "people.csv", "-o", "S3://bucket/out", "-k", "5", "--quasi", "age", "--other", "*"],
+            "run": ["run", "projects/there.toml"],
+            "pictures": ["assess", "people.csv", "out", "--pictures", "s3://bucket/out"],
+        }
+        before = set(Path().rglob("*"))
+        assert run(given[command]) == 2
+        assert "scheme s3" in capsys.readouterr().err
+        assert set(Path().rglob("*")) == before
+
     def test_what_is_given_counts_more(self):
         assert run(["release", "people.csv", "-o", "out", "-k", "4", "--quasi", "age", "--other", "*"]) == 0
         assert run(["release", "--project", "out.toml", "-o", "second", "-k", "6", "--method", "mdav"]) == 0

@@ -27,6 +27,33 @@ def there(ranks, people, roles, tmp_path) -> Path:
     return ranks(k=10).release(people, schema=roles).write(tmp_path / "out")
 
 
+URLS = (
+    "s3://bucket/out",
+    Path("s3://bucket/out"),  # which keeps one slash
+    "hdfs://name:8020/out",
+    "dbfs:/out",
+    "file:///out",
+    "jdbc:mysql://host/out",
+    "abfss://box@account.host/out",
+    "postgresql://host/database",
+    " gs://bucket/out",
+)
+
+
+class TestUrls:
+    @pytest.mark.parametrize("url", URLS, ids=str)
+    def test_a_url_is_no_folder(self, released, ranks, people, roles, tmp_path, monkeypatch, url):
+        monkeypatch.chdir(tmp_path)
+        for work in (lambda: released.write(url), lambda: ranks(k=10).release(people, schema=roles, into=url)):
+            with pytest.raises(OptionError, match="scheme"):
+                work()
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("place", ["C:/out", "./s3:/out", "a:b", "out.d/x"])
+    def test_other_names_are_folders(self, place):
+        assert target.resolve_folder(place).is_absolute()
+
+
 class TestOtherFiles:
     @pytest.mark.parametrize("exchange", [True, False], ids=["one step", "two renames"])
     def test_a_file_that_arrives_during_the_write_is_not_lost(self, released, there, monkeypatch, exchange):

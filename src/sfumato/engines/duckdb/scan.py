@@ -77,6 +77,7 @@ class DuckDBScan(Scan):
     dialect: ClassVar[SqlDialect] = SqlDialect(
         days="{} - DATE '1970-01-01'",
         microseconds="epoch_us({})",
+        instant="epoch_us({})",
         is_infinite="isinf({})",
         estimated_distinct="approx_count_distinct({})",
     )

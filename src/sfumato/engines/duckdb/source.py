@@ -6,7 +6,7 @@ Parquet files with ordinary types are used where they are. Everything else is wr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ class TextFiles:
     def dates(relation: Relation, names: Sequence[str], folder: Path, connection: Connection) -> Relation:
         """Return a relation in which these text columns are dates, if all their cells are."""
         converts = {name: TypedTexts.of(relation, name, Spelling(), connection).convert for name in names}
-        return spool_tables(_convert_batches(relation, converts), folder, "dates")
+        return replace(spool_tables(_convert_batches(relation, converts), folder, "dates"), orders=relation.orders)
 
 
 @dataclass(frozen=True, repr=False)

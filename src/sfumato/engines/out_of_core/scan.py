@@ -46,7 +46,8 @@ class SqlDialect:
     """What engines write in different ways in SQL, with ``{}`` in place of a column."""
 
     days: str  # of a date, since 1970
-    microseconds: str  # of a timestamp, since 1970
+    microseconds: str  # of a timestamp without a time zone, since 1970
+    instant: str  # microseconds of a timestamp with a time zone, since 1970 in UTC
     is_infinite: str
     estimated_distinct: str  # number of distinct values
 
@@ -54,7 +55,8 @@ class SqlDialect:
         """Return a column in the units of ``Table.numbers``: days, microseconds, or the number itself; else None."""
         if pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind):
             return f"CAST({column} AS DOUBLE)"
-        unit = self.days if pt.is_date(kind) else self.microseconds if pt.is_timestamp(kind) else None
+        moments = self.instant if pt.is_timestamp(kind) and kind.tz else self.microseconds
+        unit = self.days if pt.is_date(kind) else moments if pt.is_timestamp(kind) else None
         return None if unit is None else f"CAST({unit.format(column)} AS DOUBLE)"
 
     def counts(self, column: str, kind: pa.DataType, distinct: str | None) -> dict[str, str]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -138,12 +139,19 @@ class StoredRows:
     def to_table(self, arrow: pa.Table) -> Table:
         """Return stored columns as a table: with their kinds, and ordered ones with their order."""
         kinds = {name: self.kinds[name] for name in arrow.column_names}
-        table = Table.from_arrow(arrow, kinds)
+        stored = [_as_stored(arrow.column(name), self.relation.types.get(name)) for name in arrow.column_names]
+        table = Table.from_arrow(pa.table(stored, names=arrow.column_names), kinds)
         columns = [
             order_categories(column, self.relation.orders[name]) if name in self.relation.orders else column
             for name, column in zip(table.names, table.arrow.columns, strict=True)
         ]
         return Table(pa.table(columns, names=list(table.names)), kinds)
+
+
+def _as_stored(column: pa.ChunkedArray, kind: pa.DataType | None) -> pa.ChunkedArray:
+    """Return moments, whose unit and zone an engine may have changed, as they were stored."""
+    is_changed = kind is not None and pt.is_timestamp(kind) and pt.is_timestamp(column.type) and column.type != kind
+    return column.cast(kind) if is_changed else column
 
 
 def quote_text(text: str) -> str:
@@ -173,23 +181,42 @@ def spool_tables(tables: Iterable[pa.Table], folder: Path, name: str) -> Relatio
     import pyarrow.parquet as pq
 
     path, orders = folder / f"{name}.parquet", dict[str, dict[str, None]]()
-    writer, failure = None, ""
+    writer = None
     try:
-        for table in tables:
+        for table in tables:  # an error of the source is not one of the disk
             _note_orders(table, orders)
             stored = pa.table([_as_plain(column) for column in table.columns], names=table.column_names)
-            writer = writer or pq.ParquetWriter(path, stored.schema, compression="lz4")
-            writer.write_table(stored.cast(writer.schema))
-    except OSError as error:
-        failure = error.strerror or type(error).__name__
+            if writer is None:
+                writer = without_cause(
+                    partial(pq.ParquetWriter, path, stored.schema, compression="lz4"), OSError, _no_space
+                )
+            without_cause(partial(writer.write_table, stored.cast(writer.schema)), OSError, _no_space)
     finally:
         if writer is not None:
-            writer.close()
-    if failure:
-        raise OptionError(f"Temporary rows cannot be written: {failure}.", fix="free space on the disk of the target")
+            without_cause(writer.close, OSError, _no_space)
     if writer is None:
         raise ReadError("A table must have rows.", found="no rows")
     return Relation.of([path], {name: tuple(values) for name, values in orders.items()})
+
+
+def _no_space(error: Exception) -> OptionError:
+    reason = getattr(error, "strerror", None) or type(error).__name__
+    return OptionError(f"Temporary rows cannot be written: {reason}.", fix="free space on the disk of the target")
+
+
+def orders_in(files: Iterable[Path]) -> dict[str, tuple[str, ...]]:
+    """Return the categories of ordered columns of Parquet files, which only Arrow reads: a row per group tells."""
+    import pyarrow.parquet as pq
+
+    orders: dict[str, dict[str, None]] = {}
+    for path in files:
+        with without_cause(partial(pq.ParquetFile, path), ERRORS, partial(_broken, path)) as file:
+            names = [one.name for one in file.schema_arrow if pt.is_dictionary(one.type) and one.type.ordered]
+            for group in range(file.num_row_groups if names else 0):
+                rows = file.iter_batches(batch_size=1, row_groups=[group], columns=names)
+                for batch in islice(items_without_cause(rows, ERRORS, partial(_broken, path)), 1):
+                    _note_orders(pa.Table.from_batches([batch]), orders)
+    return {name: tuple(values) for name, values in orders.items()}
 
 
 def _note_orders(table: pa.Table, orders: dict[str, dict[str, None]]) -> None:

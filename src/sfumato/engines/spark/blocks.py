@@ -34,7 +34,8 @@ class SparkBlocks:
         """Return the original rows of a block, in the order of their numbers."""
         import pyarrow.parquet as pq
 
-        parts = [pq.read_table(file, partitioning=None) for file in _files(self.folder, number)]
+        files = _files(self.folder, number)  # Spark may write instants in nanoseconds, which end in the year 2262
+        parts = [pq.read_table(file, partitioning=None, coerce_int96_timestamp_unit="us") for file in files]
         arrow = pa.concat_tables(parts)
         keys = arrow.column(KEY).to_numpy()
         if np.any(keys[1:] < keys[:-1]):

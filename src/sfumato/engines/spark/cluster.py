@@ -92,6 +92,10 @@ FAILURE = re.compile(r"TaskFailure: (\w+)")
 NAMED = re.compile(  # Spark's names of errors that it wraps in others
     r"\[((?:FAILED_READ_FILE|TASK_WRITE_FAILED|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND)[A-Z_.]*)\]"
 )
+PACKAGES = ("sfumato", "pyarrow", "pandas", "numpy", "numba", "scipy", "duckdb", "pyspark")
+ABSENT = re.compile(  # what workers of Spark say that run another Python, or one without the packages
+    r"No module named '(\w+)|PYTHON_VERSION_MISMATCH|Cannot run program \"|(PyArrow|Pandas) >= [\d.]+ must be installed"
+)
 REASONS = {  # what the system says within errors of Spark, and what to try
     "No space left on device": "free space on the disks of the target and of the executors, or into= another folder",
     "Permission denied": "executors that run as the same user as the driver, and a source that this user may read",
@@ -191,6 +195,8 @@ def without_text(error: Exception) -> Exception:
     if isinstance(error, SfumatoError):
         return error
     reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else ""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        reason = f"No module named '{error.name}'"
     return TaskFailure(f"{type(error).__name__} {reason}".strip())
 
 
@@ -199,6 +205,13 @@ def _translate_error(error: Exception) -> SfumatoError:
     for reason, fix in REASONS.items():
         if reason in text:
             return OptionError("The cluster must be able to do the work.", found=reason.lower(), fix=fix)
+    if absent := ABSENT.search(text):
+        known = next((name for name in absent.groups() if name in PACKAGES), "")
+        return MissingExtra(
+            "The Python of the executors must be that of the driver, with the same packages.",
+            found=f"no package {known}" if known else "another Python, or a package that is missing",
+            fix="pip install 'sfumato[spark]' on every executor, and PYSPARK_PYTHON with the path of that Python",
+        )
     failed = FAILURE.search(text)
     if LOST in text or (failed and "Memory" in failed[1]):
         return OutOfMemory(
@@ -218,6 +231,7 @@ def _translate_error(error: Exception) -> SfumatoError:
 
 
 PANDAS_WARNING = "PySpark does not yet fully support pandas"  # which is not used here
+ANY_PYTHON = "python3"  # what PySpark runs unless it is told otherwise
 SHARE = 0.5  # share of the free memory that blocks may take if the master is this machine
 EXECUTOR_MEMORY = "1g"  # Spark's own default
 
@@ -252,7 +266,7 @@ def spark_session(given: SparkSession | None, master: str | None, folder: Path) 
     tag = f"sfumato-{secrets.token_hex(8)}"
     spark.addTag(tag)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _python_of_driver(spark):
             warnings.filterwarnings("ignore", message=PANDAS_WARNING)
             yield spark
     except BaseException:
@@ -266,6 +280,24 @@ def spark_session(given: SparkSession | None, master: str | None, folder: Path) 
             spark.stop()
 
 
+@contextlib.contextmanager
+def _python_of_driver(spark: SparkSession) -> Iterator[None]:
+    """Let workers on this machine run the Python of the driver, whose environment may not be activated.
+
+    PySpark takes the first python3 of the path unless PYSPARK_PYTHON is set, whatever its configuration says.
+    """
+    context = _context(spark)
+    is_here = context is not None and _setting(spark, "spark.master", "").startswith("local")
+    if not is_here or context.pythonExec != ANY_PYTHON or "PYSPARK_PYTHON" in os.environ:
+        yield
+        return
+    context.pythonExec = sys.executable
+    try:
+        yield
+    finally:
+        context.pythonExec = ANY_PYTHON
+
+
 def _start_session(master: str | None, folder: Path) -> SparkSession:
     from pyspark.sql import SparkSession
 
@@ -275,7 +307,6 @@ def _start_session(master: str | None, folder: Path) -> SparkSession:
         builder = builder.master(master)
     if (master or "local").startswith("local"):
         options |= {"spark.ui.enabled": "false", "spark.local.dir": str(folder), "spark.io.encryption.enabled": "false"}
-        options |= {} if "PYSPARK_PYTHON" in os.environ else {"spark.pyspark.python": sys.executable}
     failed = False
     try:
         session: SparkSession = builder.config(map=options).getOrCreate()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato.engines.out_of_core.scan import Scan, SqlDialect
 from sfumato.engines.out_of_core.source import Relation, StoredRows
 from sfumato.engines.spark.cluster import Cluster
-from sfumato.engines.spark.source import quote_name
+from sfumato.engines.spark.source import START, quote_name
 from sfumato.plan.questions import PartialAnswers, Question
 from sfumato.release.rows import rows_in
 
@@ -56,7 +56,8 @@ class SparkScan(Scan):
 
     dialect: ClassVar[SqlDialect] = SqlDialect(
         days="unix_date({})",
-        microseconds="timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {})",
+        microseconds=f"timestampdiff(MICROSECOND, {START}, {{}})",
+        instant="unix_micros({})",
         is_infinite="abs({}) = double('infinity')",
         estimated_distinct="approx_count_distinct({}, 0.02)",
     )

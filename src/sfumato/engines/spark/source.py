@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.engines.base import is_spark_frame
-from sfumato.engines.out_of_core.source import Relation, StoredRows, spool_tables
+from sfumato.engines.out_of_core.source import Relation, StoredRows, orders_in, spool_tables
 from sfumato.engines.spark.cluster import Cluster, escape_path
 from sfumato.errors import SchemaError, TableError
 from sfumato.formats.raw_files import file_format
@@ -39,6 +39,7 @@ BATCH_ROWS = 1 << 17
 REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 PLAIN = ("boolean", "byte", "short", "integer", "long", "decimal", "date", "timestamp_ntz")
 TEXT = ("string", "char", "varchar", "void")  # also with a collation, under which different texts could count as equal
+START = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"  # of the counts of microseconds
 DELTA = "_delta_log"
 STAGES = 3  # of the copy: find the ranges of the order, share the rows out, sort and write
 BLOCK, KEY = "sfumato_block", "sfumato_key"  # columns of temporary files only
@@ -46,41 +47,48 @@ BLOCK, KEY = "sfumato_block", "sfumato_key"  # columns of temporary files only
 
 def relation_of(source: Any, cluster: Cluster) -> Relation:
     """Return the rows of a source as a relation in the folder of the cluster."""
-    frame = _frame(source, cluster)
-    if frame is not None:
-        return _copy_rows(frame, cluster)
+    read = _frame(source, cluster)
+    if read is not None:
+        return replace(_copy_rows(read.frame, cluster), orders=read.orders)
     table = as_table(source)
     require_names(table.names)
     slices = (table.arrow.slice(start, BATCH_ROWS) for start in range(0, max(table.rows, 1), BATCH_ROWS))
     return spool_tables(slices, cluster.folder, "source")
 
 
-def _frame(source: Any, cluster: Cluster) -> DataFrame | None:
+@dataclass(frozen=True, repr=False)
+class _Frame:
+    """What Spark reads, and the categories of ordered columns, which are text to Spark."""
+
+    frame: DataFrame
+    orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def _frame(source: Any, cluster: Cluster) -> _Frame | None:
     """Return what Spark itself reads: a frame, Parquet files, or a folder or URL of Parquet files; None otherwise."""
     if is_spark_frame(source):
-        frame: DataFrame = source
-        return frame
+        return _Frame(source)
     if isinstance(source, str | Path):
         source = FileSource(source)
     if not isinstance(source, FileSource):
         return None
     path = str(source.path)
     if REMOTE.match(path):
-        return cluster.run(lambda: cluster.spark.read.parquet(path))
+        return _Frame(cluster.run(lambda: cluster.spark.read.parquet(path)))
     folder = Path(path).expanduser()
     if folder.is_dir():
-        _require_alike(folder)
-        return cluster.run(lambda: cluster.spark.read.parquet(escape_path(folder)))
+        inside = _files_alike(folder)
+        return _Frame(cluster.run(lambda: cluster.spark.read.parquet(escape_path(folder))), orders_in(inside))
     files = matching_files(source.path)
     if {file_format(file) for file in files} != {"parquet"}:
         return None
     source.require_no_header(files[0])
     Relation.of(files)  # names the file that is broken or has other columns
-    return cluster.read(files)
+    return _Frame(cluster.read(files), orders_in(files))
 
 
-def _require_alike(folder: Path) -> None:
-    """Raise unless all files in a folder have the same columns: Spark takes those of one file for all."""
+def _files_alike(folder: Path) -> list[Path]:
+    """Return the files in a folder; raise unless they have the same columns: Spark takes those of one for all."""
     if (folder / DELTA).is_dir():
         raise TableError(
             "The files of a Delta table also hold rows that were deleted.",
@@ -90,6 +98,7 @@ def _require_alike(folder: Path) -> None:
     files = [file for file in sorted(folder.rglob("*")) if file.is_file() and not _is_hidden(file.relative_to(folder))]
     if files:  # otherwise Spark says what is missing
         Relation.of(files)
+    return files
 
 
 def _is_hidden(file: Path) -> bool:
@@ -103,7 +112,7 @@ def _copy_rows(frame: DataFrame, cluster: Cluster) -> Relation:
 
     require_names(frame.columns)
     folder = cluster.folder / "source"
-    plain = frame.select([_plain(field, frame) for field in frame.schema.fields])
+    plain = frame.select([_plain(field) for field in frame.schema.fields])
     names = [functions.col(quote_name(name)) for name in plain.columns]
     ordered = plain.orderBy(functions.xxhash64(*names), *names)
     cluster.run_stages(lambda: ordered.write.parquet(f"file://{folder}"), "copying rows", STAGES)
@@ -125,16 +134,17 @@ def require_names(names: Iterable[str]) -> None:
         )
 
 
-def _plain(field: StructField, frame: DataFrame) -> SparkColumn:
-    """Return a column with one of the types that tables have; NaN is missing."""
+def _plain(field: StructField) -> SparkColumn:
+    """Return a column with one of the types that tables have; NaN is missing, and moments are in UTC."""
     from pyspark.sql import functions
 
     kind, column = re.split(r"\W", field.dataType.typeName())[0], functions.col(quote_name(field.name))
     if kind in ("float", "double"):
         return functions.when(~functions.isnan(column), column).alias(field.name)
     if kind == "timestamp":
-        zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
-        return functions.to_utc_timestamp(column, str(zone)).cast("timestamp_ntz").alias(field.name)
+        # by arithmetic: a cast would go by the clock of the session's zone, which leaves out an hour each spring
+        moment = f"timestampadd(MICROSECOND, unix_micros({quote_name(field.name)}), {START})"
+        return functions.expr(moment).alias(field.name)
     if kind in TEXT:
         return column.cast("string").alias(field.name)
     if kind not in PLAIN:
