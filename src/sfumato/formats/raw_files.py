@@ -107,12 +107,18 @@ def is_unfinished(path: Path, endings: tuple[str, ...]) -> bool:
     return name is not None and name[1].endswith(endings)
 
 
-def write_whole(path: Path, fill: Callable[[BinaryIO], object]) -> None:
-    """Write a file completely or not at all: ``fill`` writes to a temporary file, which then replaces ``path``."""
+BINARY = getattr(os, "O_BINARY", 0)  # without it Windows changes the ends of lines
+
+
+def write_whole(path: Path, fill: Callable[[BinaryIO], object], *, mode: int = 0o666) -> None:
+    """Write a file completely or not at all: ``fill`` writes to a temporary file, which then replaces ``path``.
+
+    The file has this mode, without what the user's mask takes away.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     reason = ""
     try:
-        with temporary.open("xb") as file:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode), "wb") as file:
             fill(file)
             file.flush()
             os.fsync(file.fileno())
