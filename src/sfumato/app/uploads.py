@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.errors import OptionError, ReadError
-from sfumato.formats.raw_files import unpacked_size, FORMATS
+from sfumato.formats.raw_files import FORMATS, unpacked_size
 from sfumato.report.summary import amount
 
 EXPANDED = 8  # a compressed file may grow to this multiple of the limit of uploads

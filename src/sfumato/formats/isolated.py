@@ -55,7 +55,8 @@ def read_isolated(
         raise ReadError(f"{file}: {said['message']}", found=said["found"], fix=said["fix"])
     if done.returncode == NO_MEMORY or (done.returncode < 0 and memory is not None):
         raise ReadError(
-            f"{file} is a broken {what} file, or takes far more memory than its size tells.", fix="write it again, or as CSV"
+            f"{file} is a broken {what} file, or takes far more memory than its size tells.",
+            fix="write it again, or as CSV",
         )
     raise ReadError(f"{file} is a broken {what} file.", fix="write the file again")
 

@@ -14,8 +14,8 @@ once instead of once per caller, which takes a fraction of the time.
 
 numba keeps a compiled function until the file that defines it changes. The functions that it calls may be in other
 files, so each folder of the cache contains a fingerprint of all kernels and is cleared if that differs. Where no folder
-can be written, or the disk is full, kernels are compiled in every process, and a warning says so once. A damaged file of
-the cache counts as none.
+can be written, or the disk is full, kernels are compiled in every process, and a warning says so once. A damaged file
+of the cache counts as none.
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ import sfumato as sf
 from sfumato.errors import SchemaError, SfumatoError
 
 
-@pytest.mark.parametrize("text", ["[columns.{key}]\nrole = 'quasi'", "[columns]\nage = 'quasi'\n{key} = 1", "x = {{{key} = 1}}"])
+@pytest.mark.parametrize(
+    "text", ["[columns.{key}]\nrole = 'quasi'", "[columns]\nage = 'quasi'\n{key} = 1", "x = {{{key} = 1}}"]
+)
 def test_a_key_of_very_many_parts_is_refused_at_once(tmp_path: Path, text: str) -> None:
     file = tmp_path / "schema.toml"
     file.write_text(text.format(key=".".join(["a"] * 20_000)))
