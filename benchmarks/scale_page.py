@@ -21,7 +21,6 @@ import numpy as np
 
 FIGURES = Path(__file__).with_name("scale_figures.json")
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "scale.md"
-CLUSTERS = ((1, 16), (8, 16), (32, 16))  # machines, cores of each
 LOAD = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # by other programs, before anything is measured
 Record = Mapping[str, Any]
 
@@ -55,15 +54,6 @@ def exponent(runs: Sequence[Record], size: str) -> float:
     return float(np.polyfit(sizes, np.log([run["processor"] for run in runs]), 1)[0])
 
 
-def cluster_hours(run: Record, rows: int, machines: int, cores: int) -> float:
-    """Return the hours for many rows on a cluster, from the processor time per row measured here.
-
-    Blocks are independent, so they are shared out evenly; reading and writing is taken to grow with the rows. This is a
-    calculation, not a measurement.
-    """
-    return float(run["processor"] / run["rows"] * rows / (machines * cores) / 3600.0)
-
-
 HEAD = """
     Written by `python benchmarks/scale_page.py` from measured figures (`benchmarks/scale_figures.json`); do not edit by
     hand. Seconds are those of the clock; seconds of processor are summed over all processors.
@@ -71,10 +61,6 @@ HEAD = """
 SCALE = """
     `python benchmarks/scale.py`, on {machine}. Releases of `Boxes` with a kept correlation, from Parquet files of
     Gaussian rows, each in its own process, verification and writing included. The DuckDB engine was given {memory}.
-"""
-CLUSTER = """
-    Calculated, not measured: blocks are independent, so the processor time per row of the largest run above
-    ({rows:,} rows) is shared out over the cores of a cluster. Moving rows over a network is not included.
 """
 DATABASE = """
     `python benchmarks/database_table.py`, on {machine}: {rows:,} rows × {columns} columns are read from one table of a
@@ -129,7 +115,6 @@ def _scale(section: Record) -> list[str]:
         "",
         *_table(names, [(*case, *cost) for case, cost in zip(cases, costs, strict=True)]),
         *_growth(runs),
-        *_cluster(runs),
     ]
 
 
@@ -154,32 +139,6 @@ def _growth(runs: Sequence[Record]) -> list[str]:
         sizes = f"From {first['rows']:,} to {last['rows']:,} rows"
         lines += ["", f"{sizes}, the time on the clock grows {ratio:.2f} times as much as the rows."]
     return lines if known else []
-
-
-def _minutes(minutes: float) -> str:
-    return f"{60.0 * minutes:.0f} seconds" if minutes < 2.0 else f"{minutes:.0f} minutes"
-
-
-def _cluster(runs: Sequence[Record]) -> list[str]:
-    measured = of_engine(runs, "duckdb", columns=4, k=5)
-    if not measured:
-        return []
-    largest = max(measured, key=lambda run: run["rows"])
-    minutes = [
-        (
-            f"{machines} machine{'s' * (machines > 1)} with {cores} cores",
-            _minutes(60.0 * cluster_hours(largest, 10**9, machines, cores)),
-        )
-        for machines, cores in CLUSTERS
-    ]
-    return [
-        "",
-        "## A thousand million rows",
-        "",
-        *_lines(CLUSTER, rows=largest["rows"]),
-        "",
-        *_table(("cluster", "10⁹ rows × 4 columns"), minutes),
-    ]
 
 
 def _database(section: Record) -> list[str]:

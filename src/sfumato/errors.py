@@ -35,6 +35,7 @@ R = TypeVar("R")
 # control characters, marks that reverse the direction of text, and halves of characters: a terminal obeys the first two
 # and cannot show the last; a line break stays
 UNPRINTABLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+LONGEST = 2_000  # characters of a part of an error
 USER_AND_PASSWORD = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://[^\s:@/]*):\S*@")
 PASSWORD = re.compile(r"(?i)\b(\w*(?:password|passwd|pwd|token|secret|access_?key))=[^&\s'\"]+")
 
@@ -43,6 +44,18 @@ def printable(text: str) -> str:
     """Return the text as a terminal may show it: without passwords, and with control characters escaped."""
     text = PASSWORD.sub(r"\1=***", USER_AND_PASSWORD.sub(r"\1:***@", text))
     return UNPRINTABLE.sub(lambda sign: sign[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def shorten(text: str) -> str:
+    """Return the text with its middle left out if it is longer than anybody reads.
+
+    >>> len(shorten("x" * 280_000)) < 3000
+    True
+    """
+    if len(text) <= LONGEST:
+        return text
+    half = LONGEST // 2
+    return f"{text[:half]} … ({len(text) - 2 * half:,} more characters) … {text[-half:]}"
 
 
 class SfumatoError(Exception):
@@ -61,9 +74,9 @@ class SfumatoError(Exception):
     exit_code: ClassVar[int] = 2
 
     def __init__(self, message: str, *, found: str | None = None, fix: str | None = None) -> None:
-        self.message = printable(message)
-        self.found = found and printable(found)
-        self.fix = fix and printable(fix)
+        self.message = shorten(printable(message))
+        self.found = found and shorten(printable(found))
+        self.fix = fix and shorten(printable(fix))
         super().__init__(self.message)
 
     def __str__(self) -> str:

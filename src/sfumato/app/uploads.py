@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
-import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.errors import OptionError, ReadError
-from sfumato.formats.raw_files import FORMATS
+from sfumato.formats.raw_files import FORMATS, unpacked_size
 from sfumato.report.summary import amount
 
 EXPANDED = 8  # a compressed file may grow to this multiple of the limit of uploads
@@ -71,47 +69,13 @@ async def receive(chunks: AsyncIterator[bytes], target: Path, *, most: int, decl
 
 def require_expandable(file: Path, most: int) -> None:
     """Raise if a compressed file would expand to more than the limit; nothing of it is kept while it is counted."""
-    with file.open("rb") as opened:
-        start = opened.read(4)
-    if start.startswith(b"\x1f\x8b"):
-        size = _gzip_size(file, most)
-    elif start.startswith(b"PK\x03\x04"):
-        size = _zip_size(file)
-    else:
-        return
+    size = unpacked_size(file, most)
     if size > most:
         raise ReadError(
             f"A compressed file must not expand to more than {amount(most)}.",
             found=f"at least {amount(size)}",
             fix="unpack it, or start the page with a larger --max-upload",
         )
-
-
-def _gzip_size(file: Path, most: int) -> int:
-    """Return the unpacked size of a gzip file, or a number above ``most``; the reader reports broken files later."""
-    size = 0
-    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    with file.open("rb") as opened:
-        try:
-            while size <= most and (chunk := unpacking.unconsumed_tail or unpacking.unused_data or opened.read(CHUNK)):
-                if unpacking.eof:  # several files, one after the other
-                    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
-                size += len(unpacking.decompress(chunk, CHUNK))
-        except zlib.error:
-            return size
-    return size
-
-
-def _zip_size(file: Path) -> int:
-    """Return what a ZIP archive says about its content: 0 for a broken one, which its reader refuses.
-
-    The reader of workbooks unpacks no more than the archive says, and refuses one that says too little.
-    """
-    try:
-        with zipfile.ZipFile(file) as archive:
-            return sum(one.file_size for one in archive.infolist())
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-        return 0
 
 
 def _too_large(most: int) -> TooLarge:

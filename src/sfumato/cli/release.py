@@ -81,8 +81,8 @@ class ReleaseOptions:
         [],
         "--format",
         metavar="FORMAT",
-        help="Format of the released rows besides Parquet: csv (default), sav (SPSS), dta (Stata), xpt (SAS), xlsx; "
-        "repeatable.",
+        help="Format of the released rows besides Parquet and CSV: sav (SPSS), dta (Stata), xpt (SAS), xlsx. "
+        "Repeatable; parquet alone leaves the CSV out.",
     )
     pseudonyms: list[str] = typer.Option(
         [], "--pseudonyms", metavar="COLUMN", help="Release an identifier as keyed pseudonyms; repeatable."

@@ -98,7 +98,10 @@ def require_exportable(suffix: str) -> ExportFormat:
 
 
 def export(table: Table, path: Path, labels: Mapping[str, str]) -> Exported:
-    """Write a table in the format of the extension of ``path``; ``labels`` say what columns mean."""
+    """Write a table in the format of the extension of ``path``; ``labels`` say what columns mean.
+
+    A column whose name had to be changed keeps it as its label, if it has no other.
+    """
     chosen = require_exportable(path.suffix)
     _require_room(table, chosen)
     columns: dict[str, pa.ChunkedArray] = {}
@@ -114,7 +117,8 @@ def export(table: Table, path: Path, labels: Mapping[str, str]) -> Exported:
     if renamed:
         listed = ", ".join(f"{name!r} is called {new!r}" for name, new in renamed.items())
         notes.append(f"names must be short and plain: {listed}")
-    short = {name: _cut(labels[name], chosen.label_bytes) for name in table.names if labels.get(name)}
+    labels = dict(zip(renamed, renamed, strict=True)) | {name: label for name, label in labels.items() if label}
+    short = {name: _cut(labels[name], chosen.label_bytes) for name in table.names if name in labels}
     if any(short[name] != labels[name] for name in short):
         notes.append(f"labels are cut to {chosen.label_bytes} bytes; the codebook has them in full")
     arrow = pa.table(list(columns.values()), names=list(names.values()))

@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import ReadError, warn
+from sfumato.formats.raw_files import free_memory
 from sfumato.processes import python_command, python_environment
 from sfumato.table.kinds import invalid_columns
 
@@ -29,12 +30,15 @@ NOTES = b"sfumato notes"  # for the user, in the metadata of a table that a read
 MEMORY_SHARE = 0.8  # of the free memory that the reader of an untrusted file may take
 
 
-def read_isolated(raw: bytes, reader: Callable[..., pa.Table], *, file: str, what: str, **options: Any) -> pa.Table:
+def read_isolated(
+    raw: bytes, reader: Callable[..., pa.Table], *, file: str, what: str, memory: int | None = None, **options: Any
+) -> pa.Table:
     """Read bytes in a child process, with a function at the top of a module and its ``options``.
 
-    The table comes back as an Arrow stream, not as a pickled message: a damaged file may have confused the child.
+    The table comes back as an Arrow stream, not as a pickled message: a damaged file may have confused the child. It
+    takes no more than ``memory`` bytes, if that is given.
     """
-    command = python_command(__name__, reader.__module__, reader.__qualname__, json.dumps(options))
+    command = python_command(__name__, reader.__module__, reader.__qualname__, json.dumps(options), str(memory or 0))
     done = None
     with contextlib.suppress(OSError):  # also a child that ends before it has read everything
         done = subprocess.run(
@@ -49,8 +53,11 @@ def read_isolated(raw: bytes, reader: Callable[..., pa.Table], *, file: str, wha
     if done.returncode == REFUSED:
         said = json.loads(done.stdout)
         raise ReadError(f"{file}: {said['message']}", found=said["found"], fix=said["fix"])
-    if done.returncode == NO_MEMORY:
-        raise ReadError(f"{file} is a broken {what} file, or too large for the memory.", fix="write the file again")
+    if done.returncode == NO_MEMORY or (done.returncode < 0 and memory is not None):
+        raise ReadError(
+            f"{file} is a broken {what} file, or takes far more memory than its size tells.",
+            fix="write it again, or as CSV",
+        )
     raise ReadError(f"{file} is a broken {what} file.", fix="write the file again")
 
 
@@ -74,21 +81,23 @@ def say_notes(table: pa.Table, file: str) -> None:
         warn(f"{file}: {note}")
 
 
-def _limit_resources() -> None:
-    """Keep a reader that a file makes greedy from taking the memory of the machine; where the system allows it."""
+def _limit_resources(memory: int) -> None:
+    """Keep a reader that a file makes greedy from taking the memory of the machine; where the system allows it.
+
+    ``memory`` is what it may take, in bytes; 0 means most of what is free.
+    """
     with contextlib.suppress(ImportError, OSError, ValueError, AttributeError):
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of the memory would contain cells
-        page = os.sysconf("SC_PAGE_SIZE")
-        free = os.sysconf("SC_AVPHYS_PAGES") * page
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * page
-        resource.setrlimit(resource.RLIMIT_AS, (used + int(MEMORY_SHARE * free),) * 2)
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        most = int(MEMORY_SHARE * free_memory())
+        resource.setrlimit(resource.RLIMIT_AS, (used + min(memory or most, most),) * 2)
 
 
-def _child(module: str, reader: str, options: str, raw: bytes, out: Any) -> int:
+def _child(module: str, reader: str, options: str, memory: str, raw: bytes, out: Any) -> int:
     """Read the bytes, write a clean Arrow stream, and return the exit code."""
-    _limit_resources()
+    _limit_resources(int(memory))
     try:
         table = getattr(import_module(module), reader)(raw, **json.loads(options))
         wrong = invalid_columns(table)
@@ -110,6 +119,6 @@ def _child(module: str, reader: str, options: str, raw: bytes, out: Any) -> int:
 
 
 if __name__ == "__main__":
-    code = _child(sys.argv[1], sys.argv[2], sys.argv[3], sys.stdin.buffer.read(), sys.stdout.buffer)
+    code = _child(*sys.argv[1:5], sys.stdin.buffer.read(), sys.stdout.buffer)
     sys.stdout.flush()
     os._exit(code)

@@ -11,6 +11,8 @@ import os
 import re
 import secrets
 import stat
+import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -105,12 +107,18 @@ def is_unfinished(path: Path, endings: tuple[str, ...]) -> bool:
     return name is not None and name[1].endswith(endings)
 
 
-def write_whole(path: Path, fill: Callable[[BinaryIO], object]) -> None:
-    """Write a file completely or not at all: ``fill`` writes to a temporary file, which then replaces ``path``."""
+BINARY = getattr(os, "O_BINARY", 0)  # without it Windows changes the ends of lines
+
+
+def write_whole(path: Path, fill: Callable[[BinaryIO], object], *, mode: int = 0o666) -> None:
+    """Write a file completely or not at all: ``fill`` writes to a temporary file, which then replaces ``path``.
+
+    The file has this mode, without what the user's mask takes away.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     reason = ""
     try:
-        with temporary.open("xb") as file:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode), "wb") as file:
             fill(file)
             file.flush()
             os.fsync(file.fileno())
@@ -221,3 +229,52 @@ def file_format(file: Path) -> str:
         any(start.startswith(magic) for magic in FOREIGN) or binary_format(start) or claimed_format(file.suffix)
     )
     return "other" if is_foreign or file.suffix.lower() in (".jsonl", ".ndjson", ".json", ".parquet") else "text"
+
+
+CHUNK = 1 << 20
+
+
+def unpacked_size(file: Path, most: int) -> int:
+    """Return the size of a file after unpacking (gzip, or the ZIP archive of a workbook), or a number above ``most``.
+
+    Nothing of it is kept while it is counted. Broken files are reported by their readers later.
+    """
+    with file.open("rb") as opened:
+        start = opened.read(4)
+    if start.startswith(b"\x1f\x8b"):
+        return _gzip_size(file, most)
+    return _zip_size(file) if start.startswith(b"PK\x03\x04") else file.stat().st_size
+
+
+def _gzip_size(file: Path, most: int) -> int:
+    size = 0
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    with file.open("rb") as opened:
+        try:
+            while size <= most and (chunk := unpacking.unconsumed_tail or unpacking.unused_data or opened.read(CHUNK)):
+                if unpacking.eof:  # several files, one after the other
+                    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
+                size += len(unpacking.decompress(chunk, CHUNK))
+        except zlib.error:
+            return size
+    return size
+
+
+def _zip_size(file: Path) -> int:
+    """Return what a ZIP archive says about its content: 0 for a broken one, which its reader refuses.
+
+    The reader of workbooks unpacks no more than the archive says, and refuses one that says too little.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return sum(one.file_size for one in archive.infolist())
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return 0
+
+
+def free_memory() -> int:
+    """Return the bytes of memory that are free, or a large number where the system does not tell."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 50

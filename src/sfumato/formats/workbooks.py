@@ -24,6 +24,8 @@ from sfumato.formats.type_inference import NUMBER
 MOST_BYTES = 1 << 31  # of an unpacked workbook
 SUSPICIOUS_BYTES, SUSPICIOUS_RATIO = 10**8, 200  # an archive that unpacks to more than this, and so many times its size
 CHUNK = 1 << 20
+# of memory that reading may take: two cells in opposite corners of a sheet make its reader store all that are between
+MEMORY, MEMORY_PER_BYTE = 1 << 29, 200
 MOST_NAMED = 8  # sheets that a message names
 DIGITS = 15  # decimal digits that Excel shows of a number
 ROWS_AT_ONCE = 10_000
@@ -39,7 +41,9 @@ WRITE_OPTIONS = {
 def read_sheet(raw: bytes, file: str, *, sheet: str | None) -> pa.Table:
     """Return all cells of a sheet as text, read in a process of its own, and warn of what may be misunderstood."""
     EXCEL.require_package()
-    lines = read_isolated(raw, read_workbook, file=file, what=EXCEL.what, sheet=sheet)
+    unpacked = _unpacked(raw) if raw.startswith(b"PK") else len(raw)
+    memory = MEMORY + MEMORY_PER_BYTE * unpacked
+    lines = read_isolated(raw, read_workbook, file=file, what=EXCEL.what, memory=memory, sheet=sheet)
     say_notes(lines, file)
     return lines.replace_schema_metadata(None)
 
@@ -64,6 +68,15 @@ def read_workbook(raw: bytes, *, sheet: str | None = None) -> pa.Table:
     columns = [_texts(column) for column in zip(*rows, strict=True)]
     notes += _note_merged_cells(chosen) + _note_numbers_as_text(chosen, rows)
     return with_notes(pa.table(columns, names=[f"f{number}" for number in range(len(columns))]), notes)
+
+
+def _unpacked(raw: bytes) -> int:
+    """Return what the archive says that it unpacks to; 0 if it is broken."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            return sum(member.file_size for member in archive.infolist())
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
+        return 0
 
 
 def _require_bounded(raw: bytes) -> None:

@@ -77,8 +77,8 @@ def assess(
         "linkage", "fellegi-sunter", "suppression", "downcoding" and "noise-stripping" are omitted without it;
         :func:`sfumato.release_and_assess` provides it. Default: unknown.
     schema : Schema, mapping or path, optional
-        The schema of the original, or the file that it is in. Its generalization trees are known to the intruder of
-        "downcoding". Default: none.
+        The schema of the original, or its file. Its generalization trees are known to the intruder of "downcoding".
+        Default: none.
     seed : int, optional
         Seed that makes the assessment repeatable, for tests. Default: random numbers from the operating system.
     engine : str or Engine, default "auto"

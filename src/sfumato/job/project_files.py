@@ -97,7 +97,7 @@ def write_project(request: Request) -> str:
         return f"no project file was written, because {file.name} is another file"
     try:
         text = project_text(request, file.parent).encode()
-        write_whole(file, lambda out: out.write(text))
+        write_whole(file, lambda out: out.write(text), mode=0o600)  # paths and columns are nobody else's concern
     except OptionError as error:  # the release itself is complete
         return f"no project file was written: {error.message}"
     return f"project file {os.path.relpath(file)}: sfumato run makes this release again"

@@ -13,9 +13,9 @@ Only a kernel that Python calls becomes machine code. The kernels that it calls 
 once instead of once per caller, which takes a fraction of the time.
 
 numba keeps a compiled function until the file that defines it changes. The functions that it calls may be in other
-files, so each folder of the cache contains a fingerprint of all kernels and is cleared if that differs. A damaged file
-of the cache counts as none. Where no folder can be written, or the disk is full, kernels are compiled in every process,
-and a warning says so once.
+files, so each folder of the cache contains a fingerprint of all kernels and is cleared if that differs. Where no folder
+can be written, or the disk is full, kernels are compiled in every process, and a warning says so once. A damaged file
+of the cache counts as none.
 """
 
 from __future__ import annotations

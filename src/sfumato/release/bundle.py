@@ -128,13 +128,17 @@ def _rows_sha256(rows: pa.Table) -> str:
 
 
 def check_formats(formats: str | Sequence[str] | None, *, in_parts: bool = False) -> tuple[str, ...]:
-    """Return the formats of the released rows; raise if one is unknown or cannot be written here."""
+    """Return the formats of the released rows; raise if one is unknown or cannot be written here.
+
+    Formats of other programs are added to released.csv; "parquet" alone leaves it out.
+    """
     if formats is None:
         return () if in_parts else DEFAULT_FORMATS
     given = [formats] if isinstance(formats, str) else list(formats)
     for format in given:
         require_choice(format, name="A format of the released rows", choices=FORMATS)
-    chosen = tuple(dict.fromkeys(given))
+    others_only = all(f".{format}" in EXPORTS for format in given)
+    chosen = tuple(dict.fromkeys([*(DEFAULT_FORMATS if others_only and not in_parts else ()), *given]))
     for format in chosen:
         if f".{format}" in EXPORTS:
             require_exportable(f".{format}")

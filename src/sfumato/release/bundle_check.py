@@ -7,6 +7,7 @@ own. All others are recounted, and what the manifest says about them must be wha
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,12 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import csv
 
 from sfumato.errors import GuaranteeNotMet, ReadError, SfumatoError
+from sfumato.formats.exports import FORMULAS
+from sfumato.formats.text import write_text
 from sfumato.plan.plan import Evidence
 from sfumato.release.bundle import sha256
 from sfumato.release.manifest import Manifest, is_sealed
-from sfumato.release.target import MANIFEST, files_in, is_file_name
+from sfumato.release.target import CSV, MANIFEST, files_in, is_file_name
 from sfumato.release.verify import Recount
 from sfumato.version import __version__
 
@@ -81,13 +86,16 @@ class BundleCheck:
 def check_bundle(folder: Path, manifest: Manifest, released: Table) -> BundleCheck:
     """Check the files of a bundle and recount the promises of its manifest on the released rows."""
     checked = check_rows(manifest, released)
-    faults = (*_file_faults(folder, manifest), *checked.faults)
+    faults = (*_file_faults(folder, manifest), *_text_faults(folder / CSV, released), *checked.faults)
     return replace(checked, files=_files(folder, manifest.files), faults=faults)
 
 
 def check_rows(manifest: Manifest, released: Table) -> BundleCheck:
     """Recount the promises of a manifest on the released rows."""
     claims = [record.to_claim() for record in manifest.claims]
+    for claim in claims:
+        if claim is not None:
+            _require_few_columns(claim, len(released.names) + len(manifest.columns))
     findings = _recount([claim for claim in claims if claim and not claim.needs_original], released)
     recounted, not_recounted, faults = [], [], _manifest_faults(manifest, claims)
     for claim, written in zip(claims, manifest.findings, strict=False):
@@ -136,6 +144,55 @@ def _file_faults(folder: Path, manifest: Manifest) -> list[str]:
     if not manifest.files:
         faults.append("no checksums in the manifest")
     return faults
+
+
+def _text_faults(file: Path, released: Table) -> list[str]:
+    """Return whether released.csv holds other cells than released.parquet, however both are checksummed."""
+    if not file.is_file() or not hasattr(released, "arrow") or file.stat().st_size == 0:
+        return []
+    for formulas in FORMULAS:
+        text = io.BytesIO()
+        write_text(released.arrow, text, ",", formulas)
+        if text.getvalue() == file.read_bytes() or _same_cells(text.getvalue(), file.read_bytes()):
+            return []
+    return [f"{file.name} holds other cells than released.parquet"]
+
+
+def _same_cells(one: bytes, other: bytes) -> bool:
+    """Whether two texts hold the same cells: another version of Arrow may write the same number otherwise."""
+    tables = []
+    for text in (one, other):
+        try:
+            names = csv.read_csv(io.BytesIO(text), csv.ReadOptions(block_size=len(text) + 1)).column_names
+            convert = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
+            tables.append(csv.read_csv(io.BytesIO(text), csv.ReadOptions(block_size=len(text) + 1), None, convert))
+        except pa.ArrowException:
+            return False
+    first, second = tables
+    if first.column_names != second.column_names or first.num_rows != second.num_rows:
+        return False
+    return all(map(_same_column, first.columns, second.columns))
+
+
+def _same_column(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
+    if one.equals(other):
+        return True
+    try:
+        return bool(one.cast(pa.float64()).equals(other.cast(pa.float64())))
+    except pa.ArrowException:
+        return False
+
+
+def _require_few_columns(claim: Claim[Any], most: int) -> None:
+    """Raise if a claim names a column twice, or more columns than there are, before anything is grouped by them."""
+    columns = getattr(claim, "columns", ())
+    listed = [one for many in columns.values() for one in many] if isinstance(columns, Mapping) else list(columns)
+    if len(listed) > most or len(set(listed)) < len(listed):
+        raise ReadError(
+            "A promise in the manifest must fit the released rows.",
+            found=f"{type(claim).__name__} names {len(listed):,} columns, more than there are or one of them twice",
+            fix="get a new copy from its source",
+        )
 
 
 def _manifest_faults(manifest: Manifest, claims: list[Claim[Any] | None]) -> list[str]:

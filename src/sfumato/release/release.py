@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -91,7 +92,7 @@ class Release:
         """The promises of the release, and what was found when they were verified on its rows."""
         return self.manifest.findings if self.manifest else ()
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The column names that statistics can use: ``x`` for ``x_low`` and ``x_high``, otherwise the column itself."""
         known = None if self.manifest is None else {column.name for column in self.manifest.columns}
@@ -301,7 +302,8 @@ class Release:
             The report, if it has been made already. By default it is made here.
         formats : str or sequence of str, optional
             Formats of the rows besides released.parquet, which is always written: "csv" (default), "sav" (SPSS), "dta"
-            (Stata), "xpt" (SAS), "xlsx" (Excel). A warning says what a format cannot hold. Rows in parts: Parquet only.
+            (Stata), "xpt" (SAS), "xlsx" (Excel), which are added to released.csv; "parquet" alone leaves that out. A
+            warning says what a format cannot hold. Rows in parts: Parquet only.
         csv_formulas : {"escape", "keep"}, default "escape"
             What to do with text in released.csv that begins with ``=``, ``+``, ``-`` or ``@``, which spreadsheets take
             for a formula: put an apostrophe before it, or keep it. released.parquet is always exact.

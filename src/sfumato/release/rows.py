@@ -42,6 +42,8 @@ class StoredTable(Table):
     def of(cls, folder: Path, kinds: Mapping[str, Kind]) -> StoredTable:
         """Return the table in all Parquet files of a folder."""
         files = sorted(folder.glob("*.parquet"))
+        if not all(file.is_file() for file in files):  # a pipe or a device would be read without an end
+            raise ReadError("The parts of a release must be files.", fix="get a new copy from its source")
         return cls(files, kinds, sum(rows_in(file) for file in files))
 
     @cached_property

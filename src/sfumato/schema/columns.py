@@ -69,6 +69,7 @@ class Role(StrEnum):
 
 
 Member = TypeVar("Member", Role, Kind)
+MOST_PARTS = 500  # of a key in a file
 DAYS, MOST_DAYS = 180, 36_500  # default and largest shift of dates
 
 
@@ -295,7 +296,10 @@ def toml_content(file_path: Path, *, what: str = "schema file") -> dict[str, Any
     """Return the content of a TOML file; errors quote nothing of it."""
     where, refused = "", None
     try:
-        return tomllib.loads(read_bytes(file_path).decode("utf-8"))
+        text = read_bytes(file_path).decode("utf-8")
+        if not _has_long_keys(text):
+            return tomllib.loads(text)
+        where = f"a key of more than {MOST_PARTS} parts"
     except ReadError as error:
         refused = error
     except UnicodeDecodeError:
@@ -309,6 +313,12 @@ def toml_content(file_path: Path, *, what: str = "schema file") -> dict[str, Any
         raise SchemaError(f"The {what} cannot be read.", found=refused.message.rstrip("."), fix=refused.fix)
     fix = "`sfumato schema FILE > schema.toml` writes one" if what == "schema file" else None
     raise SchemaError(f"{file_path.name} must be TOML.", found=where, fix=fix)
+
+
+def _has_long_keys(text: str) -> bool:
+    """Whether a key has very many parts, a.b.c.…: the time to read it grows with their square."""
+    keys = (part for line in text.splitlines() for part in (line.split("=")[:-1] if "=" in line else [line]))
+    return any(part.count(".") >= MOST_PARTS for part in keys)
 
 
 def _column(name: str, entry: Any, folder: Path | None) -> Column:

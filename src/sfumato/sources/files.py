@@ -28,10 +28,12 @@ from sfumato.formats.raw_files import (
     binary_format,
     claimed_format,
     file_format,
+    free_memory,
     is_there,
     near_name,
     read_bytes,
     shorten_name,
+    unpacked_size,
 )
 from sfumato.formats.statistics_files import read_statistics_file
 from sfumato.formats.text import Text, TextOptions, concatenate_texts, infer_types
@@ -40,6 +42,7 @@ from sfumato.formats.workbooks import read_sheet
 from sfumato.sources.base import CELL_BYTES, COPIES, TableSource, scheme_of
 from sfumato.table.table import Table
 
+MOST_COUNTED = 1 << 35  # bytes of an unpacked file, above which it is not counted any further
 UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # the index of a pandas frame, which is not data
 
 
@@ -201,7 +204,7 @@ def matching_files(path: str | Path) -> list[Path]:
 
 def _memory_needed(file: Path) -> int:
     if file_format(file) != "parquet":
-        return COPIES * file.stat().st_size
+        return COPIES * unpacked_size(file, MOST_COUNTED)
     import pyarrow.parquet as pq
 
     try:
@@ -242,6 +245,9 @@ def _read_part(file: Path, options: TextOptions) -> pa.Table | Text:
 
 
 def _unzip(raw: bytes, file: Path) -> bytes:
+    free = free_memory()
+    if unpacked_size(file, free) > free:
+        raise MemoryError
     try:
         return gzip.decompress(raw)
     except (OSError, EOFError, zlib.error):

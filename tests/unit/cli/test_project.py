@@ -50,6 +50,7 @@ class TestProject:
         assert "sfumato run" in capsys.readouterr().err
         assert not (Path("out") / "out.toml").exists()
         assert "4242" not in Path("out.toml").read_text()
+        assert Path("out.toml").stat().st_mode & 0o077 == 0  # nobody else reads it
         first = manifest()
         assert run(["run", "out.toml"]) == 0
         again = manifest()

@@ -17,6 +17,7 @@ import sfumato as sf
 from sfumato.cli.commands import run
 from sfumato.errors import GuaranteeNotMet, ReadError
 from sfumato.release.bundle import sha256, write
+from sfumato.release.bundle_check import _same_cells
 from sfumato.release.manifest import RECORDED, SEAL, ClaimRecord, _seal
 from sfumato.release.read import verify_bundle
 
@@ -243,3 +244,40 @@ class TestAPromiseThatNobodyCanRecount:
     def test_a_manifest_that_was_not_verified_can_be_shown(self, folder):
         edit(folder, lambda record: promise(record, "KAnonymity")["parameters"].pop("k"), sealed=True)
         assert "stated" in repr(sf.read_release(folder, verify=False))
+
+
+@pytest.mark.parametrize("formulas", ["escape", "keep"])
+def test_text_with_other_cells_than_the_rows_is_refused(people, roles, tmp_path, formulas):
+    released = sf.Boxes(k=5).release(people, schema=roles)
+    folder = released.write(tmp_path / formulas, csv_formulas=formulas)
+    assert verify_bundle(folder).holds
+    file = folder / "released.csv"
+    names, first, rest = file.read_text().split("\n", 2)
+    cells = first.split(",")
+    file.write_text("\n".join([names, ",".join([*cells[:-1], "9"]), rest]))
+    edit(folder, lambda record: record["files"].update({file.name: sha256(file)}), sealed=True)
+    assert "released.csv holds other cells" in " ".join(verify_bundle(folder).faults)
+
+
+def test_a_number_that_is_written_otherwise_is_the_same():
+    assert _same_cells(b"a,b\n100000,x\n", b"a,b\n1e+05,x\n")
+    assert not _same_cells(b"a,b\n100000,x\n", b"a,b\n100001,x\n")
+    assert not _same_cells(b"a,b\n1,x\n", b"a,c\n1,x\n")
+
+
+@pytest.mark.parametrize("columns", [["age_low"] * 100_000, [f"c{number}" for number in range(100_000)]])
+def test_a_promise_about_very_many_columns_is_refused_at_once(folder, columns):
+    edit(folder, lambda record: promise(record, "KAnonymity")["parameters"].update(columns=columns), sealed=True)
+    with pytest.raises(ReadError, match="100,000 columns"):
+        verify_bundle(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_among_the_parts_is_not_read(folder):
+    rows = (folder / "released.parquet").read_bytes()
+    (folder / "released.parquet").unlink()
+    (folder / "released.parquet").mkdir()
+    (folder / "released.parquet" / "part-00000.parquet").write_bytes(rows)
+    os.mkfifo(folder / "released.parquet" / "part-00001.parquet")
+    with pytest.raises(ReadError, match="must be files"):
+        verify_bundle(folder)

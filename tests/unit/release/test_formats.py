@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -43,18 +44,24 @@ class TestFormats:
     def test_each_is_written_verified_and_read_back(self, release, tmp_path):
         with pytest.warns(SfumatoWarning, match=r"released\.dta.*'first visit' is called 'first_visit'"):
             folder = release.write(tmp_path / "out", formats=["sav", "dta", "xpt", "xlsx"])
-        assert not (folder / "released.csv").exists()
+        assert (folder / "released.csv").exists()
         checked = verify_bundle(folder)
         assert checked.holds
         assert {"released.sav", "released.dta", "released.xpt", "released.xlsx"} <= {one.name for one in checked.files}
         expected = release.table.arrow.column("town").cast(pa.string()).to_pylist()
         for suffix in ("sav", "dta", "xpt", "xlsx"):
-            again = sf.read_release(folder / f"released.{suffix}")
+            again = sf.read_release(shutil.copy(folder / f"released.{suffix}", tmp_path))  # without its manifest
             assert again.table.arrow.column("town").cast(pa.string()).to_pylist() == expected
             assert again.estimate("mean(age)").low == release.estimate("mean(age)").low
             if suffix != "xlsx":
                 label = again.table.labels["age_low"]
                 assert label == "Age in years: lower end of the range that contains the value"
+                named = next(name for name in again.table.names if name.startswith("first"))
+                assert named == "first visit" or again.table.labels[named] == "first visit"
+
+    def test_parquet_alone_leaves_the_text_out(self, release, tmp_path):
+        folder = release.write(tmp_path / "out", formats="parquet")
+        assert not (folder / "released.csv").exists()
 
     def test_a_changed_file_is_noticed(self, release, tmp_path):
         folder = release.write(tmp_path / "out", formats=["sav"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 import io
 import warnings
 import zipfile
@@ -17,6 +18,7 @@ import sfumato as sf
 from sfumato.errors import ReadError, SfumatoWarning
 from sfumato.formats.exports import export
 from sfumato.formats.workbooks import read_workbook
+from sfumato.sources import files
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -155,3 +157,33 @@ class TestWriting:
             assert b"<f>" not in archive.read("xl/worksheets/sheet1.xml")
         with pytest.warns(SfumatoWarning, match="labels"):
             assert sf.read(tmp_path / "t.xlsx").arrow.to_pydict() == rows
+
+
+def test_two_cells_in_opposite_corners_do_not_take_all_memory(tmp_path):
+    file = tmp_path / "corners.xlsx"
+    with xlsxwriter.Workbook(file) as book:
+        sheet = book.add_worksheet()
+        sheet.write(0, 0, "a")
+        sheet.write(1_048_575, 16_383, 1.0)
+    with pytest.raises(ReadError, match="more memory than its size"):
+        sf.read(file)
+    with xlsxwriter.Workbook(file) as book:  # the control: many cells in a small file
+        sheet = book.add_worksheet()
+        for row in range(5000):
+            sheet.write_row(row, 0, ["a", "b"] if row == 0 else [row, 1.5])
+    assert sf.read(file).rows == 4999
+
+
+def test_compressed_text_is_judged_by_what_it_unpacks_to(tmp_path):
+    text = "a,b\n" + "1,2\n" * 200_000
+    (tmp_path / "plain.csv").write_text(text)
+    (tmp_path / "packed.csv.gz").write_bytes(gzip.compress(text.encode()))
+    needed = [files.FileSource(tmp_path / name).memory_needed() for name in ("plain.csv", "packed.csv.gz")]
+    assert needed[0] == needed[1]
+
+
+def test_compressed_text_larger_than_the_memory_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 50_000))
+    monkeypatch.setattr(files, "free_memory", lambda: 10_000)
+    with pytest.raises(ReadError, match="not enough memory"):
+        sf.read(tmp_path / "bomb.csv.gz")
