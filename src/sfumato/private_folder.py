@@ -12,7 +12,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,12 +51,21 @@ class PrivateFolder:
 
 def _sweep(parent: Path, prefix: str, ending: str) -> None:
     """Remove folders of this user whose processes have ended without removing them."""
-    name = re.compile(rf"{re.escape(prefix)}\w+{re.escape(ending)}")
-    with contextlib.suppress(OSError):  # the parent cannot be listed
-        for path in [one for one in parent.iterdir() if name.fullmatch(one.name)]:
-            with contextlib.suppress(OSError):  # of another user, or gone meanwhile: the others are still swept
-                if _is_ours(path) and is_abandoned(path):
-                    shutil.rmtree(path, ignore_errors=True)
+    for path in abandoned_folders(parent, rf"{re.escape(prefix)}\w+{re.escape(ending)}"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def abandoned_folders(parent: Path, name: str) -> Iterator[Path]:
+    """Yield the folders of this user whose names match the pattern, and whose processes have ended."""
+    named: list[Path] = []
+    with contextlib.suppress(OSError):  # the parent does not exist yet, or cannot be listed
+        named = [path for path in parent.iterdir() if re.fullmatch(name, path.name)]
+    for path in named:
+        is_left = False
+        with contextlib.suppress(OSError):  # one that cannot be looked into must not keep the others
+            is_left = _is_ours(path) and _is_abandoned(path)
+        if is_left:
+            yield path
 
 
 def lock(folder: Path) -> list[int]:
@@ -77,7 +86,7 @@ def unlock(locks: Sequence[int]) -> None:
         os.close(descriptor)
 
 
-def is_abandoned(folder: Path) -> bool:
+def _is_abandoned(folder: Path) -> bool:
     """Whether no living process works in the folder."""
     try:
         import fcntl

@@ -279,6 +279,35 @@ class TestTypes:
         assert found[1] == ["low", "middle", "high"]
 
 
+class TestPartitions:
+    """Columns in the names of folders, as Hive and Spark store them."""
+
+    @pytest.mark.parametrize("ending", ["parquet", "csv"])
+    def test_they_are_columns(self, ending, tmp_path, monkeypatch):
+        table = people(600).drop_columns(["name", "ill"])
+        years = np.random.default_rng(2).integers(2020, 2022, 600)
+        for year in (2020, 2021):
+            for town, name in (("Arles", "Arles"), ("Brig", "Brig"), ("Cham", "Ch%61m"), ("Davos", "Davos")):
+                folder = tmp_path / f"year={year}" / f"town={name}"
+                folder.mkdir(parents=True)
+                rows = table.filter(pa.array((years == year) & (np.array(table.column("town")) == town)))
+                write = pq.write_table if ending == "parquet" else pa_csv.write_csv
+                write(rows.drop_columns(["town"]), folder / f"part.{ending}")
+        pattern = str(tmp_path / "*" / "*" / f"*.{ending}")
+        assert same_rows(sf.read(pattern).arrow.select(table.column_names), table)
+        monkeypatch.setattr("sfumato.engines.duckdb.source.EXPANSION", 10**12)  # text files are streamed
+        roles = {"age": "quasi", "income": "quasi", "town": "other", "year": "other"}
+        for engine in ("memory", "duckdb"):
+            found = sf.Boxes(k=5).release(pattern, schema=roles, engine=engine, into=tmp_path / engine).to_arrow()
+            assert sorted(found.column("year").to_pylist()) == sorted(years.tolist())
+            assert sorted(found.column("town").to_pylist()) == sorted(table.column("town").to_pylist())
+
+    def test_a_file_that_is_given_by_its_path_has_none(self, tmp_path):
+        (tmp_path / "k=5").mkdir()
+        pq.write_table(people(20), tmp_path / "k=5" / "people.parquet")
+        assert "k" not in sf.read(tmp_path / "k=5" / "people.parquet").names
+
+
 class TestTextFiles:
     def test_a_large_text_file_is_read_as_a_small_one(self, tmp_path, monkeypatch):
         from sfumato.engines.duckdb import source

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sfumato.errors import OptionError, RequestError
 from sfumato.formats.exports import EXPORTS
-from sfumato.private_folder import is_abandoned, lock, unlock
+from sfumato.private_folder import abandoned_folders, lock, unlock
 from sfumato.sources.base import SCHEMES, scheme_of
 
 PARQUET, CSV, MANIFEST = "released.parquet", "released.csv", "manifest.json"
@@ -123,14 +123,12 @@ def fresh_sibling(target: Path) -> Iterator[Path]:
 
 def sweep(target: Path) -> None:
     """Remove what killed writers left next to the target; an old release that was put aside comes back."""
-    hidden = re.compile(rf"{re.escape(prefix(target))}[0-9a-f]{{16}}(?:\.old)?")
-    with contextlib.suppress(OSError):  # the parent does not exist yet, or cannot be listed
-        for path in target.parent.iterdir():
-            if hidden.fullmatch(path.name) and path.is_dir() and not path.is_symlink() and is_abandoned(path):
-                if path.name.endswith(".old") and not target.exists():
-                    path.replace(target)
-                else:
-                    remove_bundle(path)
+    for path in abandoned_folders(target.parent, rf"{re.escape(prefix(target))}[0-9a-f]{{16}}(?:\.old)?"):
+        with contextlib.suppress(OSError):  # one that stays must not keep the others
+            if path.name.endswith(".old") and not target.exists():
+                path.replace(target)
+            else:
+                remove_bundle(path)
 
 
 def remove_bundle(folder: Path) -> None:

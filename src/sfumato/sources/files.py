@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -37,7 +38,7 @@ from sfumato.formats.raw_files import (
 )
 from sfumato.formats.statistics_files import read_statistics_file
 from sfumato.formats.text import Text, TextOptions, concatenate_texts, infer_types
-from sfumato.formats.type_inference import Spelling
+from sfumato.formats.type_inference import Spelling, infer_type
 from sfumato.formats.workbooks import read_sheet
 from sfumato.sources.base import CELL_BYTES, COPIES, TableSource, scheme_of
 from sfumato.table.table import Table
@@ -70,7 +71,7 @@ def read(
     ----------
     path : str or Path
         Path of a file, or a pattern such as ``"part-*.csv"``. All files that match the pattern are read in order of
-        name into one table; they must have the same columns.
+        name into one table; they must have the same columns. Folders of the pattern such as ``year=2020`` are columns.
     separator : str, optional
         Character between cells, such as ``","``, ``";"`` or ``"\t"``. Detected by default.
     encoding : str, optional
@@ -160,7 +161,8 @@ class FileSource(TableSource):
 
 def _read_table(path: str | Path, options: TextOptions) -> Table:
     try:
-        arrow = _read(matching_files(path), options)
+        files = matching_files(path)
+        arrow = _read(files, Partitions.of(path, files), options)
     except MemoryError:
         arrow = None
     if arrow is None:
@@ -175,12 +177,57 @@ def _read_table(path: str | Path, options: TextOptions) -> Table:
     return Table.from_arrow(arrow.drop_columns(unnamed))
 
 
-def _read(files: list[Path], options: TextOptions) -> pa.Table:
+@dataclass(frozen=True, repr=False)
+class Partitions:
+    """Columns that are not in files but in the names of their folders, such as ``year=2020``, as Hive stores them."""
+
+    texts: pa.Table  # one row per file
+    values: pa.Table  # the same, typed
+
+    @classmethod
+    def of(cls, path: str | Path, files: Sequence[Path]) -> Partitions:
+        """Return the columns of files that match a pattern; a file that is given by its path has none."""
+        is_pattern = glob.has_magic(str(path)) and [str(file) for file in files] != [str(path)]
+        named = [
+            dict(part.split("=", 1) for part in file.parent.parts if part.partition("=")[0] and "=" in part)
+            for file in (files if is_pattern else ())
+        ]
+        names = list(dict.fromkeys(name for one in named for name in one))
+        cells = [[_partition_value(one.get(name)) for one in named] for name in names]
+        texts = pa.table([pa.chunked_array([pa.array(column, pa.string())]) for column in cells], names=names)
+        typed = [infer_type(column, Spelling()) for column in texts.columns]
+        return cls(texts, pa.table(typed, names=names))
+
+    def add_to(self, rows: pa.Table, files: Sequence[int], *, as_text: bool = False) -> pa.Table:
+        """Return the rows with the columns; ``files`` has the number of the file of each row."""
+        columns = self.texts if as_text else self.values
+        for name in columns.column_names:
+            if name not in rows.column_names:  # some programs write them into the files as well
+                rows = rows.append_column(name, columns.column(name).take(pa.array(files, pa.int64())))
+        return rows
+
+    def __bool__(self) -> bool:
+        return bool(self.texts.column_names)
+
+
+def _partition_value(text: str | None) -> str | None:
+    return None if text in (None, "", "__HIVE_DEFAULT_PARTITION__") else unquote(str(text))
+
+
+def _read(files: list[Path], partitions: Partitions, options: TextOptions) -> pa.Table:
     parts = [_read_part(file, options) for file in files]
-    texts = [part for part in parts if isinstance(part, Text)]
-    tables = [part for part in parts if not isinstance(part, Text)]
+    texts = {number: part for number, part in enumerate(parts) if isinstance(part, Text)}
+    tables = {number: part for number, part in enumerate(parts) if not isinstance(part, Text)}
+    lines = {number: text.lines.num_rows for number, text in texts.items()}
     # infer types after concatenation: a column of whole numbers in one file may have fractions in the next
-    return _concatenate([*tables, concatenate_texts(texts, options)] if texts else tables)
+    typed = concatenate_texts(list(texts.values()), options) if texts else None
+    arrow = _concatenate([*tables.values(), *([] if typed is None else [typed])])
+    if not partitions:
+        return arrow
+    heads = 0 if typed is None else (sum(lines.values()) - typed.num_rows) // len(lines)
+    rows = {number: table.num_rows for number, table in tables.items()}
+    rows |= {number: count - heads for number, count in lines.items()}
+    return partitions.add_to(arrow, [number for number, count in rows.items() for _ in range(count)])
 
 
 def matching_files(path: str | Path) -> list[Path]:

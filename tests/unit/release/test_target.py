@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.errors import OptionError, RequestError
+from sfumato.private_folder import PrivateFolder
 from sfumato.release import target
 
 FILES = {"released.parquet", "released.csv", "manifest.json", "codebook.csv", "report.html", "report.json"}
@@ -163,6 +164,28 @@ class TestLeftovers:
             target.sweep(there)
             assert (fresh / "released.csv").exists()
         assert not fresh.exists()
+
+    @pytest.mark.parametrize("barred", ["0", "f"])
+    def test_one_that_cannot_be_opened_keeps_no_other(self, there, monkeypatch, barred):
+        """That of another user, for example, wherever it is in the list."""
+        left = [there.with_name(f".out.{digit * 16}") for digit in "07f"]
+        private = [there.with_name(f".out.{digit * 16}.work") for digit in "07f"]
+        for folder in (*left, *private):
+            folder.mkdir()
+            (folder / "released.csv").touch()
+        open_file = os.open
+
+        def refuse(path, *given, **named):
+            if f".out.{barred * 16}" in str(path):
+                raise PermissionError(13, "Permission denied")
+            return open_file(path, *given, **named)
+
+        monkeypatch.setattr(os, "open", refuse)
+        target.sweep(there)
+        PrivateFolder.create(".out.", there.parent, ".work").remove()
+        assert {path for path in (*left, *private) if path.exists()} == {
+            folder for folder in (*left, *private) if f".{barred * 16}" in folder.name
+        }
 
     def test_an_old_release_that_was_put_aside_comes_back(self, there):
         there.rename(there.with_name(".out.0123456789abcdef.old"))

@@ -24,7 +24,7 @@ from sfumato.formats.type_inference import Spelling, infer_type, without_marks
 from sfumato.schema.columns import Column
 from sfumato.schema.schema import convert
 from sfumato.sources.base import TableSource
-from sfumato.sources.files import FileSource, matching_files
+from sfumato.sources.files import FileSource, Partitions, matching_files
 from sfumato.sources.frames import as_table
 from sfumato.table.kinds import MARKS
 from sfumato.table.table import Table
@@ -47,9 +47,10 @@ class TextFiles:
 
     dialects: dict[Path, Dialect]
     columns: TextColumns
+    partitions: Partitions
 
     @classmethod
-    def of(cls, files: Sequence[Path], options: TextOptions) -> TextFiles:
+    def of(cls, files: Sequence[Path], options: TextOptions, partitions: Partitions) -> TextFiles:
         """Detect how the files are written, from the head of each."""
         dialects = {}
 
@@ -59,12 +60,13 @@ class TextFiles:
                 dialects[file] = text.dialect
                 yield text
 
-        return cls(dialects, TextColumns.of(heads(), options))
+        return cls(dialects, TextColumns.of(heads(), options), partitions)
 
     def batches(self) -> Iterator[pa.Table]:
         """Yield all cells as text."""
-        for file, dialect in self.dialects.items():
-            yield from stream_cells(file, dialect, self.columns)
+        for number, (file, dialect) in enumerate(self.dialects.items()):
+            for cells in stream_cells(file, dialect, self.columns):
+                yield self.partitions.add_to(cells, [number] * cells.num_rows, as_text=True)
 
     def infer_types(self, texts: Relation, folder: Path, connection: Connection) -> Relation:
         """Return the rows with the types that fit all cells, and warn of cells that look like mistakes."""
@@ -142,14 +144,14 @@ def relation_of(source: Any, folder: Path, connection: Connection, memory: int) 
     if not isinstance(source, FileSource):
         return spool_tables(_batches(as_table(source)), folder, "source")
     files = matching_files(source.path)
+    partitions = Partitions.of(source.path, files)
     formats = {file_format(file) for file in files}
     if formats == {"parquet"}:
         source.require_no_header(files[0])
         relation = Relation.of(files)
-        if _is_plain(relation):
+        if _is_plain(relation) and not partitions:
             return relation
-        stored = (arrow for _, arrow in relation.batches(list(relation.types), BATCH_ROWS))
-        return spool_tables(_as_plain(stored), folder, "source")
+        return spool_tables(_as_plain(_stored_batches(relation, partitions)), folder, "source")
     if sum(file.stat().st_size for file in files) * EXPANSION <= memory:
         return spool_tables(_batches(as_table(source)), folder, "source")
     if formats != {"text"}:
@@ -158,7 +160,7 @@ def relation_of(source: Any, folder: Path, connection: Connection, memory: int) 
             found=f"files in the formats {', '.join(sorted(formats))}",
             fix="write the table as Parquet, or a larger --memory",
         )
-    text = TextFiles.of(files, source.options)
+    text = TextFiles.of(files, source.options, partitions)
     return text.infer_types(spool_tables(text.batches(), folder, "text"), folder, connection)
 
 
@@ -185,6 +187,13 @@ def with_declared_kinds(
 def _batches(table: Table) -> Iterator[pa.Table]:
     for start in range(0, max(table.rows, 1), BATCH_ROWS):
         yield table.arrow.slice(start, BATCH_ROWS)
+
+
+def _stored_batches(relation: Relation, partitions: Partitions) -> Iterator[pa.Table]:
+    for number, file in enumerate(relation.files):
+        one = replace(relation, files=(file,))
+        for _, rows in one.batches(list(relation.types), BATCH_ROWS):
+            yield partitions.add_to(rows, [number] * rows.num_rows)
 
 
 def _as_plain(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -129,9 +129,10 @@ class Cluster:
                 fix="into= a folder on a shared file system",
             )
 
-    def read(self, files: Sequence[Path]) -> DataFrame:
-        """Return the rows of Parquet files."""
-        return self.run(lambda: self.spark.read.parquet(*map(escape_path, files)))
+    def read(self, files: Sequence[Path], above: Path | None = None) -> DataFrame:
+        """Return the rows of Parquet files, with columns from the names of folders that are ``above`` them."""
+        reader = self.spark.read if above is None else self.spark.read.option("basePath", f"file://{above}")
+        return self.run(lambda: reader.parquet(*map(escape_path, files)))
 
     def table(self, frame: DataFrame) -> pa.Table:
         """Return a small frame."""

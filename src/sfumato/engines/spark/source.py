@@ -7,6 +7,7 @@ one state.
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections import Counter
@@ -25,7 +26,7 @@ from sfumato.errors import SchemaError, TableError
 from sfumato.formats.raw_files import file_format
 from sfumato.schema.columns import Column
 from sfumato.schema.schema import convert
-from sfumato.sources.files import FileSource, matching_files
+from sfumato.sources.files import FileSource, Partitions, matching_files
 from sfumato.sources.frames import as_table
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -84,7 +85,14 @@ def _frame(source: Any, cluster: Cluster) -> _Frame | None:
         return None
     source.require_no_header(files[0])
     Relation.of(files)  # names the file that is broken or has other columns
-    return _Frame(cluster.read(files), orders_in(files))
+    above = _above_partitions(files) if Partitions.of(source.path, files) else None
+    return _Frame(cluster.read(files, above), orders_in(files))
+
+
+def _above_partitions(files: Sequence[Path]) -> Path:
+    """Return the folder above all folders such as ``year=2020``, whose names are columns to Spark."""
+    shared = Path(os.path.commonpath([file.absolute().parent for file in files]))
+    return next((folder.parent for folder in reversed((shared, *shared.parents)) if "=" in folder.name), shared)
 
 
 def _files_alike(folder: Path) -> list[Path]:
