@@ -31,7 +31,7 @@ from sfumato.schema.columns import (
     role_by_name_or_pattern,
     write_columns,
 )
-from sfumato.schema.recognition.roles import suggest
+from sfumato.schema.recognition.roles import postal_codes, suggest
 from sfumato.sources.frames import as_table
 from sfumato.table.facts import ColumnFacts, facts_of
 from sfumato.table.kinds import Kind, order_categories
@@ -294,6 +294,7 @@ class Schema:
         suggested = suggest(unnamed, ask) if unnamed else {}
         columns = {name: keep_identifier(column, suggested[name]) for name, column in by_pattern.items()}
         columns = suggested | columns | {name: self[name] for name in names if name in self}
+        columns |= {name: replace(columns[name], kind=Kind.NOMINAL) for name in postal_codes(columns.values(), ask)}
         return Schema(tuple(columns[name] for name in names))
 
     def require_fit(self, ask: AskFacts) -> None:

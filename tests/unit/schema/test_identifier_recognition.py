@@ -49,6 +49,7 @@ NOTE = "Please call {} at {} about the test result"
 NOTES = [NOTE.format(*pair) for pair in zip(some("John Smith", "Ann Lee"), PHONES[:4] * 50, strict=True)]
 OVER_89 = whole(20, 103)
 
+GIVEN_OUT = (np.random.default_rng(3).permutation(90_000)[:ROWS] + 10_000).tolist()  # numbers of people
 FOUND = [  # name, cells, action
     # the columns that earlier versions released unaltered and without a question
     ("lname", SURNAMES, REMOVE),
@@ -151,6 +152,15 @@ FOUND = [  # name, cells, action
     ("v18", ZIPS, ASK),
     ("v19", [6175550100 + n % 60 for n in range(ROWS)], ASK),
     ("v20", NOTES, ASK),
+    ("Pat-Nr", GIVEN_OUT, REMOVE),
+    ("PatNr", GIVEN_OUT, REMOVE),
+    ("Pat.-Nr.", GIVEN_OUT, REMOVE),
+    ("subject_no", GIVEN_OUT, REMOVE),
+    ("KV-Nummer", [f"K{n}" for n in GIVEN_OUT], REMOVE),
+    ("birth_mo", whole(1, 12), REMOVE),
+    ("veh_plate", [f"AB{n % 60}" for n in GIVEN_OUT], REMOVE),
+    ("v28", GIVEN_OUT, ASK),
+    ("lab_no", GIVEN_OUT, ASK),
     ("v21", [f"Hauptstraße {n % 40}" for n in range(ROWS)], REMOVE),
     ("v22", [f"+49 171 {n % 40 + 2345678}" for n in range(ROWS)], REMOVE),
     ("v23", whole(1915, 2005), ASK),
@@ -232,6 +242,9 @@ HARMLESS = [
     ("discharge_status", some("home", "transfer", "deceased")),
     ("sex_at_birth", some("F", "M")),
     ("birth_weight", whole(1800, 4700)),
+    ("ward", some("A", "B", "C")),
+    ("page_views", whole(0, 5000)),
+    ("amount_paid", [int(1.05**n) for n in range(ROWS)]),
     ("gestational_age_days", whole(200, 294)),
     ("age", whole(18, 89)),
     ("age_group", some("20-39", "40-59", "60-89", "90+")),

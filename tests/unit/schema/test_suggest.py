@@ -18,6 +18,7 @@ from sfumato.schema.schema import Schema
 from sfumato.sources.files import read
 from sfumato.sources.frames import as_table
 from sfumato.table.facts import facts_of
+from sfumato.table.kinds import Kind
 
 ROWS = 30
 PLAIN = [number % 7 for number in range(ROWS)]
@@ -37,7 +38,8 @@ def role(name: str, cells: list[object]) -> Role:
         "id", "ID", "patient_id", "patientId", "Patient ID", "ssn", "SSN", "name", "Name", "first_name", "lastName",
         "Full Name", "surname", "email", "e-mail", "Email Address", "phone", "phone_number", "Telephone", "address",
         "home address", "address_2", "street", "iban", "mrn", "RECID", "seqn", "uuid", "passport no", "account number",
-        "social_security_number", "user.name", "name_of_patient", "ip_address", "caseid",
+        "social_security_number", "user.name", "name_of_patient", "ip_address", "caseid", "Pat-Nr", "PatNr", "Pat.-Nr.",
+        "subject_no", "SubjNo", "KV-Nummer", "veh_plate", "kfz_kennzeichen", "Vers.-Nr.", "ptno", "Probanden-Nr.",
     ],
 )  # fmt: skip
 def test_a_name_that_says_so_makes_an_identifier(name):
@@ -60,6 +62,30 @@ def test_a_phone_that_is_there_or_not_is_no_number():
     assert role("phone", ["yes", "no"] * 20) is Role.QUASI
     assert role("has_email", [True, False] * 20) is Role.QUASI
     assert role("phone", ["123", "456"]) is Role.IDENTIFIER  # too few to say
+
+
+@pytest.mark.parametrize(
+    "name", ["ward", "page_views", "pattern", "path_nr_of_steps", "kv_mm", "plate_count", "recall"]
+)
+def test_what_only_looks_like_such_a_name_is_no_identifier(name):
+    assert role(name, PLAIN) is Role.QUASI
+
+
+def test_whole_numbers_that_are_mostly_distinct_are_a_question():
+    numbers = (np.random.default_rng(1).permutation(9_000)[:300] + 1_000).tolist()
+    for name, is_asked in (("x", True), ("page_views", False), ("platelets", False)):
+        found = suggested(as_table({name: numbers}))[name]
+        assert (found.role, "identifier" in found.reason) == (Role.QUASI, is_asked)
+
+
+@pytest.mark.parametrize("name", ["zip", "ZIP code", "plz", "Postleitzahl", "postcode"])
+def test_postal_codes_without_leading_zeros_are_names_of_places(name):
+    codes = [72070 + number % 5 for number in range(ROWS)]
+    schema = Schema.for_table(as_table({name: codes, "distance": codes}), {})
+    assert [column.kind for column in schema.columns] == [Kind.NOMINAL, None]
+    assert (
+        Schema.for_table(as_table({name: codes}), {name: {"role": "quasi", "kind": "whole"}})[name].kind is Kind.WHOLE
+    )
 
 
 def test_words_that_hardly_repeat_are_identifiers_in_tables_large_enough():

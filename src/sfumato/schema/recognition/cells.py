@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -99,6 +100,11 @@ class ColumnCells:
     def is_measure(self) -> bool:
         """Whether the column counts or measures something, such as the number of addresses."""
         return self.is_number and self.is_called("measures")
+
+    @property
+    def ends_in_number(self) -> bool:
+        """Whether the name ends as those of numbers do, such as lab_no: then it does not measure."""
+        return re.search(rf"_({topics()['number']})$", self.words) is not None
 
 
 def cells_of(table: Table) -> tuple[ColumnCells, ...]:

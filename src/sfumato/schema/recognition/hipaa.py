@@ -19,7 +19,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sfumato.schema.recognition.cells import SHOWN_AGE, ColumnCells, read_ages, reveals_ninety, zip_codes
-from sfumato.schema.recognition.names import Identifier, has_phrase, identifier_patterns, topics, words_of
+from sfumato.schema.recognition.names import (
+    Identifier,
+    divide_words,
+    has_phrase,
+    identifier_by_name,
+    identifier_patterns,
+    mentions,
+    topics,
+    words_of,
+)
 from sfumato.table.kinds import Kind
 
 __all__ = ["Action", "Confidence", "Identifier", "IdentifierFinding", "Limits", "find_identifiers"]
@@ -28,7 +37,8 @@ MOST = 0.8  # share of the cells that must match a pattern
 OLDEST = 130  # a number above this is not an age
 MANY_AGES = 15  # fewest different numbers by which ages are recognised
 DENSE = 0.3  # least share of the whole numbers between the extremes that occur, if these are ages
-LONG_NUMBER = 7  # digits; longer numbers that all have the same length may be numbers of people
+EVENLY = 0.15  # largest distance from evenly spread numbers
+FEWEST_ROWS = 20  # with fewer rows, it says nothing that all cells are different
 LONG_TEXT = 8  # average number of words from which cells are free text
 SOME_NAMES = 0.25  # share of common names from which a column may contain names
 FEWEST_NAMES = 3
@@ -184,8 +194,8 @@ def _could_be_codes(column: ColumnCells) -> bool:
 
 def _judge_by_name(column: ColumnCells) -> IdentifierFinding | None:
     """Recognise a column by its name alone: it is removed, unless its cells contradict the name."""
-    named = _kind_by_name(column, "removed")
-    if named is None or column.is_measure or column.is_category:
+    named = identifier_by_name(column.name)
+    if named in (None, Identifier.OTHER) or column.is_measure or column.is_category:
         return None
     if _contradicts(column, named):
         return _report(column, named, Action.DECIDE, "its name suggests it, its cells do not")
@@ -235,18 +245,34 @@ def _doubtful_name(column: ColumnCells) -> IdentifierFinding | None:
 
 
 def _doubtful_number(column: ColumnCells) -> IdentifierFinding | None:
-    if not column.is_number or column.is_measure:
+    if not column.is_number or (column.is_measure and not column.ends_in_number):
         return None
     if _could_be_ages(column.numbers):
         return _report(column, Identifier.DATE, Action.DECIDE, "its numbers could be ages over 89")
-    if not column.whole or column.numbers.min() < 10 ** (LONG_NUMBER - 1):
+    if not column.whole:
         return None
     if column.share(r"^1?[2-9]\d{2}[2-9]\d{6}$") >= MOST:
         return _report(column, Identifier.PHONE, Action.DECIDE, "its numbers could be telephone numbers")
-    same_length = pc.count_distinct(pc.utf8_length(column.texts)).as_py() == 1
-    if same_length and len(column.cells) >= MOST * column.rows:
-        return _report(column, Identifier.OTHER, Action.DECIDE, "its numbers are long and mostly distinct")
+    is_distinct = column.rows >= FEWEST_ROWS and len(column.cells) >= MOST * column.rows
+    if (
+        is_distinct
+        and _are_given_out(column)
+        and (column.ends_in_number or not mentions(divide_words(column.name), "measures"))
+    ):
+        return _report(column, Identifier.OTHER, Action.DECIDE, "its whole numbers are mostly distinct")
     return None
+
+
+def _are_given_out(column: ColumnCells) -> bool:
+    """Return whether numbers are spread as those that are given out: all as long, or everywhere in their range.
+
+    Amounts are not: most are small, and few are large.
+    """
+    numbers = np.sort(column.numbers)
+    if len(str(int(abs(numbers[0])))) == len(str(int(abs(numbers[-1])))):
+        return True
+    spread = (numbers - numbers[0]) / (numbers[-1] - numbers[0])
+    return bool(np.abs(spread - np.linspace(0.0, 1.0, len(spread))).max() < EVENLY)
 
 
 def _doubtful_text(column: ColumnCells) -> IdentifierFinding | None:
@@ -264,6 +290,8 @@ def _doubtful_text(column: ColumnCells) -> IdentifierFinding | None:
         return _report(column, Identifier.PLACE, Action.DECIDE, "its cells could be ZIP codes")
     if _could_be_names(column):
         return _report(column, Identifier.NAME, Action.DECIDE, "its cells could be names of people")
+    if column.rows >= FEWEST_ROWS and len(column.cells) >= MOST * column.rows and column.share(r"\d") >= MOST:
+        return _report(column, Identifier.OTHER, Action.DECIDE, "its codes are mostly distinct")
     words = float(pc.mean(pc.count_substring_regex(column.texts, r"\S+")).as_py())
     if words >= LONG_TEXT and len(column.cells) >= MANY_TEXTS:
         return _report(column, Identifier.OTHER, Action.DECIDE, "it is free text, which may contain any identifier")

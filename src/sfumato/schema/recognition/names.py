@@ -109,6 +109,24 @@ def divide_words(name: str) -> str:
     return "_".join(word for token in tokens for word in _divide(token))
 
 
+def identifier_by_name(name: str) -> Identifier | None:
+    """Return the kind of identifier that the words of a name suggest; None if they suggest none.
+
+    Roles and the safe harbor rule both ask this function, so that a column is recognised by both or by neither.
+    """
+    words = without_harmless_phrases(divide_words(name))
+    for kind, phrases in identifier_patterns("removed"):
+        if has_phrase(words, phrases):
+            return kind
+    return Identifier.OTHER if is_personal(name) else None
+
+
+def is_personal(name: str) -> bool:
+    """Return whether a name as a whole is that of a name, an address or a number of a person."""
+    words = re.sub(r"(?<=[a-z])_?\d+$", "", written_words(name))  # address_2 → address
+    return is_named(words, "personal") or is_named(words, "name_of_a_person")
+
+
 def is_named(words: str, topic: str) -> bool:
     """Return whether the words of a name are, as a whole, what a topic describes."""
     return re.fullmatch(topics()[topic], words) is not None

@@ -7,17 +7,25 @@ column looks like one of them, the reason says so, and the user decides.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sfumato.schema.columns import Column, Role
-from sfumato.schema.recognition.names import is_named, mentions, written_words
+from sfumato.schema.recognition.names import (
+    Identifier,
+    divide_words,
+    identifier_by_name,
+    is_named,
+    is_personal,
+    mentions,
+    written_words,
+)
 from sfumato.table.facts import ColumnFacts
 from sfumato.table.kinds import LARGEST_EXACT, Kind
 
 FEWEST_ROWS = 20  # with fewer cells, the number of distinct values is not informative
 NEARLY_ALL = 0.9  # share of distinct cells from which nearly all count as distinct
 LEAST_NUMBER = 10_000_000  # whole numbers from here on, all with as many digits and distinct, number people
+POSTAL = 100_000  # postal codes are whole numbers below this
 DATES = (18_000_101, 21_001_231)  # but these may be dates without separators
 
 RECUR = 0.5  # share of distinct cells below which the values of a column recur
@@ -26,10 +34,24 @@ SMALL = 1_000  # a smaller number is no telephone or address, where an abbreviat
 WORDS, SHARE = 3.0, 0.2
 WRITTEN_WORDS, WRITTEN_SHARE = 1.5, 0.02  # if the name says so
 
+# kinds of identifiers of the safe harbor rule that belong to one person, and not to a place, a date or a thing
+NUMBERED = (
+    Identifier.PHONE,
+    Identifier.FAX,
+    Identifier.EMAIL,
+    Identifier.SOCIAL_SECURITY,
+    Identifier.MEDICAL_RECORD,
+    Identifier.HEALTH_PLAN,
+    Identifier.ACCOUNT,
+    Identifier.LICENCE,
+    Identifier.VEHICLE,
+    Identifier.DEVICE,
+)
 WRITTEN = "words per cell, in which people may be named"
 NOT_RECOGNISED = "not recognised, therefore protected"
 LOOKS_SAMPLING = "its name is that of a sampling weight: if it is one, the role weight fits; protected until you say so"
 LOOKS_SENSITIVE = 'looks sensitive; set role = "sensitive" if outsiders cannot know it'
+LOOKS_NUMBERED = 'nearly all of its whole numbers are distinct; set role = "identifier" if they number people'
 LOOKS_KNOWN = "its name is that of something others may know about a person"
 
 
@@ -59,12 +81,34 @@ def _why_quasi(name: str, facts: ColumnFacts) -> str:
         return LOOKS_SAMPLING if is_weight else NOT_RECOGNISED
     if mentions(words, "sensitive"):
         return LOOKS_SENSITIVE
-    return LOOKS_KNOWN if mentions(words, "known_to_others") else NOT_RECOGNISED
+    if mentions(words, "known_to_others"):
+        return LOOKS_KNOWN
+    is_numbered = _may_number_people(facts) and facts.present >= FEWEST_ROWS and _nearly_all_distinct(facts)
+    return LOOKS_NUMBERED if is_numbered and not mentions(divide_words(name), "measures") else NOT_RECOGNISED
+
+
+def postal_codes(
+    columns: Iterable[Column], ask: Callable[[Sequence[str], bool], Mapping[str, ColumnFacts]]
+) -> list[str]:
+    """Return the columns of whole numbers that are postal codes, and so names of places, and not quantities.
+
+    A column counts by its name, unless its kind is declared, or what is declared about it speaks of numbers.
+    """
+    named = [
+        one.name
+        for one in columns
+        if not (one.kind or one.domain or one.words or (one.tree or "").startswith("steps"))
+        and mentions(divide_words(one.name), "postal")
+    ]
+    facts = ask(named, False) if named else {}
+    return [
+        name for name in named if facts[name].kind is Kind.WHOLE and 0 <= facts[name].low <= facts[name].high < POSTAL
+    ]
 
 
 def may_be_unknown(column: Column) -> bool:
     """Return whether a suggested quasi-identifier may be unknown to outsiders: its name is not of what they know."""
-    return column.role is Role.QUASI and column.reason in (LOOKS_SENSITIVE, NOT_RECOGNISED)
+    return column.role is Role.QUASI and column.reason in (LOOKS_SENSITIVE, LOOKS_NUMBERED, NOT_RECOGNISED)
 
 
 def identifiers_of_people(columns: Sequence[Column], kinds: Mapping[str, Kind]) -> tuple[str, ...]:
@@ -89,7 +133,8 @@ def _needs_distinct(name: str, facts: ColumnFacts) -> bool:
     if facts.present < FEWEST_ROWS:
         return False
     if facts.kind is Kind.WHOLE:
-        return _is_long(facts) or _is_dense(facts) or _has_digits_of_a_number(facts) or _has_personal_name(name)
+        may_number = _may_number_people(facts) or _is_dense(facts) or _has_digits_of_a_number(facts)
+        return _is_long(facts) or may_number or _has_personal_name(name)
     return facts.kind in (Kind.NOMINAL, Kind.ORDERED) or _has_personal_name(name)
 
 
@@ -117,8 +162,11 @@ def _is_written(name: str, facts: ColumnFacts) -> bool:
 
 
 def _has_personal_name(name: str) -> bool:
-    words = re.sub(r"(?<=[a-z])_?\d+$", "", written_words(name))  # address_2 → address
-    return is_named(words, "personal") or is_named(words, "name_of_a_person")
+    words = divide_words(name)
+    if is_personal(name) or mentions(words, "measures"):
+        return is_personal(name)
+    has_one_meaning = mentions(words, "number") or not mentions(words, "ambiguous")
+    return has_one_meaning and identifier_by_name(name) in NUMBERED
 
 
 def _contradicts(name: str, facts: ColumnFacts) -> bool:
@@ -145,6 +193,13 @@ def _why_numbered(facts: ColumnFacts) -> str:
     if _has_digits_of_a_number(facts) and facts.distinct_values == facts.present:
         return f"its whole numbers have {len(str(int(facts.low)))} digits each, and all are distinct"
     return ""
+
+
+def _may_number_people(facts: ColumnFacts) -> bool:
+    """Return whether whole numbers are all as long, with room to be different in nearly all rows."""
+    if facts.kind is not Kind.WHOLE or facts.high - facts.low + 1 < NEARLY_ALL * facts.present:
+        return False
+    return facts.low > 0 and len(str(int(facts.low))) == len(str(int(facts.high)))
 
 
 def _is_long(facts: ColumnFacts) -> bool:
