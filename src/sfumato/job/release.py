@@ -124,6 +124,8 @@ FEWEST_PEOPLE = 10  # an identifier with at most this many values is the number 
 
 def find_repeated(session: Session[Any, Any], source: Any, randomness: Randomness) -> dict[str, int]:
     """Return how many values of each removed identifier occur in several rows, if the identifier tells people apart."""
+    if not source.schema.names(Role.IDENTIFIER):
+        return {}
     names = identifiers_of_people(source.schema.columns, source.kinds)
     if not names:
         return {}

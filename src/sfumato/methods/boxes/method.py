@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.errors import OptionError, StatisticError
-from sfumato.methods.base import Method, require_rows
+from sfumato.methods.base import Method, choose_l, default_questions, require_enough_values, require_rows
 from sfumato.methods.boxes.axes import Axes
-from sfumato.methods.boxes.diversity import DiversityRule
 from sfumato.methods.boxes.edges import Edges, require_snap
-from sfumato.methods.boxes.partition import SampledRows, routes
+from sfumato.methods.boxes.partition import DiversityRule, SampledRows, routes
 from sfumato.methods.boxes.plan import BoxesPlan
 from sfumato.methods.boxes.rules import Rule, Rules, Words, require_words
 from sfumato.methods.boxes.sensitivities import (
@@ -24,7 +23,6 @@ from sfumato.methods.boxes.sensitivities import (
     sensitivities,
     statistics_to_keep,
 )
-from sfumato.methods.diversity import choose_l, default_questions, require_enough_values
 from sfumato.methods.options import budget_option, group_size_option, reported_option
 from sfumato.methods.partition import Routes, one_block
 from sfumato.methods.search_budget import SearchBudget

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sfumato.errors import OptionError, SchemaError
-from sfumato.methods.diversity import choose_l, default_questions, require_enough_values
+from sfumato.methods.base import choose_l, default_questions, require_enough_values
 from sfumato.plan.claims.groups import Diversity, KAnonymity
 from sfumato.plan.claims.risk import RiskAtMost
 from sfumato.plan.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
