@@ -119,6 +119,6 @@ def _child(module: str, reader: str, options: str, memory: str, raw: bytes, out:
 
 
 if __name__ == "__main__":
-    code = _child(*sys.argv[1:5], sys.stdin.buffer.read(), sys.stdout.buffer)
+    code = _child(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4], sys.stdin.buffer.read(), sys.stdout.buffer)
     sys.stdout.flush()
     os._exit(code)
