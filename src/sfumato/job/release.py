@@ -269,7 +269,13 @@ def release_and_assess(
         options=ComparisonOptions(columns=columns, metric=metric, seed=seed),
         require=require,
     )
-    wanted = {"method": method, "assessment": wishes, "key": key, "seed": seed, "rows_not_people": rows_not_people}
+    wanted: dict[str, Any] = {
+        "method": method,
+        "assessment": wishes,
+        "key": key,
+        "seed": seed,
+        "rows_not_people": rows_not_people,
+    }
     release = make_release(Job.of(table, schema=schema, engine=engine, into=into, **wanted))
     assert release.assessment is not None
     return AssessedRelease(release, release.assessment)
